@@ -1,0 +1,77 @@
+"""The data and the peers that similarity builds are compared on, as their users call them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.readers import load
+from dpaudit.data.source import DataSource, SyntheticParams
+from dpaudit.data.synthetic import generate
+
+
+def ml_1m_ratings() -> Ratings:
+    """MovieLens-1M where DPAUDIT_DATA has it, else synthetic ratings of its shape."""
+    folder = os.environ.get("DPAUDIT_DATA")
+    path = Path(folder or "") / "ml-1m" / "ratings_no_timestamp.tsv.gz"
+    if not folder or not path.exists():
+        return generate(SyntheticParams(n_users=6040, n_items=3706, mean_per_user=165, seed=1))
+    source = {
+        "format": "delimited",
+        "path": str(path),
+        "delimiter": "\t",
+        "columns": {"user": 0, "item": 1, "rating": 2},
+        "scale": {},
+    }
+    return load(DataSource.model_validate(source))
+
+
+def purchases(ratings: Ratings) -> Ratings:
+    """Every rating as a purchase."""
+    ones = np.ones(len(ratings), np.float32)
+    return Ratings.build(
+        ratings.user, ratings.item, ones, ratings.n_users, ratings.n_items, Scale(1, 1, 1)
+    )
+
+
+def surprise_slope_one(ratings: Ratings) -> tuple[Any, Any]:
+    """Surprise's Slope One and its training set; `fit` is what is timed."""
+    from surprise import Dataset, SlopeOne
+    from surprise.reader import Reader
+
+    rows = zip(ratings.user, ratings.item, ratings.value, strict=True)
+    data = Dataset(Reader(rating_scale=(ratings.scale.minimum, ratings.scale.maximum)))
+    trainset = data.construct_trainset([(int(u), int(i), float(r), None) for u, i, r in rows])
+    return SlopeOne(), trainset
+
+
+def matrix(ratings: Ratings) -> sparse.csr_matrix:
+    """Users by items."""
+    return sparse.csr_matrix(
+        (ratings.value, (ratings.user, ratings.item)), (ratings.n_users, ratings.n_items)
+    )
+
+
+def scipy_cosine(ratings: Ratings) -> sparse.csr_matrix:
+    """The full cosine matrix by sparse products."""
+    table = matrix(ratings)
+    degree = np.maximum(np.asarray(table.sum(0)).ravel(), 1)
+    unit = table @ sparse.diags(1 / np.sqrt(degree)).astype(np.float32)
+    return (unit.T @ unit).tocsr()
+
+
+def implicit_cosine(ratings: Ratings) -> Any:
+    """implicit's cosine recommender: the 20 nearest neighbours of each item."""
+    from implicit.nearest_neighbours import CosineRecommender
+
+    model = CosineRecommender(K=20, num_threads=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(matrix(ratings), show_progress=False)
+    return model.similarity

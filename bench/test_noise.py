@@ -1,0 +1,41 @@
+"""The noise source and the top-20 worlds, on one core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.kernels import noise, ranking
+
+WORLDS, COORDINATES = 256, 4096
+
+
+@pytest.mark.benchmark(group="one million draws (WORLDS x COORDINATES)")
+@pytest.mark.parametrize("law", ["uniform", "laplace", "normal"])
+def test_draws(benchmark: Any, law: str, key: np.ndarray) -> None:
+    out = np.empty((WORLDS, COORDINATES), np.float32)
+    worlds = np.arange(WORLDS, dtype=np.int64)
+    benchmark.pedantic(
+        getattr(noise, law), (out, worlds, 0, key), rounds=30, iterations=20, warmup_rounds=1
+    )
+    benchmark.extra_info["G draws/s"] = round(out.size / benchmark.stats["min"] / 1e9, 3)
+
+
+@pytest.mark.benchmark(group="one million draws (WORLDS x COORDINATES)")
+@pytest.mark.parametrize("law", ["laplace", "standard_normal"])
+def test_draws_numpy(benchmark: Any, law: str) -> None:
+    rng = np.random.default_rng(1)
+    benchmark.pedantic(lambda: getattr(rng, law)(size=(WORLDS, COORDINATES)), rounds=5)
+
+
+@pytest.mark.benchmark(group="10^6 noise worlds of one user's top-20, 1682 items")
+def test_top_20_worlds(benchmark: Any, key: np.ndarray) -> None:
+    scores = np.random.default_rng(1).normal(3.5, 0.5, 1682).astype(np.float32)
+    count = 1_000_000
+    items = np.empty((count, 20), np.int32)
+    values = np.empty((count, 20), np.float32)
+    worlds = np.arange(count, dtype=np.int64)
+    arguments = (items, values, scores, np.float32(0.4), worlds, 0, key)
+    benchmark.pedantic(ranking.laplace_top_k, arguments, rounds=1, warmup_rounds=0)

@@ -1,0 +1,60 @@
+"""Plays the examples on real data and writes docs/results.md.
+
+Run it with `DPAUDIT_DATA=… python docs/make_results.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpaudit.config import load
+from dpaudit.reports.markdown import table_text
+from dpaudit.reports.record import write_text
+from dpaudit.reports.tables import results
+from dpaudit.run import run_audit
+
+ROOT = Path(__file__).parents[1]
+HEAD = """# Results on MovieLens
+
+Written by `docs/make_results.py`; every number comes from a record of the example that is named.
+
+Beside the text of Park & Acharya (2011):
+
+- *Figure 1(a)*: the difference from the noiseless top-20 falls to zero as ε grows, as in the paper.
+- *Figure 1(b)*: the unclipped adversary's accuracy goes to 0 as ε → 0 and to 1 as ε → ∞, as in the
+  paper. That is below random guessing, which Definition 3 asks for. Clipped to the scale it stays
+  at half the share of the two end ratings; a Bayes reader stays at the share of the commonest
+  rating and is the strongest at every ε.
+- *Figure 2*: the paper reads 4 % risk at 70 % utility from its curve. We find about 13 %
+  (unclipped, one prediction). One noise drives both numbers, so its scale cannot explain it, nor
+  can eq. (3) in place of eq. (4), which gives about 12 %. The paper states neither its split nor
+  how it draws users.
+- *Theorem 3.1 and 3.2*: more than the claimed ε is certified on the pairs *crossing* and *first*.
+  On the pair found in MovieLens itself nothing beyond the claim was found: the worst case is rare.
+"""
+PAGES = {
+    "ml-100k-slope-one": "Slope One as published, MovieLens-100K (Figures 1(a), 1(b) and 2)",
+    "ml-100k-variants": "What a true guarantee costs, MovieLens-100K",
+    "ml-100k-cosine": "Cosine on purchases, MovieLens-100K",
+    "ml-1m-slope-one": "Slope One, MovieLens-1M",
+}
+
+
+def main() -> None:
+    """Play every example and write the page."""
+    parts = [HEAD]
+    for name, title in PAGES.items():
+        result = run_audit(load(ROOT / "examples" / f"{name}.toml"), threads=2)
+        parts.append(f"## {title}\n")
+        parts.append(
+            f"`dpaudit run examples/{name}.toml`, data {result.data.digest[:12]}, "
+            f"{result.data.attacked} attacked users, {result.timing.seconds:.0f} s on two cores; "
+            f"all {result.family.size} intervals hold together with 95 % confidence.\n"
+        )
+        for table in results(result):
+            parts.append(table_text(table) + "\n")
+    write_text(ROOT / "docs" / "results.md", "\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Plays the games and turns their outcomes into numbers with their confidence."""

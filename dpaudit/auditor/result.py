@@ -1,0 +1,208 @@
+"""The record of a run: every number with its interval, and all that is needed to make it again.
+
+Reports are rendered from it alone; it holds no audited person's id or rating.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from dpaudit.auditor.estimate import Estimate
+
+SCHEMA = 1
+Outcome = Literal["pass", "fail", "inconclusive"]
+Metric = Literal["attack.accuracy", "utility.overlap", "utility.rmse", "epsilon"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class ClaimRecord(_Part):
+    """A stated guarantee; the fields are those of `defenses.base.Claim`."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    observer: str
+    public: str
+    source: str
+
+
+class DataRecord(_Part):
+    """The audited data in numbers.
+
+    Attributes:
+        digest: SHA-256 of the ratings.
+        users: number of users.
+        items: number of items.
+        ratings: number of ratings.
+        scale: least rating, greatest rating, step.
+        trained: users whose ratings the similarity is built from.
+        attacked: users who are attacked.
+    """
+
+    digest: str
+    users: int
+    items: int
+    ratings: int
+    scale: tuple[float, float, float]
+    trained: int
+    attacked: int
+
+
+class ModelRecord(_Part):
+    """One audited recommender.
+
+    Attributes:
+        label: its name in this run.
+        defense: the registered defense.
+        title: what it is, in one line.
+        variant: `nonprivate`, `published` or `corrected`.
+        source: paper and equations.
+        params: its hyper-parameters.
+        top_k: length of the list shown to a user.
+    """
+
+    label: str
+    defense: str
+    title: str
+    variant: str
+    source: str
+    params: dict[str, Any]
+    top_k: int
+
+
+class PointRecord(_Part):
+    """One ε of a model's sweep.
+
+    Attributes:
+        model: the model's label.
+        epsilon: the ε that the noise is scaled to.
+        sensitivity: the Δf in use.
+        noise_scale: the Laplace scale Δf/ε.
+        claim: what the variant guarantees here, if anything.
+    """
+
+    model: str
+    epsilon: float
+    sensitivity: float
+    noise_scale: float
+    claim: ClaimRecord | None
+
+
+class Measurement(_Part):
+    """One measured number.
+
+    Attributes:
+        metric: what was measured. `attack.accuracy`: ε-Risk, the share of hidden ratings that were
+            recovered; `utility.overlap`: ε-Utility, the share of the noiseless top-k list that the
+            noised list keeps; `utility.rmse`: root mean squared error on held-out ratings;
+            `epsilon`: the certified lower bound on ε of a distinguishing game.
+        model: the model's label.
+        epsilon: the ε of the sweep.
+        attack: the attack's label, of `attack.accuracy` and `epsilon`.
+        pair: the pair's name, of `epsilon`.
+        estimate: the number.
+        detectable: the least true ε that the game would have certified to exceed the claimed ε
+            with 95 % power.
+        event: the event that certifies, chosen on other worlds.
+        shift: by how much the exact prediction differs between the two data sets.
+    """
+
+    metric: Metric
+    model: str
+    epsilon: float
+    attack: str | None = None
+    pair: str | None = None
+    estimate: Estimate
+    detectable: float | None = None
+    event: str | None = None
+    shift: float | None = None
+
+
+class PairRecord(_Part):
+    """A pair of neighbouring data sets that a game was played on, in one sentence."""
+
+    model: str
+    pair: str
+    summary: str
+
+
+class GateRecord(_Part):
+    """A threshold with its outcome.
+
+    Attributes:
+        rule: the threshold in words.
+        outcome: `pass`, `fail` or `inconclusive`; the worst of its points.
+        reason: why, with the deciding number.
+    """
+
+    rule: str
+    outcome: Outcome
+    reason: str
+
+
+class Family(_Part):
+    """The intervals of a run, which hold together with the stated confidence.
+
+    Attributes:
+        confidence: the simultaneous confidence.
+        size: the number of intervals that share the error probability.
+        alpha: each one's own level (Bonferroni).
+    """
+
+    confidence: float
+    size: int
+    alpha: float
+
+
+class Timing(_Part):
+    """When the run was made, and how long it took; all else is the same when it is repeated."""
+
+    started: str
+    seconds: float
+
+
+class AuditResult(_Part):
+    """The record of one run.
+
+    Attributes:
+        schema_version: version of this layout.
+        tool: dpaudit's version.
+        environment: versions of Python and the numeric libraries, and the type of machine.
+        config: the config as checked, defaults included; environment variables unexpanded.
+        data: the audited data in numbers.
+        family: the simultaneous confidence.
+        models: the audited recommenders.
+        attacks: the attacks' labels with their parameters.
+        pairs: the neighbouring data sets of the games.
+        points: the sweep.
+        measurements: the numbers.
+        gates: the thresholds and their outcomes.
+        outcome: the worst outcome of the gates, `pass` where there are none.
+        timing: when, and how long.
+    """
+
+    schema_version: int = SCHEMA
+    tool: str
+    environment: dict[str, str]
+    config: dict[str, Any]
+    data: DataRecord
+    family: Family
+    models: list[ModelRecord]
+    attacks: dict[str, dict[str, Any]]
+    pairs: list[PairRecord]
+    points: list[PointRecord]
+    measurements: list[Measurement]
+    gates: list[GateRecord] = []
+    outcome: Outcome = "pass"
+    timing: Timing
+
+
+def worst(outcomes: list[Outcome]) -> Outcome:
+    """`fail` before `inconclusive` before `pass`."""
+    order: tuple[Outcome, ...] = ("fail", "inconclusive")
+    return next((outcome for outcome in order if outcome in outcomes), "pass")

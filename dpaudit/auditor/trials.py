@@ -1,0 +1,84 @@
+"""Which user, rating and prediction each trial of a game is about.
+
+Trial `t` is decided by the seed and `t` alone: more trials extend the same sequence, and its order
+of execution does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.data.ratings import Profile
+from dpaudit.kernels import noise
+from dpaudit.releases import Key, Streams, stream_key
+
+Result = TypeVar("Result")
+
+# Worlds handled at a time: fixed, so that nothing depends on the number of threads.
+BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The draws of `T` trials.
+
+    Attributes:
+        user: position in the list of audited users `(T,)`.
+        draws: three further independent uniform draws in [0, 1) a trial `(T, 3)`.
+        key: the noise source's key for the releases of these trials.
+    """
+
+    user: NDArray[np.int64]
+    draws: NDArray[np.float64]
+    key: Key
+
+    def blocks(self) -> Iterator[tuple[int, Streams]]:
+        """Blocks of trials about one user: her position, and the trials' indices as worlds."""
+        order = np.argsort(self.user, kind="stable")
+        bounds = np.flatnonzero(np.diff(self.user[order])) + 1
+        for trials in np.split(order, bounds):
+            for start in range(0, len(trials), BLOCK):
+                worlds = trials[start : start + BLOCK]
+                yield int(self.user[worlds[0]]), Streams(self.key, worlds)
+
+
+def plan(seed: int, purpose: str, trials: int, users: int) -> Plan:
+    """Draw the trials of one game: a uniform user each, and the draws for what she is asked."""
+    draws = np.empty((trials, 8), np.float32)
+    worlds = np.arange(trials, dtype=np.int64)
+    noise.uniform(draws, worlds, 0, stream_key(seed, f"{purpose}/trials"))
+    # Two draws of 24 bits make one of 48: choices among many items stay uniform.
+    fine = draws[:, ::2] + (draws[:, 1::2].astype(np.float64) - 0.5) * 2.0**-24
+    fine = np.clip(fine, 0.0, np.nextafter(1.0, 0.0))
+    return Plan(choose(fine[:, 0], users), fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
+
+
+def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Uniform choices among `count` things from uniform draws in [0, 1)."""
+    return (uniform * count).astype(np.int64)
+
+
+def run_blocks(
+    games: Plan,
+    play: Callable[[int, Streams], Result],
+    threads: int,
+    advance: Callable[[int], None],
+) -> Iterator[tuple[NDArray[np.int64], Result]]:
+    """Play every block, on some threads; yields the trials' indices with what `play` returned."""
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        blocks = list(games.blocks())
+        results = pool.map(lambda block: play(*block), blocks)
+        for (_, streams), result in zip(blocks, results, strict=True):
+            advance(len(streams))
+            yield streams.worlds, result
+
+
+def eligible(profiles: Sequence[Profile], least: int, most: int) -> list[Profile]:
+    """The profiles with at least and at most so many ratings."""
+    return [profile for profile in profiles if least <= len(profile) <= most]

@@ -1,0 +1,157 @@
+"""`dpaudit run`, `report` and `gate`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpaudit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dpaudit.auditor.result import AuditResult
+
+EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
+_FILES = {"html": "report.html", "md": "report.md"}
+
+
+@click.command()
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the run: record.json, report.html and report.md.  "
+    "[default: dpaudit-out/NAME of the config]",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Replace the config's seed.")
+@click.option(
+    "-s",
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Replace any value of the config, e.g. -s audit.trials=1000.",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Write one more report, e.g. --report html=leakage.html.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=lambda: os.cpu_count() or 1,
+    help="Number of threads; the numbers do not depend on it.  [default: all cores]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    config: Path | None,
+    output: Path | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    reports: tuple[str, ...],
+    threads: int,
+    quiet: bool,
+) -> None:
+    """Play the audit that CONFIG describes; the exit code comes from its gates.
+
+    Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in this folder is used.
+    """
+    from dpaudit import config as configs
+    from dpaudit.cli.progress import Bar
+    from dpaudit.reports import record
+    from dpaudit.run import run_audit
+
+    path = config or configs.find(Path())
+    if seed is not None:
+        overrides = (*overrides, f"seed={seed}")
+    extra = [_parse_report(option) for option in reports]
+    checked = configs.load(path, overrides)
+    with Bar(enabled=not quiet) as bar:
+        result = run_audit(checked, threads=threads, progress=bar)
+    folder = output or Path("dpaudit-out") / path.stem
+    # The gates are part of the record: no report can change them.
+    record.save(result, folder)
+    targets = [(name, folder / file) for name, file in _FILES.items()] + extra
+    for name, target in targets:
+        record.write_text(target, _render(name, result))
+    if not quiet:
+        _show(result)
+        click.echo(f"Record and reports: {folder}")
+    ctx.exit(EXIT_CODES[result.outcome])
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--format", "name", default="html", show_default=True, help="html, md or json.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="[default: stdout]"
+)
+def report(folder: Path, name: str, output: Path | None) -> None:
+    """Render the record of a finished run in FOLDER again; nothing is rerun."""
+    from dpaudit.reports import record
+
+    text = _render(name, record.load(folder))
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        record.write_text(output, text)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file with [[gate]] tables to use instead of the run's own gates.",
+)
+@click.pass_context
+def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
+    """Evaluate thresholds on the finished run in FOLDER; the exit code tells the outcome."""
+    from dpaudit import config as configs
+    from dpaudit.auditor.result import worst
+    from dpaudit.gate import judge
+    from dpaudit.reports import record
+
+    result = record.load(folder)
+    gates = result.gates
+    if policy is not None:
+        rules = configs.load_policy(policy)
+        gates = [judge(rule, result.points, result.measurements) for rule in rules]
+    for found in gates:
+        click.echo(f"{found.outcome.upper():12} {found.rule}\n{'':12} {found.reason}")
+    if not gates:
+        click.echo("no gates: add [[gate]] to the config or give --policy")
+    ctx.exit(EXIT_CODES[worst([found.outcome for found in gates])])
+
+
+def _parse_report(option: str) -> tuple[str, Path]:
+    from dpaudit import registry
+
+    name, equals, file = option.partition("=")
+    if not equals or not file:
+        raise ConfigError(f"the option --report {option!r} is not FORMAT=FILE: e.g. html=out.html")
+    registry.load("reports", name)
+    return name, Path(file)
+
+
+def _render(name: str, result: AuditResult) -> str:
+    from dpaudit import registry
+
+    text: str = registry.load("reports", name)(result)
+    return text
+
+
+def _show(result: Any) -> None:
+    from rich.console import Console
+
+    from dpaudit.reports.console import show as show_result
+
+    show_result(result, Console())

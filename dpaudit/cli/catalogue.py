@@ -1,0 +1,98 @@
+"""`dpaudit list`, `show`, `init` and `schema`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from dpaudit.errors import ConfigError
+
+METRICS = {
+    "attack.accuracy": "ε-Risk: share of hidden ratings that the attack recovers",
+    "utility.overlap": "ε-Utility: share of the noiseless top-k list that the noised list keeps",
+    "utility.rmse": "root mean squared error of noised predictions of held-out ratings",
+    "epsilon": "certified lower bound on ε of a distinguishing game",
+}
+
+
+@click.command("list")
+@click.argument("what", type=click.Choice(["defenses", "attacks", "reports", "data", "metrics"]))
+def list_(what: str) -> None:
+    """Print what there is."""
+    for name, title in _titles(what).items():
+        click.echo(f"{name:18} {title}")
+
+
+@click.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Explain a defense or an attack: source, claim, parameters."""
+    from dpaudit import registry
+
+    for group in ("defenses", "attacks"):
+        if name in registry.names(group):
+            _explain(registry.load(group, name))
+            return
+    known = [*registry.names("defenses"), *registry.names("attacks")]
+    raise ConfigError(f"there is no defense or attack {name!r}{registry.suggestion(name, known)}")
+
+
+@click.command()
+@click.argument("path", default="dpaudit.toml", type=click.Path(path_type=Path, dir_okay=False))
+def init(path: Path) -> None:
+    """Write a commented config that runs."""
+    from importlib.resources import files
+
+    if path.exists():
+        raise ConfigError(f"{path} exists already: name another file or remove it")
+    from dpaudit.reports.record import write_text
+
+    write_text(path, files("dpaudit.cli").joinpath("template.toml").read_text(encoding="utf-8"))
+    click.echo(f"{path} is written; run it with: dpaudit run {path}")
+
+
+@click.command()
+def schema() -> None:
+    """Print the config's JSON Schema, for editors."""
+    from dpaudit.config import Config
+
+    click.echo(json.dumps(Config.model_json_schema(), indent=2))
+
+
+def _titles(what: str) -> dict[str, str]:
+    if what == "metrics":
+        return METRICS
+    if what == "data":
+        from dpaudit.data.download import DATASETS
+
+        return {
+            "synthetic": "embedded generator of MovieLens-like ratings",
+            **{name: dataset.title for name, dataset in DATASETS.items()},
+        }
+    from dpaudit import registry
+
+    parts = registry.load_all(cast(registry.Group, what))
+    return {name: getattr(part, "title", _first_line(part)) for name, part in parts.items()}
+
+
+def _first_line(part: Any) -> str:
+    return (inspect.getdoc(part) or "").partition("\n")[0]
+
+
+def _explain(part: Any) -> None:
+    click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
+    click.echo(inspect.getdoc(part))
+    click.echo("\nParameters:")
+    for field in fields(part):
+        if field.name not in {"epsilon", "variant"}:  # they stand in the config's [[model]]
+            click.echo(f"  {field.name} = {field.default!r}")
+    if hasattr(part, "worst_cases"):
+        click.echo("\nPairs for [[game]]:")
+        for name, pair in part(epsilon=1.0).worst_cases().items():
+            click.echo(f"  {name}: {pair.summary}")
+        click.echo("  data: one rating added to the audited data, chosen by search")

@@ -1,0 +1,46 @@
+"""`dpaudit data`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from dpaudit.errors import ConfigError
+
+
+@click.group()
+def data() -> None:
+    """Research data sets."""
+
+
+@data.command()
+@click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where to put it.  [default: $DPAUDIT_DATA]",
+)
+@click.option("--yes", is_flag=True, help="Accept the publisher's terms without being asked.")
+def get(name: str, folder: Path | None, yes: bool) -> None:
+    """Download a data set from its publisher, after showing the publisher's terms."""
+    from dpaudit.data.download import DATASETS, fetch
+    from dpaudit.registry import suggestion
+
+    if name not in DATASETS:
+        raise ConfigError(f"there is no data set {name!r}{suggestion(name, DATASETS)}")
+    if folder is None:
+        home = os.environ.get("DPAUDIT_DATA")
+        if not home:
+            raise ConfigError(
+                "there is no folder to put the data in: set DPAUDIT_DATA or give --folder"
+            )
+        folder = Path(home)
+    dataset = DATASETS[name]
+    click.echo(f"{dataset.title}\n\n{dataset.terms.summary}\n")
+    click.echo(f"Full terms: {dataset.terms.url}\nPlease cite: {dataset.terms.citation}\n")
+    if not yes:
+        click.confirm("Do you accept these terms?", abort=True)
+    place = fetch(dataset, folder, progress=True)
+    click.echo(f"{name} is in {place}")

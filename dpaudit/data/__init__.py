@@ -1,0 +1,53 @@
+"""Ratings: their types, where they come from, and their neighbours.
+
+Importing this package loads no reader; pandas, scipy, pyarrow and pooch wait for their first use.
+"""
+
+from dpaudit.data.download import DATASETS, Dataset, Terms, fetch
+from dpaudit.data.neighbors import (
+    Adjacency,
+    Change,
+    RatingAdded,
+    RatingRemoved,
+    RatingReplaced,
+    UserAdded,
+    UserRemoved,
+    UserReplaced,
+    adjacency_of,
+    apply,
+    invert,
+)
+from dpaudit.data.ratings import Csr, FloatArray, IntArray, Profile, Ratings, Scale
+from dpaudit.data.readers import load
+from dpaudit.data.source import Columns, DataSource, RatingScale, SyntheticParams
+from dpaudit.data.synthetic import generate
+
+__all__ = [
+    "DATASETS",
+    "Adjacency",
+    "Change",
+    "Columns",
+    "Csr",
+    "DataSource",
+    "Dataset",
+    "FloatArray",
+    "IntArray",
+    "Profile",
+    "RatingAdded",
+    "RatingRemoved",
+    "RatingReplaced",
+    "RatingScale",
+    "Ratings",
+    "Scale",
+    "SyntheticParams",
+    "Terms",
+    "UserAdded",
+    "UserRemoved",
+    "UserReplaced",
+    "adjacency_of",
+    "apply",
+    "fetch",
+    "generate",
+    "invert",
+    "load",
+]

@@ -1,0 +1,210 @@
+"""Fetch public data sets from their publisher, checked against a known checksum."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from dpaudit.errors import DataError
+
+_GROUPLENS = "https://files.grouplens.org/datasets/movielens"
+_CITATION = (
+    "F. Maxwell Harper and Joseph A. Konstan. 2015. The MovieLens Datasets: History and Context. "
+    "ACM Transactions on Interactive Intelligent Systems 5(4):19. "
+    "https://doi.org/10.1145/2827872"
+)
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the publisher allows and asks for.
+
+    Attributes:
+        summary: the conditions in short; only the publisher's text counts.
+        url: the publisher's full text.
+        citation: the work to cite.
+    """
+
+    summary: str
+    url: str
+    citation: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set that its publisher offers as one zip file.
+
+    Attributes:
+        name: the folder in the zip file, and the folder it is unpacked to.
+        title: what to call it in a sentence.
+        url: the zip file's address.
+        known_hash: the zip file's checksum, as `algorithm:hexadecimal`.
+        ratings: the file of ratings inside the folder.
+        terms: what the publisher allows and asks for.
+    """
+
+    name: str
+    title: str
+    url: str
+    known_hash: str
+    ratings: str
+    terms: Terms
+
+
+def _movielens_terms(name: str) -> Terms:
+    return Terms(
+        summary=(
+            "Free for research. Acknowledge the data set in publications. Do not redistribute it, "
+            "use it commercially or for revenue without permission, or suggest that the University "
+            "of Minnesota or GroupLens endorses you. No warranty."
+        ),
+        url=f"{_GROUPLENS}/{name}-README.txt",
+        citation=_CITATION,
+    )
+
+
+DATASETS: Mapping[str, Dataset] = MappingProxyType(
+    {
+        dataset.name: dataset
+        for dataset in (
+            Dataset(
+                name="ml-100k",
+                title="MovieLens 100K",
+                url=f"{_GROUPLENS}/ml-100k.zip",
+                known_hash="md5:0e33842e24a9c977be4e0107933c0723",
+                ratings="u.data",
+                terms=_movielens_terms("ml-100k"),
+            ),
+            Dataset(
+                name="ml-1m",
+                title="MovieLens 1M",
+                url=f"{_GROUPLENS}/ml-1m.zip",
+                known_hash="md5:c4d9eecfca2ab87c1945afe126590906",
+                ratings="ratings.dat",
+                terms=_movielens_terms("ml-1m"),
+            ),
+        )
+    }
+)
+
+
+def fetch(
+    dataset: Dataset, folder: Path, *, base_url: str | None = None, progress: bool = False
+) -> Path:
+    """Download a data set into `folder` and unpack it, unless it is there already.
+
+    Args:
+        dataset: what to fetch, such as `DATASETS["ml-100k"]`.
+        folder: the folder of data sets; created if missing.
+        base_url: a mirror's address that replaces everything before the zip file's name.
+        progress: whether to show a progress bar on the terminal.
+
+    Returns:
+        The folder `folder/<name>` that holds the data set's files.
+
+    Raises:
+        DataError: the download failed, is not the published file, or cannot be written; nothing
+            half-written is left behind.
+    """
+    target = folder / dataset.name
+    if (target / dataset.ratings).is_file():
+        return target
+    if target.exists():
+        raise DataError(
+            f"{target} exists without {dataset.ratings}: remove it or choose another folder"
+        )
+    url = dataset.url
+    if base_url is not None:
+        url = f"{base_url.rstrip('/')}/{PurePosixPath(url).name}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{dataset.name}-") as temporary:
+            archive = _download(dataset, url, Path(temporary), progress)
+            _unpack(dataset, archive, Path(temporary) / "unpacked").rename(target)
+    except OSError as error:
+        raise DataError(
+            f"{target} cannot be written ({error.strerror or error}): make room and allow "
+            "writing, or choose another folder"
+        ) from error
+    return target
+
+
+def _download(dataset: Dataset, url: str, folder: Path, progress: bool) -> Path:
+    import pooch  # type: ignore[import-untyped]
+    import requests
+
+    # pooch announces each download on stderr; what to print is for the caller to decide.
+    pooch.get_logger().setLevel(logging.WARNING)
+    downloader = pooch.HTTPDownloader(progressbar=progress and _Bar(), timeout=_TIMEOUT_S)
+    archive = folder / f"{dataset.name}.zip"
+    try:
+        pooch.retrieve(url, dataset.known_hash, archive.name, folder, downloader=downloader)
+    except requests.HTTPError as error:
+        raise DataError(
+            f"the server refused the download ({error}): check the address or try again later"
+        ) from error
+    except requests.RequestException as error:
+        raise DataError(
+            f"the download of {url} broke off ({type(error).__name__}): check the connection and "
+            "try again"
+        ) from error
+    except ValueError as error:  # pooch's answer to a wrong checksum
+        raise DataError(
+            f"{url} is not the published {dataset.title} (its checksum is not "
+            f"{dataset.known_hash}): try again or choose another mirror"
+        ) from error
+    return archive
+
+
+def _unpack(dataset: Dataset, archive: Path, folder: Path) -> Path:
+    """Unpack the archive and return the data set's folder in it."""
+    try:
+        with zipfile.ZipFile(archive) as content:
+            for name in content.namelist():
+                path = PurePosixPath(name.replace("\\", "/"))
+                if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+                    raise DataError(
+                        f"the zip file of {dataset.title} holds {name!r}, which leads out of its "
+                        "folder: choose another mirror"
+                    )
+            content.extractall(folder)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise DataError(
+            f"the zip file of {dataset.title} is damaged ({error}): try again or choose another "
+            "mirror"
+        ) from error
+    unpacked = folder / dataset.name
+    if not (unpacked / dataset.ratings).is_file():
+        raise DataError(
+            f"the zip file of {dataset.title} holds no {dataset.name}/{dataset.ratings}: choose "
+            "another mirror"
+        )
+    return unpacked
+
+
+class _Bar:
+    """The progress bar that pooch drives: it sets `total`, then calls the methods."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, DownloadColumn, Progress
+
+        self._progress: Any = Progress(BarColumn(), DownloadColumn())
+        self._task = self._progress.add_task("download", total=None)
+        self.total = 0
+
+    def update(self, size: int) -> None:
+        self._progress.start()
+        self._progress.update(self._task, advance=size, total=self.total)
+
+    def reset(self) -> None:
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        self._progress.stop()

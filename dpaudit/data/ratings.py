@@ -1,0 +1,170 @@
+"""The ratings of users on items, and the views of them that the recommenders need."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import DataError
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The rating scale `minimum, minimum + step, …, maximum`.
+
+    Purchases (present or absent) have the scale 1..1 with step 1.
+    """
+
+    minimum: float = 1.0
+    maximum: float = 5.0
+    step: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.minimum <= self.maximum or not self.step > 0:
+            raise DataError(
+                f"the scale {self.minimum}..{self.maximum} with step {self.step} is empty: "
+                "give minimum <= maximum and step > 0"
+            )
+
+    @property
+    def width(self) -> float:
+        """The papers' `Δr = r_max − r_min`."""
+        return self.maximum - self.minimum
+
+    @property
+    def values(self) -> FloatArray:
+        """All ratings of the scale in increasing order, shape `(C,)`."""
+        count = round(self.width / self.step) + 1
+        return (self.minimum + self.step * np.arange(count)).astype(np.float32)
+
+
+class Csr(NamedTuple):
+    """Compressed rows: row `r` holds `start[r]` to `start[r + 1]` of `column` and `value`."""
+
+    start: NDArray[np.int64]
+    column: IntArray
+    value: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """One user's own ratings: `items` increasing, shape `(n,)`, with their `values`."""
+
+    items: IntArray
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Immutable ratings, sorted by user, then item; each (user, item) at most once.
+
+    Attributes:
+        user: row's user, `0..n_users-1`, shape `(R,)`.
+        item: row's item, `0..n_items-1`, shape `(R,)`.
+        value: row's rating, shape `(R,)`.
+        n_users: number of users; some may have no rating.
+        n_items: number of items; some may have no rating.
+        scale: the rating scale.
+        user_ids: the source's ids by user, kept only for reading and writing.
+        item_ids: the source's ids by item, kept only for reading and writing.
+    """
+
+    user: IntArray
+    item: IntArray
+    value: FloatArray
+    n_users: int
+    n_items: int
+    scale: Scale
+    user_ids: NDArray[np.object_] | None = None
+    item_ids: NDArray[np.object_] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        user: NDArray[np.integer],
+        item: NDArray[np.integer],
+        value: NDArray[np.floating],
+        n_users: int,
+        n_items: int,
+        scale: Scale,
+        user_ids: NDArray[np.object_] | None = None,
+        item_ids: NDArray[np.object_] | None = None,
+    ) -> Ratings:
+        """Sort the rows and check them.
+
+        Raises:
+            DataError: an index outside its range, a rating that is not on the scale's range, or a
+                repeated (user, item).
+        """
+        order = np.lexsort((item, user))
+        columns = (
+            np.ascontiguousarray(user[order], dtype=np.int32),
+            np.ascontiguousarray(item[order], dtype=np.int32),
+            np.ascontiguousarray(value[order], dtype=np.float32),
+        )
+        for column in columns:
+            column.setflags(write=False)
+        ratings = cls(*columns, n_users, n_items, scale, user_ids, item_ids)
+        ratings._check()
+        return ratings
+
+    def _check(self) -> None:
+        if not len(self.user):
+            return
+        if self.user[0] < 0 or self.user[-1] >= self.n_users:
+            raise DataError(f"a user index lies outside 0..{self.n_users - 1}: renumber the users")
+        if self.item.min() < 0 or self.item.max() >= self.n_items:
+            raise DataError(f"an item index lies outside 0..{self.n_items - 1}: renumber the items")
+        inside = (self.value >= self.scale.minimum) & (self.value <= self.scale.maximum)
+        if not inside.all():
+            raise DataError(
+                f"the rating {self.value[~inside][0]} lies outside the scale "
+                f"{self.scale.minimum:g}..{self.scale.maximum:g}: correct it or state the scale"
+            )
+        same = (np.diff(self.user) == 0) & (np.diff(self.item) == 0)
+        if same.any():
+            raise DataError(
+                f"{same.sum()} (user, item) pairs are repeated: keep one rating of each"
+            )
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @cached_property
+    def by_user(self) -> Csr:
+        """The items of each user, increasing, with their ratings."""
+        counts = np.bincount(self.user, minlength=self.n_users)
+        return Csr(np.concatenate(([0], np.cumsum(counts))), self.item, self.value)
+
+    @cached_property
+    def by_item(self) -> Csr:
+        """The users of each item, increasing, with their ratings."""
+        order = np.argsort(self.item, kind="stable")
+        counts = np.bincount(self.item, minlength=self.n_items)
+        return Csr(np.concatenate(([0], np.cumsum(counts))), self.user[order], self.value[order])
+
+    def profile(self, user: int) -> Profile:
+        """The ratings of one user."""
+        start, index, value = self.by_user
+        rows = slice(int(start[user]), int(start[user + 1]))
+        return Profile(index[rows], value[rows])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the sizes, the scale and the sorted columns, in hexadecimal."""
+        head = f"{self.n_users} {self.n_items} {self.scale}".encode()
+        state = hashlib.sha256(head)
+        for column in (self.user, self.item, self.value):
+            state.update(column.astype(column.dtype.newbyteorder("<")).tobytes())
+        return state.hexdigest()

@@ -1,0 +1,38 @@
+"""Which users the recommender is built from, and which are attacked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.data.ratings import Profile, Ratings
+from dpaudit.errors import DataError
+
+
+def split_users(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, list[Profile]]:
+    """The ratings without a random share of the users, and those users' profiles.
+
+    The users keep their indices; those taken out have no ratings left.
+
+    Raises:
+        DataError: there are fewer than two users, so that one side would be empty.
+    """
+    if ratings.n_users < 2:
+        raise DataError(f"{ratings.n_users} user cannot be split into two groups: use more data")
+    order = np.random.default_rng(np.random.SeedSequence([seed, *b"split"])).permutation(
+        ratings.n_users
+    )
+    count = min(max(1, round(share * ratings.n_users)), ratings.n_users - 1)
+    taken = np.zeros(ratings.n_users, bool)
+    taken[order[:count]] = True
+    kept = ~taken[ratings.user]
+    train = Ratings.build(
+        ratings.user[kept],
+        ratings.item[kept],
+        ratings.value[kept],
+        ratings.n_users,
+        ratings.n_items,
+        ratings.scale,
+        ratings.user_ids,
+        ratings.item_ids,
+    )
+    return train, [ratings.profile(int(user)) for user in np.flatnonzero(taken)]

@@ -1,0 +1,1 @@
+"""The private recommenders: one file a family, each with its claim; see `docs/architecture.md`."""

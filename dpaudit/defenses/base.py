@@ -1,0 +1,65 @@
+"""What every defense states and does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from dpaudit.data.neighbors import Adjacency
+from dpaudit.data.ratings import Ratings
+
+Variant = Literal["nonprivate", "published", "corrected"]
+ObserverName = Literal["public", "iterates", "recommender", "friend", "values", "list"]
+
+# Hyper-parameters are frozen pydantic dataclasses: wrong names and values are refused by name.
+STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A stated guarantee.
+
+    Attributes:
+        epsilon: the guaranteed ε.
+        delta: the guaranteed δ.
+        adjacency: which data sets count as neighbours.
+        observer: who sees the release.
+        public: the statistics of the data that the guarantee treats as public.
+        source: paper, theorem and equation, or the derivation's place.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    observer: ObserverName
+    public: str
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class WorldPair:
+    """Two neighbouring data sets and what one user is shown of either.
+
+    Attributes:
+        ratings: the data set `D`.
+        change: what makes `D'` of it.
+        target: the user to whom predictions are shown.
+        item: the item whose prediction is shown.
+        summary: the pair in one sentence, without naming any record.
+    """
+
+    ratings: Ratings
+    change: Any
+    target: int
+    item: int
+    summary: str
+
+
+class Documented:
+    """A part with a name, a title and a source; the contract tests hold every plug-in to it."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]

@@ -1,0 +1,21 @@
+"""The errors a user can cause or meet.
+
+Each message is one sentence that names the place, the field, the value and the remedy. The command
+line turns them into exit codes; nothing else does.
+"""
+
+
+class DpauditError(Exception):
+    """Base of every error that is reported to the user without a traceback."""
+
+
+class ConfigError(DpauditError):
+    """A config, an option or a hyper-parameter that cannot be used as it stands."""
+
+
+class DataError(DpauditError):
+    """Input data that is missing, malformed or too small for the audit."""
+
+
+class RunError(DpauditError):
+    """An audit that started and could not be finished."""

@@ -1,0 +1,212 @@
+"""The one source of noise: Philox4x32-10 counters turned into uniform, Laplace and normal draws.
+
+Draw `(seed key, world, step, coordinate)` is a pure function of these four numbers: word
+`coordinate % 4` of the Philox block with counter `(coordinate // 4, step, world low, world high)`.
+Nothing depends on the number of threads, on the other worlds or on how many coordinates are drawn.
+
+Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011,
+doi:10.1145/2063384.2063405.
+
+Every multiply-add is an explicit fused one and nothing is reassociated, so a draw has the same bits
+in a vector lane, in a scalar tail and on another type of machine. Work is cut in two loops, bits
+first and law second, because each alone keeps all its values in vector registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel, inline
+
+I32, U32, U64, F32 = np.int32, np.uint32, np.uint64, np.float32
+
+Words = NDArray[np.uint32]
+Draws = NDArray[np.float32]
+Worlds = NDArray[np.int64]
+
+TILE = 1024  # coordinates drawn at a time: bits and draws stay in the first-level cache
+
+_LOW = U64(0xFFFFFFFF)
+_MULTIPLIERS = (U64(0xD2511F53), U64(0xCD9E8D57))
+_WEYL = (U64(0x9E3779B9), U64(0xBB67AE85))
+_ROUNDS = 10
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """`a·b + c` rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float32(types.float32, types.float32, types.float32), generate
+
+
+def _reinterpret(source: Any, target: Any) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def cast(typing_context: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(target))
+
+        return target(source), generate
+
+    return cast
+
+
+_bits = _reinterpret(types.float32, types.int32)
+_float = _reinterpret(types.int32, types.float32)
+
+
+@inline
+def _philox(
+    block: np.uint32, step: int, world_low: np.uint32, world_high: np.uint32, key: Words
+) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
+    # Words live in 64-bit lanes: the wide products need no conversion between rounds.
+    x0, x1, x2, x3 = U64(block), U64(step), U64(world_low), U64(world_high)
+    k0, k1 = U64(key[0]), U64(key[1])
+    for _ in range(_ROUNDS):
+        p0 = (x0 & _LOW) * _MULTIPLIERS[0]
+        p1 = (x2 & _LOW) * _MULTIPLIERS[1]
+        x0, x1, x2, x3 = (p1 >> U64(32)) ^ x1 ^ k0, p1, (p0 >> U64(32)) ^ x3 ^ k1, p0
+        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+    return U32(x0), U32(x1), U32(x2), U32(x3)
+
+
+@exact_kernel
+def philox_words(words: Words, first_block: int, step: int, world: int, key: Words) -> None:
+    """Fill `words` (uint32, a multiple of 4) with the blocks from `first_block` on."""
+    low, high = U32(world), U32(U64(world) >> U64(32))
+    for i in range(len(words) // 4):
+        a, b, c, d = _philox(U32(first_block + i), step, low, high, key)
+        words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3] = a, b, c, d
+
+
+_SQRT_HALF = I32(0x3F3504F3)  # bits of 2^-1/2 in single precision
+_SQRT_HALF_31 = I32(0x3F3504F3 + (31 << 23))  # bits of 2^31 · 2^-1/2
+_LN2 = F32(0.6931471805599453)
+
+
+@inline
+def _exponential(word: np.uint32) -> np.float32:
+    # E = −ln(k / 2^31), k the odd number from the word's upper 31 bits; k/2^31 = m·2^e with m in
+    # [2^-1/2, 2^1/2), ln m = f·Q(f), f = m − 1, Q fitted to a relative error of 1.7e-7.
+    k = F32(I32((word >> U32(1)) | U32(1)))
+    i = I32(_bits(k) - _SQRT_HALF_31)
+    e = F32(I32(i >> I32(23)))
+    f = F32(_float(I32(I32(i & I32(0x7FFFFF)) + _SQRT_HALF)) - F32(1))
+    q = F32(0.10106894983121341)
+    q = _fma(q, f, F32(-0.16222585302714504))
+    q = _fma(q, f, F32(0.1725083177416734))
+    q = _fma(q, f, F32(-0.1990016503235317))
+    q = _fma(q, f, F32(0.24969908878251093))
+    q = _fma(q, f, F32(-0.333350589543831))
+    q = _fma(q, f, F32(0.5000036512660506))
+    q = _fma(q, f, F32(-0.9999999453092664))
+    return _fma(e, -_LN2, F32(q * f))
+
+
+@inline
+def _laplace(word: np.uint32) -> np.float32:
+    # |X| is exponential, the sign is the word's lowest bit.
+    return _float(I32(_bits(_exponential(word)) ^ I32(word << U32(31))))
+
+
+@inline
+def _uniform(word: np.uint32) -> np.float32:
+    # (k + 1/2) / 2^24: in (0, 1), never an end point, every value exact in single precision.
+    return _fma(F32(I32(word >> U32(8))), F32(2.0**-24), F32(2.0**-25))
+
+
+@inline
+def _normal_pair(word_r: np.uint32, word_a: np.uint32) -> tuple[np.float32, np.float32]:
+    # Box-Muller: radius (2E)^1/2; the angle lies in [−π/4, π/4) (30 bits), then one of the four
+    # quarter turns is chosen by the two lowest bits: the sign of the cosine, and a swap.
+    r = F32(np.sqrt(F32(F32(2) * _exponential(word_r))))
+    x = F32(F32(I32(I32(word_a) >> I32(2))) * F32(np.pi / 2 * 2.0**-30))
+    z = F32(x * x)
+    s = _fma(_fma(F32(-1.9515295891e-4), z, F32(8.3321608736e-3)), z, F32(-1.6666654611e-1))
+    s = F32(r * _fma(s, F32(z * x), x))
+    c = _fma(_fma(F32(2.4433157118e-5), z, F32(-1.3887316255e-3)), z, F32(4.1666645683e-2))
+    c = F32(r * _fma(c, F32(z * z), _fma(F32(-0.5), z, F32(1))))
+    c = _float(I32(_bits(c) ^ I32(word_a << U32(31))))
+    swap = (word_a & U32(2)) != U32(0)
+    return (c if swap else s), (s if swap else c)
+
+
+@exact_kernel
+def laplace_row(out: Draws, words: Words, first: int, step: int, world: int, key: Words) -> None:
+    """Fill `out` (float32, TILE at most) with the standard Laplace draws of coordinates `first…`.
+
+    `first` is a multiple of 4 and `words` is scratch of TILE words.
+    """
+    philox_words(words[: (len(out) + 3) // 4 * 4], first // 4, step, world, key)
+    for i in range(len(out)):
+        out[i] = _laplace(words[i])
+
+
+@exact_kernel
+def laplace(out: Draws, worlds: Worlds, step: int, key: Words) -> None:
+    """Fill `out`, float32 `(W, C)`, with standard Laplace draws of `worlds` `(W,)`."""
+    words = np.empty(TILE, np.uint32)
+    for w in range(out.shape[0]):
+        for start in range(0, out.shape[1], TILE):
+            part = out[w, start : min(start + TILE, out.shape[1])]
+            laplace_row(part, words, start, step, worlds[w], key)
+
+
+@exact_kernel
+def laplace_at(
+    out: Draws, coordinates: NDArray[np.int32], worlds: Worlds, step: int, key: Words
+) -> None:
+    """Fill `out`, float32 `(W, k)`, with draw `coordinates[w, i]` of world `worlds[w]`."""
+    words = np.empty(4, np.uint32)
+    for w in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            c = coordinates[w, i]
+            philox_words(words, c // 4, step, worlds[w], key)
+            out[w, i] = _laplace(words[c % 4])
+
+
+@exact_kernel
+def uniform(out: Draws, worlds: Worlds, step: int, key: Words) -> None:
+    """Fill `out`, float32 `(W, C)`, with uniform draws in (0, 1) of `worlds` `(W,)`."""
+    words = np.empty(TILE, np.uint32)
+    n = out.shape[1]
+    for w in range(out.shape[0]):
+        for start in range(0, n, TILE):
+            philox_words(words, start // 4, step, worlds[w], key)
+            part = out[w, start : min(start + TILE, n)]
+            for i in range(len(part)):
+                part[i] = _uniform(words[i])
+
+
+@exact_kernel
+def _normal_tile(out: Draws, words: Words) -> None:
+    half = TILE // 2
+    first, second, radius, angle = out[:half], out[half:], words[:half], words[half:]
+    for i in range(half):
+        first[i], second[i] = _normal_pair(radius[i], angle[i])
+
+
+@exact_kernel
+def normal(out: Draws, worlds: Worlds, step: int, key: Words) -> None:
+    """Fill `out`, float32 `(W, C)`, with standard normal draws of `worlds` `(W,)`.
+
+    Within a tile, coordinates `c` and `c + TILE/2` share one Box-Muller pair.
+    """
+    words = np.empty(TILE, np.uint32)
+    tail = np.empty(TILE, np.float32)
+    n = out.shape[1]
+    for w in range(out.shape[0]):
+        for start in range(0, n, TILE):
+            philox_words(words, start // 4, step, worlds[w], key)
+            if start + TILE <= n:
+                _normal_tile(out[w, start : start + TILE], words)
+            else:
+                _normal_tile(tail, words)
+                out[w, start:] = tail[: n - start]

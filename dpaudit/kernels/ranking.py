@@ -1,0 +1,60 @@
+"""Top-k lists of noised scores, many noise worlds at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+from dpaudit.kernels.noise import TILE, laplace_row
+
+
+@exact_kernel
+def _insert(
+    items: NDArray[np.int32], values: NDArray[np.float32], item: int, value: np.float32
+) -> None:
+    place = len(values) - 1
+    while place > 0 and values[place - 1] < value:
+        values[place], items[place] = values[place - 1], items[place - 1]
+        place -= 1
+    values[place], items[place] = value, item
+
+
+@exact_kernel
+def laplace_top_k(
+    items: NDArray[np.int32],
+    values: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    scale: np.float32,
+    worlds: NDArray[np.int64],
+    step: int,
+    key: NDArray[np.uint32],
+) -> None:
+    """Rank `scores + scale · Laplace` in each world; the noise of item `c` is coordinate `c`.
+
+    Args:
+        items: result `(W, k)` int32, the items of the k largest values, best first.
+        values: result `(W, k)` float32, their noised scores.
+        scores: exact scores `(M,)` float32; `−inf` for an item that is never shown.
+        scale: the Laplace scale, 0 for none.
+        worlds: the indices of the worlds `(W,)`.
+        step: the noise source's step.
+        key: the noise source's key.
+    """
+    words = np.empty(TILE, np.uint32)
+    draws = np.empty(TILE, np.float32)
+    n = len(scores)
+    for w in range(items.shape[0]):
+        values[w] = -np.inf
+        items[w] = -1
+        for start in range(0, n, TILE):
+            stop = min(start + TILE, n)
+            noise = draws[: stop - start]
+            laplace_row(noise, words, start, step, worlds[w], key)
+            for i in range(stop - start):
+                noise[i] = scores[start + i] + np.float32(scale * noise[i])
+            least = values[w, -1]
+            for i in range(stop - start):
+                if noise[i] > least:
+                    _insert(items[w], values[w], start + i, noise[i])
+                    least = values[w, -1]

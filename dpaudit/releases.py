@@ -1,0 +1,123 @@
+"""What an observer holds, and the random streams that a release is drawn from.
+
+An attack declares which of these types it reads; a defense returns the one its observer asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+WorldArray = NDArray[np.int64]
+Key = NDArray[np.uint32]
+
+
+def stream_key(seed: int, purpose: str) -> Key:
+    """The noise source's key `(2,)` for one purpose of one seed; purposes never share a stream."""
+    words = [seed & 0xFFFFFFFF, seed >> 32, *purpose.encode()]
+    return np.random.SeedSequence(words).generate_state(2).astype(np.uint32)
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """The random streams of some worlds: world `w` draws from `(key, w, step, coordinate)`.
+
+    Attributes:
+        key: from `stream_key`.
+        worlds: the worlds' indices `(W,)`; the index alone decides a world's stream.
+    """
+
+    key: Key
+    worlds: WorldArray
+
+    @classmethod
+    def first(cls, seed: int, purpose: str, count: int) -> Streams:
+        """Worlds `0 … count − 1` of a purpose."""
+        return cls(stream_key(seed, purpose), np.arange(count, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.worlds)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Observer `values`: the predictions of stated items shown to one user.
+
+    Attributes:
+        items: the items shown in each world, `(W, k)`.
+        values: their noised predictions `(W, k)` float32.
+    """
+
+    items: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class TopList:
+    """Observer `values` of a top-k list: its items, best first, with their noised predictions.
+
+    The items were selected by these very values, so the largest noises are over-represented.
+    """
+
+    items: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class SeesItems:
+    """An observer who is shown the predictions of `items` `(W, k)` in each world."""
+
+    items: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class SeesTop:
+    """An observer who is shown the `count` best items of each world with their predictions."""
+
+    count: int
+
+
+Observer = SeesItems | SeesTop
+
+
+@dataclass(frozen=True, eq=False)
+class SideInformation:
+    """What the linear ideal adversary knows of a hidden rating (Park & Acharya 2011, Def. 4).
+
+    A prediction of item `j` is `(known_j + term_j(v)) / n + noise`, `v` the hidden rating. World
+    `w` has row `place[w]` of the arrays: worlds that hide the same item share one.
+
+    Attributes:
+        ratings: `n`, the published number of the user's ratings.
+        known: the sum over the user's other ratings, for every item `(H, M)`.
+        terms: `term_j(v)` for every item and candidate value, not decreasing in `v`, `(H, M, C)`.
+        shown: False for the items that are never shown to this user, `(H, M)`.
+        place: the row of each world `(W,)`.
+        candidates: the values `v` may have, increasing, `(C,)`.
+        frequency: how often each of them occurs in the population, `(C,)`.
+    """
+
+    ratings: int
+    known: NDArray[np.float64]
+    terms: NDArray[np.float64]
+    shown: NDArray[np.bool_]
+    place: NDArray[np.int64]
+    candidates: NDArray[np.float32]
+    frequency: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LaplacePair:
+    """The law of noised predictions in two neighbouring worlds, known to a distinguisher.
+
+    Attributes:
+        absent: exact predictions of the shown items in world `D`, `(k,)`.
+        present: the same in world `D'`, `(k,)`.
+        noise_scale: the Laplace scale `b` of each prediction's noise.
+    """
+
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
+    noise_scale: float

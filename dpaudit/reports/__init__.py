@@ -1,0 +1,1 @@
+"""Reports of a finished audit, rendered from its record alone."""

@@ -1,0 +1,116 @@
+"""The charts against ε: attack accuracy, lost share of the list, error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpaudit.reports import chart_parts as parts
+from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.series import MEASURED, UPPER, Datum
+
+
+def accuracy(data: list[Datum], look: Look) -> Chart | None:
+    """Attack accuracy against ε."""
+    if not _finite(data):
+        return None
+    import altair as alt
+
+    y = alt.Y("shown:Q", title="attack accuracy (ε-Risk)", scale=alt.Scale(domain=[0, 1]))
+    return Chart(
+        "accuracy",
+        "How much the attacks recover",
+        "The share of hidden ratings that each attack recovered, with its interval. Click a "
+        "legend entry to pick it out, double-click to show all." + _infinite(data),
+        _against_epsilon(data, look, y, "accuracy", attacks=True),
+    )
+
+
+def difference(data: list[Datum], look: Look) -> Chart | None:
+    """The lost share of the list against ε, both logarithmic."""
+    if not _finite(data):
+        return None
+    import altair as alt
+
+    scale, axis = parts.decades(min(datum["lower"] for datum in data), 1)
+    y = alt.Y("shown:Q", title="share of the top-k list that differs", scale=scale, axis=axis)
+    zeros = any(datum["drawn"] == UPPER for datum in data)
+    drawn = alt.Shape(
+        "drawn:N",
+        title=None,
+        scale=alt.Scale(domain=[MEASURED, UPPER], range=["circle", "triangle-down"]),
+    )
+    return Chart(
+        "difference",
+        "What the noise costs: the list",
+        "The share of the noiseless top-k list that the noised list loses, both axes logarithmic."
+        + (" A triangle is the upper bound of a measured zero." if zeros else "")
+        + _infinite(data),
+        _against_epsilon(data, look, y, "difference", shape=drawn if zeros else None),
+    )
+
+
+def rmse(data: list[Datum], look: Look) -> Chart | None:
+    """The error on held-out ratings against ε."""
+    if not _finite(data):
+        return None
+    import altair as alt
+
+    y = alt.Y("shown:Q", title="rmse on held-out ratings", scale=alt.Scale(zero=False))
+    return Chart(
+        "rmse",
+        "What the noise costs: the predictions",
+        "The root mean squared error on held-out ratings." + _infinite(data),
+        _against_epsilon(data, look, y, "rmse"),
+    )
+
+
+def _against_epsilon(
+    data: list[Datum], look: Look, y: Any, title: str, *, attacks: bool = False, shape: Any = None
+) -> dict[str, Any]:
+    """Lines with their intervals; what has no finite ε is a dotted rule with its name."""
+    import altair as alt
+
+    finite = _finite(data)
+    low, high = parts.span([datum["epsilon"] for datum in finite])
+    by = ["model", "attack"] if attacks else ["model"]
+    tips = parts.tips(**{field: field for field in by}, at="ε", words=title, trials="trials")
+    base = parts.drawn_from("points").encode(
+        x=alt.X(
+            "epsilon:Q", title="ε", scale=parts.log(low, high), axis=parts.ticks(finite, "epsilon")
+        ),
+        y=y,
+        color=look.color(),
+        detail=[f"{field}:N" for field in by],
+        opacity=parts.picked(*by),
+    )
+    ends = base.encode(y=alt.Y("lower:Q"), y2="upper:Q")
+    line = base.mark_line(strokeWidth=2)
+    layers = [
+        ends.mark_area(strokeWidth=0).encode(opacity=alt.value(0.12)),
+        ends.mark_rule(strokeWidth=1.5),
+        line.encode(strokeDash=look.dash()) if attacks else line,
+        base.mark_point(filled=True, size=60)
+        .encode(shape=shape or look.shape(), tooltip=tips)
+        .add_params(*(parts.pick(field) for field in by))
+        .properties(name=title),
+    ]
+    infinite = [datum for datum in data if datum["epsilon"] is None]
+    more = {"infinite": infinite} if infinite else {}
+    if infinite:
+        rule = parts.drawn_from("infinite").encode(y=y, color=look.color(), tooltip=tips)
+        layers += [
+            rule.mark_rule(strokeDash=[2, 3], strokeWidth=1.5),
+            rule.mark_text(align="left", dx=4, dy=-7).encode(x=alt.value(0), text="name:N"),
+        ]
+    return parts.spec(layers, f"{title} against ε", points=finite, **more)
+
+
+def _finite(data: list[Datum]) -> list[Datum]:
+    return [datum for datum in data if datum["epsilon"] is not None]
+
+
+def _infinite(data: list[Datum]) -> str:
+    """What is said of rules."""
+    if len(_finite(data)) == len(data):
+        return ""
+    return " A dotted rule is a model without noise (ε = ∞), which has no place on the axis."

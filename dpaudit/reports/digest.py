@@ -1,0 +1,201 @@
+"""What a record says, point by point and in sentences: the ground of every report for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dpaudit.auditor.estimate import Estimate
+from dpaudit.auditor.result import AuditResult, Measurement, PointRecord
+from dpaudit.reports import words
+
+MORE = "more than claimed"
+POWER = "95 %"
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Row:
+    """All that was measured at one ε of one model.
+
+    Attributes:
+        point: the point of the sweep.
+        accuracy: ε-Risk of each attack, by label.
+        overlap: ε-Utility, the share of the noiseless top-k list that is kept.
+        rmse: error on held-out ratings, where there are any.
+        games: the certified lower bounds on ε, by pair.
+    """
+
+    point: PointRecord
+    accuracy: dict[str, Estimate]
+    overlap: Estimate | None
+    rmse: Estimate | None
+    games: dict[str, Measurement]
+
+    @property
+    def difference(self) -> Estimate | None:
+        """The share of the noiseless top-k list that is lost."""
+        kept = self.overlap
+        return kept and kept.model_copy(
+            update={"value": 1 - kept.value, "lower": 1 - kept.upper, "upper": 1 - kept.lower}
+        )
+
+    @property
+    def strongest(self) -> str | None:
+        """The attack with the largest accuracy."""
+        return max(self.accuracy, key=lambda label: self.accuracy[label].value, default=None)
+
+    def exceeds(self, pair: str) -> bool:
+        """Whether more than the claimed ε is certified on this pair."""
+        claim = self.point.claim
+        return (
+            claim is not None
+            and pair in self.games
+            and self.games[pair].estimate.lower > claim.epsilon
+        )
+
+    @property
+    def exceeding(self) -> list[str]:
+        """The pairs on which more than the claimed ε is certified."""
+        return [pair for pair in self.games if self.exceeds(pair)]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence on the claims.
+
+    Attributes:
+        text: the sentence.
+        broken: whether it says that a claim is broken.
+    """
+
+    text: str
+    broken: bool = False
+
+
+def rows(result: AuditResult) -> dict[str, list[Row]]:
+    """The rows of each model, by label, ε ascending."""
+    by_model: dict[str, list[Row]] = {model.label: [] for model in result.models}
+    for point in sorted(result.points, key=lambda point: point.epsilon):
+        here = [
+            found
+            for found in result.measurements
+            if (found.model, found.epsilon) == (point.model, point.epsilon)
+        ]
+        by_model[point.model].append(
+            Row(
+                point=point,
+                accuracy={m.attack or "": m.estimate for m in _of(here, "attack.accuracy")},
+                overlap=next((m.estimate for m in _of(here, "utility.overlap")), None),
+                rmse=next((m.estimate for m in _of(here, "utility.rmse")), None),
+                games={m.pair or "": m for m in _of(here, "epsilon")},
+            )
+        )
+    return by_model
+
+
+def _of(found: list[Measurement], metric: str) -> list[Measurement]:
+    return [measurement for measurement in found if measurement.metric == metric]
+
+
+def outcome(result: AuditResult) -> str:
+    """The worst outcome of the gates in a word or two; without gates nothing was judged."""
+    return result.outcome if result.gates else "not judged"
+
+
+def headline(result: AuditResult) -> str:
+    """The outcome in a sentence."""
+    if not result.gates:
+        return "The config sets no gates, so no threshold was judged."
+    counts = [
+        f"{sum(gate.outcome == word for gate in result.gates)} {word}"
+        for word in ("pass", "fail", "inconclusive")
+        if any(gate.outcome == word for gate in result.gates)
+    ]
+    total = len(result.gates)
+    return f"{total} gate{'s' if total > 1 else ''}: {', '.join(counts)}."
+
+
+def findings(result: AuditResult) -> list[Finding]:
+    """What the games found about the claims, in sentences; gates or not."""
+    if not any(found.metric == "epsilon" for found in result.measurements):
+        return [Finding("No distinguishing game was played: the claimed ε was not tested.")]
+    found = []
+    for model, here in rows(result).items():
+        for pair in here[0].games if here else ():
+            broken = [row.point.epsilon for row in here if row.exceeds(pair)]
+            if broken:
+                said = f"{model}: {MORE} is certified at ε = {words.listed(broken)} (pair {pair})."
+                found.append(Finding(said, broken=True))
+    return found or [Finding("No game certified more than the claimed ε, which proves no privacy.")]
+
+
+def footnotes(result: AuditResult) -> list[str]:
+    """What has to be said beside the numbers so that they are not misread."""
+    family = result.family
+    notes = [
+        f"All {family.size} intervals hold together with {words.percent(family.confidence)} "
+        f"confidence: each has the level α = {family.alpha:.3g} (Bonferroni). Interval ends are "
+        "rounded outwards.",
+        "A lower bound on ε is not a proof of privacy: other attacks or other data may reveal "
+        "more. What was tried is listed.",
+    ]
+    notes += _power(result)
+    notes.append(
+        "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered; overlap "
+        "is ε-Utility, the share of the noiseless top-k list that the noised list keeps; "
+        "difference = 1 − overlap."
+    )
+    notes += _public(result)
+    return notes
+
+
+def _power(result: AuditResult) -> Iterator[str]:
+    """The true ε that each game would have found; models with the same power share a sentence."""
+    for (pair, found), models in _grouped(
+        ((pair, _found(here, pair)), model)
+        for model, here in rows(result).items()
+        for pair in (here[0].games if here else ())
+    ):
+        if found:
+            yield (
+                f"With {POWER} power, the game on pair {pair} ({models}) would have certified a "
+                f"breach of the claim at a true ε of {found}."
+            )
+
+
+def _found(here: list[Row], pair: str) -> str:
+    """The detectable ε beside the claimed one, at each point."""
+    told, never = [], []
+    for row in here:
+        claim, least = row.point.claim, row.games[pair].detectable
+        if claim is None or least is None:
+            continue
+        if least == math.inf:
+            never.append(claim.epsilon)
+        else:
+            said = words.epsilon(claim.epsilon)
+            told.append(f"{words.at_most(least)} where {said} is claimed")
+    if never:
+        told.append(f"none (∞) where {words.listed(never)} is claimed: that needs more trials")
+    return "; ".join(told)
+
+
+def _public(result: AuditResult) -> Iterator[str]:
+    """The statistics that the claims treat as public."""
+    for public, models in _grouped(
+        (public, model)
+        for model, here in rows(result).items()
+        for public in dict.fromkeys(row.point.claim.public for row in here if row.point.claim)
+    ):
+        yield f"Treated as public by the claims ({models}): {public}."
+
+
+def _grouped(pairs: Iterable[tuple[_Key, str]]) -> Iterator[tuple[_Key, str]]:
+    """Each key with the labels that share it."""
+    groups: dict[_Key, list[str]] = {}
+    for key, label in pairs:
+        groups.setdefault(key, []).append(label)
+    return ((key, ", ".join(labels)) for key, labels in groups.items())

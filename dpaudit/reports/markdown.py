@@ -1,0 +1,75 @@
+"""The report as GitHub Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dpaudit.auditor.result import AuditResult
+from dpaudit.reports import digest, tables, toml
+from dpaudit.reports.words import plain
+
+# Everything that starts markup inside a line; a bracket only where a link could follow.
+_MARKUP = re.compile(r"([\\`*_<>|~#&$]|\](?=[(\[:]))")
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", plain(text))
+
+
+def render(result: AuditResult) -> str:
+    """The report as GitHub Markdown."""
+    sections = [
+        "# Privacy audit",
+        f"**{digest.outcome(result).upper()}** {escape(digest.headline(result))}",
+        _bullets([finding.text for finding in digest.findings(result)]),
+        _section("Gates", [tables.gates(result)]),
+        _section("Results", tables.results(result)),
+        "## How to read this\n\n" + _bullets(digest.footnotes(result)),
+        _section("What was audited", [tables.models(result), tables.claims(result)]),
+        _section(
+            "What was tried",
+            [
+                tables.attacks(result),
+                tables.pairs(result),
+                tables.games(result),
+                tables.methods(result),
+            ],
+        ),
+        _section("How to reproduce", [tables.provenance(result)]),
+        "Save this as `dpaudit.toml` and run `dpaudit run dpaudit.toml`:",
+        f"```toml\n{toml.render(result.config)}```",
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _section(title: str, found: Sequence[tables.Table | None]) -> str:
+    parts = [f"## {title}"]
+    for table in found:
+        if table and table.caption != title:
+            parts.append(f"**{escape(table.caption)}**")
+        if table:
+            parts.append(table_text(table))
+    return "\n\n".join(parts) if len(parts) > 1 else ""
+
+
+def table_text(table: tables.Table) -> str:
+    """A table without its caption; marked cells are bold."""
+    cells = [
+        [
+            f"**{escape(cell)}**" if (i, j) in table.marked else escape(cell)
+            for j, cell in enumerate(row)
+        ]
+        for i, row in enumerate(table.cells)
+    ]
+    header = [escape(name) for name in table.header]
+    return "\n".join(_row(row) for row in (header, ["---"] * len(header), *cells))
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _bullets(sentences: list[str]) -> str:
+    return "\n".join(f"- {escape(sentence)}" for sentence in sentences)

@@ -1,0 +1,245 @@
+"""The tables of a record, the same in Markdown and in HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dpaudit.auditor.estimate import Estimate
+from dpaudit.auditor.result import AuditResult, Measurement, ModelRecord
+from dpaudit.reports import words
+from dpaudit.reports.digest import MORE, Row, rows
+
+NONE = "–"
+_QUANTITIES = {
+    "attack.accuracy": "accuracy of attack",
+    "utility.overlap": "overlap@k",
+    "utility.rmse": "rmse",
+    "epsilon": "certified ε, pair",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text.
+
+    Attributes:
+        caption: what it shows.
+        header: the names of its columns.
+        cells: its rows.
+        marked: the cells to stand out, as row and column.
+    """
+
+    caption: str
+    header: list[str]
+    cells: list[list[str]]
+    marked: set[tuple[int, int]] = field(default_factory=set)
+
+
+def results(result: AuditResult) -> list[Table]:
+    """One table a model, one row an ε."""
+    by_model = rows(result)
+    return [_model_table(model, by_model[model.label]) for model in result.models]
+
+
+def _model_table(model: ModelRecord, here: list[Row]) -> Table:
+    columns = list(_columns(model, here))
+    marked = {
+        (index, column)
+        for index, row in enumerate(here)
+        for column, (name, _) in enumerate(columns)
+        if any(name == _certified(pair) for pair in row.exceeding)
+    }
+    return Table(
+        caption=f"{model.label}: {model.defense}, {model.variant}. {claim_words(here)}",
+        header=[name for name, _ in columns],
+        cells=[list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)],
+        marked=marked,
+    )
+
+
+def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[str]]]:
+    """The columns of a model's table that hold anything."""
+    points = [row.point for row in here]
+    yield "ε", [words.epsilon(point.epsilon) for point in points]
+    yield (
+        "claimed ε",
+        [words.epsilon(point.claim.epsilon) if point.claim else "none" for point in points],
+    )
+    yield "Δf", [f"{point.sensitivity:.4g}" for point in points]
+    for pair in here[0].games if here else ():
+        yield _certified(pair), [certified(row, pair) for row in here]
+        found = [row.games[pair] for row in here]
+        yield f"detectable ε ({pair})", [detectable(game) for game in found]
+    for label in here[0].accuracy if here else ():
+        yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
+    for name, column in (
+        (f"overlap@{model.top_k}", [row.overlap for row in here]),
+        ("difference", [row.difference for row in here]),
+        ("rmse", [row.rmse for row in here]),
+    ):
+        if any(column):
+            yield name, [_interval(estimate) for estimate in column]
+
+
+def _certified(pair: str) -> str:
+    return f"certified ε ({pair})"
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return words.interval(estimate) if estimate else NONE
+
+
+def certified(row: Row, pair: str) -> str:
+    """The certified lower bound on ε, with a remark when it breaks the claim."""
+    bound = f"≥ {words.at_least(row.games[pair].estimate.lower)}"
+    return f"{bound} ({MORE})" if row.exceeds(pair) else bound
+
+
+def detectable(found: Measurement) -> str:
+    """The smallest true ε that the game would have found to break the claim."""
+    return NONE if found.detectable is None else words.at_most(found.detectable)
+
+
+def claim_words(here: list[Row]) -> str:
+    """What a model's claims hold for, without their ε."""
+    claims = dict.fromkeys(
+        words.claim(row.point.claim) if row.point.claim else "none" for row in here
+    )
+    return f"Claim: {'; '.join(claims)}."
+
+
+def gates(result: AuditResult) -> Table | None:
+    """The gates with their outcomes."""
+    if not result.gates:
+        return None
+    cells = [[gate.outcome.upper(), gate.rule, gate.reason] for gate in result.gates]
+    return Table("Gates", ["outcome", "gate", "why"], cells)
+
+
+def models(result: AuditResult) -> Table:
+    """What was audited."""
+    cells = [
+        [
+            model.label,
+            f"{model.defense}: {model.title}",
+            model.variant,
+            words.settings(model.params, but=["variant"]),
+            model.source,
+        ]
+        for model in result.models
+    ]
+    return Table("Models", ["model", "defense", "variant", "parameters", "source"], cells)
+
+
+def attacks(result: AuditResult) -> Table | None:
+    """The attacks that were tried."""
+    if not result.attacks:
+        return None
+    named = ("name", "title", "source")
+    cells = [
+        [
+            label,
+            f"{attack.get('name', NONE)}: {attack.get('title', NONE)}",
+            words.settings(attack, but=named),
+            str(attack.get("source", NONE)),
+        ]
+        for label, attack in result.attacks.items()
+    ]
+    return Table("Attacks", ["attack", "method", "parameters", "source"], cells)
+
+
+def claims(result: AuditResult) -> Table | None:
+    """Every claim, those of one model that differ in ε alone together."""
+    grouped: dict[tuple[str, ...], list[float]] = {}
+    for point in result.points:
+        if point.claim:
+            said = point.claim
+            key = (point.model, said.adjacency, said.observer, f"{said.delta:g}", said.source)
+            grouped.setdefault(key, []).append(said.epsilon)
+    if not grouped:
+        return None
+    cells = [
+        [model, words.listed(sorted(found)), *rest] for (model, *rest), found in grouped.items()
+    ]
+    header = ["model", "claimed ε", "adjacency", "observer sees", "δ", "source"]
+    return Table("Claims", header, cells)
+
+
+def pairs(result: AuditResult) -> Table | None:
+    """The neighbouring data sets that the games were played on."""
+    if not result.pairs:
+        return None
+    cells = [[pair.model, pair.pair, pair.summary] for pair in result.pairs]
+    return Table("Pairs of neighbouring data sets", ["model", "pair", "what differs"], cells)
+
+
+def games(result: AuditResult) -> Table | None:
+    """The event that certifies each lower bound on ε."""
+    found = [found for found in result.measurements if found.metric == "epsilon"]
+    if not found:
+        return None
+    cells = [
+        [
+            game.model,
+            words.epsilon(game.epsilon),
+            game.pair or NONE,
+            game.attack or NONE,
+            f"≥ {words.at_least(game.estimate.lower)}",
+            words.measured(game.estimate.value),
+            NONE if game.shift is None else f"{game.shift:.4g}",
+            game.event or NONE,
+        ]
+        for game in found
+    ]
+    return Table(
+        "Games: the event whose probabilities certify ε, and by how much the exact prediction "
+        "differs between the two data sets",
+        [
+            "model",
+            "ε",
+            "pair",
+            "attack",
+            "certified ε",
+            "point estimate (not certified)",
+            "shift",
+            "event",
+        ],
+        cells,
+    )
+
+
+def methods(result: AuditResult) -> Table:
+    """How the intervals were made, what they assume and on how many trials they rest."""
+    kinds = dict.fromkeys(_method(found) for found in result.measurements)
+    return Table(
+        "How each interval was made",
+        ["quantity", "trials", "level α", "method", "kind"],
+        [list(kind) for kind in kinds],
+    )
+
+
+def _method(found: Measurement) -> tuple[str, ...]:
+    of = found.pair if found.metric == "epsilon" else found.attack
+    made = found.estimate
+    quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
+    trials = f"{made.n}" + (" of each data set" if found.metric == "epsilon" else "")
+    return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind
+
+
+def provenance(result: AuditResult) -> Table:
+    """What is needed to make the numbers again."""
+    data = result.data
+    low, high, step = data.scale
+    cells = [
+        ["dpaudit", result.tool],
+        *([key, value] for key, value in result.environment.items()),
+        ["seed", str(result.config.get("seed", NONE))],
+        ["data, SHA-256", data.digest],
+        ["data", f"{data.ratings} ratings by {data.users} users of {data.items} items"],
+        ["scale", f"{low:g} to {high:g} in steps of {step:g}"],
+        ["users", f"{data.trained} build the similarity, {data.attacked} are attacked"],
+        ["started", result.timing.started],
+        ["took", f"{result.timing.seconds:.1f} s"],
+    ]
+    return Table("How to reproduce", ["what", "value"], cells)

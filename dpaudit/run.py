@@ -1,0 +1,328 @@
+"""Plays a whole audit: from a checked config to its record."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpaudit import __version__, registry
+from dpaudit import config as configs
+from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor import result as records
+from dpaudit.auditor.bounds import detectable_epsilon, held_out_epsilon
+from dpaudit.auditor.estimate import Estimate
+from dpaudit.auditor.game import play_game, search_pair
+from dpaudit.auditor.intervals import bounded_mean, proportion
+from dpaudit.auditor.risk import play_risk
+from dpaudit.auditor.trials import eligible
+from dpaudit.auditor.utility import play_held_out, play_overlap
+from dpaudit.data.ratings import Profile, Ratings
+from dpaudit.data.readers import load
+from dpaudit.data.split import split_users
+from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.item_item import ItemItem, ItemModel
+from dpaudit.errors import DataError
+from dpaudit.gate import judge
+from dpaudit.provenance import environment
+
+
+class Progress:
+    """Told what is being done; the command line shows it, nothing else reads it."""
+
+    def start(self, total: int) -> None:
+        """The number of trials to come."""
+
+    def stage(self, text: str) -> None:
+        """What is done now."""
+
+    def advance(self, trials: int) -> None:
+        """So many trials are done."""
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """One model of the config at all its ε, with what its parts share."""
+
+    model: configs.Model
+    train: Ratings
+    attacked: Sequence[Profile]
+
+    @cached_property
+    def defenses(self) -> list[ItemItem]:
+        return [
+            registry.create(
+                "defenses",
+                self.model.defense,
+                "model",
+                **self.model.params,
+                epsilon=epsilon,
+                variant=self.model.variant,
+            )
+            for epsilon in self.model.epsilon
+        ]
+
+    @cached_property
+    def prepared(self) -> ItemModel:
+        return self.defenses[0].prepare(self.train)
+
+    def users(self, extra: int = 0) -> list[Profile]:
+        """The attacked users with enough ratings, and enough items left to be shown."""
+        defense = self.defenses[0]
+        least, most = defense.min_ratings + extra, self.train.n_items - defense.top_k - 1
+        users = eligible(self.attacked, least, most)
+        if not users:
+            raise DataError(
+                f"none of the {len(self.attacked)} attacked users has {least} to {most} ratings "
+                f"(min_ratings, and top_k items left to show): lower params.min_ratings or "
+                f"params.top_k of model {self.model.label!r}, or use more data"
+            )
+        return users
+
+
+def run_audit(
+    config: configs.Config, *, threads: int = 1, progress: Progress | None = None
+) -> records.AuditResult:
+    """Attack every model of the config, measure its utility, play its games, judge its gates.
+
+    The record depends on the config and its data alone, but for `timing`.
+
+    Args:
+        config: a checked config.
+        threads: number of threads.
+        progress: told what is being done.
+
+    Raises:
+        DataError: the data cannot be read or are too few.
+        ConfigError: a model does not fit the data.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    progress = progress or Progress()
+    progress.stage("reading the data")
+    ratings = load(config.data)
+    train, attacked = split_users(ratings, config.split.test_share, config.seed)
+    sweeps = [_Sweep(model, train, attacked) for model in config.model]
+    family = _family(config, ratings)
+    play = _Play(config, family, threads, progress)
+    progress.start(play.trials(sweeps))
+    measurements: list[records.Measurement] = []
+    pairs = []
+    for sweep in sweeps:
+        measurements += play.risk(sweep)
+        measurements += play.utility(sweep)
+        for game in config.game:
+            pair, scores = play.game(sweep, game)
+            pairs.append(pair)
+            measurements += scores
+    points = [_point(sweep, defense) for sweep in sweeps for defense in sweep.defenses]
+    gates = [judge(gate, points, measurements) for gate in config.gate]
+    return records.AuditResult(
+        tool=__version__,
+        environment=environment(),
+        config=config.model_dump(mode="json"),
+        data=_data(ratings, train, attacked),
+        family=family,
+        models=[_model(sweep) for sweep in sweeps],
+        attacks={attack.label: _attack_record(attack) for attack in config.attack},
+        pairs=pairs,
+        points=points,
+        measurements=measurements,
+        gates=gates,
+        outcome=records.worst([gate.outcome for gate in gates]),
+        timing=records.Timing(
+            started=started.isoformat(timespec="seconds"),
+            seconds=round(time.perf_counter() - clock, 3),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Play:
+    """Plays the parts of an audit with the run's seed and its family's level."""
+
+    config: configs.Config
+    family: records.Family
+    threads: int
+    progress: Progress
+
+    def trials(self, sweeps: Sequence[_Sweep]) -> int:
+        """The number of trials that the progress counts."""
+        rated = [sweep for sweep in sweeps if sweep.train.scale.width > 0]
+        plays = len(sweeps) * (len(self.config.attack) + 1) + len(rated)
+        return plays * self.config.audit.trials
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "trials": self.config.audit.trials,
+            "seed": self.config.seed,
+            "threads": self.threads,
+            "advance": self.progress.advance,
+        }
+
+    def risk(self, sweep: _Sweep) -> Iterator[records.Measurement]:
+        """The accuracy of every attack at every ε."""
+        for attack in self.config.attack:
+            self.progress.stage(f"{sweep.model.label}: attack {attack.label}")
+            part = registry.create("attacks", attack.name, "attack", **attack.params)
+            correct = play_risk(
+                sweep.defenses, sweep.prepared, sweep.users(), part, **self._options()
+            )
+            for epsilon, row in zip(sweep.model.epsilon, correct, strict=True):
+                yield records.Measurement(
+                    metric="attack.accuracy",
+                    model=sweep.model.label,
+                    epsilon=epsilon,
+                    attack=attack.label,
+                    estimate=proportion(
+                        int(row.sum()), len(row), self.family.alpha, self.family.confidence
+                    ),
+                )
+
+    def utility(self, sweep: _Sweep) -> Iterator[records.Measurement]:
+        """What is kept of the list, and the error on held-out ratings, at every ε."""
+        self.progress.stage(f"{sweep.model.label}: utility")
+        kept = play_overlap(sweep.defenses, sweep.prepared, sweep.users(), **self._options())
+        for epsilon, row in zip(sweep.model.epsilon, kept, strict=True):
+            yield self._mean("utility.overlap", sweep, epsilon, row)
+        width = sweep.train.scale.width
+        if width > 0:
+            errors = play_held_out(
+                sweep.defenses, sweep.prepared, sweep.users(extra=1), **self._options()
+            )
+            for epsilon, row in zip(sweep.model.epsilon, errors, strict=True):
+                square = self._mean("utility.rmse", sweep, epsilon, row)
+                yield square.model_copy(update={"estimate": _root(square.estimate, width)})
+
+    def _mean(
+        self, metric: records.Metric, sweep: _Sweep, epsilon: float, row: Any
+    ) -> records.Measurement:
+        estimate = bounded_mean(row, self.family.alpha, self.family.confidence)
+        return records.Measurement(
+            metric=metric, model=sweep.model.label, epsilon=epsilon, estimate=estimate
+        )
+
+    def game(
+        self, sweep: _Sweep, game: configs.Game
+    ) -> tuple[records.PairRecord, list[records.Measurement]]:
+        """The certified lower bound on ε of one pair at every ε."""
+        self.progress.stage(f"{sweep.model.label}: game {game.pair}")
+        pair, model = self._pair(sweep, game)
+        attack = LikelihoodRatio()
+        measurements = []
+        for defense in sweep.defenses:
+            scores = play_game(
+                defense, model, pair, attack, trials=game.trials, seed=self.config.seed
+            )
+            claim = defense.claim()
+            estimate, event = held_out_epsilon(
+                scores.absent,
+                scores.present,
+                claim.delta if claim else 0.0,
+                self.family.alpha,
+                self.family.confidence,
+            )
+            detectable = claim and detectable_epsilon(claim.epsilon, estimate.n, self.family.alpha)
+            measurements.append(
+                records.Measurement(
+                    metric="epsilon",
+                    model=sweep.model.label,
+                    epsilon=defense.epsilon,
+                    attack=attack.name,
+                    pair=game.pair,
+                    estimate=estimate,
+                    detectable=detectable,
+                    event=str(event),
+                    shift=scores.shift,
+                )
+            )
+        record = records.PairRecord(model=sweep.model.label, pair=game.pair, summary=pair.summary)
+        return record, measurements
+
+    def _pair(self, sweep: _Sweep, game: configs.Game) -> tuple[WorldPair, ItemModel]:
+        defense = sweep.defenses[0]
+        if game.pair != "data":
+            pair = defense.worst_cases()[game.pair]
+            return pair, defense.prepare(pair.ratings)
+        counts = np.diff(sweep.train.by_user.start)
+        users = np.flatnonzero(counts >= defense.min_ratings)
+        if len(users) < 2:
+            raise DataError(
+                f"{len(users)} of the users that the similarity is built from have "
+                f"{defense.min_ratings} ratings and a pair needs 2: use more data"
+            )
+        pair = search_pair(
+            defense, sweep.prepared, users, candidates=game.candidates, seed=self.config.seed
+        )
+        return pair, sweep.prepared
+
+
+def _family(config: configs.Config, ratings: Ratings) -> records.Family:
+    """Every interval of the run gets the same share of the error probability (Bonferroni)."""
+    utilities = 1 if config.data.binarize is not None or ratings.scale.width == 0 else 2
+    points = sum(len(model.epsilon) for model in config.model)
+    size = points * (len(config.attack) + utilities + len(config.game))
+    return records.Family(
+        confidence=config.audit.confidence,
+        size=size,
+        alpha=(1 - config.audit.confidence) / size,
+    )
+
+
+def _root(square: Estimate, width: float) -> Estimate:
+    """The interval of `width · √mean` from that of the mean."""
+    return square.model_copy(
+        update={
+            field: width * math.sqrt(getattr(square, field))
+            for field in ("value", "lower", "upper")
+        }
+    )
+
+
+def _point(sweep: _Sweep, defense: ItemItem) -> records.PointRecord:
+    scale, claim = sweep.train.scale, defense.claim()
+    return records.PointRecord(
+        model=sweep.model.label,
+        epsilon=defense.epsilon,
+        sensitivity=defense.sensitivity(scale),
+        noise_scale=defense.noise_scale(scale),
+        claim=claim and records.ClaimRecord(**asdict(claim)),
+    )
+
+
+def _model(sweep: _Sweep) -> records.ModelRecord:
+    defense = sweep.defenses[0]
+    params = {key: value for key, value in asdict(defense).items() if key != "epsilon"}
+    return records.ModelRecord(
+        label=sweep.model.label,
+        defense=defense.name,
+        title=defense.title,
+        variant=defense.variant,
+        source=defense.source,
+        params=params,
+        top_k=defense.top_k,
+    )
+
+
+def _attack_record(attack: configs.Attack) -> dict[str, Any]:
+    part = registry.create("attacks", attack.name, "attack", **attack.params)
+    return {"name": part.name, "title": part.title, "source": part.source, **asdict(part)}
+
+
+def _data(ratings: Ratings, train: Ratings, attacked: Sequence[Profile]) -> records.DataRecord:
+    scale = ratings.scale
+    trained = int((np.diff(train.by_user.start) > 0).sum())
+    return records.DataRecord(
+        digest=ratings.digest,
+        users=ratings.n_users,
+        items=ratings.n_items,
+        ratings=len(ratings),
+        scale=(scale.minimum, scale.maximum, scale.step),
+        trained=trained,
+        attacked=len(attacked),
+    )

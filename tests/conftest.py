@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets; tests that need one are skipped where there is none."""
+    folder = os.environ.get("DPAUDIT_DATA")
+    if not folder:
+        pytest.skip("DPAUDIT_DATA is not set: it names a folder of real data sets")
+    return Path(folder)

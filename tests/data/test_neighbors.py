@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpaudit.data import (
+    Adjacency,
+    Change,
+    RatingAdded,
+    RatingRemoved,
+    RatingReplaced,
+    Ratings,
+    Scale,
+    UserAdded,
+    UserRemoved,
+    UserReplaced,
+    adjacency_of,
+    apply,
+    invert,
+)
+from dpaudit.errors import DataError
+
+I32, F32 = np.int32, np.float32
+
+
+def ints(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.array(values, dtype=I32)
+
+
+def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.array(values, dtype=F32)
+
+
+def small() -> Ratings:
+    """User 0 rates items 0 and 2, user 1 item 1, user 2 nothing."""
+    return Ratings.build(
+        ints(0, 0, 1),
+        ints(0, 2, 1),
+        floats(3, 4, 5),
+        3,
+        4,
+        Scale(),
+        np.array(["a", "b", "c"], dtype=object),
+        np.array(["w", "x", "y", "z"], dtype=object),
+    )
+
+
+def triples(ratings: Ratings) -> set[tuple[int, int, float]]:
+    rows = zip(ratings.user, ratings.item, ratings.value, strict=True)
+    return {(int(user), int(item), float(value)) for user, item, value in rows}
+
+
+CHANGES: list[tuple[Change, set[tuple[int, int, float]], Adjacency]] = [
+    (RatingReplaced(0, 2, 1), {(0, 0, 3), (0, 2, 1), (1, 1, 5)}, "rating-replace"),
+    (RatingAdded(2, 3, 2), {(0, 0, 3), (0, 2, 4), (1, 1, 5), (2, 3, 2)}, "rating-add-remove"),
+    (RatingRemoved(0, 0), {(0, 2, 4), (1, 1, 5)}, "rating-add-remove"),
+    (
+        UserAdded(ints(3, 0), floats(1, 2)),
+        {(0, 0, 3), (0, 2, 4), (1, 1, 5), (3, 0, 2), (3, 3, 1)},
+        "user-add-remove",
+    ),
+    (UserRemoved(0), {(1, 1, 5)}, "user-add-remove"),
+    (
+        UserReplaced(0, ints(1), floats(2)),
+        {(0, 1, 2), (1, 1, 5)},
+        "user-replace",
+    ),
+    (
+        UserReplaced(2, ints(1), floats(2)),
+        {(0, 0, 3), (0, 2, 4), (1, 1, 5), (2, 1, 2)},
+        "user-replace",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "after", "adjacency"), CHANGES)
+def test_each_change(
+    change: Change, after: set[tuple[int, int, float]], adjacency: Adjacency
+) -> None:
+    ratings = small()
+    digest, before = small().digest, triples(ratings)
+    changed = apply(ratings, change)
+    assert triples(changed) == after
+    assert adjacency_of(change) == adjacency
+    assert triples(ratings) == before
+    assert Ratings.build(ratings.user, ratings.item, ratings.value, 3, 4, Scale()).digest == digest
+    assert not changed.value.flags.writeable
+    assert changed.n_users == (4 if isinstance(change, UserAdded) else 3)
+    assert changed.user_ids is not None
+    assert len(changed.user_ids) == changed.n_users
+    assert changed.item_ids is ratings.item_ids
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (RatingReplaced(0, 1, 3), "user 0 has not rated item 1"),
+        (RatingReplaced(0, 0, 3), "rates item 0 3 already"),
+        (RatingReplaced(0, 0, 3.5), "the rating 3.5 is not on the scale 1..5 with step 1"),
+        (RatingReplaced(0, 0, 6), "the rating 6 is not on the scale"),
+        (RatingReplaced(0, 0, float("nan")), "is not on the scale"),
+        (RatingReplaced(3, 0, 1), "user 3 lies outside 0..2"),
+        (RatingReplaced(-1, 0, 1), "user -1 lies outside 0..2"),
+        (RatingAdded(0, 0, 1), "user 0 has rated item 0"),
+        (RatingAdded(0, 4, 1), "item 4 lies outside 0..3"),
+        (RatingAdded(0, 1, 0), "the rating 0 is not on the scale"),
+        (RatingRemoved(2, 1), "user 2 has not rated item 1"),
+        (UserRemoved(2), "user 2 has no ratings"),
+        (UserRemoved(3), "user 3 lies outside"),
+        (UserAdded(ints(), floats()), "give at least one item"),
+        (UserAdded(ints(0, 1), floats(3)), "one value for each"),
+        (UserAdded(ints(0, 0), floats(3, 4)), "an item is repeated"),
+        (UserAdded(ints(4), floats(3)), "an item lies outside 0..3"),
+        (UserAdded(ints(0), floats(9)), "the rating 9 is not on the scale"),
+        (UserReplaced(0, ints(2, 0), floats(4, 3)), "has these ratings already"),
+        (UserReplaced(3, ints(0), floats(3)), "user 3 lies outside"),
+    ],
+)
+def test_impossible_changes_are_named(change: Change, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        apply(small(), change)
+
+
+@pytest.mark.parametrize("change", [RatingRemoved(0, 1), RatingReplaced(2, 0, 1), UserRemoved(9)])
+def test_inverse_of_the_impossible(change: Change) -> None:
+    with pytest.raises(DataError):
+        invert(small(), change)
+
+
+def test_changes_keep_their_own_arrays() -> None:
+    items, values = ints(0, 1), floats(3, 4)
+    change = UserAdded(items, values)
+    items[0] = 2
+    assert change.items[0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        change.values[0] = 1
+
+
+def test_inverse_of_an_added_user_leaves_an_empty_one() -> None:
+    ratings = small()
+    change = UserAdded(ints(1), floats(2))
+    back = apply(apply(ratings, change), invert(ratings, change))
+    assert triples(back) == triples(ratings)
+    assert back.n_users == ratings.n_users + 1
+    assert not len(back.profile(ratings.n_users))
+    assert back.digest != ratings.digest
+
+
+@st.composite
+def ratings_and_change(draw: st.DrawFn) -> tuple[Ratings, Change]:
+    n_users, n_items = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    scale = draw(st.sampled_from([Scale(), Scale(0.5, 4, 0.5), Scale(1, 3, 0.1)]))
+    rated = draw(st.sets(st.integers(0, n_users * n_items - 1), min_size=1))
+    pairs = [divmod(cell, n_items) for cell in sorted(rated)]
+    level = st.sampled_from(scale.values.tolist())
+    values = [draw(level) for _ in pairs]
+    ratings = Ratings.build(
+        ints(*(u for u, _ in pairs)),
+        ints(*(i for _, i in pairs)),
+        floats(*values),
+        n_users,
+        n_items,
+        scale,
+    )
+    user, item = draw(st.sampled_from(pairs))
+    any_user = draw(st.integers(0, n_users - 1))
+    new_items = draw(st.lists(st.integers(0, n_items - 1), min_size=1, unique=True))
+    new_values = floats(*(draw(level) for _ in new_items))
+    choices: list[Change] = [
+        RatingReplaced(user, item, draw(level)),
+        RatingAdded(any_user, draw(st.integers(0, n_items - 1)), draw(level)),
+        RatingRemoved(user, item),
+        UserRemoved(user),
+        UserReplaced(any_user, ints(*new_items), new_values),
+        UserAdded(ints(*new_items), new_values),
+    ]
+    return ratings, draw(st.sampled_from(choices))
+
+
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(ratings_and_change())
+def test_inverse_restores(case: tuple[Ratings, Change]) -> None:
+    ratings, change = case
+    try:
+        changed = apply(ratings, change)
+    except DataError:
+        return  # the change happened to be impossible
+    inverse = invert(ratings, change)
+    back = apply(changed, inverse)
+    assert changed.digest != ratings.digest
+    assert triples(back) == triples(ratings)
+    if isinstance(change, UserAdded):
+        assert back.n_users == ratings.n_users + 1
+    else:
+        assert back.digest == ratings.digest
+    assert adjacency_of(inverse).split("-")[0] == adjacency_of(change).split("-")[0]

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dpaudit.data import Columns, DataSource, RatingScale, Scale, SyntheticParams
+from dpaudit.errors import DataError
+
+COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
+
+
+def test_default_is_synthetic() -> None:
+    source = DataSource()
+    assert source.format == "synthetic"
+    assert source.synthetic == SyntheticParams()
+
+
+def test_is_frozen() -> None:
+    source = DataSource()
+    with pytest.raises(ValidationError, match="frozen"):
+        source.path = "x"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        DataSource(synthetic=SyntheticParams(n_users=3, seed=7)),
+        DataSource(format="movielens-csv", path="${HOME}/r.csv", binarize=4),
+        DataSource(
+            format="delimited",
+            path="r",
+            header=True,
+            delimiter="::",
+            columns=Columns(user="u", item=3),
+        ),
+    ],
+)
+def test_survives_a_dump(source: DataSource) -> None:
+    assert DataSource.model_validate(source.model_dump()) == source
+    assert DataSource.model_validate_json(source.model_dump_json()) == source
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "movielens-1m"}, "path is missing"),
+        ({"path": "r.csv"}, "path does not belong to format 'synthetic'"),
+        ({"on_duplicate": "last"}, "on_duplicate does not belong"),
+        ({"format": "movielens-100k", "path": "r", "delimiter": ","}, "delimiter does not belong"),
+        ({"format": "movielens-100k", "path": "r", "header": True}, "header does not belong"),
+        ({"format": "movielens-100k", "path": "r", "columns": COLUMNS}, "columns does not belong"),
+        (
+            {"format": "parquet", "path": "r", "columns": COLUMNS, "variable": "x"},
+            "variable does not belong",
+        ),
+        (
+            {"format": "movielens-100k", "path": "r", "synthetic": {"seed": 1}},
+            "synthetic does not belong",
+        ),
+        ({"format": "delimited", "path": "r"}, "columns is missing"),
+        (
+            {"format": "delimited", "path": "r", "columns": {"user": "u", "item": 1}},
+            "'u' is a name but header is false",
+        ),
+        (
+            {"format": "matlab", "path": "r", "columns": {"user": "u", "item": 1}},
+            "'u' is a name: give its position",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": {"user": 1, "item": 1}},
+            "must be different columns",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": {"user": 0, "item": 1}, "binarize": 3},
+            "binarize = 3.0 needs a rating column",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": {"user": 0, "item": 1}, "scale": {}},
+            "needs a rating column",
+        ),
+        (
+            {"format": "matlab", "path": "r", "columns": COLUMNS, "scale": {"minimum": 6}},
+            "minimum 6 lies above maximum 5",
+        ),
+        (
+            {"format": "matlab", "path": "r", "columns": COLUMNS, "scale": {"step": 0.3}},
+            "step 0.3 does not lead from minimum 1 to maximum 5",
+        ),
+        ({"synthetic": {"mean_per_user": 10}}, "mean_per_user 10 lies outside minimum_per_user 20"),
+        ({"synthetic": {"n_items": 10}}, "to n_items 10"),
+    ],
+)
+def test_contradictions_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        DataSource.model_validate(options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "netflix"},
+        {"colour": 1},
+        {"binarize": float("nan")},
+        {"synthetic": {"noise": -1}},
+        {"format": "delimited", "path": "r", "columns": {"user": -1, "item": 1}},
+        {"format": "delimited", "path": "r", "columns": {"user": True, "item": 1}},
+        {"format": "delimited", "path": "r", "columns": COLUMNS, "scale": {"step": 0}},
+        {"format": "delimited", "path": "r", "columns": COLUMNS, "delimiter": ""},
+    ],
+)
+def test_bad_values_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        DataSource.model_validate(options)
+
+
+def test_path_expands_variables_on_use_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_DATA", "/some/where")
+    source = DataSource(format="movielens-100k", path="${SOME_DATA}/ml-100k/u.data")
+    assert source.file() == Path("/some/where/ml-100k/u.data")
+    assert source.path == "${SOME_DATA}/ml-100k/u.data"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_unset_variable_names_the_remedy(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.delenv("DPAUDIT_DATA", raising=False)
+    if value is not None:
+        monkeypatch.setenv("DPAUDIT_DATA", value)
+    source = DataSource(format="movielens-100k", path="${DPAUDIT_DATA}/ml-100k/u.data")
+    with pytest.raises(DataError, match="set DPAUDIT_DATA to the folder of your data sets"):
+        source.file()
+
+
+def test_scales_by_format() -> None:
+    assert DataSource(format="movielens-1m", path="r").rating_scale == Scale(1, 5, 1)
+    assert DataSource(format="movielens-csv", path="r").rating_scale == Scale(0.5, 5, 0.5)
+    stated = DataSource(format="movielens-csv", path="r", scale=RatingScale(minimum=1))
+    assert stated.rating_scale == Scale(1, 5, 1)
+    delimited = DataSource(format="delimited", path="r", columns=Columns(user=0, item=1, rating=2))
+    assert delimited.rating_scale is None
+
+
+def test_layout_belongs_to_text() -> None:
+    with pytest.raises(ValueError, match="is not a text format"):
+        _ = DataSource().layout
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, dpaudit.data; "
+        "print({'pandas', 'scipy', 'pooch', 'pyarrow', 'requests', 'rich'} & set(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert result.stdout.strip() == b"set()"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from dpaudit.auditor.estimate import Estimate
+from dpaudit.auditor.result import AuditResult
+from dpaudit.config import Config
+from dpaudit.reports import digest, markdown, toml, words
+
+Make = Callable[..., AuditResult]
+
+
+def test_numbers_with_their_intervals(result: AuditResult) -> None:
+    text = markdown.render(result)
+    assert "**FAIL** 1 gate: 1 fail." in text
+    assert "| 0.400 [0.360, 0.420] |" in text  # accuracy at ε = 1
+    assert "| 0.500 [0, 0.510] |" in text  # difference: 1 − overlap
+    assert "| 1.234 [1.100, 1.400] |" in text  # rmse
+    assert "**≥ 2.718 (more than claimed)**" in text
+    assert "| ≥ 2.718 |" in text  # at ε = 10 it is less than claimed
+    assert "more than claimed is certified at ε = 0.1, 1 (pair crossing)" in text
+
+
+def test_honest_footnotes(result: AuditResult) -> None:
+    text = markdown.render(result)
+    assert "All 10 intervals hold together with 95 % confidence" in text
+    assert "is not a proof of privacy" in text
+    assert "at a true ε of 0.118 where 0.1 is claimed; 1.177 where 1 is claimed" in text
+    assert "none (∞) where 10 is claimed" in text
+    assert "adjacency rating-add-remove, observer sees values, δ = 0" in text
+    assert "who has ratings" in text
+    assert "ten users agree" in text
+    assert "score \\> 0.5, likelier in D' than in D" in text
+    assert "| 4000 of each data set | 0.005 | held-out clopper-pearson | frequentist |" in text
+
+
+def test_provenance(result: AuditResult) -> None:
+    text = markdown.render(result)
+    for part in ("b49df500", "| seed | 7 |", "| numpy | 2.4.6 |", "26318 ratings by 600 users"):
+        assert part in text
+
+
+def test_every_table_row_has_its_header_s_cells(hard: AuditResult) -> None:
+    lines = markdown.render(hard).splitlines()
+    for line, following in pairwise(lines):
+        if line.startswith("|") and following.startswith("|"):
+            assert line.count("|") == following.count("|")
+
+
+def test_labels_cannot_break_the_markup(make: Make) -> None:
+    text = markdown.render(make(label="a|b\n# c", attack="[x](y) `z` <b>*", rule="**r**"))
+    assert "a\\|b \\# c" in text
+    assert "[x\\](y) \\`z\\` \\<b\\>\\*" in text
+    assert "\\*\\*r\\*\\*" in text
+    assert "\n# c" not in text
+
+
+def test_same_record_same_text(hard: AuditResult) -> None:
+    assert markdown.render(hard) == markdown.render(hard)
+
+
+def test_without_gates_nothing_was_judged(make: Make) -> None:
+    assert "**NOT JUDGED** The config sets no gates" in markdown.render(make(gate=False))
+
+
+def test_without_games_the_claim_was_not_tested(make: Make) -> None:
+    assert "the claimed ε was not tested" in markdown.render(make(game=False))
+
+
+def test_recorded_config_can_be_run_again() -> None:
+    config = Config.model_validate(
+        {
+            "model": [
+                {"label": 'a "b" \\ \x7f é', "epsilon": [0.1, 1]},
+                {"variant": "nonprivate", "params": {"top_k": 5}},
+            ],
+            "attack": [{"params": {"observe": "list"}}],
+            "gate": [{"metric": "attack.accuracy", "where": {"epsilon": 1}, "max": 0.5}],
+        }
+    )
+    text = toml.render(config.model_dump(mode="json"))
+    assert "epsilon = [inf]" in text
+    assert Config.model_validate(tomllib.loads(text)) == config
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.01, "0.01"), (1000.0, "1000"), (math.inf, "∞"), (0.3, "0.3"), (1e6, "1e+06")],
+)
+def test_epsilon_as_the_config_gives_it(value: float, shown: str) -> None:
+    assert words.epsilon(value) == shown
+
+
+def test_bounds_are_rounded_outwards() -> None:
+    def estimate(value: float, lower: float, upper: float) -> Estimate:
+        rest = {"confidence": 0.95, "alpha": 0.05, "n": 9, "method": "any"}
+        return Estimate.model_validate({"value": value, "lower": lower, "upper": upper, **rest})
+
+    assert words.interval(estimate(0.12345, 0.1239, 0.1241)) == "0.123 [0.123, 0.125]"
+    assert words.interval(estimate(0.29, 0.29, 0.29), 2) == "0.29 [0.29, 0.29]"
+    assert words.interval(estimate(0.0, 0.0, 0.0018321)) == "0 [0, 0.0019]"
+    assert words.at_least(0.99999) == "0.999"
+    assert words.at_most(math.inf) == "∞"
+    assert words.measured(math.nan) == "NaN"
+
+
+def test_difference_turns_the_interval_round(result: AuditResult) -> None:
+    row = digest.rows(result)["published"][1]
+    assert row.difference is not None
+    assert row.difference.value == 0.5
+    assert (row.difference.lower, row.difference.upper) == (0.0, 0.51)
+    assert row.strongest == "one prediction"

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpaudit import config as configs
+from dpaudit.config import Config, Gate
+from dpaudit.errors import ConfigError
+
+SMALL = """
+seed = 3
+[model]
+defense = "slope-one"
+epsilon = [0.5, 1]
+[[attack]]
+name = "linear-ideal"
+[[game]]
+pair = "crossing"
+"""
+
+
+def write(folder: Path, text: str, name: str = "audit.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(folder: Path, text: str, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        configs.load(write(folder, text), overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_defaults_are_filled_in(tmp_path: Path) -> None:
+    config = configs.load(write(tmp_path, SMALL))
+    assert config.seed == 3
+    assert config.model[0].label == "slope-one published"
+    assert config.model[0].epsilon == [0.5, 1.0]
+    assert config.attack[0].label == "linear-ideal"
+    assert config.split.test_share == 0.2
+    assert config.audit.confidence == 0.95
+
+
+def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
+    config = configs.load(write(tmp_path, "[model]\nvariant = 'nonprivate'\n"))
+    assert config.model[0].epsilon == [float("inf")]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sed = 3", ["line 1", "sed", "did you mean 'seed'?"]),
+        (
+            SMALL + "[audit]\ntrial = 5",
+            ["line 11", "audit.trial", "did you mean 'trials'?"],
+        ),
+        ("[[model]]\nepsilonn = 1", ["line 2", "epsilonn", "did you mean 'epsilon'?"]),
+        ("[model]\nepsilon = -1", ["line 2", "model.0.epsilon.0 = -1", "greater than 0"]),
+        ("[model]\nepsilon = [1, 1]", ["epsilon holds a value twice"]),
+        ("[model]\nepsilon = []", ["model.0.epsilon", "at least 1 item"]),
+        ("[model]\ndefense = 'slope-on'", ["did you mean 'slope-one'?"]),
+        ("[model]\nparams = { min_rating = 3 }", ["min_rating", "did you mean 'min_ratings'?"]),
+        (
+            "[model]\nparams = { min_ratings = 0 }",
+            ["min_ratings = 0", "greater than or equal to 1"],
+        ),
+        ("[model]\nparams = { similarity = 'shrunk' }", ["use variant 'corrected'"]),
+        ("[[attack]]\nname = 'linear-idea'", ["did you mean 'linear-ideal'?"]),
+        ("[[attack]]\nname = 'likelihood-ratio'", ["is played by [[game]]"]),
+        ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
+        ("[[game]]\npair = 'crossin'", ["did you mean 'crossing'?"]),
+        ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than 1"]),
+        ("[audit]\ntrials = 'many'", ["audit.trials = 'many'", "integer"]),
+        ("[[gate]]\nmetric = 'attack.acuracy'\nmax = 1", ["gate.0.metric", "attack.accuracy"]),
+        ("[[gate]]\nmetric = 'utility.overlap'", ["exactly one of max and min"]),
+        ("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3", ["is not measured", "[[attack]]"]),
+        ("[[gate]]\nmetric = 'epsilon'\nmax = 'claim'", ["needs max and detectable"]),
+        (
+            SMALL + "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3\nwhere = { epsilon = 7 }",
+            ["where.epsilon = 7", "0.5, 1"],
+        ),
+        ("[[attack]]\n[[attack]]", ["two [[attack]]", "rename one"]),
+        ("[data\n", ["not valid TOML", "line 1"]),
+        ("[data]\nformat = 'movielens-100k'", ["path is missing"]),
+    ],
+)
+def test_a_bad_config_is_refused_in_one_sentence(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    message = refused(tmp_path, text)
+    assert "audit.toml" in message
+    for word in words:
+        assert word in message
+
+
+def test_overrides_replace_any_value(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL)
+    config = configs.load(
+        path,
+        [
+            "seed=9",
+            "audit.trials=50",
+            "model.epsilon=[2]",
+            "attack.0.label=mine",
+        ],
+    )
+    assert (config.seed, config.audit.trials, config.model[0].epsilon) == (9, 50, [2.0])
+    assert config.attack[0].label == "mine"
+
+
+@pytest.mark.parametrize("override", ["seed", "=3", "seed.deep=1"])
+def test_a_bad_override_is_refused(tmp_path: Path, override: str) -> None:
+    assert "--set" in refused(tmp_path, SMALL, override)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.text(min_size=1, max_size=12), st.text(max_size=12))
+def test_no_override_ends_in_a_traceback(key: str, value: str) -> None:
+    values: dict[str, object] = {"model": [{"epsilon": [1]}, {"epsilon": [2]}]}
+    with contextlib.suppress(ConfigError):
+        configs._set(values, f"{key}={value}")
+        assert values != {"model": [{"epsilon": [1]}, {"epsilon": [2]}]}
+
+
+def test_the_config_is_found_in_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="dpaudit init"):
+        configs.find(tmp_path)
+    write(tmp_path, "[tool.other]\nx = 1\n", "pyproject.toml")
+    with pytest.raises(ConfigError):
+        configs.find(tmp_path)
+    project = write(tmp_path, "[tool.dpaudit]\nseed = 5\n", "pyproject.toml")
+    assert configs.find(tmp_path) == project
+    assert configs.load(project).seed == 5
+    own = write(tmp_path, "seed = 6\n", "dpaudit.toml")
+    assert configs.find(tmp_path) == own
+
+
+def test_a_config_survives_its_record() -> None:
+    config = Config.model_validate({"model": {"variant": "nonprivate"}, "seed": 4})
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_a_policy_holds_gates_only(tmp_path: Path) -> None:
+    text = "[[gate]]\nmetric = 'utility.overlap'\nmin = 0.5\n"
+    assert configs.load_policy(write(tmp_path, text)) == [Gate(metric="utility.overlap", min=0.5)]
+    with pytest.raises(ConfigError, match="seed"):
+        configs.load_policy(write(tmp_path, "seed = 1\n" + text))

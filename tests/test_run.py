@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpaudit.auditor.result import AuditResult
+from dpaudit.config import Config
+from dpaudit.data.readers import load
+from dpaudit.data.split import split_users
+from dpaudit.errors import DataError
+from dpaudit.run import run_audit
+
+BASE: dict[str, Any] = {
+    "seed": 5,
+    "data": {"synthetic": {"n_users": 120, "n_items": 90, "mean_per_user": 30, "seed": 1}},
+    "model": [
+        {"label": "published", "epsilon": [1, 30], "params": {"top_k": 5}},
+        {"label": "exact", "variant": "nonprivate", "params": {"top_k": 5}},
+    ],
+    "attack": [{"label": "one"}, {"label": "list", "params": {"observe": "list"}}],
+    "audit": {"trials": 600},
+    "game": {"pair": "crossing", "trials": 2000},
+}
+
+
+def play(threads: int = 1, **changes: Any) -> AuditResult:
+    return run_audit(Config.model_validate(BASE | changes), threads=threads)
+
+
+def numbers(result: AuditResult) -> str:
+    return json.dumps(result.model_dump(mode="json", exclude={"timing"}))
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    return play()
+
+
+def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
+    assert numbers(play(threads=2)) == numbers(result)
+    assert numbers(play(seed=6)) != numbers(result)
+
+
+def test_another_point_of_the_sweep_does_not_move_the_others(result: AuditResult) -> None:
+    wider = play(model=[{"label": "published", "epsilon": [30, 3], "params": {"top_k": 5}}])
+
+    def at(record: AuditResult, epsilon: float) -> list[float]:
+        return [
+            found.estimate.value
+            for found in record.measurements
+            if (found.model, found.epsilon) == ("published", epsilon)
+        ]
+
+    assert at(wider, 30.0) == at(result, 30.0)
+
+
+def test_without_noise_everything_is_recovered_and_kept(result: AuditResult) -> None:
+    exact = [found for found in result.measurements if found.model == "exact"]
+    values = {(found.metric, found.attack): found.estimate for found in exact}
+    assert values["attack.accuracy", "one"].value == 1
+    assert values["attack.accuracy", "list"].value == 1
+    assert values["utility.overlap", None].value == 1
+    assert values["epsilon", "likelihood-ratio"].value == math.inf
+    assert values["attack.accuracy", "one"].lower < 1
+
+
+def test_the_family_holds_every_interval(result: AuditResult) -> None:
+    family = result.family
+    assert len(result.measurements) == family.size == 3 * (2 + 2 + 1)
+    assert family.alpha == pytest.approx(0.05 / 15)
+    for found in result.measurements:
+        assert found.estimate.alpha == family.alpha
+        assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+
+
+def test_the_record_says_what_was_audited(result: AuditResult) -> None:
+    assert result.data.users == 120
+    assert result.data.trained + result.data.attacked == 120
+    points = {(point.model, point.epsilon): point for point in result.points}
+    assert points["published", 1.0].sensitivity == pytest.approx(0.4)
+    assert points["published", 30.0].noise_scale == pytest.approx(0.4 / 30)
+    claim = points["published", 1.0].claim
+    assert claim is not None
+    assert (claim.epsilon, claim.adjacency) == (1.0, "rating-add-remove")
+    assert points["exact", math.inf].claim is None
+    text = result.model_dump_json()
+    assert AuditResult.model_validate_json(text).model_dump_json() == text
+
+
+def test_the_published_noise_is_certified_to_leak_more_than_claimed(result: AuditResult) -> None:
+    bound = next(
+        found
+        for found in result.measurements
+        if (found.metric, found.model, found.epsilon) == ("epsilon", "published", 1.0)
+    )
+    assert bound.estimate.lower > 1
+    assert bound.shift == pytest.approx(4)
+
+
+def test_purchases_have_no_rating_error() -> None:
+    data = BASE["data"] | {"binarize": 1}
+    model = {"defense": "cosine", "epsilon": 3, "params": {"top_k": 5}}
+    record = play(data=data, model=model, game={"pair": "first", "trials": 500})
+    metrics = [found.metric for found in record.measurements]
+    assert metrics == ["attack.accuracy"] * 2 + ["utility.overlap", "epsilon"]
+    assert record.family.size == 4
+
+
+def test_a_pair_from_the_data(result: AuditResult) -> None:
+    record = play(game={"pair": "data", "trials": 500, "candidates": 20})
+    bounds = [found for found in record.measurements if found.metric == "epsilon"]
+    assert all(found.shift is not None and found.shift > 0 for found in bounds)
+    assert "20 random ratings" in record.pairs[0].summary
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": {"params": {"min_ratings": 88}}}, "none of the 24 attacked users"),
+        ({"model": {"params": {"top_k": 89}}}, "params.top_k"),
+        ({"model": {"defense": "cosine", "params": {"top_k": 5}}}, "data.binarize"),
+        ({"data": BASE["data"] | {"binarize": 1}}, "use the defense 'cosine'"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        play(**{"game": [], **changes})
+    assert words in str(caught.value)
+
+
+def test_the_split_is_by_user() -> None:
+    ratings = load(Config.model_validate(BASE).data)
+    train, attacked = split_users(ratings, 0.2, 1)
+    assert len(attacked) == 24
+    assert len(train) + sum(len(profile) for profile in attacked) == len(ratings)
+    again, _ = split_users(ratings, 0.2, 1)
+    other, _ = split_users(ratings, 0.2, 2)
+    assert again.digest == train.digest != other.digest
+
+
+def test_movielens_follows_the_closed_form(real_data: Path) -> None:
+    """The paper's Figure 1(b): accuracy E[1 − q], q = exp(−1/(2b)), b = nΔf/ε, over the users."""
+    path = real_data / "ml-100k" / "u.data"
+    if not path.is_file():
+        pytest.skip("there is no ml-100k/u.data in DPAUDIT_DATA")
+    sweep = [0.1, 0.3, 1, 3, 5, 10, 20, 30, 100, 300, 1000]
+    config = Config.model_validate(
+        {
+            "data": {"format": "movielens-100k", "path": str(path)},
+            "model": {"epsilon": sweep, "params": {"delta_r": 5}},
+            "attack": {"params": {"reader": "round"}},
+            "audit": {"trials": 20_000},
+        }
+    )
+    ratings = load(config.data)
+    assert (len(ratings), ratings.n_users, ratings.n_items) == (100_000, 943, 1682)
+    _, attacked = split_users(ratings, config.split.test_share, config.seed)
+    n = np.array([len(profile) for profile in attacked])
+    result = run_audit(config, threads=2)
+    measured = [found for found in result.measurements if found.metric == "attack.accuracy"]
+    # Eleven comparisons share a false-failure rate of 1e-6: exact binomial quantiles.
+    tail = 1e-6 / len(sweep) / 2
+    noticed = 0
+    for found in measured:
+        expected = float(np.mean(1 - np.exp(-found.epsilon / (2 * n * 0.5))))
+        trials, count = found.estimate.n, round(found.estimate.value * found.estimate.n)
+        assert binom.ppf(tail, trials, expected) <= count <= binom.isf(tail, trials, expected)
+        for wrong in (expected - 0.02, expected + 0.02):
+            low, high = binom.ppf(tail, trials, wrong), binom.isf(tail, trials, wrong)
+            noticed += bool(0 < wrong < 1 and not low <= count <= high)
+    # An error of 2 percentage points would be seen at every ε at least on one side.
+    assert noticed >= len(sweep)
