@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpaudit.config import load
+from dpaudit.config_file import load
 from dpaudit.reports.markdown import table_text
 from dpaudit.reports.record import write_text
 from dpaudit.reports.tables import results

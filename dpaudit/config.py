@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -14,19 +11,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     model_validator,
 )
 
 from dpaudit import registry
 from dpaudit.data.source import DataSource
 from dpaudit.errors import ConfigError
-from dpaudit.registry import suggestion
-
-FILES = ("dpaudit.toml", "pyproject.toml")
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Epsilon = Annotated[float, Field(gt=0)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def _as_list(value: Any) -> Any:
@@ -82,6 +76,27 @@ class Model(_Table):
             raise ValueError("epsilon holds a value twice: remove one")
         return self
 
+    def defenses(self, place: str) -> list[Any]:
+        """The defense at each ε.
+
+        Raises:
+            ConfigError: it, or a hyper-parameter, is unknown or out of range.
+        """
+        for reserved in ("epsilon", "variant"):
+            if reserved in self.params:
+                raise ConfigError(
+                    f"{place}.params.{reserved} does not belong there: set model.{reserved}"
+                )
+        return [
+            registry.create(
+                "defenses",
+                self.defense,
+                place,
+                {**self.params, "epsilon": epsilon, "variant": self.variant},
+            )
+            for epsilon in self.epsilon
+        ]
+
 
 class Attack(_Table):
     """One attack on the hidden ratings.
@@ -103,6 +118,19 @@ class Attack(_Table):
             values = {"label": values.get("name", "linear-ideal"), **values}
         return values
 
+    @property
+    def part(self) -> str:
+        """The registered attack."""
+        return self.name
+
+    def create(self, place: str) -> Any:
+        """The attack.
+
+        Raises:
+            ConfigError: it, or a parameter, is unknown or out of range.
+        """
+        return registry.create("attacks", self.name, place, self.params)
+
 
 class Audit(_Table):
     """How much is played and how sure the numbers are.
@@ -112,7 +140,7 @@ class Audit(_Table):
         confidence: simultaneous confidence of all intervals of the run.
     """
 
-    trials: Annotated[int, Field(ge=2)] = 20_000
+    trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
     confidence: Share = 0.95
 
 
@@ -121,14 +149,31 @@ class Game(_Table):
 
     Attributes:
         pair: the neighbouring data sets: a defense's constructed pair (`dpaudit show DEFENSE`), or
-            `data`: one rating added to the audited data.
+            `data`: one rating changed in the audited data.
+        attack: a registered attack that tells worlds apart.
+        params: its parameters, see `dpaudit show ATTACK`.
         trials: worlds of either data set; half choose the test, half certify.
         candidates: with `pair = "data"`, how many added ratings are compared.
     """
 
     pair: str = "crossing"
-    trials: Annotated[int, Field(ge=4)] = 20_000
-    candidates: Annotated[int, Field(ge=1)] = 200
+    attack: str = "likelihood-ratio"
+    params: dict[str, Any] = {}
+    trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
+    candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+
+    @property
+    def part(self) -> str:
+        """The registered attack."""
+        return self.attack
+
+    def create(self, place: str) -> Any:
+        """The attack.
+
+        Raises:
+            ConfigError: it, or a parameter, is unknown or out of range.
+        """
+        return registry.create("attacks", self.attack, place, self.params)
 
 
 class Gate(_Table):
@@ -141,14 +186,14 @@ class Gate(_Table):
             also `"claim"`.
         min: fails when the upper bound lies below, passes when the lower does not.
         detectable: a gate on `epsilon` passes only if the game would have certified, with 95 %
-            power, a true ε of this many times `max`.
+            power, a breach of `max` by noise too small by this factor.
     """
 
     metric: Literal["attack.accuracy", "utility.overlap", "utility.rmse", "epsilon"]
     where: dict[Literal["epsilon", "model", "attack", "pair"], float | str] = {}
-    max: float | Literal["claim"] | None = None
-    min: float | None = None
-    detectable: Annotated[float, Field(gt=1)] | None = None
+    max: Finite | Literal["claim"] | None = None
+    min: Finite | None = None
+    detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -162,6 +207,12 @@ class Gate(_Table):
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
         return self
+
+    def picks(self, point: Mapping[str, Any]) -> bool:
+        """Whether the gate judges a measured point with these `where` keys and this `metric`."""
+        return point["metric"] == self.metric and all(
+            point.get(key) == value for key, value in self.where.items()
+        )
 
 
 class Config(_Table):
@@ -189,195 +240,26 @@ class Config(_Table):
                 raise ValueError(f"two [[{name}]] have the {key} {twice.pop()!r}: rename one")
         return self
 
-
-class _Policy(_Table):
-    gate: Annotated[list[Gate], BeforeValidator(_as_list), Field(min_length=1)]
-
-
-def find(folder: Path) -> Path:
-    """The config file of a folder: `dpaudit.toml`, or `pyproject.toml` with `[tool.dpaudit]`.
-
-    Raises:
-        ConfigError: there is neither.
-    """
-    for name in FILES:
-        path = folder / name
-        if path.is_file() and (name != "pyproject.toml" or "dpaudit" in _tools(path)):
-            return path
-    raise ConfigError(
-        f"{folder} holds neither dpaudit.toml nor a pyproject.toml with [tool.dpaudit]: "
-        "name a config or make one with 'dpaudit init'"
-    )
-
-
-def load(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """Read and check a config.
-
-    Args:
-        path: a TOML file; of `pyproject.toml` the table `[tool.dpaudit]`.
-        overrides: `KEY=VALUE` with dotted keys and TOML values, e.g. `audit.trials=1000` or
-            `model.0.epsilon=[1, 2]`; they replace what the file says.
-
-    Raises:
-        ConfigError: with the file, the place in it, the value and the remedy.
-    """
-    text = _read(path)
-    values = _parse(path, text)
-    if path.name == "pyproject.toml":
-        values = _tools(path).get("dpaudit", {})
-    for override in overrides:
-        _set(values, override)
-    try:
-        config = Config.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(_problem(path, text, error)) from error
-    _check_parts(path, config)
-    return config
-
-
-def load_policy(path: Path) -> list[Gate]:
-    """Read the `[[gate]]` tables of a policy file; nothing else may stand in it.
-
-    Raises:
-        ConfigError: with the file, the place in it, the value and the remedy.
-    """
-    text = _read(path)
-    try:
-        return _Policy.model_validate(_parse(path, text)).gate
-    except ValidationError as error:
-        raise ConfigError(_problem(path, text, error)) from error
-
-
-def _check_parts(path: Path, config: Config) -> None:
-    """Refuse unknown defenses, attacks, parameters and gates before anything runs."""
-    for index, model in enumerate(config.model):
-        place = f"{path}: model.{index}"
-        for epsilon in model.epsilon:
-            defense = registry.create(
-                "defenses",
-                model.defense,
-                place,
-                **model.params,
-                epsilon=epsilon,
-                variant=model.variant,
-            )
-        for game in config.game:
-            pairs = [*defense.worst_cases(), "data"]
-            if game.pair not in pairs:
-                raise ConfigError(
-                    f"{path}: {model.defense} has no pair {game.pair!r}"
-                    f"{suggestion(game.pair, pairs)}"
-                )
-    for index, attack in enumerate(config.attack):
-        part = registry.create("attacks", attack.name, f"{path}: attack.{index}", **attack.params)
-        if not hasattr(part, "infer"):
-            raise ConfigError(
-                f"{path}: attack.{index}.name = {attack.name!r} tells worlds apart and recovers no "
-                "rating: it is played by [[game]]; use 'linear-ideal' here"
-            )
-    for index, gate in enumerate(config.gate):
-        _check_gate(f"{path}: gate.{index}", gate, config)
-
-
-def _check_gate(place: str, gate: Gate, config: Config) -> None:
-    needs = {"attack.accuracy": ("attack", config.attack), "epsilon": ("game", config.game)}
-    table, present = needs.get(gate.metric, ("model", config.model))
-    if not present:
-        raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: add [[{table}]]")
-    known: Mapping[str, Sequence[float | str]] = {
-        "epsilon": sorted({epsilon for model in config.model for epsilon in model.epsilon}),
-        "model": [model.label for model in config.model],
-        "attack": [attack.label for attack in config.attack],
-        "pair": [game.pair for game in config.game],
-    }
-    for key, value in gate.where.items():
-        if value not in known[key]:
-            choices = ", ".join(f"{choice}" for choice in known[key])
-            raise ConfigError(f"{place}.where.{key} = {value!r} is not audited; there is {choices}")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path} does not exist: name a config or run 'dpaudit init'") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error
-
-
-def _parse(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
-
-
-def _tools(path: Path) -> dict[str, Any]:
-    tools: dict[str, Any] = _parse(path, _read(path)).get("tool", {})
-    return tools
-
-
-def _set(values: dict[str, Any], override: str) -> None:
-    """Put one `KEY=VALUE` into the parsed config."""
-    key, equals, value = override.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"the option --set {override!r} is not KEY=VALUE: e.g. audit.trials=1000")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value  # a bare word is text: data.path=u.data
-    node: Any = values
-    *parents, last = key.strip().split(".")
-    try:
-        for parent in parents:
-            node = node[int(parent)] if isinstance(node, list) else node.setdefault(parent, {})
-        # A table given once may stand without its index: model.epsilon for model.0.epsilon.
-        if isinstance(node, list) and len(node) == 1 and not last.isdigit():
-            node = node[0]
-        node[int(last) if isinstance(node, list) else last] = parsed
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(
-            f"the option --set {override!r} names no place in the config: of several [[model]] "
-            "give the number, e.g. model.0.epsilon"
-        ) from error
-
-
-def _problem(path: Path, text: str, error: ValidationError) -> str:
-    problem = error.errors()[0]
-    loc = problem["loc"]
-    known: Sequence[str] = ()
-    if problem["type"] == "extra_forbidden":
-        known = _fields(loc[:-1])
-    message = registry.first_problem(error, "", known).removeprefix(".")
-    line = _line(text, [str(part) for part in loc if isinstance(part, str)])
-    return f"{path}{f', line {line}' if line else ''}: {message}"
-
-
-def _fields(loc: Sequence[int | str]) -> Sequence[str]:
-    """The keys that the table at this place may have."""
-    table: Any = Config
-    for part in loc:
-        if isinstance(part, int):
-            continue
-        annotation = table.model_fields[part].annotation if hasattr(table, "model_fields") else None
-        table = next(
-            (
-                kind
-                for kind in (annotation, *getattr(annotation, "__args__", ()))
-                if isinstance(kind, type) and issubclass(kind, BaseModel)
-            ),
-            None,
+    def measured(self) -> list[dict[str, Any]]:
+        """The numbers that this config measures: metric, model, ε, and attack or pair."""
+        rated = self.data.binarize is None and (
+            self.data.columns is None or self.data.columns.rating is not None
         )
-    return list(table.model_fields) if table else ()
+        utilities = ["utility.overlap", "utility.rmse"] if rated else ["utility.overlap"]
+        kinds: list[dict[str, Any]] = [
+            *({"metric": "attack.accuracy", "attack": attack.label} for attack in self.attack),
+            *({"metric": metric} for metric in utilities),
+            *({"metric": "epsilon", "attack": g.attack, "pair": g.pair} for g in self.game),
+        ]
+        return [
+            {**kind, "model": model.label, "epsilon": epsilon}
+            for model in self.model
+            for epsilon in model.epsilon
+            for kind in kinds
+        ]
 
 
-def _line(text: str, keys: Sequence[str]) -> int | None:
-    """The line of the first key of this name below its table's header, None if not found."""
-    if not keys:
-        return None
-    lines, start = text.splitlines(), 0
-    header = re.compile(rf"\s*\[\[?\s*(tool\.dpaudit\.)?{re.escape('.'.join(keys[:-1]))}\s*\]")
-    if len(keys) > 1:
-        start = next((i for i, line in enumerate(lines) if header.match(line)), 0)
-    key = re.compile(rf"(^|[{{,\s])\"?{re.escape(keys[-1])}\"?\s*=")
-    return next((i + 1 for i, line in enumerate(lines) if i >= start and key.search(line)), None)
+class Policy(_Table):
+    """Gates alone, for a finished run."""
+
+    gate: Annotated[list[Gate], BeforeValidator(_as_list), Field(min_length=1)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpaudit.auditor.bounds import detectable_on_pair
 from dpaudit.auditor.result import GateRecord, Measurement, Outcome, PointRecord, worst
 from dpaudit.config import Gate
+from dpaudit.errors import ConfigError
 
 
 def judge(
@@ -15,33 +17,41 @@ def judge(
 
     - `max`: fails when a lower bound lies above it, passes when every upper bound does not.
     - `min`: fails when an upper bound lies below it, passes when every lower bound does not.
-    - `epsilon`: an upper bound on the true ε does not exist, so it passes only if the game had the
-      power to find `detectable` times the threshold.
-    - a number that does not assume less than the gate may trust (`Estimate.kind`) is inconclusive.
+    - `epsilon`: an upper bound on the true ε does not exist, so it passes only if some pair had the
+      power to show noise too small by the factor `detectable`.
+    - an estimate that is not frequentist is inconclusive.
+
+    Raises:
+        ConfigError: the gate picks nothing that was measured.
     """
-    claims = {(point.model, point.epsilon): point.claim for point in points}
-    decided = []
-    for found in measurements:
-        if found.metric != gate.metric or not _picked(gate, found):
-            continue
-        limit = gate.max if gate.min is None else gate.min
-        if limit == "claim":
-            claim = claims[found.model, found.epsilon]
-            limit = claim.epsilon if claim else None
-        outcome, reason = _compare(gate, found, limit)
-        if found.shift == 0 and outcome == "pass":
-            continue  # the same prediction in both data sets: nothing could be found on this pair
-        decided.append((outcome, f"{_place(found)}: {reason}"))
-    if not decided:
-        return GateRecord(
-            rule=rule(gate),
-            outcome="inconclusive",
-            reason="no point that could show a violation is picked by 'where'",
-        )
-    outcome = worst([outcome for outcome, _ in decided])
-    reasons = [reason for verdict, reason in decided if verdict == outcome]
+    at = {(point.model, point.epsilon): point for point in points}
+    picked = [found for found in measurements if gate.picks(found.model_dump())]
+    if not picked:
+        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: correct its where")
+    decided: dict[tuple[str, float], list[tuple[Outcome, str]]] = {}
+    for found in picked:
+        point = at[found.model, found.epsilon]
+        outcome, reason = _compare(gate, found, point)
+        verdict = (outcome, f"{_place(found)}: {reason}")
+        decided.setdefault((found.model, found.epsilon), []).append(verdict)
+    verdicts = [
+        verdict
+        for here in decided.values()
+        for verdict in (_powerful(here) if gate.metric == "epsilon" else here)
+    ]
+    outcome = worst([verdict for verdict, _ in verdicts])
+    reasons = [reason for verdict, reason in verdicts if verdict == outcome]
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return GateRecord(rule=rule(gate), outcome=outcome, reason=reasons[0] + more)
+
+
+def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
+    """Of several pairs at one ε any may fail, and one with enough power is enough to pass."""
+    for wanted in ("fail", "pass"):
+        some = [verdict for verdict in verdicts if verdict[0] == wanted]
+        if some:
+            return some
+    return verdicts
 
 
 def rule(gate: Gate) -> str:
@@ -52,23 +62,22 @@ def rule(gate: Gate) -> str:
     return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
 
 
-def _picked(gate: Gate, found: Measurement) -> bool:
-    return all(getattr(found, key) == value for key, value in gate.where.items())
-
-
 def _place(found: Measurement) -> str:
     extra = [part for part in (found.attack, found.pair) if part]
     return ", ".join([found.model, f"ε = {found.epsilon:g}", *extra])
 
 
-def _compare(gate: Gate, found: Measurement, limit: float | None) -> tuple[Outcome, str]:
+def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
     estimate = found.estimate
     if estimate.kind != "frequentist":
         return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate"
+    limit = gate.max if gate.min is None else gate.min
+    if limit == "claim":
+        limit = point.claim.epsilon if point.claim else None
     if limit is None:
         return "inconclusive", "this variant claims nothing: give a number instead of 'claim'"
     if gate.metric == "epsilon":
-        return _compare_epsilon(gate, found, limit)
+        return _compare_epsilon(gate, found, point, limit)
     low, high = estimate.lower, estimate.upper
     interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
     if gate.min is None:
@@ -82,20 +91,20 @@ def _compare(gate: Gate, found: Measurement, limit: float | None) -> tuple[Outco
     return "inconclusive", f"{interval} straddles {limit:g}: more trials narrow it"
 
 
-def _compare_epsilon(gate: Gate, found: Measurement, limit: float) -> tuple[Outcome, str]:
-    from dpaudit.auditor.bounds import detectable_epsilon
-
-    lower = found.estimate.lower
-    if lower > limit:
-        return "fail", f"certified ε >= {lower:.4g}, above {limit:g}"
-    least = found.detectable
-    if gate.max != "claim" or least is None:
-        least = detectable_epsilon(limit, found.estimate.n, found.estimate.alpha)
+def _compare_epsilon(
+    gate: Gate, found: Measurement, point: PointRecord, limit: float
+) -> tuple[Outcome, str]:
+    certified = f"certified ε >= {found.estimate.lower:.4g}"
+    if found.estimate.lower > limit:
+        return "fail", f"{certified}, above {limit:g}"
     wanted = (gate.detectable or 1.0) * limit
+    least = detectable_on_pair(
+        limit, found.estimate.n, found.estimate.alpha, found.shift or 0.0, point.sensitivity
+    )
     if least <= wanted:
-        return "pass", f"certified ε >= {lower:.4g}; a true ε of {least:.4g} would have been found"
+        return "pass", f"{certified}; noise too small for {least:.4g} would have been found"
     return (
         "inconclusive",
-        f"certified ε >= {lower:.4g}, but only a true ε of {least:.4g} would have been found, not "
-        f"{wanted:.4g}: more game trials find less",
+        f"{certified}, but only noise too small for {least:.4g} would have been found on this "
+        f"pair, not for {wanted:.4g}: take a pair of larger shift, or more game trials",
     )

@@ -56,7 +56,7 @@ def load_all(group: Group) -> dict[str, Any]:
     return loaded
 
 
-def create(group: Group, name: str, place: str, **parameters: Any) -> Any:
+def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:
     """A registered part with these hyper-parameters.
 
     Args:

@@ -93,7 +93,8 @@ class SideInformation:
         ratings: `n`, the published number of the user's ratings.
         known: the sum over the user's other ratings, for every item `(H, M)`.
         terms: `term_j(v)` for every item and candidate value, not decreasing in `v`, `(H, M, C)`.
-        shown: False for the items that are never shown to this user, `(H, M)`.
+        shown: whether an item can be shown to this user if the hidden rating has that value,
+            `(H, M, C)`: never what she rated; the hidden item only if it is not rated after all.
         place: the row of each world `(W,)`.
         candidates: the values `v` may have, increasing, `(C,)`.
         frequency: how often each of them occurs in the population, `(C,)`.

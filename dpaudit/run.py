@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dpaudit import __version__, registry
+from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.linear import LinearIdeal
 from dpaudit.auditor import result as records
-from dpaudit.auditor.bounds import detectable_epsilon, held_out_epsilon
+from dpaudit.auditor.bounds import detectable_on_pair, held_out_epsilon
+from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.game import play_game, search_pair
 from dpaudit.auditor.intervals import bounded_mean, proportion
@@ -27,7 +29,8 @@ from dpaudit.data.ratings import Profile, Ratings
 from dpaudit.data.readers import load
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item import ItemItem, ItemModel
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.item_model import ItemModel
 from dpaudit.errors import DataError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
@@ -56,17 +59,7 @@ class _Sweep:
 
     @cached_property
     def defenses(self) -> list[ItemItem]:
-        return [
-            registry.create(
-                "defenses",
-                self.model.defense,
-                "model",
-                **self.model.params,
-                epsilon=epsilon,
-                variant=self.model.variant,
-            )
-            for epsilon in self.model.epsilon
-        ]
+        return self.model.defenses("model")
 
     @cached_property
     def prepared(self) -> ItemModel:
@@ -76,6 +69,12 @@ class _Sweep:
         """The attacked users with enough ratings, and enough items left to be shown."""
         defense = self.defenses[0]
         least, most = defense.min_ratings + extra, self.train.n_items - defense.top_k - 1
+        if most < least:
+            raise DataError(
+                f"the data have {self.train.n_items} items, too few for params.min_ratings = "
+                f"{defense.min_ratings} and params.top_k = {defense.top_k} of model "
+                f"{self.model.label!r}: lower one of them"
+            )
         users = eligible(self.attacked, least, most)
         if not users:
             raise DataError(
@@ -120,16 +119,20 @@ def run_audit(
             pair, scores = play.game(sweep, game)
             pairs.append(pair)
             measurements += scores
-    points = [_point(sweep, defense) for sweep in sweeps for defense in sweep.defenses]
+    points = [
+        point_record(sweep.model.label, defense, train.scale)
+        for sweep in sweeps
+        for defense in sweep.defenses
+    ]
     gates = [judge(gate, points, measurements) for gate in config.gate]
     return records.AuditResult(
         tool=__version__,
         environment=environment(),
         config=config.model_dump(mode="json"),
-        data=_data(ratings, train, attacked),
+        data=data_record(ratings, train, attacked),
         family=family,
-        models=[_model(sweep) for sweep in sweeps],
-        attacks={attack.label: _attack_record(attack) for attack in config.attack},
+        models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
+        attacks={label: attack_record(attack) for label, attack in play.attacks.items()},
         pairs=pairs,
         points=points,
         measurements=measurements,
@@ -151,6 +154,10 @@ class _Play:
     threads: int
     progress: Progress
 
+    @cached_property
+    def attacks(self) -> dict[str, LinearIdeal]:
+        return {attack.label: attack.create("attack") for attack in self.config.attack}
+
     def trials(self, sweeps: Sequence[_Sweep]) -> int:
         """The number of trials that the progress counts."""
         rated = [sweep for sweep in sweeps if sweep.train.scale.width > 0]
@@ -167,18 +174,17 @@ class _Play:
 
     def risk(self, sweep: _Sweep) -> Iterator[records.Measurement]:
         """The accuracy of every attack at every ε."""
-        for attack in self.config.attack:
-            self.progress.stage(f"{sweep.model.label}: attack {attack.label}")
-            part = registry.create("attacks", attack.name, "attack", **attack.params)
+        for label, attack in self.attacks.items():
+            self.progress.stage(f"{sweep.model.label}: attack {label}")
             correct = play_risk(
-                sweep.defenses, sweep.prepared, sweep.users(), part, **self._options()
+                sweep.defenses, sweep.prepared, sweep.users(), attack, **self._options()
             )
             for epsilon, row in zip(sweep.model.epsilon, correct, strict=True):
                 yield records.Measurement(
                     metric="attack.accuracy",
                     model=sweep.model.label,
                     epsilon=epsilon,
-                    attack=attack.label,
+                    attack=label,
                     estimate=proportion(
                         int(row.sum()), len(row), self.family.alpha, self.family.confidence
                     ),
@@ -213,7 +219,7 @@ class _Play:
         """The certified lower bound on ε of one pair at every ε."""
         self.progress.stage(f"{sweep.model.label}: game {game.pair}")
         pair, model = self._pair(sweep, game)
-        attack = LikelihoodRatio()
+        attack: LikelihoodRatio = game.create("game")
         measurements = []
         for defense in sweep.defenses:
             scores = play_game(
@@ -227,7 +233,13 @@ class _Play:
                 self.family.alpha,
                 self.family.confidence,
             )
-            detectable = claim and detectable_epsilon(claim.epsilon, estimate.n, self.family.alpha)
+            detectable = claim and detectable_on_pair(
+                claim.epsilon,
+                estimate.n,
+                self.family.alpha,
+                scores.shift,
+                defense.sensitivity(pair.ratings.scale),
+            )
             measurements.append(
                 records.Measurement(
                     metric="epsilon",
@@ -247,7 +259,7 @@ class _Play:
     def _pair(self, sweep: _Sweep, game: configs.Game) -> tuple[WorldPair, ItemModel]:
         defense = sweep.defenses[0]
         if game.pair != "data":
-            pair = defense.worst_cases()[game.pair]
+            pair = defense.pair(game.pair, sweep.train.scale)
             return pair, defense.prepare(pair.ratings)
         counts = np.diff(sweep.train.by_user.start)
         users = np.flatnonzero(counts >= defense.min_ratings)
@@ -264,9 +276,9 @@ class _Play:
 
 def _family(config: configs.Config, ratings: Ratings) -> records.Family:
     """Every interval of the run gets the same share of the error probability (Bonferroni)."""
-    utilities = 1 if config.data.binarize is not None or ratings.scale.width == 0 else 2
-    points = sum(len(model.epsilon) for model in config.model)
-    size = points * (len(config.attack) + utilities + len(config.game))
+    size = len(config.measured())
+    if ratings.scale.width == 0:  # a file of purchases alone has no rmse
+        size = sum(point["metric"] != "utility.rmse" for point in config.measured())
     return records.Family(
         confidence=config.audit.confidence,
         size=size,
@@ -281,48 +293,4 @@ def _root(square: Estimate, width: float) -> Estimate:
             field: width * math.sqrt(getattr(square, field))
             for field in ("value", "lower", "upper")
         }
-    )
-
-
-def _point(sweep: _Sweep, defense: ItemItem) -> records.PointRecord:
-    scale, claim = sweep.train.scale, defense.claim()
-    return records.PointRecord(
-        model=sweep.model.label,
-        epsilon=defense.epsilon,
-        sensitivity=defense.sensitivity(scale),
-        noise_scale=defense.noise_scale(scale),
-        claim=claim and records.ClaimRecord(**asdict(claim)),
-    )
-
-
-def _model(sweep: _Sweep) -> records.ModelRecord:
-    defense = sweep.defenses[0]
-    params = {key: value for key, value in asdict(defense).items() if key != "epsilon"}
-    return records.ModelRecord(
-        label=sweep.model.label,
-        defense=defense.name,
-        title=defense.title,
-        variant=defense.variant,
-        source=defense.source,
-        params=params,
-        top_k=defense.top_k,
-    )
-
-
-def _attack_record(attack: configs.Attack) -> dict[str, Any]:
-    part = registry.create("attacks", attack.name, "attack", **attack.params)
-    return {"name": part.name, "title": part.title, "source": part.source, **asdict(part)}
-
-
-def _data(ratings: Ratings, train: Ratings, attacked: Sequence[Profile]) -> records.DataRecord:
-    scale = ratings.scale
-    trained = int((np.diff(train.by_user.start) > 0).sum())
-    return records.DataRecord(
-        digest=ratings.digest,
-        users=ratings.n_users,
-        items=ratings.n_items,
-        ratings=len(ratings),
-        scale=(scale.minimum, scale.maximum, scale.step),
-        trained=trained,
-        attacked=len(attacked),
     )

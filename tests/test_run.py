@@ -122,8 +122,8 @@ def test_a_pair_from_the_data(result: AuditResult) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model": {"params": {"min_ratings": 88}}}, "none of the 24 attacked users"),
-        ({"model": {"params": {"top_k": 89}}}, "params.top_k"),
+        ({"model": {"params": {"min_ratings": 60, "top_k": 5}}}, "none of the 24 attacked users"),
+        ({"model": {"params": {"top_k": 89}}}, "too few for params.min_ratings = 20"),
         ({"model": {"defense": "cosine", "params": {"top_k": 5}}}, "data.binarize"),
         ({"data": BASE["data"] | {"binarize": 1}}, "use the defense 'cosine'"),
     ],

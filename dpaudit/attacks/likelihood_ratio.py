@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import STRICT, Attack
+from dpaudit.parts import STRICT, Part
 from dpaudit.releases import LaplacePair, Predictions
 
 
 @parameters(frozen=True, config=STRICT)
-class LikelihoodRatio(Attack):
+class LikelihoodRatio(Part):
     """Tell world D' from world D by the most powerful test (Neyman & Pearson 1933).
 
     For independent Laplace noise of scale b, `f` in D and `f'` in D',
@@ -30,7 +30,7 @@ class LikelihoodRatio(Attack):
         grid: the step of the grid of log-ratios.
     """
 
-    grid: Annotated[float, Field(gt=0)] = 2.0**-8
+    grid: Annotated[float, Field(gt=0, le=1)] = 2.0**-8
 
     name: ClassVar[str] = "likelihood-ratio"
     title: ClassVar[str] = "Likelihood-ratio test between two neighbouring data sets"
@@ -38,7 +38,6 @@ class LikelihoodRatio(Attack):
         "Neyman & Pearson, On the problem of the most efficient tests of statistical hypotheses, "
         "1933, doi:10.1098/rsta.1933.0009"
     )
-    reads: ClassVar[tuple[type[Any], ...]] = (Predictions,)
 
     def score(self, release: Predictions, knowledge: LaplacePair) -> NDArray[np.float64]:
         """The log-likelihood ratio of each world on the grid `(W,)`; large speaks for D'.
@@ -51,5 +50,5 @@ class LikelihoodRatio(Attack):
         twice = np.clip(2 * release.values.astype(np.float64) - middle, -abs(shift), abs(shift))
         away = (np.sign(shift) * twice).sum(1)
         if knowledge.noise_scale == 0:
-            return np.where(np.abs(away) < self.grid, 0.0, np.copysign(np.inf, away))
+            return np.where(away == 0, 0.0, np.copysign(np.inf, away))
         return np.rint(away / knowledge.noise_scale / self.grid) * self.grid

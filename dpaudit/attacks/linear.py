@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import STRICT, Attack
 from dpaudit.kernels.likelihood import top_list_log_likelihood
+from dpaudit.parts import STRICT, Part
 from dpaudit.releases import Predictions, SideInformation, TopList
 
 Indices = NDArray[np.int64]
 
 
 @parameters(frozen=True, config=STRICT)
-class LinearIdeal(Attack):
+class LinearIdeal(Part):
     """Recover one hidden rating from a user's noised predictions, knowing all the rest.
 
     Theorems 3.3 and 3.4 invert `A_j = (known_j + term_j(v))/n + noise`:
@@ -26,8 +26,9 @@ class LinearIdeal(Attack):
     and read `v` off `x_j`. Without noise every rating whose terms differ is recovered. With
     `b = nΔf/ε` and one prediction of Slope One, `q = exp(−step/(2b))`, the accuracy is `1 − q` for
     `round`, and for `round-clip` `1 − q` in the interior of the scale and `1 − q/2` at its ends.
-    For cosine it is `1 − ½ exp(−s/(2b))`, s the similarity. Neither reader tends to random guessing
-    as ε → 0, as the paper's Definition 3 asks; `bayes` does.
+    For cosine it is `1 − ½ exp(−s/(2b))`, s the similarity, where `n` is published whatever
+    was bought, and the adversary does not compare it with the purchases he knows. Neither reader
+    tends to random guessing as ε → 0, as the paper's Definition 3 asks; `bayes` does.
 
     Attributes:
         reader: `round` takes the nearest rating on the unbounded scale, `round-clip` the nearest
@@ -50,7 +51,6 @@ class LinearIdeal(Attack):
         "Park & Acharya, Differentially Private Recommendation Systems: Practical Implementation "
         "and Interpretation, 2011, Definitions 3-5, Theorems 3.3 and 3.4, eqs (23) and (26)"
     )
-    reads: ClassVar[tuple[type[Any], ...]] = (Predictions, TopList)
 
     def infer(
         self, release: Predictions | TopList, side: SideInformation, noise_scale: float
@@ -62,6 +62,13 @@ class LinearIdeal(Attack):
         terms = side.terms[row, release.items]
         if self.reader == "bayes" and noise_scale > 0:
             return self._most_probable(release, side, x, terms, noise_scale)
+        # A hidden item that is listed after all excludes the values that would keep it off.
+        possible: NDArray[np.bool_] = np.all(side.shown[row, release.items], axis=1)
+        guess = self._read(x, terms)
+        excluded = (guess >= 0) & ~possible[np.arange(len(guess)), guess]
+        return np.where(excluded, possible.argmax(1), guess)
+
+    def _read(self, x: NDArray[np.float64], terms: NDArray[np.float64]) -> Indices:
         if self.combine == "mean":
             first = terms[..., 0]
             return self._nearest((x - first).mean(1), (terms - first[..., None]).mean(1))
@@ -96,7 +103,8 @@ class LinearIdeal(Attack):
         else:
             # ln Π_j (1/2b) exp(−|A_j − f_j(v)|/b), up to a constant
             distance = np.abs(x[..., None] - terms).sum(1)
-            posterior = -distance / (side.ratings * noise_scale)
+            possible = np.all(side.shown[side.place[:, None], release.items], axis=1)
+            posterior = np.where(possible, -distance / (side.ratings * noise_scale), -np.inf)
         if self.prior == "population":
             with np.errstate(divide="ignore"):
                 posterior = posterior + np.log(side.frequency)

@@ -141,6 +141,8 @@ def detectable_epsilon(claimed: float, n: int, alpha: float, power: float = 0.95
         others = int(binom.ppf(1 - tail, n, 0.5 * math.exp(-epsilon)))
         return log_ratio_bound(hits, others, n, 0.0, alpha) > claimed
 
+    if math.isinf(claimed):
+        return math.inf
     high = claimed + 1.0
     while not found(high):
         high += max(1.0, high)
@@ -151,3 +153,18 @@ def detectable_epsilon(claimed: float, n: int, alpha: float, power: float = 0.95
         middle = (low + high) / 2
         low, high = (low, middle) if found(middle) else (middle, high)
     return high
+
+
+def detectable_on_pair(
+    claimed: float, n: int, alpha: float, shift: float, sensitivity: float
+) -> float:
+    """The least ε for which noise too small would have been found on a pair of data sets.
+
+    A pair whose predictions differ by `shift` shows the share `t = min(1, shift/Δf)` of a
+    mechanism's ε. Were the noise so small that the mechanism's ε is ε', the pair would show `t·ε'`,
+    so what is found there is `detectable_epsilon / t`. Other defects, such as a Δf that is too
+    small for other pairs, this pair does not show.
+    """
+    if sensitivity == 0 or shift == 0:
+        return math.inf
+    return detectable_epsilon(claimed, n, alpha) / min(1.0, shift / sensitivity)

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
-from dpaudit.data.neighbors import RatingAdded
+from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item import ExactScores, ItemItem, ItemModel
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.errors import DataError
 from dpaudit.releases import LaplacePair, Streams
 
 
@@ -69,48 +71,62 @@ def search_pair(
     candidates: int,
     seed: int,
 ) -> WorldPair:
-    """The added rating, among random ones, that moves a prediction of one of the users most.
+    """The changed rating, among random ones, that moves a prediction of one of the users most.
 
-    Each candidate takes one of `users` as the target, an item that she has not rated, and lets
-    another user, who has not rated it either, give it the scale's lowest or highest rating. Exact
-    predictions are compared; no noise is drawn, so the choice spends no confidence.
+    Each candidate takes one of `users` as the target and an item that she has not rated, and lets
+    another user give it the scale's lowest or highest rating: a new rating, or under
+    `rating-replace` in place of her own. Exact predictions are compared; no noise is drawn, so the
+    choice spends no confidence.
 
     Args:
-        defense: the recommender; ε and variant do not matter.
+        defense: the recommender; its ε does not matter.
         model: its prepared statistics of the data set `D`.
-        users: users of `D` with at least `min_ratings` ratings.
-        candidates: how many added ratings to try.
+        users: users of `D` with at least `min_ratings` ratings, at least two.
+        candidates: how many changes to try.
         seed: the run's seed.
+
+    Raises:
+        DataError: no candidate was possible.
     """
-    ratings = model.ratings
     rng = np.random.default_rng(np.random.SeedSequence([seed, *b"search"]))
-    best, largest = None, -1.0
-    for _ in range(candidates):
-        target, other = rng.choice(users, 2, replace=False)
-        change = _random_addition(ratings, int(target), int(other), rng)
-        profile = ratings.profile(int(target))
-        before, after = (
-            defense.exact(model, profile),
-            defense.exact_after(model, change, int(target)),
+    tried = [_random_change(model.ratings, defense, users, rng) for _ in range(candidates)]
+    possible = [candidate for candidate in tried if candidate is not None]
+    if not possible:
+        raise DataError(
+            f"none of {candidates} random changes of a rating moves a shown prediction: use "
+            "more data, or more game.candidates"
         )
-        shift = float(abs(after.scores[change.item] - before.scores[change.item]))
-        if shift > largest:
-            best, largest = (int(target), change), shift
-    if best is None:
-        raise ValueError("no candidate was tried: give candidates >= 1")
+
+    def shift(candidate: tuple[int, RatingChange]) -> float:
+        target, change = candidate
+        before = defense.exact(model, model.ratings.profile(target))
+        after = defense.exact_after(model, change, target)
+        return float(abs(after.scores[change.item] - before.scores[change.item]))
+
+    target, change = max(possible, key=shift)
+    verb = "replaced" if defense.adjacency == "rating-replace" else "added"
     return WorldPair(
-        ratings,
-        best[1],
-        best[0],
-        best[1].item,
-        f"of {candidates} random ratings added by another user, the one that moves most",
+        model.ratings,
+        change,
+        target,
+        change.item,
+        f"of {candidates} random ratings {verb} by another user, the one that moves most",
     )
 
 
-def _random_addition(
-    ratings: Ratings, target: int, other: int, rng: np.random.Generator
-) -> RatingAdded:
-    taken = np.union1d(ratings.profile(target).items, ratings.profile(other).items)
-    free = np.setdiff1d(np.arange(ratings.n_items), taken)
-    ends = (ratings.scale.minimum, ratings.scale.maximum)
-    return RatingAdded(other, int(rng.choice(free)), float(rng.choice(ends)))
+def _random_change(
+    ratings: Ratings, defense: ItemItem, users: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[int, RatingChange] | None:
+    target, other = (int(user) for user in rng.choice(users, 2, replace=False))
+    value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
+    hers, theirs = ratings.profile(target), ratings.profile(other)
+    if defense.adjacency == "rating-replace":
+        free = theirs.items[(theirs.values != value) & ~np.isin(theirs.items, hers.items)]
+    else:
+        free = np.setdiff1d(np.arange(ratings.n_items), np.union1d(hers.items, theirs.items))
+    if not len(free):
+        return None
+    item = int(rng.choice(free))
+    if defense.adjacency == "rating-replace":
+        return target, RatingReplaced(other, item, value)
+    return target, RatingAdded(other, item, value)

@@ -106,8 +106,8 @@ class Measurement(_Part):
         attack: the attack's label, of `attack.accuracy` and `epsilon`.
         pair: the pair's name, of `epsilon`.
         estimate: the number.
-        detectable: the least true ε that the game would have certified to exceed the claimed ε
-            with 95 % power.
+        detectable: the least ε for which noise too small would have been certified on this pair to
+            exceed the claimed ε, with 95 % power.
         event: the event that certifies, chosen on other worlds.
         shift: by how much the exact prediction differs between the two data sets.
     """

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.linear import LinearIdeal
 from dpaudit.auditor.trials import Plan, choose, plan, run_blocks
 from dpaudit.data.ratings import Profile
-from dpaudit.defenses.item_item import ItemItem, ItemModel
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.item_model import ItemModel
 from dpaudit.releases import SeesItems, SeesTop, Streams
 
 

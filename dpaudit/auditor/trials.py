@@ -53,9 +53,8 @@ def plan(seed: int, purpose: str, trials: int, users: int) -> Plan:
     draws = np.empty((trials, 8), np.float32)
     worlds = np.arange(trials, dtype=np.int64)
     noise.uniform(draws, worlds, 0, stream_key(seed, f"{purpose}/trials"))
-    # Two draws of 24 bits make one of 48: choices among many items stay uniform.
-    fine = draws[:, ::2] + (draws[:, 1::2].astype(np.float64) - 0.5) * 2.0**-24
-    fine = np.clip(fine, 0.0, np.nextafter(1.0, 0.0))
+    # Two draws of 23 bits make one of 46: choices among many items stay uniform.
+    fine = draws[:, ::2] + (draws[:, 1::2].astype(np.float64) - 0.5) * 2.0**-23
     return Plan(choose(fine[:, 0], users), fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.trials import choose, plan, run_blocks
 from dpaudit.data.ratings import Profile
-from dpaudit.defenses.item_item import ExactScores, ItemItem, ItemModel
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.releases import SeesItems, SeesTop, Streams
 
 

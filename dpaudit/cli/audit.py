@@ -40,7 +40,7 @@ _FILES = {"html": "report.html", "md": "report.md"}
     "reports",
     multiple=True,
     metavar="FORMAT=FILE",
-    help="Write one more report, e.g. --report html=leakage.html.",
+    help="Write one more report, e.g. --report html=leakage.html; - is standard output.",
 )
 @click.option(
     "--threads",
@@ -64,24 +64,25 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in this folder is used.
     """
-    from dpaudit import config as configs
+    from dpaudit import config_file
     from dpaudit.cli.progress import Bar
     from dpaudit.reports import record
     from dpaudit.run import run_audit
 
-    path = config or configs.find(Path())
+    path = config or config_file.find(Path())
     if seed is not None:
         overrides = (*overrides, f"seed={seed}")
     extra = [_parse_report(option) for option in reports]
-    checked = configs.load(path, overrides)
+    checked = config_file.load(path, overrides)
+    folder = output or Path("dpaudit-out") / path.stem
+    targets = [(name, folder / file) for name, file in _FILES.items()] + extra
+    record.check_writable([folder / record.NAME, *(target for _, target in targets)])
     with Bar(enabled=not quiet) as bar:
         result = run_audit(checked, threads=threads, progress=bar)
-    folder = output or Path("dpaudit-out") / path.stem
     # The gates are part of the record: no report can change them.
     record.save(result, folder)
-    targets = [(name, folder / file) for name, file in _FILES.items()] + extra
     for name, target in targets:
-        record.write_text(target, _render(name, result))
+        _write(_render(name, result), target)
     if not quiet:
         _show(result)
         click.echo(f"Record and reports: {folder}")
@@ -92,17 +93,16 @@ def run(
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--format", "name", default="html", show_default=True, help="html, md or json.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="[default: stdout]"
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="[default: standard output]",
 )
 def report(folder: Path, name: str, output: Path | None) -> None:
     """Render the record of a finished run in FOLDER again; nothing is rerun."""
     from dpaudit.reports import record
 
-    text = _render(name, record.load(folder))
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        record.write_text(output, text)
+    _write(_render(name, record.load(folder)), output or Path("-"))
 
 
 @click.command()
@@ -115,7 +115,7 @@ def report(folder: Path, name: str, output: Path | None) -> None:
 @click.pass_context
 def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     """Evaluate thresholds on the finished run in FOLDER; the exit code tells the outcome."""
-    from dpaudit import config as configs
+    from dpaudit import config_file
     from dpaudit.auditor.result import worst
     from dpaudit.gate import judge
     from dpaudit.reports import record
@@ -123,7 +123,7 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     result = record.load(folder)
     gates = result.gates
     if policy is not None:
-        rules = configs.load_policy(policy)
+        rules = config_file.load_policy(policy)
         gates = [judge(rule, result.points, result.measurements) for rule in rules]
     for found in gates:
         click.echo(f"{found.outcome.upper():12} {found.rule}\n{'':12} {found.reason}")
@@ -147,6 +147,16 @@ def _render(name: str, result: AuditResult) -> str:
 
     text: str = registry.load("reports", name)(result)
     return text
+
+
+def _write(text: str, target: Path) -> None:
+    """Write a report to a file, or to standard output for `-`."""
+    from dpaudit.reports import record
+
+    if target == Path("-"):
+        click.echo(text, nl=False)
+    else:
+        record.write_text(target, text)
 
 
 def _show(result: Any) -> None:

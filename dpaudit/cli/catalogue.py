@@ -91,8 +91,8 @@ def _explain(part: Any) -> None:
     for field in fields(part):
         if field.name not in {"epsilon", "variant"}:  # they stand in the config's [[model]]
             click.echo(f"  {field.name} = {field.default!r}")
-    if hasattr(part, "worst_cases"):
+    if hasattr(part, "pairs"):
         click.echo("\nPairs for [[game]]:")
-        for name, pair in part(epsilon=1.0).worst_cases().items():
-            click.echo(f"  {name}: {pair.summary}")
-        click.echo("  data: one rating added to the audited data, chosen by search")
+        for name, summary in part(epsilon=1.0).pairs().items():
+            click.echo(f"  {name}: {summary}")
+        click.echo("  data: one rating changed in the audited data, chosen by search")

@@ -40,7 +40,7 @@ def get(name: str, folder: Path | None, yes: bool) -> None:
     dataset = DATASETS[name]
     click.echo(f"{dataset.title}\n\n{dataset.terms.summary}\n")
     click.echo(f"Full terms: {dataset.terms.url}\nPlease cite: {dataset.terms.citation}\n")
-    if not yes:
-        click.confirm("Do you accept these terms?", abort=True)
+    if not yes and not click.confirm("Do you accept these terms?"):
+        raise ConfigError("the terms were not accepted, so nothing was downloaded")
     place = fetch(dataset, folder, progress=True)
     click.echo(f"{name} is in {place}")

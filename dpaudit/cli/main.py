@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
+import traceback
 from typing import Any
 
 import click
@@ -15,29 +19,41 @@ USER_ERROR, RUN_FAILED = 2, 3
 
 
 class _Group(click.Group):
-    """Turns errors into exit codes: 2 for what the user can mend, 3 for a run that failed."""
+    """Turns errors into exit codes: 2 for what the user can mend, 3 for a run that failed.
+
+    Python's and click's own exit code 1 would read as a failed gate.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(
+                stream, io.TextIOWrapper
+            ):  # a terminal that lacks a letter shows its code
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
-        except RunError as error:
-            click.echo(f"dpaudit: {error}", err=True)
-            ctx.exit(RUN_FAILED)
-        except DpauditError as error:
-            click.echo(f"dpaudit: {error}", err=True)
-            ctx.exit(USER_ERROR)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit):
             raise
-        except KeyboardInterrupt:
-            click.echo("dpaudit: interrupted; nothing was written", err=True)
+        except DpauditError as error:
+            _end(ctx, str(error), RUN_FAILED if isinstance(error, RunError) else USER_ERROR)
+        except (KeyboardInterrupt, click.Abort):
+            _end(ctx, "interrupted", RUN_FAILED)
+        except BrokenPipeError:
+            # Whoever read the output has gone; Python would complain once more when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(RUN_FAILED)
+        except MemoryError:
+            _end(ctx, "there is not enough memory: use fewer trials or less data", RUN_FAILED)
+        except OSError as error:
+            _end(ctx, f"the system refused: {error}", RUN_FAILED)
         except Exception:
-            # Python's own exit code 1 would read as a failed gate.
-            import traceback
-
             traceback.print_exc()
-            click.echo("dpaudit: this is a defect of dpaudit; please report it", err=True)
-            ctx.exit(RUN_FAILED)
+            _end(ctx, "this is a defect of dpaudit; please report it", RUN_FAILED)
+
+
+def _end(ctx: click.Context, message: str, code: int) -> None:
+    click.echo(f"dpaudit: {message}", err=True)
+    ctx.exit(code)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

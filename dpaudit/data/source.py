@@ -26,7 +26,7 @@ Format = Literal[
     "matlab",
 ]
 OnDuplicate = Literal["error", "last", "mean"]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 Position = Annotated[StrictInt, Field(ge=0)]
 Name = Annotated[StrictStr, Field(min_length=1)]
 Column = Position | Name
@@ -63,6 +63,10 @@ class RatingScale(BaseModel):
                 f"minimum {self.minimum:g} lies above maximum {self.maximum:g}: swap them"
             )
         steps = (self.maximum - self.minimum) / self.step
+        if steps > 10_000:
+            raise ValueError(
+                f"step {self.step:g} makes more than 10000 ratings: give a larger step"
+            )
         if abs(steps - round(steps)) > 1e-6:
             raise ValueError(
                 f"step {self.step:g} does not lead from minimum {self.minimum:g} to maximum "
@@ -100,8 +104,8 @@ class SyntheticParams(BaseModel):
 
     model_config = _FROZEN
 
-    n_users: Annotated[int, Field(ge=1)] = 600
-    n_items: Annotated[int, Field(ge=1)] = 300
+    n_users: Annotated[int, Field(ge=1, le=10_000_000)] = 600
+    n_items: Annotated[int, Field(ge=1, le=10_000_000)] = 300
     mean_per_user: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 45.0
     minimum_per_user: Annotated[int, Field(ge=1)] = 20
     rank: Annotated[int, Field(ge=1)] = 6
@@ -238,7 +242,7 @@ class DataSource(BaseModel):
             DataError: an environment variable is not set.
         """
         expanded = _VARIABLE.sub(_environment, self.path or "")
-        return Path(expanded).expanduser()
+        return Path(os.path.expanduser(expanded))
 
 
 def _environment(match: re.Match[str]) -> str:

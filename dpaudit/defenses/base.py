@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import ConfigDict
-
-from dpaudit.data.neighbors import Adjacency
+from dpaudit.data.neighbors import Adjacency, RatingChange
 from dpaudit.data.ratings import Ratings
 
 Variant = Literal["nonprivate", "published", "corrected"]
+RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
 ObserverName = Literal["public", "iterates", "recommender", "friend", "values", "list"]
-
-# Hyper-parameters are frozen pydantic dataclasses: wrong names and values are refused by name.
-STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
 @dataclass(frozen=True)
@@ -51,15 +47,7 @@ class WorldPair:
     """
 
     ratings: Ratings
-    change: Any
+    change: RatingChange
     target: int
     item: int
     summary: str
-
-
-class Documented:
-    """A part with a name, a title and a source; the contract tests hold every plug-in to it."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    source: ClassVar[str]

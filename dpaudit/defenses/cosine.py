@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -13,9 +12,11 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded
 from dpaudit.data.ratings import Profile, Ratings, Scale
-from dpaudit.defenses.base import STRICT, WorldPair
-from dpaudit.defenses.item_item import ItemItem, Vector
+from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.item_model import Vector
 from dpaudit.errors import DataError
+from dpaudit.parts import STRICT
 
 
 @parameters(frozen=True, config=STRICT)
@@ -31,21 +32,25 @@ class Cosine(ItemItem):
     that nobody bought moves its similarity to all others at once.
 
     **Corrected Δf**, adjacency `rating-add-remove` (a purchase more or less), one prediction of an
-    item `j` the user has not bought, β = 0 for plain.
+    item `j` the user has not bought, β = 0 for plain. The user may be one whose purchases are in
+    the data, or a new one who is only served.
 
     *Another user buys j* (a = a_j before). For each item k of the target, b = a_k. If the buyer has
-    k too, then b ≥ 2 (she and the target) and c rises by one:
-    (c+1)/√((a+1+β)(b+β)) − c/√((a+β)(b+β)) ≤ 1/√((a+1+β)(b+β)) ≤ δ = 1/√((1+β)(2+β)), attained at
-    a = 0, b = 2. If she has not, s falls by (c/√(b+β))(1/√(a+β) − 1/√(a+1+β)) with c ≤ min(a, b−1):
-    for β = 0 at most 1 − √(a/(a+1)) ≤ 1 − 1/√2; for β ≥ 1 at most √a/(2(a+β)^{3/2}) ≤ 0.193/β; both
-    below δ. A mean of such changes is at most δ. *Another user buys an item l of the target*: one
-    term moves, with a_l ≥ 1 and a_j ≥ 1 where c rises: again at most δ, over n ≥ T.
+    k too, then b ≥ 1 and c rises by one: (c+1)/√((a+1+β)(b+β)) − c/√((a+β)(b+β)) is at least 0,
+    since c ≤ a, and at most 1/√((a+1+β)(b+β)) ≤ δ = 1/(1+β), attained at a = 0, b = 1. (If the
+    target's own purchases are in the data, b ≥ 2 and 1/√((1+β)(2+β)) would do: 1/√2 for plain.) If
+    the buyer has not k, s falls by (c/√(b+β))(1/√(a+β) − 1/√(a+1+β)) with c ≤ min(a, b): for β = 0
+    at most 1 − √(a/(a+1)) ≤ 1 − 1/√2, for β ≥ 1 at most √a/(2(a+β)^{3/2}) ≤ 0.193/β; both below δ.
+    A mean of such changes is at most δ.
+
+    *Another user buys an item l of the target*: a prediction of j has one moving term, s_jl, which
+    changes by at most δ as above (the falling case with a and b swapped), over n ≥ T.
 
     *Her own purchase* adds one term in [0, 1] to a mean of n ≥ T such terms and moves no s_jk of an
     item she has not bought: `ω = 1/(T+1)`, half of the paper's.
 
-    So plain has Δf = 1/√2 whatever T, and damped with β = 10 and T = 20 has 0.087, less than the
-    published 0.1.
+    So plain has Δf = 1 whatever T, the range of a prediction itself, and damped with β = 10 and
+    T = 20 has 0.091, less than the published 0.1.
 
     Attributes:
         similarity: `published` takes `plain`, `corrected` takes `damped` unless told.
@@ -53,7 +58,7 @@ class Cosine(ItemItem):
     """
 
     similarity: Literal["plain", "damped"] | None = None
-    damping: Annotated[float, Field(ge=1)] = 10.0
+    damping: Annotated[float, Field(ge=1, le=1e6)] = 10.0
 
     name: ClassVar[str] = "cosine"
     title: ClassVar[str] = "Cosine item-item on purchases with Laplace noise on every prediction"
@@ -102,7 +107,7 @@ class Cosine(ItemItem):
 
     def similarity_change(self, scale: Scale) -> float:
         """δ of the class docstring."""
-        return 1 / math.sqrt((1 + self.beta) * (2 + self.beta))
+        return 1 / (1 + self.beta)
 
     def own_change(self, scale: Scale) -> float:
         """ω of the class docstring."""
@@ -124,22 +129,24 @@ class Cosine(ItemItem):
         """`p_il · s_lj`."""
         return value * row
 
-    def worst_cases(self) -> dict[str, WorldPair]:
-        """`first`: a user who holds all T items of the target buys an item that nobody has."""
+    def pairs(self) -> dict[str, str]:
+        """In `first`, the predicted item gets its first buyer."""
+        return {
+            "first": f"a user who holds all {self.min_ratings} items of the target is the first to "
+            "buy the predicted item"
+        }
+
+    def pair(self, name: str, scale: Scale) -> WorldPair:
+        """User 0 is the target, user 1 the buyer of item 0."""
         size = self.min_ratings
         shared = [(k, 1.0) for k in range(1, size + 1)]
-        return {
-            "first": WorldPair(
-                ratings=from_profiles([shared, shared], size + 1, Scale(1, 1, 1)),
-                change=RatingAdded(user=1, item=0, value=1.0),
-                target=0,
-                item=0,
-                summary=(
-                    f"a user who holds all {size} items of the target is the first to buy the "
-                    "predicted item"
-                ),
-            )
-        }
+        ratings = from_profiles([shared, shared], size + 1, scale)
+        change = RatingAdded(user=1, item=0, value=1.0)
+        return WorldPair(ratings, change, target=0, item=0, summary=self.pairs()[name])
+
+    def unrated(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Value 0: not bought."""
+        return values == 0
 
     def frequency(self, ratings: Ratings) -> Vector:
         """Bought and not bought alike: the audit hides either with probability ½."""

@@ -10,21 +10,22 @@ are. All that needs no randomness is prepared once; a world is one draw of the n
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.data.neighbors import Adjacency, RatingChange, edited, without
+from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Profile, Ratings, Scale
-from dpaudit.defenses.base import STRICT, Claim, Documented, Variant, WorldPair
+from dpaudit.defenses.base import Claim, RatingAdjacency, Variant, WorldPair
+from dpaudit.defenses.item_model import ExactScores, ItemModel, Vector
 from dpaudit.errors import ConfigError, DataError
 from dpaudit.kernels import noise, pairs, ranking
+from dpaudit.parts import STRICT, Part
 from dpaudit.releases import (
     Observer,
     Predictions,
@@ -34,69 +35,28 @@ from dpaudit.releases import (
     TopList,
 )
 
-Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ItemModel:
-    """The exact item-item statistics of a data set.
-
-    Attributes:
-        ratings: the data set.
-        similarity: row `k` lists the items `j` with `s_jk`.
-        degree: the number of raters of each item `(M,)`.
-    """
-
-    ratings: Ratings
-    similarity: Csr
-    degree: NDArray[np.int64]
-
-    def row(self, item: int) -> Vector:
-        """`s_j,item` for every item `j`, dense `(M,)`."""
-        start, index, value = self.similarity
-        part = slice(int(start[item]), int(start[item + 1]))
-        dense = np.zeros(self.ratings.n_items)
-        dense[index[part]] = value[part]
-        return dense
-
-
-@dataclass(frozen=True, eq=False)
-class ExactScores:
-    """The noiseless predictions of one user: what a release adds noise to.
-
-    Attributes:
-        scores: `f_ij` for every item `(M,)` float32, `−inf` where the user rated the item.
-        sensitivity: the Δf that the noise is scaled by.
-    """
-
-    scores: NDArray[np.float32]
-    sensitivity: float
-
-    @cached_property
-    def candidates(self) -> NDArray[np.int32]:
-        """The items that can be shown."""
-        return np.flatnonzero(np.isfinite(self.scores)).astype(np.int32)
-
 
 @parameters(frozen=True, config=STRICT)
-class ItemItem(Documented, ABC):
+class ItemItem(Part, ABC):
     """Hyper-parameters of an item-item recommender with Laplace output perturbation.
 
     Attributes:
-        epsilon: the ε that the noise is scaled to; `inf` for none.
+        epsilon: the ε that the noise is scaled to, 1e-6 to 1e6; `inf` only of `nonprivate`.
         variant: `published` is the paper's noise, `corrected` a noise whose claim is true.
         min_ratings: `T`, only users with at least so many ratings get predictions.
         top_k: the length of the list shown to a user.
-        adjacency: the neighbours that the corrected Δf covers.
-        outputs: how many predictions of one user the corrected Δf covers together (L1).
+        adjacency: the neighbours that the claim is about; the corrected Δf covers them.
+        outputs: how many predictions of one user the corrected Δf covers together (L1). A list of
+            the best k depends on every prediction: it is covered only if `outputs` is the number of
+            the user's unrated items.
     """
 
-    epsilon: Annotated[float, Field(gt=0)]
+    epsilon: Annotated[float, Field(ge=1e-6)]
     variant: Variant = "published"
-    min_ratings: Annotated[int, Field(ge=1)] = 20
-    top_k: Annotated[int, Field(ge=1)] = 20
-    adjacency: Adjacency = "rating-add-remove"
-    outputs: Annotated[int, Field(ge=1)] = 1
+    min_ratings: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    top_k: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    adjacency: RatingAdjacency = "rating-add-remove"
+    outputs: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1
 
     # s_kj = mirror_sign · s_jk
     mirror_sign: ClassVar[float]
@@ -149,22 +109,36 @@ class ItemItem(Documented, ABC):
         """The term that a rating `value` on an item adds, for every item: `(M,)` or `(M, C)`."""
 
     @abstractmethod
-    def worst_cases(self) -> dict[str, WorldPair]:
-        """Named neighbouring data sets on which a claim of this family is at its worst."""
+    def pairs(self) -> dict[str, str]:
+        """The constructed pairs of neighbours by `adjacency`, by name, each in a sentence."""
+
+    @abstractmethod
+    def pair(self, name: str, scale: Scale) -> WorldPair:
+        """One of `pairs`, on this rating scale: data on which a claim is at its worst."""
+
+    @model_validator(mode="after")
+    def _check_epsilon(self) -> Self:
+        if self.variant == "published" and self.outputs != 1:
+            raise ValueError("outputs belongs to the corrected variant: remove it")
+        if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
+            raise ValueError(
+                f"epsilon = {self.epsilon:g} is beyond 1e6: use the variant 'nonprivate' for none"
+            )
+        return self
 
     def sensitivity(self, scale: Scale) -> float:
         """Δf of this variant.
 
         Corrected: let δ bound the change of one `s_jk` by another user's rating and ω the change of
-        one prediction by a rating of the user herself. Another user's rating on item `l` moves
-        `s_lk` for her items `k` only. If `l` is the predicted item, the prediction is a mean of
-        terms that move by δ at most, and it is the only one that moves. If `l` is an item the user
-        rated, each prediction has one moving term: δ/n, n ≥ T. So `M'` predictions shown together
-        move in L1 by at most
+        one prediction by a rating of the user herself. Another user's rating on item `l` moves no
+        similarity but those of `l`. If `l` is the predicted item, the prediction is a mean of terms
+        that move by δ at most, and it is the only one that moves. If `l` is an item the user rated,
+        each prediction has one moving term: δ/n, n ≥ T. So `M'` predictions shown together move in
+        L1 by at most
 
             Δf = max(δ, M' · max(δ/T, ω)),
 
-        and one prediction, ω ≥ δ/T being irrelevant when δ is the larger, by `max(δ, ω)`.
+        and one prediction by `max(δ, ω)`.
         """
         if self.variant == "nonprivate":
             return 0.0
@@ -181,11 +155,11 @@ class ItemItem(Documented, ABC):
         return Claim(
             epsilon=self.epsilon,
             delta=0.0,
-            adjacency="rating-add-remove" if published else self.adjacency,
+            adjacency=self.adjacency,
             observer="values",
             public=(
-                f"who has at least {self.min_ratings} ratings, and which items the user herself "
-                f"rated; predictions shown together: {1 if published else self.outputs}"
+                f"who has at least {self.min_ratings} ratings, and which items' predictions are "
+                f"shown; so many are covered together: {1 if published else self.outputs}"
             ),
             source=self.claim_source if published else "derivation in ItemItem.sensitivity",
         )
@@ -244,7 +218,11 @@ class ItemItem(Documented, ABC):
         """What the observer is shown in each world: `f_ij + Lap(Δf/ε)`.
 
         The noise of item `j` is coordinate `j`, so a list and a single prediction of one world show
-        the same value for the same item.
+        the same value for the same item. Values are rounded to a public grid (`ExactScores.grid`):
+        the low-order bits of a floating-point sum would tell its exact part (Mironov 2012,
+        doi:10.1145/2382196.2382264). Rounding is post-processing and costs no ε. What finite
+        precision leaves is an ε larger by about 0.001·max(1, ε) and a δ of about 5e-7; beyond
+        ε = 20 the noise source's tail ends before the claim's.
 
         Raises:
             ConfigError: the list asked for is longer than there are items to show.
@@ -259,8 +237,9 @@ class ItemItem(Documented, ABC):
         """The noised predictions of `items` `(W, k)`; see `release`."""
         draws = np.empty(items.shape, np.float32)
         noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
-        scale = np.float32(exact.sensitivity / self.epsilon)
-        return Predictions(items, exact.scores[items] + scale * draws)
+        values = exact.scores[items] + np.float32(exact.sensitivity / self.epsilon) * draws
+        grid = exact.grid(self.epsilon)
+        return Predictions(items, np.rint(values / grid) * grid if grid else values)
 
     def release_top(self, exact: ExactScores, streams: Streams, count: int) -> TopList:
         """The `count` items of largest noised prediction; see `release`."""
@@ -272,7 +251,10 @@ class ItemItem(Documented, ABC):
         items = np.empty((len(streams), count), np.int32)
         values = np.empty(items.shape, np.float32)
         scale = np.float32(exact.sensitivity / self.epsilon)
-        ranking.laplace_top_k(items, values, exact.scores, scale, streams.worlds, 0, streams.key)
+        grid = exact.grid(self.epsilon)
+        ranking.laplace_top_k(
+            items, values, exact.scores, scale, grid, streams.worlds, 0, streams.key
+        )
         return TopList(items, values)
 
     def exact_held_out(self, model: ItemModel, profile: Profile, item: int) -> float:
@@ -299,12 +281,12 @@ class ItemItem(Documented, ABC):
         items, place = np.unique(hidden, return_inverse=True)
         known = np.empty((len(items), model.ratings.n_items))
         terms = np.empty((*known.shape, len(values)))
-        shown = np.ones(known.shape, bool)
+        shown = np.ones(terms.shape, bool)
         shown[:, profile.items] = False
         for i, item in enumerate(items):
             known[i] = self._sums(model, without(profile, item))
             terms[i] = self.term(values, model.row(item)[:, None], scale)
-            shown[i, item] = False
+            shown[i, item] = self.unrated(values)
         return SideInformation(
             ratings=len(profile),
             known=known,
@@ -314,6 +296,10 @@ class ItemItem(Documented, ABC):
             candidates=values,
             frequency=self.frequency(model.ratings),
         )
+
+    def unrated(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which candidate values mean that the user has not rated the item `(C,)`."""
+        return np.zeros(len(values), bool)
 
     def frequency(self, ratings: Ratings) -> Vector:
         """How often each candidate value occurs in the data, a prior for the adversary `(C,)`."""

@@ -10,11 +10,13 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.data.instances import from_profiles
-from dpaudit.data.neighbors import RatingAdded
+from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Scale
-from dpaudit.defenses.base import STRICT, WorldPair
-from dpaudit.defenses.item_item import ItemItem, Vector
+from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.item_model import Vector
 from dpaudit.errors import DataError
+from dpaudit.parts import STRICT
 
 Similarity = Literal["cut", "shrunk", "damped"]
 
@@ -59,9 +61,9 @@ class SlopeOne(ItemItem):
             scale 1..5 uses 5. Only `published` may set it.
     """
 
-    min_co_ratings: Annotated[int, Field(ge=1)] = 10
+    min_co_ratings: Annotated[int, Field(ge=1, le=1_000_000)] = 10
     similarity: Similarity | None = None
-    delta_r: Annotated[float, Field(gt=0)] | None = None
+    delta_r: Annotated[float, Field(gt=0, le=1e6)] | None = None
 
     name: ClassVar[str] = "slope-one"
     title: ClassVar[str] = "Slope One with Laplace noise on every prediction"
@@ -140,35 +142,39 @@ class SlopeOne(ItemItem):
         """`r_ik + s_jk`, clipped for `damped`."""
         return np.clip(value + row, *self.bounds(scale))
 
-    def worst_cases(self) -> dict[str, WorldPair]:
-        """Pairs in which another user adds one rating, 5, to the predicted item (scale 1..5).
+    def pairs(self) -> dict[str, str]:
+        """Another user gives the predicted item the greatest rating, anew or in place of the least.
 
-        `crossing`: φ co-raters at distance Δr, the newcomer agrees with them (the count crosses the
-        threshold); `opposite`: the newcomer contradicts them; `first`: there is no co-rater yet.
+        In `crossing` the count of co-raters crosses the threshold, in `opposite` the newcomer
+        contradicts them, in `first` and `alone` there are none.
         """
         phi = self.min_co_ratings
-        ends = (
-            f"{phi} users agree, at the ends of the scale, on how the predicted item differs from "
-        )
+        agree = f"{phi} users agree, as far as the scale goes, how the predicted item differs"
+        if self.adjacency == "rating-replace":
+            return {
+                "beside": f"{agree} from the target's; another user's rating of it changes ends",
+                "alone": "the only rating of the predicted item changes ends",
+            }
         return {
-            "crossing": self._newcomer([(5, 1)] * phi, f"{ends}the target's; one more joins them"),
-            "opposite": self._newcomer(
-                [(1, 5)] * phi, f"{ends}the target's; one more contradicts them"
-            ),
-            "first": self._newcomer([], "nobody has rated the predicted item; one user does"),
+            "crossing": f"{agree} from the target's; one more user joins them",
+            "opposite": f"{agree} from the target's; one more user contradicts them",
+            "first": "nobody has rated the predicted item; one user does",
         }
 
-    def _newcomer(self, co_raters: list[tuple[int, int]], summary: str) -> WorldPair:
-        """Each co-rater gave the first rating to item 0 and the second to the target's T items."""
-        size = self.min_ratings
-        profiles = [[(k, float(rating)) for k in range(1, size + 1)] for rating in (3, 1)]
-        for predicted, rest in co_raters:
-            row = [(k, float(rest)) for k in range(1, size + 1)]
-            profiles.append([(0, float(predicted)), *row])
-        return WorldPair(
-            ratings=from_profiles(profiles, size + 1, Scale()),
-            change=RatingAdded(user=1, item=0, value=5.0),
-            target=0,
-            item=0,
-            summary=summary,
-        )
+    def pair(self, name: str, scale: Scale) -> WorldPair:
+        """User 0 is the target, user 1 the one whose rating of item 0 changes."""
+        low, high, size = scale.minimum, scale.maximum, self.min_ratings
+        middle = float(scale.values[len(scale.values) // 2])
+
+        def row(rating: float) -> list[tuple[int, float]]:
+            return [(k, rating) for k in range(1, size + 1)]
+
+        predicted, rest = (low, high) if name == "opposite" else (high, low)
+        co_raters = 0 if name in {"first", "alone"} else self.min_co_ratings
+        profiles = [row(middle), row(low), *[[(0, predicted), *row(rest)]] * co_raters]
+        change: RatingChange = RatingAdded(user=1, item=0, value=high)
+        if self.adjacency == "rating-replace":
+            profiles[1] = [(0, low), *profiles[1]]
+            change = RatingReplaced(user=1, item=0, value=high)
+        ratings = from_profiles(profiles, size + 1, scale)
+        return WorldPair(ratings, change, target=0, item=0, summary=self.pairs()[name])

@@ -33,7 +33,7 @@ def cache_folder() -> Path | None:
     state = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         state.update(file.name.encode() + b"\0" + file.read_bytes())
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     candidates = [numba.core.config.CACHE_DIR, home, tempfile.gettempdir()]
     for base in filter(None, candidates):
         folder = Path(base) / "dpaudit" / f"kernels-{state.hexdigest()[:16]}"

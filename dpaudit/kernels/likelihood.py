@@ -36,7 +36,8 @@ def top_list_log_likelihood(
         items: the list `(k,)`.
         values: its noised values, decreasing `(k,)`.
         exact: `f_j(v)`, `(M, C)`.
-        shown: the items that could have been shown `(M,)`.
+        shown: whether an item could have been shown under a candidate, `(M, C)`; one that is listed
+            although it could not makes the candidate impossible.
         scale: the Laplace scale `b > 0`.
         out: result `(C,)`, up to a constant.
     """
@@ -47,9 +48,10 @@ def top_list_log_likelihood(
     for c in range(len(out)):
         total = 0.0
         for i in range(len(items)):
-            total -= abs(values[i] - exact[items[i], c]) / scale
+            j = items[i]
+            total -= abs(values[i] - exact[j, c]) / scale if shown[j, c] else np.inf
         for j in range(len(shown)):
-            if shown[j] and not listed[j]:
+            if shown[j, c] and not listed[j]:
                 z = (last - exact[j, c]) / scale
                 # ln F(z) is below 1e-13 in size from here on.
                 if z < 30.0:

@@ -7,6 +7,9 @@ Nothing depends on the number of threads, on the other worlds or on how many coo
 Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011,
 doi:10.1145/2063384.2063405.
 
+A uniform draw is one of 2^23 values. A Laplace or exponential draw rests on 30 bits and ends at
+31 ln 2 = 21.5 scales, so a mechanism of this noise is short of its ideal by a δ of about 5e-10.
+
 Every multiply-add is an explicit fused one and nothing is reassociated, so a draw has the same bits
 in a vector lane, in a scalar tail and on another type of machine. Work is cut in two loops, bits
 first and law second, because each alone keeps all its values in vector registers.
@@ -118,8 +121,8 @@ def _laplace(word: np.uint32) -> np.float32:
 
 @inline
 def _uniform(word: np.uint32) -> np.float32:
-    # (k + 1/2) / 2^24: in (0, 1), never an end point, every value exact in single precision.
-    return _fma(F32(I32(word >> U32(8))), F32(2.0**-24), F32(2.0**-25))
+    # (k + 1/2) / 2^23: in (0, 1), never an end point, every value exact in single precision.
+    return _fma(F32(I32(word >> U32(9))), F32(2.0**-23), F32(2.0**-24))
 
 
 @inline

@@ -52,7 +52,7 @@ def co_ratings(
         by_item: start `(M + 1,)`, user and value `(R,)` of the ratings in rows by item.
         by_user: start `(N + 1,)`, item (increasing) and value `(R,)` in rows by user.
         min_count: pairs with at most this many common users are left out.
-        with_sums: False leaves the sums of differences out (zeros), at twice the speed.
+        with_sums: False leaves the sums of differences out (an empty array), at twice the speed.
 
     Returns:
         Compressed rows of the lower triangle: start `(M + 1,)`, item `k`, `|Φ(j,k)|` and

@@ -26,17 +26,21 @@ def laplace_top_k(
     values: NDArray[np.float32],
     scores: NDArray[np.float32],
     scale: np.float32,
+    grid: np.float32,
     worlds: NDArray[np.int64],
     step: int,
     key: NDArray[np.uint32],
 ) -> None:
-    """Rank `scores + scale · Laplace` in each world; the noise of item `c` is coordinate `c`.
+    """Rank `scores + scale · Laplace` on a grid; the noise of item `c` is coordinate `c`.
+
+    Of equal values the item of the lower index comes first.
 
     Args:
         items: result `(W, k)` int32, the items of the k largest values, best first.
         values: result `(W, k)` float32, their noised scores.
         scores: exact scores `(M,)` float32; `−inf` for an item that is never shown.
         scale: the Laplace scale, 0 for none.
+        grid: values are rounded to its multiples, a power of two; 0 for none.
         worlds: the indices of the worlds `(W,)`.
         step: the noise source's step.
         key: the noise source's key.
@@ -53,6 +57,9 @@ def laplace_top_k(
             laplace_row(noise, words, start, step, worlds[w], key)
             for i in range(stop - start):
                 noise[i] = scores[start + i] + np.float32(scale * noise[i])
+            if grid > 0:
+                for i in range(stop - start):
+                    noise[i] = np.float32(np.rint(np.float32(noise[i] / grid)) * grid)
             least = values[w, -1]
             for i in range(stop - start):
                 if noise[i] > least:

@@ -42,8 +42,8 @@ def show(result: AuditResult, console: Console) -> None:
         Text(
             f"All {family.size} intervals hold together with "
             f"{words.percent(family.confidence)} confidence. A lower bound on ε is not a proof of "
-            f"privacy: 'finds' is the smallest true ε that the game would have found to break the "
-            f"claim, with {digest.POWER} power.",
+            f"privacy: 'finds' is the smallest true ε of a noise too small for the claim that the "
+            f"game would have found, with {digest.POWER} power.",
             style="dim",
         )
     )

@@ -149,7 +149,25 @@ def footnotes(result: AuditResult) -> list[str]:
         "difference = 1 − overlap."
     )
     notes += _public(result)
+    notes += _uncovered(result)
+    if any(point.claim for point in result.points):
+        notes.append(
+            "The claims are those of exact Laplace noise. Released values are rounded to a public "
+            "grid, so that their low-order bits tell nothing; what finite precision leaves is an ε "
+            "larger by about 0.001·max(1, ε) and a δ of about 5e-7, and beyond ε = 20 a claim is "
+            "nominal."
+        )
     return notes
+
+
+def _uncovered(result: AuditResult) -> Iterator[str]:
+    """Attacks that see more than the claims cover."""
+    lists = [label for label, attack in result.attacks.items() if attack.get("observe") == "list"]
+    if lists and any(point.claim for point in result.points):
+        yield (
+            f"The list attacked by {', '.join(lists)} is chosen among all predictions: no claim "
+            "here covers it unless its parameter outputs is the number of a user's unrated items."
+        )
 
 
 def _power(result: AuditResult) -> Iterator[str]:
@@ -161,8 +179,9 @@ def _power(result: AuditResult) -> Iterator[str]:
     ):
         if found:
             yield (
-                f"With {POWER} power, the game on pair {pair} ({models}) would have certified a "
-                f"breach of the claim at a true ε of {found}."
+                f"With {POWER} power, the game on pair {pair} ({models}) would have shown a noise "
+                f"so small that the true ε is {found}. A sensitivity that is too small for other "
+                "pairs it does not show."
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -47,7 +48,7 @@ def load(path: Path) -> AuditResult:
     text = _read(path)
     try:
         values = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON ({error}): run the audit again") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version is None:
@@ -86,6 +87,20 @@ def write_text(path: Path, text: str) -> None:
         raise ConfigError(
             f"{path} cannot be written ({error.strerror}): name another place"
         ) from error
+
+
+def check_writable(paths: Iterable[Path]) -> None:
+    """Refuse places that cannot be written, before any work is done for them.
+
+    Raises:
+        ConfigError: a file stands where a folder must be made, or a folder admits no new file.
+    """
+    for path in paths:
+        if path == Path("-"):
+            continue
+        folder = next(parent for parent in path.resolve().parents if parent.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK) or path.is_dir():
+            raise ConfigError(f"{path} cannot be written below {folder}: name another place")
 
 
 def _replace(path: Path, text: str) -> None:

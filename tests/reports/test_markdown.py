@@ -30,7 +30,7 @@ def test_honest_footnotes(result: AuditResult) -> None:
     text = markdown.render(result)
     assert "All 10 intervals hold together with 95 % confidence" in text
     assert "is not a proof of privacy" in text
-    assert "at a true ε of 0.118 where 0.1 is claimed; 1.177 where 1 is claimed" in text
+    assert "that the true ε is 0.118 where 0.1 is claimed; 1.177 where 1 is claimed" in text
     assert "none (∞) where 10 is claimed" in text
     assert "adjacency rating-add-remove, observer sees values, δ = 0" in text
     assert "who has ratings" in text

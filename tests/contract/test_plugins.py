@@ -1,0 +1,322 @@
+"""What every registered defense and attack must state and do."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dpaudit import registry
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.neighbors import Adjacency, adjacency_of, apply
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import (
+    Claim,
+    ObserverName,
+    RatingAdjacency,
+    Variant,
+    WorldPair,
+)
+from dpaudit.errors import ConfigError
+from dpaudit.kernels.noise import laplace_at
+from dpaudit.parts import Part
+from dpaudit.releases import SeesItems, SeesTop, Streams
+
+DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
+PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+KINDS = [(name, variant) for name in DEFENSES for variant in VARIANTS]
+# A purchase has one value: there is nothing to replace.
+ADJACENCIES = [
+    (name, adjacency)
+    for name in DEFENSES
+    for adjacency in get_args(RatingAdjacency)
+    if (name, adjacency) != ("cosine", "rating-replace")
+]
+
+
+def part_of(group: str, name: str) -> Any:
+    return (DEFENSES if group == "defenses" else ATTACKS)[name]
+
+
+def create(group: Any, name: str, **parameters: Any) -> Any:
+    if group == "defenses":
+        parameters = {"epsilon": 1.0, **parameters}
+    return registry.create(group, name, "model.0", parameters)
+
+
+def test_the_registered_parts() -> None:
+    assert {"slope-one", "cosine"} <= set(DEFENSES)
+    assert {"linear-ideal", "likelihood-ratio"} <= set(ATTACKS)
+    assert registry.names("defenses") == sorted(DEFENSES)
+
+
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_a_part_says_what_it_is(group: str, name: str) -> None:
+    part = part_of(group, name)
+    assert part.name == name
+    assert part.title.strip() == part.title
+    assert len(part.title) > 10
+    assert re.search(r"\b(19|20)\d\d\b", part.source)
+    assert re.search(r"arXiv:|doi:|eq|Theorem|Definition|§", part.source)
+    assert (part.__doc__ or "").strip().count("\n") > 3
+    assert issubclass(part, Part)
+
+
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_every_parameter_is_documented_and_has_a_default(group: str, name: str) -> None:
+    part = part_of(group, name)
+    text = "".join(base.__doc__ or "" for base in part.__mro__)
+    for field in dataclasses.fields(part):
+        assert re.search(rf"^\s+{field.name}: ", text, re.M), field.name
+        if field.name != "epsilon":
+            assert field.default is not dataclasses.MISSING
+    assert create(group, name) == create(group, name)
+
+
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.0\.params\.no_such_thing is not known"):
+        create(group, name, no_such_thing=1)
+    field = dataclasses.fields(part_of(group, name))[0].name
+    with pytest.raises(ConfigError, match=f"did you mean '{field}'"):
+        create(group, name, **{field + "x": 1})
+
+
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_values_out_of_range_are_refused_by_name(group: str, name: str) -> None:
+    for field in dataclasses.fields(part_of(group, name)):
+        for wrong in (-1, "nonsense", [1], float("nan")):
+            with pytest.raises(ConfigError, match=rf"model\.0\.params\.{field.name}"):
+                create(group, name, **{field.name: wrong})
+
+
+def number(part: Any, field: str) -> type | None:
+    """int or float where the field is a number, else None."""
+    hint = get_type_hints(part)[field]
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    return kinds[0] if kinds[0] in {int, float} else None
+
+
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_values_of_another_type_are_refused_by_name(group: str, name: str) -> None:
+    part = part_of(group, name)
+    required = {"epsilon": 1.0} if group == "defenses" else {}
+    for field in dataclasses.fields(part):
+        kind = number(part, field.name)
+        wrong: list[Any] = [True, b"1", {}]
+        if kind is not None:
+            wrong += ["5", "1", "inf"]
+        if kind is int:
+            wrong += [5.0, 5.5, float("inf")]
+        if kind is float and field.name != "epsilon":
+            wrong.append(float("inf"))
+        for value in wrong:
+            with pytest.raises(ConfigError, match=rf"model\.0\.params\.{field.name}\b"):
+                create(group, name, **{field.name: value})
+            with pytest.raises(ValidationError, match=field.name):
+                part(**{**required, field.name: value})
+        if kind is float:  # a whole number is a number
+            made = create(group, name, **{field.name: 1})
+            assert getattr(made, field.name) == 1
+            assert made == create(group, name, **{field.name: 1.0})
+            assert isinstance(getattr(made, field.name), float)
+
+
+def test_the_types_of_numbers_are_known() -> None:
+    """The test above would pass without a number to check."""
+    found = {
+        (name, field.name): number(part_of(group, name), field.name)
+        for group, name in PARTS
+        for field in dataclasses.fields(part_of(group, name))
+    }
+    for name in DEFENSES:
+        assert found[name, "epsilon"] is float
+        assert found[name, "min_ratings"] is found[name, "top_k"] is found[name, "outputs"] is int
+        assert found[name, "variant"] is None
+    assert found["slope-one", "delta_r"] is found["cosine", "damping"] is float
+    assert found["likelihood-ratio", "grid"] is float
+    assert found["slope-one", "min_co_ratings"] is int
+
+
+def scale_of(name: str) -> Scale:
+    return Scale(1, 1, 1) if name == "cosine" else Scale()
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) -> None:
+    for epsilon in (1e-6, 1e6):
+        assert create("defenses", name, variant=variant, epsilon=epsilon).epsilon == epsilon
+    for epsilon in (1e-7, 1.001e6):
+        with pytest.raises(ConfigError, match=r"model\.0\.params.*epsilon"):
+            create("defenses", name, variant=variant, epsilon=epsilon)
+    if variant == "nonprivate":
+        part = create("defenses", name, variant=variant, epsilon=float("inf"))
+        assert part.noise_scale(scale_of(name)) == 0
+        assert part.claim() is None
+        return
+    with pytest.raises(ConfigError, match=r"model\.0\.params.*epsilon"):
+        create("defenses", name, variant=variant, epsilon=float("inf"))
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_a_published_claim_is_about_one_output(name: str) -> None:
+    with pytest.raises(ConfigError, match="outputs"):
+        create("defenses", name, variant="published", outputs=2)
+    assert create("defenses", name, variant="corrected", outputs=2).outputs == 2
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_neighbours_are_those_that_a_sensitivity_covers(name: str) -> None:
+    for adjacency in get_args(Adjacency):
+        if (name, adjacency) in ADJACENCIES:
+            assert create("defenses", name, adjacency=adjacency).adjacency == adjacency
+            continue
+        with pytest.raises(ConfigError, match=r"model\.0\.params.*\badjacency\b"):
+            create("defenses", name, adjacency=adjacency)
+        with pytest.raises(ValidationError, match="adjacency"):
+            DEFENSES[name](epsilon=1.0, adjacency=adjacency)
+
+
+def test_a_misspelt_name_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'slope-one'"):
+        registry.create("defenses", "slope_one", "model.0", {"epsilon": 1.0})
+    with pytest.raises(ConfigError, match="epsilon"):
+        registry.create("defenses", "slope-one", "model.0", {})
+
+
+@pytest.mark.parametrize(("group", "name"), PARTS)
+def test_a_part_is_frozen(group: str, name: str) -> None:
+    part = create(group, name)
+    field = dataclasses.fields(part)[0]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(part, field.name, getattr(part, field.name))
+
+
+def data(defense: Any) -> Ratings:
+    """Thirty users with at least `min_ratings` of 60 items, on a scale that the defense takes."""
+    rng = np.random.default_rng(0)
+    scale = Scale(1, 1, 1) if defense.name == "cosine" else Scale()
+    profiles = []
+    for _ in range(30):
+        items = rng.permutation(60)[: int(rng.integers(20, 35))]
+        profiles.append([(int(i), float(rng.choice(scale.values))) for i in items])
+    return from_profiles(profiles, 60, scale)
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_releases_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
+    defense = create("defenses", name, variant=variant)
+    ratings = data(defense)
+    observers = (SeesItems(np.tile(np.arange(60, dtype=np.int32), (400, 1))), SeesTop(20))
+    for observer in observers:
+        once, again, other = (
+            defense.release(
+                defense.exact(defense.prepare(ratings), ratings.profile(3)),
+                Streams.first(seed, "x", 400),
+                observer,
+            )
+            for seed in (1, 1, 2)
+        )
+        assert once.values.tobytes() == again.values.tobytes()
+        assert once.items.tobytes() == again.items.tobytes()
+        same = once.values.tobytes() == other.values.tobytes()
+        distinct = len({row.tobytes() for row in once.values})
+        assert same is (variant == "nonprivate")
+        assert distinct == (1 if variant == "nonprivate" else 400)
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_worlds_are_independent(name: str) -> None:
+    """Noises of different worlds, and of D and D', are uncorrelated."""
+    defense = create("defenses", name)
+    ratings = data(defense)
+    exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+    item = int(exact.candidates[0])
+    n = 40_000
+    noise = {
+        purpose: defense.release(
+            exact, Streams.first(7, purpose, n), SeesItems(np.full((n, 1), item, np.int32))
+        )
+        .values[:, 0]
+        .astype(np.float64)
+        for purpose in ("game/absent", "game/present")
+    }
+    absent, present = noise["game/absent"], noise["game/present"]
+    # Correlations times √n are standard normal: 4.9 has a false-failure rate of 1e-6, here of two.
+    for x, y in ((absent, present), (absent[1:], absent[:-1])):
+        assert abs(np.corrcoef(x, y)[0, 1]) * np.sqrt(n) < 5.03
+        assert abs(np.corrcoef(x, y + 0.04 * x)[0, 1]) * np.sqrt(n) > 5.03
+    # Two rounded values are equal by chance; the noise before rounding has no value in common.
+    assert (absent == present).mean() < 0.005
+    raw = np.empty((2, n, 1), np.float32)
+    for draws, purpose in zip(raw, noise, strict=True):
+        streams = Streams.first(7, purpose, n)
+        laplace_at(draws, np.full((n, 1), item, np.int32), streams.worlds, 0, streams.key)
+    assert len(np.intersect1d(raw[0], raw[1])) < 0.05 * n
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("name", "adjacency"), ADJACENCIES)
+def test_claims(name: str, adjacency: Adjacency, variant: Variant) -> None:
+    claim = create("defenses", name, variant=variant, adjacency=adjacency, epsilon=0.7).claim()
+    if variant == "nonprivate":
+        assert claim is None
+        return
+    assert isinstance(claim, Claim)
+    assert claim.epsilon == 0.7
+    assert 0 <= claim.delta < 1
+    assert claim.adjacency == adjacency
+    assert claim.observer in get_args(ObserverName)
+    assert len(claim.public) > 10
+    assert len(claim.source) > 10
+    if variant == "published":
+        assert re.search(r"\b(19|20)\d\d\b", claim.source)
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_noise_grows_as_epsilon_falls(name: str, variant: Variant) -> None:
+    scale = scale_of(name)
+    scales = [
+        create("defenses", name, variant=variant, epsilon=e).noise_scale(scale) for e in (0.5, 1, 2)
+    ]
+    if variant == "nonprivate":
+        assert scales == [0, 0, 0]
+    else:
+        np.testing.assert_allclose(scales, scales[1] * np.array([2, 1, 0.5]))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("name", "adjacency"), ADJACENCIES)
+@pytest.mark.parametrize("least", [1, 3, 20])
+def test_worst_cases_are_genuine_instances(
+    name: str, adjacency: Adjacency, variant: Variant, least: int
+) -> None:
+    defense = create("defenses", name, variant=variant, adjacency=adjacency, min_ratings=least)
+    shifts = []
+    assert defense.pairs()
+    for pair, summary in defense.pairs().items():
+        case = defense.pair(pair, scale_of(name))
+        assert isinstance(case, WorldPair)
+        assert case.summary == summary
+        assert len(case.summary) > 20
+        before, after = case.ratings, apply(case.ratings, case.change)
+        for world in (before, after):
+            counts = np.diff(world.by_user.start)
+            assert (counts >= least).all()
+            assert case.item not in world.profile(case.target).items
+        assert adjacency_of(case.change) == adjacency
+        claim = defense.claim()
+        assert variant == "nonprivate" or adjacency_of(case.change) == claim.adjacency
+        model = defense.prepare(before)
+        old = defense.exact(model, before.profile(case.target)).scores[case.item]
+        new = defense.exact_after(model, case.change, case.target).scores[case.item]
+        anew = defense.exact(defense.prepare(after), after.profile(case.target))
+        assert new == pytest.approx(float(anew.scores[case.item]), abs=1e-5)
+        shifts.append(float(abs(new - old)))
+    assert max(shifts) > 0.05

@@ -1,0 +1,144 @@
+"""Item-item kernels against naive loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.kernels import pairs
+
+Table = list[dict[int, float]]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[Table, int]:
+    """Half-star ratings by user; some users without ratings, some items without raters."""
+    n_items = draw(st.integers(1, 8))
+    row = st.dictionaries(
+        st.integers(0, n_items - 1), st.integers(1, 10).map(lambda half: half / 2), max_size=n_items
+    )
+    return draw(st.lists(row, min_size=1, max_size=8)), n_items
+
+
+def to_ratings(table: Table, n_items: int) -> Ratings:
+    rows = [(u, i, v) for u, row in enumerate(table) for i, v in row.items()]
+    return Ratings.build(
+        np.array([row[0] for row in rows], np.int64),
+        np.array([row[1] for row in rows], np.int64),
+        np.array([row[2] for row in rows], np.float64),
+        len(table),
+        n_items,
+        Scale(0.5, 5, 0.5),
+    )
+
+
+def naive(table: Table, j: int, k: int) -> tuple[int, float]:
+    """`|Φ(j,k)|` and `Σ_Φ (r_ij − r_ik)`, eq. (3) of Park & Acharya 2011."""
+    both = [row for row in table if j in row and k in row]
+    return len(both), sum(row[j] - row[k] for row in both)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(tables(), st.integers(0, 3), st.booleans())
+def test_co_ratings(data: tuple[Table, int], floor: int, with_sums: bool) -> None:
+    table, n_items = data
+    ratings = to_ratings(table, n_items)
+    start, other, count, total = pairs.co_ratings(
+        ratings.by_item, ratings.by_user, floor, with_sums
+    )
+    found = {}
+    for j in range(n_items):
+        for p in range(start[j], start[j + 1]):
+            found[j, int(other[p])] = (int(count[p]), float(total[p]) if with_sums else 0.0)
+    expected = {}
+    for j in range(n_items):
+        for k in range(j):
+            size, value = naive(table, j, k)
+            if size > floor:
+                expected[j, k] = (size, value if with_sums else 0.0)
+    assert found == expected  # half stars are exact in binary
+    assert start[-1] == len(other) == len(count)
+    assert len(total) == (len(other) if with_sums else 0)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(tables(), st.data())
+def test_co_rating_row(data: tuple[Table, int], more: st.DataObject) -> None:
+    table, n_items = data
+    item = more.draw(st.integers(0, n_items - 1))
+    ratings = to_ratings(table, n_items)
+    count, total = pairs.co_rating_row(item, ratings.by_item, ratings.by_user)
+    for k in range(n_items):
+        assert (count[k], total[k]) == ((0, 0.0) if k == item else naive(table, item, k))
+
+
+def lower_triangle(
+    dense: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    start, other, value = [0], [], []
+    for j in range(len(dense)):
+        for k in range(j):
+            if dense[j, k]:
+                other.append(k)
+                value.append(dense[j, k])
+        start.append(len(other))
+    return np.array(start), np.array(other, np.int32), np.array(value, np.float32)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1), st.sampled_from([-1.0, 1.0]))
+def test_mirror(size: int, seed: int, sign: float) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(-8, 9, (size, size)) / 4 * (rng.random((size, size)) < 0.6)
+    dense: NDArray[np.float32] = np.tril(drawn, -1).astype(np.float32)
+    start, other, value = pairs.mirror(*lower_triangle(dense), np.float32(sign))
+    full = dense + np.float32(sign) * dense.T  # s_jk for every j, k
+    for k in range(size):
+        row = slice(start[k], start[k + 1])
+        expected = np.flatnonzero(full[:, k])
+        np.testing.assert_array_equal(other[row], expected)
+        np.testing.assert_array_equal(value[row], full[expected, k])
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1), st.booleans())
+def test_pair_sums(size: int, seed: int, clipped: bool) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(-16, 17, (size, size)) / 4 * (rng.random((size, size)) < 0.7)
+    dense: NDArray[np.float32] = np.tril(drawn, -1).astype(np.float32)
+    start, other, value = pairs.mirror(*lower_triangle(dense), np.float32(-1))
+    full = dense - dense.T
+    items = np.flatnonzero(rng.random(size) < 0.5).astype(np.int32)
+    ratings = (rng.integers(2, 11, len(items)) / 2).astype(np.float32)
+    low, high = (1.0, 5.0) if clipped else (-np.inf, np.inf)
+    sums = pairs.pair_sums((start, other, value), items, ratings, low, high)
+    for j in range(size):
+        expected = sum(
+            min(max(float(r) + float(full[j, k]), low), high) - float(r)
+            for k, r in zip(items, ratings, strict=True)
+            if full[j, k]
+        )
+        assert sums[j] == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_co_raters_and_no_ratings() -> None:
+    ratings = to_ratings([{0: 1.0}, {1: 2.0}, {}], 4)
+    start, other, _, _ = pairs.co_ratings(ratings.by_item, ratings.by_user, 0, True)
+    assert start.tolist() == [0, 0, 0, 0, 0]
+    assert len(other) == 0
+
+
+def test_many_pairs_outgrow_the_first_capacity() -> None:
+    # One user with 80 items: 3160 pairs, more than the 1024 that are allocated at first.
+    ratings = to_ratings([{item: float(1 + item % 5) for item in range(80)}], 80)
+    start, other, count, total = pairs.co_ratings(ratings.by_item, ratings.by_user, 0, True)
+    assert len(other) == 80 * 79 // 2
+    assert (count == 1).all()
+    for j in range(80):
+        row = slice(start[j], start[j + 1])
+        np.testing.assert_array_equal(other[row], np.arange(j))
+        np.testing.assert_array_equal(total[row], j % 5 - np.arange(j) % 5)
