@@ -58,20 +58,19 @@ def matrix(ratings: Ratings) -> sparse.csr_matrix:
     )
 
 
-def scipy_cosine(ratings: Ratings) -> sparse.csr_matrix:
+def scipy_cosine(table: sparse.csr_matrix) -> sparse.csr_matrix:
     """The full cosine matrix by sparse products."""
-    table = matrix(ratings)
     degree = np.maximum(np.asarray(table.sum(0)).ravel(), 1)
     unit = table @ sparse.diags(1 / np.sqrt(degree)).astype(np.float32)
     return (unit.T @ unit).tocsr()
 
 
-def implicit_cosine(ratings: Ratings) -> Any:
+def implicit_cosine(table: sparse.csr_matrix) -> Any:
     """implicit's cosine recommender: the 20 nearest neighbours of each item."""
     from implicit.nearest_neighbours import CosineRecommender
 
     model = CosineRecommender(K=20, num_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(matrix(ratings), show_progress=False)
+        model.fit(table, show_progress=False)
     return model.similarity

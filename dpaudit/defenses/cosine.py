@@ -14,7 +14,7 @@ from dpaudit.data.neighbors import RatingAdded
 from dpaudit.data.ratings import Profile, Ratings, Scale
 from dpaudit.defenses.base import WorldPair
 from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.item_model import Vector
+from dpaudit.defenses.item_model import PairCounts, Vector
 from dpaudit.errors import DataError
 from dpaudit.parts import STRICT
 
@@ -95,15 +95,10 @@ class Cosine(ItemItem):
         """Every common buyer counts."""
         return 0
 
-    def pair_similarity(
-        self,
-        count: NDArray[np.int32],
-        total: Vector,
-        degrees: tuple[NDArray[np.int64], NDArray[np.int64]],
-    ) -> Vector:
+    def pair_similarity(self, pairs: PairCounts) -> Vector:
         """`c_jk / √((a_j + β)(a_k + β))`, eq. (7); 0 where nobody bought one of them."""
-        product = (degrees[0] + self.beta) * (degrees[1] + self.beta)
-        return count / np.sqrt(np.maximum(product, 1.0))
+        root = 1 / np.sqrt(np.maximum(pairs.degree + self.beta, 1.0))
+        return pairs.count * root[pairs.first] * root[pairs.second]
 
     def similarity_change(self, scale: Scale) -> float:
         """δ of the class docstring."""

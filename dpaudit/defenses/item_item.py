@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Profile, Ratings, Scale
 from dpaudit.defenses.base import Claim, RatingAdjacency, Variant, WorldPair
-from dpaudit.defenses.item_model import ExactScores, ItemModel, Vector
+from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector, in_ticks
 from dpaudit.errors import ConfigError, DataError
 from dpaudit.kernels import noise, pairs, ranking
 from dpaudit.parts import STRICT, Part
@@ -76,13 +76,8 @@ class ItemItem(Part, ABC):
         """Pairs with at most this many common users have similarity 0."""
 
     @abstractmethod
-    def pair_similarity(
-        self,
-        count: NDArray[np.int32],
-        total: Vector,
-        degrees: tuple[NDArray[np.int64], NDArray[np.int64]],
-    ) -> Vector:
-        """`s_jk` from `|Φ(j,k)|`, `Σ_Φ (r_ij − r_ik)` and the two items' numbers of raters."""
+    def pair_similarity(self, pairs: PairCounts) -> Vector:
+        """`s_jk` of each pair `(P,)`."""
 
     @abstractmethod
     def similarity_change(self, scale: Scale) -> float:
@@ -172,11 +167,13 @@ class ItemItem(Part, ABC):
         """
         self.check_scale(ratings.scale)
         degree = np.diff(ratings.by_item.start)
-        start, other, count, total = pairs.co_ratings(
-            ratings.by_item, ratings.by_user, self.pair_floor(), self.mirror_sign < 0
-        )
-        item = np.repeat(np.arange(ratings.n_items), np.diff(start))
-        value = self.pair_similarity(count, total, (degree[item], degree[other]))
+        total: Vector = np.empty(0)
+        if self.mirror_sign < 0:
+            start, other, count, total = pairs.co_ratings(*in_ticks(ratings), self.pair_floor())
+        else:
+            start, other, count = pairs.co_counts(ratings.by_item, ratings.by_user)
+        item = np.repeat(np.arange(ratings.n_items, dtype=np.int32), np.diff(start))
+        value = self.pair_similarity(PairCounts(item, other, count, total, degree))
         rows = pairs.mirror(start, other, value.astype(np.float32), np.float32(self.mirror_sign))
         return ItemModel(ratings, Csr(*rows), degree)
 
@@ -327,7 +324,7 @@ class ItemItem(Part, ABC):
         ratings, item = model.ratings, change.item
         before = ratings.profile(change.user)
         after = edited(before, change)
-        count, total = pairs.co_rating_row(item, ratings.by_item, ratings.by_user)
+        count, total = pairs.co_rating_row(item, *model.ticks)
         degree = model.degree.copy()
         for profile, weight in ((before, -1), (after, 1)):
             rated = profile.items == item
@@ -336,7 +333,8 @@ class ItemItem(Part, ABC):
                 count[others] += weight
                 total[others] += weight * (profile.values[rated][0] - profile.values[~rated])
                 degree[item] += weight
-        value = self.pair_similarity(count, total, (np.full_like(degree, degree[item]), degree))
+        every = np.arange(ratings.n_items, dtype=np.int32)
+        value = self.pair_similarity(PairCounts(item, every, count, total, degree))
         value[count <= self.pair_floor()] = 0.0
         return self.mirror_sign * value.astype(np.float32).astype(np.float64)
 

@@ -5,13 +5,67 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.ratings import Csr, Ratings
+from dpaudit.errors import DataError
+from dpaudit.kernels import pairs
 
 Vector = NDArray[np.float64]
+
+
+class TickRows(NamedTuple):
+    """Compressed rows as `Csr`, the ratings in ticks."""
+
+    start: NDArray[np.int64]
+    column: NDArray[np.int32]
+    value: NDArray[np.int32]
+
+
+def in_ticks(ratings: Ratings) -> tuple[TickRows, TickRows, float]:
+    """The rows by item and by user with ratings as whole numbers of ticks, and the tick.
+
+    The tick is the power of two that divides the scale's width into at least 2^19 parts, so ratings
+    in halves or quarters are exact and any other is to 1e-6 of the width.
+
+    Raises:
+        DataError: more users than the kernels can count.
+    """
+    if ratings.n_users > pairs.MOST_USERS:
+        raise DataError(
+            f"the data have {ratings.n_users} users and item-item statistics count up to "
+            f"{pairs.MOST_USERS}: use fewer users"
+        )
+    width = ratings.scale.width
+    tick = 2.0 ** math.ceil(math.log2(width)) / pairs.MOST_TICKS if width else 1.0
+
+    def counted(rows: Csr) -> TickRows:
+        offset = rows.value.astype(np.float64) - ratings.scale.minimum
+        return TickRows(rows.start, rows.column, np.rint(offset / tick).astype(np.int32))
+
+    return counted(ratings.by_item), counted(ratings.by_user), tick
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """What similarities are made of, for pairs of items `j`, `k`.
+
+    Attributes:
+        first: `j`, an index or one for each pair `(P,)`.
+        second: `k` for each pair `(P,)`.
+        count: `|Φ(j,k)|`, users who rated both `(P,)`.
+        total: `Σ_Φ (r_ij − r_ik)` `(P,)`; empty where a family does not use it.
+        degree: the number of raters of every item `(M,)`.
+    """
+
+    first: NDArray[np.int32] | int
+    second: NDArray[np.int32]
+    count: NDArray[np.integer]
+    total: Vector
+    degree: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +81,11 @@ class ItemModel:
     ratings: Ratings
     similarity: Csr
     degree: NDArray[np.int64]
+
+    @cached_property
+    def ticks(self) -> tuple[TickRows, TickRows, float]:
+        """The ratings in ticks; see `in_ticks`."""
+        return in_ticks(self.ratings)
 
     def row(self, item: int) -> Vector:
         """`s_j,item` for every item `j`, dense `(M,)`."""

@@ -14,7 +14,7 @@ from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import WorldPair
 from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.item_model import Vector
+from dpaudit.defenses.item_model import PairCounts, Vector
 from dpaudit.errors import DataError
 from dpaudit.parts import STRICT
 
@@ -99,17 +99,12 @@ class SlopeOne(ItemItem):
         """φ for `cut`, else 0."""
         return self.min_co_ratings if self.form == "cut" else 0
 
-    def pair_similarity(
-        self,
-        count: NDArray[np.int32],
-        total: Vector,
-        degrees: tuple[NDArray[np.int64], NDArray[np.int64]],
-    ) -> Vector:
+    def pair_similarity(self, pairs: PairCounts) -> Vector:
         """`Σ_Φ (r_ij − r_ik)` over the denominator of this form (class docstring)."""
         if self.form == "damped":
-            return total / (count + self.min_co_ratings)
+            return pairs.total / (pairs.count + self.min_co_ratings)
         least = 1 if self.form == "cut" else self.min_co_ratings
-        return total / np.maximum(count, least)
+        return pairs.total / np.maximum(pairs.count, least)
 
     def similarity_change(self, scale: Scale) -> float:
         """δ of the class docstring."""

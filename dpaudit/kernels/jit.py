@@ -19,9 +19,6 @@ import numba.core.config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Sums may be reordered for SIMD; a NaN or an infinity must survive to be reported.
-REASSOCIATE = {"reassoc", "contract", "arcp", "nsz"}
-
 
 @cache
 def cache_folder() -> Path | None:
@@ -46,26 +43,17 @@ def cache_folder() -> Path | None:
     return None
 
 
-def _compile(function: F, **options: Any) -> F:
+def exact_kernel(function: F) -> F:
+    """Compile a loop whose every operation is rounded as written, on any type of machine."""
     folder = cache_folder()
     before = numba.core.config.CACHE_DIR
     try:
         # Read by numba while it decorates; other packages' kernels keep their own folder.
         numba.core.config.CACHE_DIR = str(folder or "")
-        compiled: F = numba.njit(nogil=True, cache=folder is not None, **options)(function)
+        compiled: F = numba.njit(nogil=True, cache=folder is not None)(function)
     finally:
         numba.core.config.CACHE_DIR = before
     return compiled
-
-
-def kernel(function: F) -> F:
-    """Compile a loop whose sums may be reordered (see `REASSOCIATE`)."""
-    return _compile(function, fastmath=REASSOCIATE)
-
-
-def exact_kernel(function: F) -> F:
-    """Compile a loop whose every operation is rounded as written, on any type of machine."""
-    return _compile(function)
 
 
 def inline(function: F) -> F:

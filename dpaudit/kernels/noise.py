@@ -32,7 +32,7 @@ Words = NDArray[np.uint32]
 Draws = NDArray[np.float32]
 Worlds = NDArray[np.int64]
 
-TILE = 1024  # coordinates drawn at a time: bits and draws stay in the first-level cache
+TILE = 2048  # coordinates drawn at a time: bits and draws stay in the first-level cache
 
 _LOW = U64(0xFFFFFFFF)
 _MULTIPLIERS = (U64(0xD2511F53), U64(0xCD9E8D57))

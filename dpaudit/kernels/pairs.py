@@ -6,113 +6,141 @@ work is the number of co-rated pairs; nothing of size items x items is ever stor
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.kernels.jit import exact_kernel, kernel
+from dpaudit.kernels.jit import exact_kernel, inline
 
 Ints = NDArray[np.int32]
-Starts = NDArray[np.int64]
+Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Sums = NDArray[np.float64]
-Rows = tuple[Starts, Ints, Floats]
+Rows = tuple[Longs, Ints, Floats]
+Ticks = tuple[Longs, Ints, Ints]
+
+# One 64-bit sum holds the number of users and the sum of their differences: one addition a pair.
+_BITS = np.int64(43)
+_ONE = np.int64(1) << _BITS
+_HALF = np.int64(1) << np.int64(42)
+MOST_USERS = 2**20 - 1  # that the upper bits can count
+MOST_TICKS = 2**20  # by which two ratings may differ, so that the lower bits hold the sum
 
 
-@kernel
-def _add_user(
-    count: Ints, total: Sums, items: Ints, values: Floats, rating: np.float32, with_sums: bool
-) -> None:
-    # Unsigned indices spare numba's check for a negative one: twice the speed of this loop.
-    if with_sums:
-        for p in range(len(items)):
-            k = np.uint32(items[p])
-            count[k] += 1
-            total[k] += rating - values[p]
-    else:
-        for k in items:
-            count[np.uint32(k)] += 1
+@inline
+def _users(packed: int) -> int:
+    return int((packed + _HALF) >> _BITS)
 
 
-@kernel
-def _grown(array: NDArray[Any], capacity: int) -> NDArray[Any]:
-    larger = np.empty(capacity, array.dtype)
-    larger[: len(array)] = array
-    return larger
+@inline
+def _difference(packed: int) -> int:
+    return int(packed - (_users(packed) << _BITS))
 
 
-@kernel
+@exact_kernel
+def _add_ratings(sums: Longs, items: Ints, ticks: Ints, first: int, last: int, rating: int) -> None:
+    for p in range(first, last):
+        # Unsigned indices spare numba's check for a negative one: twice the speed of this loop.
+        q = np.uint64(p)
+        sums[np.uint32(items[q])] += rating - ticks[q]
+
+
+@exact_kernel
+def _room(user_start: Longs) -> int:
+    # No more pairs than co-ratings, nor than items allow; memory that is not written costs nothing.
+    rated = np.diff(user_start)
+    return int((rated * (rated - 1)).sum() // 2 + 1)
+
+
+@exact_kernel
 def co_ratings(
-    by_item: Rows, by_user: Rows, min_count: int, with_sums: bool
-) -> tuple[Starts, Ints, Ints, Sums]:
+    by_item: Ticks, by_user: Ticks, tick: float, min_count: int
+) -> tuple[Longs, Ints, Ints, Sums]:
     """Counts and rating differences of the item pairs `(j, k < j)` that enough users share.
 
     Args:
-        by_item: start `(M + 1,)`, user and value `(R,)` of the ratings in rows by item.
-        by_user: start `(N + 1,)`, item (increasing) and value `(R,)` in rows by user.
+        by_item: start `(M + 1,)`, user and rating in ticks `(R,)`, in rows by item.
+        by_user: start `(N + 1,)`, item (increasing) and rating in ticks `(R,)`, in rows by user; at
+            most `MOST_USERS` users, and ratings at most `MOST_TICKS` apart.
+        tick: the size of a tick.
         min_count: pairs with at most this many common users are left out.
-        with_sums: False leaves the sums of differences out (an empty array), at twice the speed.
 
     Returns:
         Compressed rows of the lower triangle: start `(M + 1,)`, item `k`, `|Φ(j,k)|` and
         `Σ_{i∈Φ(j,k)} (r_ij − r_ik)`, each `(P,)`.
     """
-    item_start, item_user, item_value = by_item
-    user_start, user_item, user_value = by_user
+    item_start, item_user, item_ticks = by_item
+    user_start, user_item, user_ticks = by_user
     n_items = len(item_start) - 1
-    count = np.zeros(n_items, np.int32)
-    total = np.zeros(n_items, np.float64)
+    sums = np.zeros(n_items, np.int64)
     # Items come in increasing order, so a user's items below j are those seen so far.
     seen = user_start[:-1].copy()
     start = np.zeros(n_items + 1, np.int64)
-    capacity = max(1024, 4 * len(item_user))
-    other = np.empty(capacity, np.int32)
-    counts = np.empty(capacity, np.int32)
-    totals = np.empty(capacity if with_sums else 0, np.float64)
+    room = min(_room(user_start), n_items * (n_items - 1) // 2 + 1)
+    other, counts = np.empty(room, np.int32), np.empty(room, np.int32)
+    totals = np.empty(room, np.float64)
     found = 0
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
             i = item_user[t]
-            below = slice(user_start[i], seen[i])
-            _add_user(count, total, user_item[below], user_value[below], item_value[t], with_sums)
+            rating = _ONE + item_ticks[t]
+            _add_ratings(sums, user_item, user_ticks, user_start[i], seen[i], rating)
             seen[i] += 1
-        if found + j > capacity:
-            capacity = max(2 * capacity, found + j)
-            other, counts = _grown(other, capacity), _grown(counts, capacity)
-            if with_sums:
-                totals = _grown(totals, capacity)
         for k in range(j):
-            if count[k] > min_count:
-                other[found], counts[found] = k, count[k]
-                if with_sums:
-                    totals[found] = total[k]
-                found += 1
-        count[:j] = 0
-        if with_sums:
-            total[:j] = 0.0
+            # Written always and kept by moving on: no branch to mispredict.
+            other[found], counts[found] = k, _users(sums[k])
+            totals[found] = tick * _difference(sums[k])
+            found += _users(sums[k]) > min_count
+        sums[:j] = 0
         start[j + 1] = found
-    return start, other[:found].copy(), counts[:found].copy(), totals[:found].copy()
+    return start, other[:found], counts[:found], totals[:found]
 
 
-@kernel
-def co_rating_row(item: int, by_item: Rows, by_user: Rows) -> tuple[Ints, Sums]:
-    """Counts and difference sums of one item with every item, each `(M,)`; see `co_ratings`."""
-    item_start, item_user, item_value = by_item
-    user_start, user_item, user_value = by_user
+@exact_kernel
+def co_counts(by_item: Rows, by_user: Rows) -> tuple[Longs, Ints, Ints]:
+    """Counts alone of the item pairs `(j, k < j)` that any user shares; see `co_ratings`."""
+    item_start, item_user, _ = by_item
+    user_start, user_item, _ = by_user
     n_items = len(item_start) - 1
     count = np.zeros(n_items, np.int32)
-    total = np.zeros(n_items, np.float64)
+    seen = user_start[:-1].copy()
+    start = np.zeros(n_items + 1, np.int64)
+    room = min(_room(user_start), n_items * (n_items - 1) // 2 + 1)
+    other, counts = np.empty(room, np.int32), np.empty(room, np.int32)
+    found = 0
+    for j in range(n_items):
+        for t in range(item_start[j], item_start[j + 1]):
+            i = item_user[t]
+            for p in range(user_start[i], seen[i]):
+                count[np.uint32(user_item[np.uint64(p)])] += 1
+            seen[i] += 1
+        for k in range(j):
+            other[found], counts[found] = k, count[k]
+            found += count[k] > 0
+        count[:j] = 0
+        start[j + 1] = found
+    return start, other[:found], counts[:found]
+
+
+@exact_kernel
+def co_rating_row(item: int, by_item: Ticks, by_user: Ticks, tick: float) -> tuple[Longs, Sums]:
+    """Counts and differences of one item with every item, each `(M,)`; see `co_ratings`."""
+    item_start, item_user, item_ticks = by_item
+    user_start, user_item, user_ticks = by_user
+    n_items = len(item_start) - 1
+    sums = np.zeros(n_items, np.int64)
     for t in range(item_start[item], item_start[item + 1]):
         i = item_user[t]
-        row = slice(user_start[i], user_start[i + 1])
-        _add_user(count, total, user_item[row], user_value[row], item_value[t], True)
-    count[item], total[item] = 0, 0.0
+        rating = _ONE + item_ticks[t]
+        _add_ratings(sums, user_item, user_ticks, user_start[i], user_start[i + 1], rating)
+    sums[item] = 0
+    count, total = np.empty(n_items, np.int64), np.empty(n_items, np.float64)
+    for k in range(n_items):
+        count[k], total[k] = _users(sums[k]), tick * _difference(sums[k])
     return count, total
 
 
 @exact_kernel
-def mirror(start: Starts, other: Ints, value: Floats, sign: np.float32) -> Rows:
+def mirror(start: Longs, other: Ints, value: Floats, sign: np.float32) -> Rows:
     """Full rows of a matrix with `s_kj = sign · s_jk` from its lower triangle.
 
     Row `k` of the result lists the items `j` in increasing order with `s_jk`: what rating `k` adds

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.item_model import TickRows, in_ticks
+from dpaudit.errors import DataError
 from dpaudit.kernels import pairs
 
 Table = list[dict[int, float]]
@@ -43,26 +45,73 @@ def naive(table: Table, j: int, k: int) -> tuple[int, float]:
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
-@given(tables(), st.integers(0, 3), st.booleans())
-def test_co_ratings(data: tuple[Table, int], floor: int, with_sums: bool) -> None:
+@given(tables(), st.integers(0, 3))
+def test_co_ratings(data: tuple[Table, int], floor: int) -> None:
     table, n_items = data
-    ratings = to_ratings(table, n_items)
-    start, other, count, total = pairs.co_ratings(
-        ratings.by_item, ratings.by_user, floor, with_sums
-    )
+    start, other, count, total = pairs.co_ratings(*in_ticks(to_ratings(table, n_items)), floor)
     found = {}
     for j in range(n_items):
         for p in range(start[j], start[j + 1]):
-            found[j, int(other[p])] = (int(count[p]), float(total[p]) if with_sums else 0.0)
+            found[j, int(other[p])] = (int(count[p]), float(total[p]))
     expected = {}
     for j in range(n_items):
         for k in range(j):
             size, value = naive(table, j, k)
             if size > floor:
-                expected[j, k] = (size, value if with_sums else 0.0)
+                expected[j, k] = (size, value)
     assert found == expected  # half stars are exact in binary
-    assert start[-1] == len(other) == len(count)
-    assert len(total) == (len(other) if with_sums else 0)
+    assert start[-1] == len(other) == len(count) == len(total)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(tables())
+def test_co_counts(data: tuple[Table, int]) -> None:
+    table, n_items = data
+    ratings = to_ratings(table, n_items)
+    start, other, count, _ = pairs.co_ratings(*in_ticks(ratings), 0)
+    for mine, theirs in zip(
+        pairs.co_counts(ratings.by_item, ratings.by_user), (start, other, count), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_ratings_off_the_binary_grid_are_near() -> None:
+    """Averages of duplicates, in thirds, and a scale whose width is no power of two."""
+    rng = np.random.default_rng(1)
+    value = rng.integers(2, 15, 400) / 3
+    user, item = np.divmod(np.arange(400), 20)
+    ratings = Ratings.build(user, item, value, 20, 20, Scale(0.5, 5, 0.5))
+    by_item, by_user, tick = in_ticks(ratings)
+    assert tick == 2.0**-17
+    _, _, count, total = pairs.co_ratings(by_item, by_user, tick, 0)
+    table = ratings.value.astype(np.float64).reshape(20, 20)
+    expected = [(table[:, j] - table[:, k]).sum() for j in range(20) for k in range(j)]
+    assert (count == 20).all()
+    np.testing.assert_allclose(total / count, expected / count, atol=1e-5)
+
+
+def test_the_packed_sums_hold_the_most_extreme_data() -> None:
+    """As many users as can be counted, each at the ends of the scale, in either direction."""
+    n = pairs.MOST_USERS
+    start = np.arange(n + 1, dtype=np.int64) * 2
+    column = np.tile(np.array([0, 1], np.int32), n)
+    for low, high in ((0, pairs.MOST_TICKS), (pairs.MOST_TICKS, 0)):
+        ticks = np.tile(np.array([low, high], np.int32), n)
+        by_user = TickRows(start, column, ticks)
+        by_item = TickRows(
+            np.array([0, n, 2 * n], np.int64),
+            np.tile(np.arange(n, dtype=np.int32), 2),
+            np.repeat(np.array([low, high], np.int32), n),
+        )
+        _, _, count, total = pairs.co_ratings(by_item, by_user, 1.0, 0)
+        assert (count.tolist(), total.tolist()) == ([n], [float(n * (high - low))])
+
+
+def test_more_users_than_can_be_counted_are_refused() -> None:
+    one = np.zeros(1, np.int64)
+    ratings = Ratings.build(one, one, np.ones(1), pairs.MOST_USERS + 1, 1, Scale())
+    with pytest.raises(DataError, match="1048576 users"):
+        in_ticks(ratings)
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
@@ -71,7 +120,7 @@ def test_co_rating_row(data: tuple[Table, int], more: st.DataObject) -> None:
     table, n_items = data
     item = more.draw(st.integers(0, n_items - 1))
     ratings = to_ratings(table, n_items)
-    count, total = pairs.co_rating_row(item, ratings.by_item, ratings.by_user)
+    count, total = pairs.co_rating_row(item, *in_ticks(ratings))
     for k in range(n_items):
         assert (count[k], total[k]) == ((0, 0.0) if k == item else naive(table, item, k))
 
@@ -127,15 +176,14 @@ def test_pair_sums(size: int, seed: int, clipped: bool) -> None:
 
 def test_no_co_raters_and_no_ratings() -> None:
     ratings = to_ratings([{0: 1.0}, {1: 2.0}, {}], 4)
-    start, other, _, _ = pairs.co_ratings(ratings.by_item, ratings.by_user, 0, True)
+    start, other, _, _ = pairs.co_ratings(*in_ticks(ratings), 0)
     assert start.tolist() == [0, 0, 0, 0, 0]
     assert len(other) == 0
 
 
-def test_many_pairs_outgrow_the_first_capacity() -> None:
-    # One user with 80 items: 3160 pairs, more than the 1024 that are allocated at first.
+def test_every_pair_of_one_user() -> None:
     ratings = to_ratings([{item: float(1 + item % 5) for item in range(80)}], 80)
-    start, other, count, total = pairs.co_ratings(ratings.by_item, ratings.by_user, 0, True)
+    start, other, count, total = pairs.co_ratings(*in_ticks(ratings), 0)
     assert len(other) == 80 * 79 // 2
     assert (count == 1).all()
     for j in range(80):
