@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpaudit.config_file import load
-from dpaudit.reports.markdown import table_text
+from dpaudit.reports.markdown import escape, table_text
 from dpaudit.reports.record import write_text
 from dpaudit.reports.tables import results
 from dpaudit.run import run_audit
@@ -52,6 +52,7 @@ def main() -> None:
             f"all {result.family.size} intervals hold together with 95 % confidence.\n"
         )
         for table in results(result):
+            parts.append(f"**{escape(table.caption)}**\n")
             parts.append(table_text(table) + "\n")
     write_text(ROOT / "docs" / "results.md", "\n".join(parts))
 

@@ -56,7 +56,10 @@ def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
 
 def rule(gate: Gate) -> str:
     """The gate in words."""
-    where = ", ".join(f"{key} {value}" for key, value in gate.where.items())
+    where = ", ".join(
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in gate.where.items()
+    )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     power = f", with power against {gate.detectable:g} times that" if gate.detectable else ""
     return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
