@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.estimate import Estimate
-from dpaudit.auditor.intervals import clopper_pearson
+from dpaudit.auditor.intervals import clopper_pearson_each
 
 Scores = NDArray[np.float64]
 
@@ -51,9 +51,16 @@ def log_ratio_bound(hits: int, others: int, n: int, delta: float, alpha: float) 
     lower, Q(E) by its upper Clopper-Pearson limit, each at level α/2. Jagielski, Ullman, Oprea
     2020, arXiv:2006.07709.
     """
-    lower = clopper_pearson(hits, n, alpha)[0]
-    upper = clopper_pearson(others, n, alpha)[1]
-    return math.log((lower - delta) / upper) if lower > delta + upper else 0.0
+    return float(_log_ratio_bounds(np.array(hits), np.array(others), n, delta, alpha))
+
+
+def _log_ratio_bounds(
+    hits: NDArray[np.int64], others: NDArray[np.int64], n: int, delta: float, alpha: float
+) -> NDArray[np.float64]:
+    """The bound of `log_ratio_bound` for each event alone, not for all together."""
+    lower = clopper_pearson_each(hits, n, alpha)[0] - delta
+    upper = clopper_pearson_each(others, n, alpha)[1]
+    return np.log(np.maximum(lower, upper) / upper)
 
 
 def choose_event(absent: Scores, present: Scores, delta: float, alpha: float) -> Event:
@@ -66,19 +73,17 @@ def choose_event(absent: Scores, present: Scores, delta: float, alpha: float) ->
     # Thresholds lie at scores that occur, so that an atom is never cut by rounding.
     pooled = np.unique(np.concatenate((absent, present)))
     keep = np.unique(np.linspace(0, len(pooled) - 1, _THRESHOLDS).astype(int))
-    n = len(absent)
-    best, chosen = -1.0, Event(float(pooled[0]), True, True)
-    for threshold in pooled[keep]:
-        for above in (True, False):
-            for likelier_present in (True, False):
-                event = Event(float(threshold), above, likelier_present)
-                hits, others = event.counts(absent, present)
-                if hits <= others:
-                    continue
-                bound = log_ratio_bound(hits, others, n, delta, alpha / _STRICTER)
-                if bound > best:
-                    best, chosen = bound, event
-    return chosen
+    thresholds, n = pooled[keep], len(absent)
+    above = [
+        n - np.searchsorted(np.sort(scores), thresholds, "right") for scores in (absent, present)
+    ]
+    # Columns: above or not, and likelier in D' or in D.
+    hits = np.stack([above[1], above[0], n - above[1], n - above[0]], axis=1)
+    others = np.stack([above[0], above[1], n - above[0], n - above[1]], axis=1)
+    bounds = _log_ratio_bounds(hits, others, n, delta, alpha / _STRICTER)
+    best = int(np.where(hits > others, bounds, -1.0).argmax())
+    threshold, kind = divmod(best, 4)
+    return Event(float(thresholds[threshold]), above=kind < 2, likelier_present=kind % 2 == 0)
 
 
 def held_out_epsilon(

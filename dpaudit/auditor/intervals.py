@@ -15,10 +15,18 @@ def clopper_pearson(count: int, n: int, alpha: float) -> tuple[float, float]:
 
     Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404.
     """
+    lower, upper = clopper_pearson_each(np.array(count), n, alpha)
+    return float(lower), float(upper)
+
+
+def clopper_pearson_each(
+    count: NDArray[np.int64], n: int, alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The interval of `clopper_pearson` for each count."""
     from statsmodels.stats.proportion import proportion_confint
 
     lower, upper = proportion_confint(count, n, alpha, method="beta")
-    return float(lower), float(upper)
+    return np.asarray(lower), np.asarray(upper)
 
 
 def proportion(count: int, n: int, alpha: float, confidence: float) -> Estimate:
