@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -98,7 +99,26 @@ class Model(_Table):
         ]
 
 
-class Attack(_Table):
+class _Played(_Table, ABC):
+    """A table that names a registered attack."""
+
+    params: dict[str, Any] = {}
+
+    @property
+    @abstractmethod
+    def part(self) -> str:
+        """The registered attack."""
+
+    def create(self, place: str) -> Any:
+        """The attack.
+
+        Raises:
+            ConfigError: it, or a parameter, is unknown or out of range.
+        """
+        return registry.create("attacks", self.part, place, self.params)
+
+
+class Attack(_Played):
     """One attack on the hidden ratings.
 
     Attributes:
@@ -109,7 +129,6 @@ class Attack(_Table):
 
     label: str = ""
     name: str = "linear-ideal"
-    params: dict[str, Any] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -122,14 +141,6 @@ class Attack(_Table):
     def part(self) -> str:
         """The registered attack."""
         return self.name
-
-    def create(self, place: str) -> Any:
-        """The attack.
-
-        Raises:
-            ConfigError: it, or a parameter, is unknown or out of range.
-        """
-        return registry.create("attacks", self.name, place, self.params)
 
 
 class Audit(_Table):
@@ -144,7 +155,7 @@ class Audit(_Table):
     confidence: Share = 0.95
 
 
-class Game(_Table):
+class Game(_Played):
     """A distinguishing game that certifies a lower bound on ε.
 
     Attributes:
@@ -158,7 +169,6 @@ class Game(_Table):
 
     pair: str = "crossing"
     attack: str = "likelihood-ratio"
-    params: dict[str, Any] = {}
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
 
@@ -166,14 +176,6 @@ class Game(_Table):
     def part(self) -> str:
         """The registered attack."""
         return self.attack
-
-    def create(self, place: str) -> Any:
-        """The attack.
-
-        Raises:
-            ConfigError: it, or a parameter, is unknown or out of range.
-        """
-        return registry.create("attacks", self.attack, place, self.params)
 
 
 class Gate(_Table):

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+_SHARED = Path(__file__).parents[2] / "shared" / "data"
+if _SHARED.is_dir():
+    os.environ.setdefault("DPAUDIT_DATA", str(_SHARED))
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
