@@ -8,6 +8,7 @@ from dpaudit.auditor.bounds import detectable_epsilon
 from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import ClaimRecord, Measurement, PointRecord, worst
 from dpaudit.config import Gate
+from dpaudit.errors import ConfigError
 from dpaudit.gate import judge
 
 POINTS = [
@@ -104,6 +105,29 @@ def test_epsilon_passes_only_with_power() -> None:
     assert outcome(2.1, 100, epsilon=2.0) == "fail"
     # Both data sets give the same prediction: finding nothing there means nothing.
     assert outcome(0.0, 10_000, shift=0.0) == "inconclusive"
+
+
+def test_a_pair_passes_only_for_what_it_can_show() -> None:
+    """A shift of a sixth of Δf shows a sixth of the mechanism's ε: a false claim may hide there."""
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+
+    def outcome(*shifts: float) -> str:
+        measured = [
+            found(0.1, float("inf"), metric="epsilon", n=10_000, shift=shift, pair=f"{shift}")
+            for shift in shifts
+        ]
+        return judge(gate, POINTS, measured).outcome
+
+    assert outcome(0.4) == "pass"
+    assert outcome(0.4 / 6) == "inconclusive"
+    # One pair with enough power is enough; a further one that shows little takes nothing away.
+    assert outcome(0.4, 0.4 / 6) == "pass"
+
+
+def test_a_gate_that_picks_nothing_is_an_error() -> None:
+    gate = Gate(metric="attack.accuracy", max=0.5, where={"model": "typo"})
+    with pytest.raises(ConfigError, match="picks no measured point"):
+        judge(gate, POINTS, [found(0.1, 0.2)])
 
 
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:

@@ -103,6 +103,27 @@ def test_the_published_noise_is_certified_to_leak_more_than_claimed(result: Audi
     assert bound.shift == pytest.approx(4)
 
 
+def test_constructed_pairs_follow_the_scale_of_the_data() -> None:
+    """On the scale 0..100 the crossing pair moves a prediction by 100, not by the 4 of 1..5."""
+    scale = {"minimum": 0, "maximum": 100, "step": 1}
+    data = {"synthetic": BASE["data"]["synthetic"] | {"scale": scale, "noise": 20}}
+    record = play(data=data, attack=[])
+    bound = next(found for found in record.measurements if found.metric == "epsilon")
+    assert bound.shift == pytest.approx(100)
+    assert bound.estimate.lower > bound.epsilon == 1
+
+
+def test_a_claim_for_replaced_ratings_is_played_on_replaced_ratings() -> None:
+    """There the published Δf is large enough: nothing beyond the claim is certified."""
+    model = {"epsilon": 1, "params": {"top_k": 5, "adjacency": "rating-replace"}}
+    games = [{"pair": pair, "trials": 2000} for pair in ("beside", "data")]
+    record = play(model=model, attack=[], game=games)
+    bounds = [found for found in record.measurements if found.metric == "epsilon"]
+    assert len(bounds) == 2
+    assert all(bound.estimate.lower <= 1 for bound in bounds)
+    assert bounds[0].shift == pytest.approx(4 / 11)
+
+
 def test_purchases_have_no_rating_error() -> None:
     data = BASE["data"] | {"binarize": 1}
     model = {"defense": "cosine", "epsilon": 3, "params": {"top_k": 5}}
