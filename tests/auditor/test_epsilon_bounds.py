@@ -21,7 +21,7 @@ from dpaudit.releases import LaplacePair, Predictions
 
 Scores = NDArray[np.float64]
 
-# /work/shared/oracles/epsilon_bounds.json, "threshold", method clopper_pearson: n = 1000 a class,
+# Reference bounds by thresholds, Clopper-Pearson: n = 1000 a class,
 # α = 0.05, one-sided limits at α/2 each: true positives, false positives, ε at δ = 0 and at 1e-5.
 ORACLE = [
     (500, 500, 0.0, 0.0),
