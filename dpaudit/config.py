@@ -164,7 +164,7 @@ class Game(_Played):
         attack: a registered attack that tells worlds apart.
         params: its parameters, see `dpaudit show ATTACK`.
         trials: worlds of either data set; half choose the test, half certify.
-        candidates: with `pair = "data"`, how many added ratings are compared.
+        candidates: with `pair = "data"`, how many changed ratings are compared.
     """
 
     pair: str = "crossing"

@@ -26,7 +26,9 @@ def find(folder: Path) -> Path:
     """
     for name in FILES:
         path = folder / name
-        if path.is_file() and (name != "pyproject.toml" or _own_table(path) is not None):
+        if path.is_file() and (
+            name != "pyproject.toml" or _own_table(_parse(path, _read(path))) is not None
+        ):
             return path
     raise ConfigError(
         f"{folder} holds neither dpaudit.toml nor a pyproject.toml with [tool.dpaudit]: "
@@ -48,7 +50,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     text = _read(path)
     values = _parse(path, text)
     if path.name == "pyproject.toml":
-        own = _own_table(path)
+        own = _own_table(values)
         if own is None:
             raise ConfigError(f"{path} has no table [tool.dpaudit]: add it or name another config")
         values = own
@@ -138,9 +140,9 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
-def _own_table(path: Path) -> dict[str, Any] | None:
-    """`[tool.dpaudit]` of a pyproject.toml, None where there is none."""
-    tools = _parse(path, _read(path)).get("tool")
+def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:
+    """`[tool.dpaudit]` of a parsed pyproject.toml, None where there is none."""
+    tools = project.get("tool")
     own = tools.get("dpaudit") if isinstance(tools, dict) else None
     return own if isinstance(own, dict) else None
 

@@ -276,9 +276,8 @@ class _Play:
 
 def _family(config: configs.Config, ratings: Ratings) -> records.Family:
     """Every interval of the run gets the same share of the error probability (Bonferroni)."""
-    size = len(config.measured())
-    if ratings.scale.width == 0:  # a file of purchases alone has no rmse
-        size = sum(point["metric"] != "utility.rmse" for point in config.measured())
+    rated = ratings.scale.width > 0  # a file of purchases alone has no rmse
+    size = sum(rated or point["metric"] != "utility.rmse" for point in config.measured())
     return records.Family(
         confidence=config.audit.confidence,
         size=size,

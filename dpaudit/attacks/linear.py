@@ -60,10 +60,16 @@ class LinearIdeal(Part):
         # x_j = n A_j − known_j, eqs (23) and (26)
         x = side.ratings * release.values.astype(np.float64) - side.known[row, release.items]
         terms = side.terms[row, release.items]
-        if self.reader == "bayes" and noise_scale > 0:
-            return self._most_probable(release, side, x, terms, noise_scale)
-        # A hidden item that is listed after all excludes the values that would keep it off.
+        # A hidden item that is shown after all excludes the values that would keep it off.
         possible: NDArray[np.bool_] = np.all(side.shown[row, release.items], axis=1)
+        if self.reader == "bayes" and noise_scale > 0:
+            if isinstance(release, TopList):
+                likelihood = _list_log_likelihood(release, side, noise_scale)
+            else:
+                # ln Π_j (1/2b) exp(−|A_j − f_j(v)|/b), up to a constant
+                distance = np.abs(x[..., None] - terms).sum(1)
+                likelihood = np.where(possible, -distance / (side.ratings * noise_scale), -np.inf)
+            return self._most_probable(likelihood, side)
         guess = self._read(x, terms)
         excluded = (guess >= 0) & ~possible[np.arange(len(guess)), guess]
         return np.where(excluded, possible.argmax(1), guess)
@@ -90,25 +96,11 @@ class LinearIdeal(Part):
             index = np.where(x < low, outside[0], np.where(x > high, outside[1], index))
         return index
 
-    def _most_probable(
-        self,
-        release: Predictions | TopList,
-        side: SideInformation,
-        x: NDArray[np.float64],
-        terms: NDArray[np.float64],
-        noise_scale: float,
-    ) -> Indices:
-        if isinstance(release, TopList):
-            posterior = _list_log_likelihood(release, side, noise_scale)
-        else:
-            # ln Π_j (1/2b) exp(−|A_j − f_j(v)|/b), up to a constant
-            distance = np.abs(x[..., None] - terms).sum(1)
-            possible = np.all(side.shown[side.place[:, None], release.items], axis=1)
-            posterior = np.where(possible, -distance / (side.ratings * noise_scale), -np.inf)
+    def _most_probable(self, likelihood: NDArray[np.float64], side: SideInformation) -> Indices:
         if self.prior == "population":
             with np.errstate(divide="ignore"):
-                posterior = posterior + np.log(side.frequency)
-        return posterior.argmax(1)
+                likelihood = likelihood + np.log(side.frequency)
+        return likelihood.argmax(1)
 
 
 def _list_log_likelihood(

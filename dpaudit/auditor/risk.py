@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.linear import LinearIdeal
-from dpaudit.auditor.trials import Plan, choose, plan, run_blocks
+from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.data.ratings import Profile
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ItemModel
@@ -89,10 +89,7 @@ def play_risk(
             ]
         )
 
-    correct = np.zeros((len(defenses), trials), bool)
-    for worlds, result in run_blocks(games, play, threads, advance):
-        correct[:, worlds] = result
-    return correct
+    return play_blocks(games, play, threads, advance)
 
 
 def _true_index(
@@ -102,6 +99,3 @@ def _true_index(
     place = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
     value = np.where(profile.items[place] == hidden, profile.values[place], candidates[0])
     return np.abs(value[:, None] - candidates).argmin(1)
-
-
-__all__ = ["Plan", "hidden_items", "play_risk"]

@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Profile
 from dpaudit.kernels import noise
 from dpaudit.releases import Key, Streams, stream_key
 
-Result = TypeVar("Result")
+Number = TypeVar("Number", np.bool_, np.float64)
 
 # Worlds handled at a time: fixed, so that nothing depends on the number of threads.
 BLOCK = 256
@@ -63,19 +63,29 @@ def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     return (uniform * count).astype(np.int64)
 
 
-def run_blocks(
+def play_blocks(
     games: Plan,
-    play: Callable[[int, Streams], Result],
+    play: Callable[[int, Streams], NDArray[Number]],
     threads: int,
     advance: Callable[[int], None],
-) -> Iterator[tuple[NDArray[np.int64], Result]]:
-    """Play every block, on some threads; yields the trials' indices with what `play` returned."""
+) -> NDArray[Number]:
+    """Play every block, on some threads; the outcomes `(D, T)` in the trials' order.
+
+    Args:
+        games: the trials.
+        play: the outcomes `(D, W)` of a block about one user, of each of D defenses.
+        threads: number of threads; it does not change the result.
+        advance: told the number of trials done.
+    """
+    blocks, parts = list(games.blocks()), []
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        blocks = list(games.blocks())
-        results = pool.map(lambda block: play(*block), blocks)
-        for (_, streams), result in zip(blocks, results, strict=True):
+        for (_, streams), part in zip(
+            blocks, pool.map(lambda block: play(*block), blocks), strict=True
+        ):
+            parts.append(part)
             advance(len(streams))
-            yield streams.worlds, result
+    order = np.concatenate([streams.worlds for _, streams in blocks])
+    return np.concatenate(parts, axis=1)[:, np.argsort(order)]
 
 
 def eligible(profiles: Sequence[Profile], least: int, most: int) -> list[Profile]:

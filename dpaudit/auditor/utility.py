@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.trials import choose, plan, run_blocks
+from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.data.ratings import Profile
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ExactScores, ItemModel
@@ -40,10 +40,7 @@ def play_overlap(
         lists = [defense.release(exact, streams, observer).items for defense in defenses]
         return np.stack([np.isin(items, best).mean(1) for items in lists])
 
-    kept = np.zeros((len(defenses), trials))
-    for worlds, result in run_blocks(games, play, threads, advance):
-        kept[:, worlds] = result
-    return kept
+    return play_blocks(games, play, threads, advance)
 
 
 def play_held_out(
@@ -76,7 +73,4 @@ def play_held_out(
         error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
         return (error.astype(np.float64) / scale.width) ** 2
 
-    errors = np.zeros((len(defenses), trials))
-    for worlds, result in run_blocks(games, play, threads, advance):
-        errors[:, worlds] = result
-    return errors
+    return play_blocks(games, play, threads, advance)
