@@ -19,3 +19,7 @@ class DataError(DpauditError):
 
 class RunError(DpauditError):
     """An audit that started and could not be finished."""
+
+
+class InputError(DpauditError, ValueError):
+    """Numbers given to a statistic are not what it is defined for; exit code 2."""

@@ -19,12 +19,12 @@ from dpaudit.attacks.linear import LinearIdeal
 from dpaudit.auditor import result as records
 from dpaudit.auditor.bounds import detectable_on_pair, held_out_epsilon
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.game import play_game, search_pair
-from dpaudit.auditor.intervals import bounded_mean, proportion
 from dpaudit.auditor.risk import play_risk
 from dpaudit.auditor.trials import eligible
 from dpaudit.auditor.utility import play_held_out, play_overlap
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.intervals import bounded_mean, proportion
 from dpaudit.data.ratings import Profile, Ratings
 from dpaudit.data.readers import load
 from dpaudit.data.split import split_users

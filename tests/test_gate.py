@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dpaudit.auditor.bounds import detectable_epsilon
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import ClaimRecord, Measurement, PointRecord, worst
+from dpaudit.bounds.estimate import Estimate
 from dpaudit.config import Gate
 from dpaudit.errors import ConfigError
 from dpaudit.gate import judge

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.estimate import Estimate
-from dpaudit.auditor.intervals import clopper_pearson_each
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.intervals import clopper_pearson_each
 
 Scores = NDArray[np.float64]
 

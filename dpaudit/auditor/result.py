@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from dpaudit.auditor.estimate import Estimate
+from dpaudit.bounds.estimate import Estimate
 
 SCHEMA = 1
 Outcome = Literal["pass", "fail", "inconclusive"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import AuditResult, Measurement, PointRecord
+from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 
 MORE = "more than claimed"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpaudit.auditor.estimate import Estimate
+from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row
 

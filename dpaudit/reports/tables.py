@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import AuditResult, Measurement, ModelRecord
+from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, rows
 

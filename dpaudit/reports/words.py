@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import ClaimRecord
+from dpaudit.bounds.estimate import Estimate
 
 
 def epsilon(value: float) -> str:

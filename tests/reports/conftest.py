@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import (
     AuditResult,
     ClaimRecord,
@@ -21,6 +20,7 @@ from dpaudit.auditor.result import (
     PointRecord,
     Timing,
 )
+from dpaudit.bounds.estimate import Estimate
 
 
 def estimate(value: float, lower: float, upper: float, **changes: Any) -> Estimate:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from dpaudit.auditor.estimate import Estimate
 from dpaudit.auditor.result import AuditResult
+from dpaudit.bounds.estimate import Estimate
 from dpaudit.config import Config
 from dpaudit.reports import digest, markdown, toml, words
 

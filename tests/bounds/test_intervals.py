@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from dpaudit.auditor.intervals import bounded_mean, clopper_pearson, proportion
+from dpaudit.bounds.intervals import bounded_mean, clopper_pearson, proportion
 
 Floats = NDArray[np.float64]
 

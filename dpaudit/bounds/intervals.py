@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.estimate import Estimate
+from dpaudit.bounds.estimate import Estimate
 
 
 def clopper_pearson(count: int, n: int, alpha: float) -> tuple[float, float]:

@@ -1,0 +1,126 @@
+"""The outcomes of an attack, and what a bound may be asked for: checked once, here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.bounds.estimate import Estimate, Kind
+from dpaudit.errors import InputError
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often an attack said "present" and "absent" in the worlds of either class.
+
+    Attributes:
+        tp: said present where the record was present (world D').
+        fp: said present where it was absent (world D).
+        fn: said absent where it was present.
+        tn: said absent where it was absent.
+
+    Raises:
+        InputError: a count is negative or not whole, or a class is empty.
+    """
+
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+                raise InputError(f"{field.name} = {value!r} is not a count: give a whole number")
+        for name, size in (("present", self.present), ("absent", self.absent)):
+            if size == 0:
+                raise InputError(f"no world of class {name!r} was played: give at least one")
+
+    @property
+    def present(self) -> int:
+        """Number of worlds D'."""
+        return self.tp + self.fn
+
+    @property
+    def absent(self) -> int:
+        """Number of worlds D."""
+        return self.fp + self.tn
+
+
+def scores(values: ArrayLike, name: str) -> Scores:
+    """Scores of one class as a vector of finite numbers.
+
+    Args:
+        values: the scores.
+        name: what to call them in an error.
+
+    Raises:
+        InputError: they are no vector of numbers, there is none, or one is NaN or infinite.
+    """
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} are not numbers: {error}") from error
+    if found.ndim != 1:
+        raise InputError(f"{name} have shape {found.shape}: give one score a world")
+    if not len(found):
+        raise InputError(f"{name} are empty: give at least one score")
+    bad = np.flatnonzero(~np.isfinite(found))
+    if len(bad):
+        raise InputError(
+            f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number: an attack that fails must "
+            "score its world all the same, e.g. with the score of no evidence"
+        )
+    return found
+
+
+def check_delta(delta: float) -> None:
+    """Refuse a δ outside [0, 1)."""
+    if not 0 <= delta < 1:
+        raise InputError(f"delta = {delta} is not in [0, 1): use e.g. 1e-5")
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an ε that is negative or not finite."""
+    if not 0 <= epsilon < math.inf:
+        raise InputError(f"epsilon = {epsilon} is not a finite number of at least 0")
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse a level outside (0, 1)."""
+    if not 0 < alpha < 1:
+        raise InputError(
+            f"alpha = {alpha} (1 - confidence) is not in (0, 1): use e.g. 0.05 for 95 %"
+        )
+
+
+def lower_bound(
+    lower: float,
+    *,
+    value: float,
+    alpha: float,
+    confidence: float | None,
+    n: int,
+    method: str,
+    kind: Kind = "frequentist",
+) -> Estimate:
+    """An estimate of a non-negative quantity that is bounded from below alone.
+
+    `confidence` is 1 − α where none is stated for a family. Neither number is below 0.
+    """
+    return Estimate(
+        value=max(0.0, float(value)),
+        lower=max(0.0, float(lower)),
+        upper=math.inf,
+        confidence=1 - alpha if confidence is None else confidence,
+        alpha=alpha,
+        n=n,
+        method=method,
+        kind=kind,
+    )
