@@ -1,15 +1,24 @@
 """dpaudit attacks and audits recommender systems that claim differential privacy."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpaudit.auditor.blackbox import audit, audit_pairs
+
     __version__: str
 
+__all__ = ["__version__", "audit", "audit_pairs"]
 
-def __getattr__(name: str) -> str:
-    # Asking the installed metadata takes longer than a command line's whole start.
+
+def __getattr__(name: str) -> Any:
+    # Asking the installed metadata, or importing the auditor, takes longer than a command line's
+    # whole start.
     if name == "__version__":
         from importlib.metadata import version
 
         return version("dpaudit")
+    if name in ("audit", "audit_pairs"):
+        from dpaudit.auditor import blackbox
+
+        return getattr(blackbox, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -99,6 +99,58 @@ class Model(_Table):
         ]
 
 
+class PythonDefense(_Table):
+    """A mechanism of your own, of which nothing is known but its outputs.
+
+    It runs code: `dpaudit run` refuses it unless `--allow-code` is given.
+
+    Attributes:
+        kind: `python`.
+        target: `package.module:function`, called as `function(data, rng)`; modules beside the
+            config are found.
+        label: its name in reports; the target unless given.
+        d: a data set, any TOML value.
+        d_prime: a neighbour of it.
+        pairs: instead of these two, `package.module:name` of a list of pairs, or of a function that
+            returns one; the most telling is searched for.
+        epsilon: the claimed ε.
+        delta: the claimed δ.
+        adjacency: what neighbours are, in the claim.
+        observer: who sees the outputs, in the claim.
+        score: `learned`, or `package.module:function` from outputs to numbers, large for d_prime.
+        batched: whether the function is called as `function(data, rng, n)` for n outputs.
+        search: outputs for each of several pairs in the first round of the search.
+    """
+
+    kind: Literal["python"]
+    target: str
+    label: str = ""
+    d: Any = None
+    d_prime: Any = None
+    pairs: str | None = None
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    adjacency: str = "as given"
+    observer: str = "outputs"
+    score: str = "learned"
+    batched: bool = False
+    search: Annotated[int, Field(ge=200)] = 4_000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            values = {"label": values.get("target", ""), **values}
+        return values
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        both = self.d is not None and self.d_prime is not None
+        if both == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
+            raise ValueError("give d and d_prime, or pairs")
+        return self
+
+
 class _Played(_Table, ABC):
     """A table that names a registered attack."""
 
@@ -163,7 +215,7 @@ class Game(_Played):
             `data`: one rating changed in the audited data.
         attack: a registered attack that tells worlds apart.
         params: its parameters, see `dpaudit show ATTACK`.
-        trials: worlds of either data set; half choose the test, half certify.
+        trials: worlds of either data set.
         candidates: with `pair = "data"`, how many changed ratings are compared.
     """
 
@@ -228,6 +280,16 @@ class Config(_Table):
     audit: Audit = Audit()
     game: Annotated[list[Game], BeforeValidator(_as_list)] = []
     gate: Annotated[list[Gate], BeforeValidator(_as_list)] = []
+    defense: PythonDefense | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        other = self.model_fields_set & {"data", "split", "model", "attack", "game"}
+        if self.defense and other:
+            raise ValueError(
+                f"[defense] is audited from its outputs alone: remove {min(other)} from this config"
+            )
+        return self
 
     @model_validator(mode="after")
     def _labels(self) -> Self:
@@ -244,6 +306,10 @@ class Config(_Table):
 
     def measured(self) -> list[dict[str, Any]]:
         """The numbers that this config measures: metric, model, ε, and attack or pair."""
+        if self.defense:
+            part = self.defense
+            where = {"model": part.label, "epsilon": part.epsilon, "pair": "given"}
+            return [{"metric": "epsilon", **where}]
         rated = self.data.binarize is None and (
             self.data.columns is None or self.data.columns.rating is not None
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpaudit.auditor.bounds import detectable_on_pair
 from dpaudit.auditor.result import GateRecord, Measurement, Outcome, PointRecord, worst
+from dpaudit.bounds.power import detectable_epsilon, detectable_on_pair
 from dpaudit.config import Gate
 from dpaudit.errors import ConfigError
 
@@ -101,13 +101,18 @@ def _compare_epsilon(
     if found.estimate.lower > limit:
         return "fail", f"{certified}, above {limit:g}"
     wanted = (gate.detectable or 1.0) * limit
-    least = detectable_on_pair(
-        limit, found.estimate.n, found.estimate.alpha, found.shift or 0.0, point.sensitivity
-    )
+    n, alpha = found.estimate.n, found.estimate.alpha
+    delta = point.claim.delta if point.claim else 0.0
+    if found.shift is None or point.sensitivity is None:
+        least = detectable_epsilon(limit, n, alpha, delta=delta)
+        what, more = "a violation like Laplace noise too small for", "use more trials"
+    else:
+        least = detectable_on_pair(limit, n, alpha, found.shift, point.sensitivity, delta=delta)
+        what, more = "noise too small for", "take a pair of larger shift, or more game trials"
     if least <= wanted:
-        return "pass", f"{certified}; noise too small for {least:.4g} would have been found"
+        return "pass", f"{certified}; {what} {least:.4g} would have been found"
     return (
         "inconclusive",
-        f"{certified}, but only noise too small for {least:.4g} would have been found on this "
-        f"pair, not for {wanted:.4g}: take a pair of larger shift, or more game trials",
+        f"{certified}, but only {what} {least:.4g} would have been found on this pair, not "
+        f"{wanted:.4g}: {more}",
     )

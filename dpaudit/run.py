@@ -17,21 +17,24 @@ from dpaudit import config as configs
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.linear import LinearIdeal
 from dpaudit.auditor import result as records
-from dpaudit.auditor.bounds import detectable_on_pair, held_out_epsilon
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.auditor.game import play_game, search_pair
 from dpaudit.auditor.risk import play_risk
 from dpaudit.auditor.trials import eligible
 from dpaudit.auditor.utility import play_held_out, play_overlap
+from dpaudit.bounds.accounting import laplace_epsilon
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.intervals import bounded_mean, proportion
+from dpaudit.bounds.intervals import proportion
+from dpaudit.bounds.labels import label_epsilon
+from dpaudit.bounds.means import betting_mean
+from dpaudit.bounds.power import detectable_on_pair
 from dpaudit.data.ratings import Profile, Ratings
 from dpaudit.data.readers import load
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import WorldPair
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ItemModel
-from dpaudit.errors import DataError
+from dpaudit.errors import ConfigError, DataError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
 
@@ -50,19 +53,33 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class _Sweep:
-    """One model of the config at all its ε, with what its parts share."""
+class Sweep:
+    """One model of a config at all its ε, with what its parts share.
+
+    Attributes:
+        model: the model of the config.
+        train: the ratings that its similarity is built from.
+        attacked: the users who are attacked.
+    """
 
     model: configs.Model
     train: Ratings
     attacked: Sequence[Profile]
 
+    @classmethod
+    def of(cls, config: configs.Config, ratings: Ratings) -> list[Sweep]:
+        """The sweeps of all models, which share the split of the users."""
+        train, attacked = split_users(ratings, config.split.test_share, config.seed)
+        return [cls(model, train, attacked) for model in config.model]
+
     @cached_property
     def defenses(self) -> list[ItemItem]:
+        """The recommender at each ε."""
         return self.model.defenses("model")
 
     @cached_property
     def prepared(self) -> ItemModel:
+        """Its statistics of the data, whatever the ε."""
         return self.defenses[0].prepare(self.train)
 
     def users(self, extra: int = 0) -> list[Profile]:
@@ -86,7 +103,11 @@ class _Sweep:
 
 
 def run_audit(
-    config: configs.Config, *, threads: int = 1, progress: Progress | None = None
+    config: configs.Config,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+    allow_code: bool = False,
 ) -> records.AuditResult:
     """Attack every model of the config, measure its utility, play its games, judge its gates.
 
@@ -96,18 +117,29 @@ def run_audit(
         config: a checked config.
         threads: number of threads.
         progress: told what is being done.
+        allow_code: whether the code that the config names may be run.
 
     Raises:
         DataError: the data cannot be read or are too few.
-        ConfigError: a model does not fit the data.
+        ConfigError: a model does not fit the data, or code is named and not allowed.
+        RunError: the named code failed.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     progress = progress or Progress()
+    if config.defense:
+        if not allow_code:
+            raise ConfigError(
+                f"defense.target = {config.defense.target!r} is code that this config would run: "
+                "give --allow-code (allow_code=True) if you trust it"
+            )
+        from dpaudit.run_python import run_python
+
+        return run_python(config, config.defense, progress.stage)
     progress.stage("reading the data")
     ratings = load(config.data)
-    train, attacked = split_users(ratings, config.split.test_share, config.seed)
-    sweeps = [_Sweep(model, train, attacked) for model in config.model]
-    family = _family(config, ratings)
+    sweeps = Sweep.of(config, ratings)
+    train, attacked = sweeps[0].train, sweeps[0].attacked
+    family = family_of(config, ratings)
     play = _Play(config, family, threads, progress)
     progress.start(play.trials(sweeps))
     measurements: list[records.Measurement] = []
@@ -128,7 +160,7 @@ def run_audit(
     return records.AuditResult(
         tool=__version__,
         environment=environment(),
-        config=config.model_dump(mode="json"),
+        config=config.model_dump(mode="json", exclude={"defense"}),
         data=data_record(ratings, train, attacked),
         family=family,
         models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
@@ -158,7 +190,7 @@ class _Play:
     def attacks(self) -> dict[str, LinearIdeal]:
         return {attack.label: attack.create("attack") for attack in self.config.attack}
 
-    def trials(self, sweeps: Sequence[_Sweep]) -> int:
+    def trials(self, sweeps: Sequence[Sweep]) -> int:
         """The number of trials that the progress counts."""
         rated = [sweep for sweep in sweeps if sweep.train.scale.width > 0]
         plays = len(sweeps) * (len(self.config.attack) + 1) + len(rated)
@@ -172,7 +204,7 @@ class _Play:
             "advance": self.progress.advance,
         }
 
-    def risk(self, sweep: _Sweep) -> Iterator[records.Measurement]:
+    def risk(self, sweep: Sweep) -> Iterator[records.Measurement]:
         """The accuracy of every attack at every ε."""
         for label, attack in self.attacks.items():
             self.progress.stage(f"{sweep.model.label}: attack {label}")
@@ -190,7 +222,7 @@ class _Play:
                     ),
                 )
 
-    def utility(self, sweep: _Sweep) -> Iterator[records.Measurement]:
+    def utility(self, sweep: Sweep) -> Iterator[records.Measurement]:
         """What is kept of the list, and the error on held-out ratings, at every ε."""
         self.progress.stage(f"{sweep.model.label}: utility")
         kept = play_overlap(sweep.defenses, sweep.prepared, sweep.users(), **self._options())
@@ -206,19 +238,19 @@ class _Play:
                 yield square.model_copy(update={"estimate": _root(square.estimate, width)})
 
     def _mean(
-        self, metric: records.Metric, sweep: _Sweep, epsilon: float, row: Any
+        self, metric: records.Metric, sweep: Sweep, epsilon: float, row: Any
     ) -> records.Measurement:
-        estimate = bounded_mean(row, self.family.alpha, self.family.confidence)
+        estimate = betting_mean(row, self.family.alpha, self.family.confidence)
         return records.Measurement(
             metric=metric, model=sweep.model.label, epsilon=epsilon, estimate=estimate
         )
 
     def game(
-        self, sweep: _Sweep, game: configs.Game
+        self, sweep: Sweep, game: configs.Game
     ) -> tuple[records.PairRecord, list[records.Measurement]]:
         """The certified lower bound on ε of one pair at every ε."""
         self.progress.stage(f"{sweep.model.label}: game {game.pair}")
-        pair, model = self._pair(sweep, game)
+        pair, model = pair_of(sweep, game, self.config.seed)
         attack: LikelihoodRatio = game.create("game")
         measurements = []
         for defense in sweep.defenses:
@@ -226,12 +258,14 @@ class _Play:
                 defense, model, pair, attack, trials=game.trials, seed=self.config.seed
             )
             claim = defense.claim()
-            estimate, event = held_out_epsilon(
+            delta = claim.delta if claim else 0.0
+            estimate, event = label_epsilon(
                 scores.absent,
                 scores.present,
-                claim.delta if claim else 0.0,
-                self.family.alpha,
-                self.family.confidence,
+                delta=delta,
+                alpha=self.family.alpha,
+                confidence=self.family.confidence,
+                seed=self.config.seed,
             )
             detectable = claim and detectable_on_pair(
                 claim.epsilon,
@@ -239,6 +273,7 @@ class _Play:
                 self.family.alpha,
                 scores.shift,
                 defense.sensitivity(pair.ratings.scale),
+                delta=delta,
             )
             measurements.append(
                 records.Measurement(
@@ -251,30 +286,35 @@ class _Play:
                     detectable=detectable,
                     event=str(event),
                     shift=scores.shift,
+                    theory=laplace_epsilon(scores.shift, scores.noise_scale, delta=delta),
                 )
             )
         record = records.PairRecord(model=sweep.model.label, pair=game.pair, summary=pair.summary)
         return record, measurements
 
-    def _pair(self, sweep: _Sweep, game: configs.Game) -> tuple[WorldPair, ItemModel]:
-        defense = sweep.defenses[0]
-        if game.pair != "data":
-            pair = defense.pair(game.pair, sweep.train.scale)
-            return pair, defense.prepare(pair.ratings)
-        counts = np.diff(sweep.train.by_user.start)
-        users = np.flatnonzero(counts >= defense.min_ratings)
-        if len(users) < 2:
-            raise DataError(
-                f"{len(users)} of the users that the similarity is built from have "
-                f"{defense.min_ratings} ratings and a pair needs 2: use more data"
-            )
-        pair = search_pair(
-            defense, sweep.prepared, users, candidates=game.candidates, seed=self.config.seed
+
+def pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, ItemModel]:
+    """The neighbouring data sets of a game, with the prepared statistics of D.
+
+    Raises:
+        DataError: the data are too few for a pair.
+    """
+    defense = sweep.defenses[0]
+    if game.pair != "data":
+        pair = defense.pair(game.pair, sweep.train.scale)
+        return pair, defense.prepare(pair.ratings)
+    counts = np.diff(sweep.train.by_user.start)
+    users = np.flatnonzero(counts >= defense.min_ratings)
+    if len(users) < 2:
+        raise DataError(
+            f"{len(users)} of the users that the similarity is built from have "
+            f"{defense.min_ratings} ratings and a pair needs 2: use more data"
         )
-        return pair, sweep.prepared
+    pair = search_pair(defense, sweep.prepared, users, candidates=game.candidates, seed=seed)
+    return pair, sweep.prepared
 
 
-def _family(config: configs.Config, ratings: Ratings) -> records.Family:
+def family_of(config: configs.Config, ratings: Ratings) -> records.Family:
     """Every interval of the run gets the same share of the error probability (Bonferroni)."""
     rated = ratings.scale.width > 0  # a file of purchases alone has no rmse
     size = sum(rated or point["metric"] != "utility.rmse" for point in config.measured())

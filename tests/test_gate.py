@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.bounds import detectable_epsilon
 from dpaudit.auditor.result import ClaimRecord, Measurement, PointRecord, worst
 from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.config import Gate
 from dpaudit.errors import ConfigError
 from dpaudit.gate import judge

@@ -16,6 +16,9 @@ from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.errors import DataError
 from dpaudit.releases import LaplacePair, Streams
 
+# The score of an output that only one world can have.
+_CERTAIN = 1e300
+
 
 @dataclass(frozen=True, eq=False)
 class GameScores:
@@ -25,11 +28,13 @@ class GameScores:
         absent: the attack's score in each world D `(T,)`.
         present: its score in each world D' `(T,)`.
         shift: by how much the exact prediction differs between D and D'.
+        noise_scale: the scale of the Laplace noise on it.
     """
 
     absent: NDArray[np.float64]
     present: NDArray[np.float64]
     shift: float
+    noise_scale: float
 
 
 def play_game(
@@ -53,14 +58,21 @@ def play_game(
         after.scores[item].astype(np.float64),
         defense.noise_scale(pair.ratings.scale),
     )
+
     shown = np.full((trials, 1), pair.item, np.int32)
 
     def score(exact: ExactScores, world: str) -> NDArray[np.float64]:
         streams = Streams.first(seed, f"game/{world}", trials)
-        return attack.score(defense.release_items(exact, streams, shown), knowledge)
+        found = attack.score(defense.release_items(exact, streams, shown), knowledge)
+        # Without noise an output is impossible in the other world; bounds take finite scores.
+        return np.clip(found, -_CERTAIN, _CERTAIN)
 
-    shift = float(abs(knowledge.present - knowledge.absent)[0])
-    return GameScores(score(before, "absent"), score(after, "present"), shift)
+    return GameScores(
+        absent=score(before, "absent"),
+        present=score(after, "present"),
+        shift=float(abs(knowledge.present - knowledge.absent)[0]),
+        noise_scale=knowledge.noise_scale,
+    )
 
 
 def search_pair(

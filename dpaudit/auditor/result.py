@@ -81,15 +81,15 @@ class PointRecord(_Part):
     Attributes:
         model: the model's label.
         epsilon: the ε that the noise is scaled to.
-        sensitivity: the Δf in use.
-        noise_scale: the Laplace scale Δf/ε.
+        sensitivity: the Δf in use; None where it is not known.
+        noise_scale: the Laplace scale Δf/ε; None where it is not known.
         claim: what the variant guarantees here, if anything.
     """
 
     model: str
     epsilon: float
-    sensitivity: float
-    noise_scale: float
+    sensitivity: float | None
+    noise_scale: float | None
     claim: ClaimRecord | None
 
 
@@ -110,6 +110,8 @@ class Measurement(_Part):
             exceed the claimed ε, with 95 % power.
         event: the event that certifies, chosen on other worlds.
         shift: by how much the exact prediction differs between the two data sets.
+        theory: the ε of this pair by the law of the noise, of `epsilon` where it is known; it
+            judges nothing.
     """
 
     metric: Metric
@@ -121,6 +123,7 @@ class Measurement(_Part):
     detectable: float | None = None
     event: str | None = None
     shift: float | None = None
+    theory: Estimate | None = None
 
 
 class PairRecord(_Part):
@@ -174,7 +177,7 @@ class AuditResult(_Part):
         tool: dpaudit's version.
         environment: versions of Python and the numeric libraries, and the type of machine.
         config: the config as checked, defaults included; environment variables unexpanded.
-        data: the audited data in numbers.
+        data: the audited data in numbers; None where a mechanism's outputs alone were seen.
         family: the simultaneous confidence.
         models: the audited recommenders.
         attacks: the attacks' labels with their parameters.
@@ -190,7 +193,7 @@ class AuditResult(_Part):
     tool: str
     environment: dict[str, str]
     config: dict[str, Any]
-    data: DataRecord
+    data: DataRecord | None
     family: Family
     models: list[ModelRecord]
     attacks: dict[str, dict[str, Any]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,9 @@ _FILES = {"html": "report.html", "md": "report.md"}
     default=lambda: os.cpu_count() or 1,
     help="Number of threads; the numbers do not depend on it.  [default: all cores]",
 )
+@click.option(
+    "--allow-code", is_flag=True, help="Run the Python code that the config names in [defense]."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def run(
@@ -58,6 +62,7 @@ def run(
     overrides: tuple[str, ...],
     reports: tuple[str, ...],
     threads: int,
+    allow_code: bool,
     quiet: bool,
 ) -> None:
     """Play the audit that CONFIG describes; the exit code comes from its gates.
@@ -78,7 +83,9 @@ def run(
     targets = [(name, folder / file) for name, file in _FILES.items()] + extra
     record.check_writable([folder / record.NAME, *(target for _, target in targets)])
     with Bar(enabled=not quiet) as bar:
-        result = run_audit(checked, threads=threads, progress=bar)
+        if allow_code:
+            sys.path.insert(0, str(path.parent.resolve()))  # as python does for a script
+        result = run_audit(checked, threads=threads, progress=bar, allow_code=allow_code)
     # The gates are part of the record: no report can change them.
     record.save(result, folder)
     for name, target in targets:

@@ -13,6 +13,8 @@ import click
 from dpaudit.cli.audit import gate, report, run
 from dpaudit.cli.catalogue import init, list_, schema, show
 from dpaudit.cli.data import data
+from dpaudit.cli.epsilon import epsilon
+from dpaudit.cli.plan import plan
 from dpaudit.errors import DpauditError, RunError
 
 USER_ERROR, RUN_FAILED = 2, 3
@@ -66,5 +68,5 @@ def main() -> None:
     """
 
 
-for command in (run, report, gate, list_, show, init, schema, data):
+for command in (run, report, gate, epsilon, plan, list_, show, init, schema, data):
     main.add_command(command)

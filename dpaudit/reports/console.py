@@ -37,13 +37,11 @@ def show(result: AuditResult, console: Console) -> None:
     for model in result.models:
         _show_model(model, by_model[model.label], console)
     _show_gates(result, console)
-    family = result.family
     console.print(
         Text(
-            f"All {family.size} intervals hold together with "
-            f"{words.percent(family.confidence)} confidence. A lower bound on ε is not a proof of "
-            f"privacy: 'finds' is the smallest true ε of a noise too small for the claim that the "
-            f"game would have found, with {digest.POWER} power.",
+            f"{digest.together(result.family)}. A lower bound on ε is not a proof of privacy: "
+            "'finds' is the smallest true ε of a violation, such as a noise too small for the "
+            f"claim, that the game would have found, with {digest.POWER} power.",
             style="dim",
         )
     )
@@ -84,12 +82,15 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
             f"overlap@{model.top_k}",
             [words.interval(row.overlap, _DIGITS) if row.overlap else tables.NONE for row in here],
         )
+    if any(game.theory for row in here for game in row.games.values()):
+        yield "noise's ε", [_theory(row) for row in here]
     if any(row.rmse for row in here):
         yield (
             "rmse",
             [words.interval(row.rmse, _DIGITS) if row.rmse else tables.NONE for row in here],
         )
-    yield "Δf", [f"{point.sensitivity:.3g}" for point in points]
+    if any(point.sensitivity is not None for point in points):
+        yield "Δf", [tables.number(point.sensitivity) for point in points]
 
 
 def _certified(row: Row) -> str:
@@ -107,6 +108,12 @@ def _certified(row: Row) -> str:
     elif least:
         remark = f" (finds {words.at_most(min(least), _DIGITS)})"
     return f"≥ {words.at_least(largest, _DIGITS)}{remark}"
+
+
+def _theory(row: Row) -> str:
+    """The largest ε over the pairs by the law of the noise."""
+    known = [game.theory.upper for game in row.games.values() if game.theory]
+    return f"{max(known):.3g}" if known else tables.NONE
 
 
 def _fitting(
@@ -132,7 +139,7 @@ def _table(columns: list[tuple[str, list[str]]], here: list[Row]) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for name, _ in columns:
-        right = name in ("ε", "claimed", "Δf")
+        right = name in ("ε", "claimed", "noise's ε", "Δf")
         table.add_column(
             Text(words.plain(name)),
             justify="right" if right else "left",

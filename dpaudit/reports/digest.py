@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dpaudit.auditor.result import AuditResult, Measurement, PointRecord
+from dpaudit.auditor.result import AuditResult, Family, Measurement, PointRecord
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 
@@ -136,21 +136,28 @@ def footnotes(result: AuditResult) -> list[str]:
     """What has to be said beside the numbers so that they are not misread."""
     family = result.family
     notes = [
-        f"All {family.size} intervals hold together with {words.percent(family.confidence)} "
-        f"confidence: each has the level α = {family.alpha:.3g} (Bonferroni). Interval ends are "
+        f"{together(family)}: {'it' if family.size == 1 else 'each'} has the level "
+        f"α = {family.alpha:.3g}{'' if family.size == 1 else ' (Bonferroni)'}. Interval ends are "
         "rounded outwards.",
         "A lower bound on ε is not a proof of privacy: other attacks or other data may reveal "
         "more. What was tried is listed.",
     ]
+    if any(found.theory for found in result.measurements):
+        notes.append(
+            "Beside the certified ε stands the ε of the same pair by the law of the noise that the "
+            "defense says it adds: computed, not measured. It needs no trials and sees no mistake "
+            "in the code; the certified one sees both, and judges."
+        )
     notes += _power(result)
-    notes.append(
-        "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered; overlap "
-        "is ε-Utility, the share of the noiseless top-k list that the noised list keeps; "
-        "difference = 1 − overlap."
-    )
+    if any(found.metric != "epsilon" for found in result.measurements):
+        notes.append(
+            "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered; "
+            "overlap is ε-Utility, the share of the noiseless top-k list that the noised list "
+            "keeps; difference = 1 − overlap."
+        )
     notes += _public(result)
     notes += _uncovered(result)
-    if any(point.claim for point in result.points):
+    if any(point.claim and point.noise_scale is not None for point in result.points):
         notes.append(
             "The claims are those of exact Laplace noise. Released values are rounded to a public "
             "grid, so that their low-order bits tell nothing; what finite precision leaves is an ε "
@@ -158,6 +165,14 @@ def footnotes(result: AuditResult) -> list[str]:
             "nominal."
         )
     return notes
+
+
+def together(family: Family) -> str:
+    """How sure all intervals are."""
+    sure = f"{words.percent(family.confidence)} confidence"
+    if family.size == 1:
+        return f"The interval holds with {sure}"
+    return f"All {family.size} intervals hold together with {sure}"
 
 
 def _uncovered(result: AuditResult) -> Iterator[str]:
@@ -178,10 +193,16 @@ def _power(result: AuditResult) -> Iterator[str]:
         for pair in (here[0].games if here else ())
     ):
         if found:
+            known = any(game.shift is not None for game in result.measurements)
+            what = "a noise so small that the true" if known else "a violation whose true"
+            rest = (
+                "A sensitivity that is too small for other pairs it does not show."
+                if known
+                else "That holds for a score as telling as can be, and for this pair alone."
+            )
             yield (
-                f"With {POWER} power, the game on pair {pair} ({models}) would have shown a noise "
-                f"so small that the true ε is {found}. A sensitivity that is too small for other "
-                "pairs it does not show."
+                f"With {POWER} power, the game on pair {pair} ({models}) would have shown {what} "
+                f"ε is {found}. {rest}"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dpaudit.auditor.result import AuditResult, Measurement, ModelRecord
+from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, rows
@@ -66,10 +66,13 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         "claimed ε",
         [words.epsilon(point.claim.epsilon) if point.claim else "none" for point in points],
     )
-    yield "Δf", [f"{point.sensitivity:.4g}" for point in points]
+    if any(point.sensitivity is not None for point in points):
+        yield "Δf", [number(point.sensitivity) for point in points]
     for pair in here[0].games if here else ():
         yield _certified(pair), [certified(row, pair) for row in here]
         found = [row.games[pair] for row in here]
+        if any(game.theory for game in found):
+            yield f"ε by the noise's law ({pair})", [theory(game) for game in found]
         yield f"detectable ε ({pair})", [detectable(game) for game in found]
     for label in here[0].accuracy if here else ():
         yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
@@ -99,6 +102,16 @@ def certified(row: Row, pair: str) -> str:
 def detectable(found: Measurement) -> str:
     """The smallest true ε that the game would have found to break the claim."""
     return NONE if found.detectable is None else words.at_most(found.detectable)
+
+
+def number(value: float | None) -> str:
+    """Four significant digits."""
+    return NONE if value is None else f"{value:.4g}"
+
+
+def theory(found: Measurement) -> str:
+    """The ε of the pair by the law of the noise: an upper bound where it is no single number."""
+    return NONE if found.theory is None else words.measured(found.theory.upper)
 
 
 def claim_words(here: list[Row]) -> str:
@@ -187,7 +200,7 @@ def games(result: AuditResult) -> Table | None:
             game.attack or NONE,
             f"≥ {words.at_least(game.estimate.lower)}",
             words.measured(game.estimate.value),
-            NONE if game.shift is None else f"{game.shift:.4g}",
+            number(game.shift),
             game.event or NONE,
         ]
         for game in found
@@ -223,23 +236,28 @@ def _method(found: Measurement) -> tuple[str, ...]:
     of = found.pair if found.metric == "epsilon" else found.attack
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
-    trials = f"{made.n}" + (" of each data set" if found.metric == "epsilon" else "")
+    trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
     return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind
 
 
 def provenance(result: AuditResult) -> Table:
     """What is needed to make the numbers again."""
-    data = result.data
-    low, high, step = data.scale
     cells = [
         ["dpaudit", result.tool],
         *([key, value] for key, value in result.environment.items()),
         ["seed", str(result.config.get("seed", NONE))],
-        ["data, SHA-256", data.digest],
-        ["data", f"{data.ratings} ratings by {data.users} users of {data.items} items"],
-        ["scale", f"{low:g} to {high:g} in steps of {step:g}"],
-        ["users", f"{data.trained} build the similarity, {data.attacked} are attacked"],
+        *(_data(result.data) if result.data else ()),
         ["started", result.timing.started],
         ["took", f"{result.timing.seconds:.1f} s"],
     ]
     return Table("How to reproduce", ["what", "value"], cells)
+
+
+def _data(data: DataRecord) -> list[list[str]]:
+    low, high, step = data.scale
+    return [
+        ["data, SHA-256", data.digest],
+        ["data", f"{data.ratings} ratings by {data.users} users of {data.items} items"],
+        ["scale", f"{low:g} to {high:g} in steps of {step:g}"],
+        ["users", f"{data.trained} build the similarity, {data.attacked} are attacked"],
+    ]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.learned import LearnedScore, Outputs
-from dpaudit.auditor.bounds import choose_event, held_out_epsilon
+from dpaudit.bounds.labels import label_epsilon
+from dpaudit.bounds.thresholds import choose_threshold
 from dpaudit.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -45,9 +46,9 @@ def test_laplace_has_nearly_the_best_power() -> None:
     best = 1 - np.exp(-0.5)
     assert best - 0.015 < advantage(absent, present) < best + 0.01
     # The tail: the events of the largest ratio, which is e.
-    event = choose_event(absent, present, 0.0, 0.05)
-    hits, others = event.counts(absent, present)
-    assert np.log(hits / others) == pytest.approx(1, abs=0.05)
+    event = choose_threshold(absent, present).counts(absent, present)
+    ratios = event.tp / event.fp, event.tn / event.fn
+    assert np.log(max(ratios)) == pytest.approx(1, abs=0.05)
     # A score in the wrong order has none of it.
     assert advantage(-absent, -present) < 0.01
 
@@ -191,9 +192,7 @@ def test_equal_worlds_certify_nothing() -> None:
     generator = rng(8)
     outputs = generator.normal(size=(4, N, 3))
     score = LearnedScore.fit(outputs[0], outputs[1], 0)
-    found, _ = held_out_epsilon(
-        score.score(outputs[2]), score.score(outputs[3]), 0.0, 1e-6, 1 - 1e-6
-    )
+    found, _ = label_epsilon(score.score(outputs[2]), score.score(outputs[3]), alpha=1e-6)
     assert found.lower == 0
     # Outputs that all are the same tell nothing, and that is no error.
     same = LearnedScore.fit(np.ones(20), np.ones(20), 0)

@@ -11,11 +11,11 @@ from scipy import stats
 
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.linear import LinearIdeal
-from dpaudit.auditor.bounds import held_out_epsilon
 from dpaudit.auditor.game import play_game, search_pair
 from dpaudit.auditor.risk import _shown_items, hidden_items, play_risk
 from dpaudit.auditor.trials import BLOCK, choose, eligible, plan
 from dpaudit.auditor.utility import play_held_out, play_overlap
+from dpaudit.bounds.labels import label_epsilon
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Profile, Ratings, Scale
@@ -288,7 +288,7 @@ def bound(part: ItemItem, pair: str, alpha: float, trials: int = 8000) -> float:
     scores = play_game(
         part, part.prepare(case.ratings), case, LikelihoodRatio(), trials=trials, seed=11
     )
-    found, _ = held_out_epsilon(scores.absent, scores.present, 0.0, alpha, 0.95)
+    found, _ = label_epsilon(scores.absent, scores.present, alpha=alpha)
     return found.lower
 
 
@@ -353,7 +353,7 @@ def test_a_list_is_not_covered_by_the_claim_for_so_many_predictions() -> None:
             for world, exact in (("a", before), ("b", after))
         ]
         absent, present = (values.astype(np.float64) for values in scores)
-        return held_out_epsilon(absent, present, 0.0, 5e-7, 0.95)[0].lower
+        return label_epsilon(absent, present, alpha=5e-7)[0].lower
 
     # Bounds at level 5e-7: rate 1e-6 for both.
     assert 3 < certified(SeesTop(1)) <= 6

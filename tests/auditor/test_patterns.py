@@ -17,29 +17,27 @@ def texts(neighbours: Neighbours, length: int, base: float = 1.0, step: float = 
 
 def test_patterns_of_statdp() -> None:
     """The table of Ding et al. 2018 for five answers, from either side of the constant."""
+    found = {frozenset(pair.split()) for pair in texts("all-differ", 5)}
     published = {
         *("11111 21111", "11111 01111", "11111 20000", "11111 02222"),
         *("11111 22000", "11111 22222", "11111 00000", "00111 11000"),
     }
-    found = texts("all-differ", 5)
-    assert published <= set(found)
-    assert {"11111 11112", "11111 00002", "11111 00022"} <= set(found)
+    mirrored = {"11111 11112", "11111 00002", "11111 00022"}
+    assert {frozenset(pair.split()) for pair in published | mirrored} <= found
 
 
 def test_one_differs_by_hand() -> None:
-    one = {"11 21", "21 11", "11 01", "01 11", "11 12", "12 11", "11 10", "10 11"}
-    assert sorted(texts("one-differs", 2)) == sorted(one)
-    assert sorted(texts("one-differs", 1)) == ["0 1", "1 0", "1 2", "2 1"]
-    assert sorted(texts("any-value", 3)) == ["1 2", "1 3", "2 1", "2 3", "3 1", "3 2"]
+    assert sorted(texts("one-differs", 2)) == ["11 01", "11 10", "11 12", "11 21"]
+    assert sorted(texts("one-differs", 1)) == ["1 0", "1 2"]
+    assert sorted(texts("any-value", 3)) == ["1 2", "1 3", "2 3"]
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 10])
 @pytest.mark.parametrize("neighbours", ["all-differ", "one-differs"])
-def test_pairs_are_neighbours_in_both_orders(neighbours: Neighbours, length: int) -> None:
+def test_pairs_are_neighbours_and_none_comes_twice(neighbours: Neighbours, length: int) -> None:
     pairs = input_pairs(neighbours, length, base=3.0, step=0.5)
-    keys = [(a.tobytes(), b.tobytes()) for a, b in pairs]
+    keys = [frozenset((a.tobytes(), b.tobytes())) for a, b in pairs]
     assert len(set(keys)) == len(keys)
-    assert {(b, a) for a, b in keys} == set(keys)
     for a, b in pairs:
         assert a.shape == b.shape == (length,)
         moved = np.abs(a - b)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.auditor.bounds import held_out_epsilon
+from dpaudit.bounds.labels import label_epsilon
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.cosine import Cosine
 from dpaudit.defenses.item_model import ExactScores
@@ -44,13 +44,13 @@ def test_low_order_bits_would_break_a_true_claim_and_the_grid_hides_them() -> No
         bare.append(fine_bits(sums[:, 0]))
         released.append(defense.release_items(exact, streams, items).values[:, 0])
     # A bound at level 1e-6: without the grid the claim ε = 1 would be refuted.
-    assert held_out_epsilon(bare[0], bare[1], 0.0, 1e-6, 0.95)[0].lower > 1.2
+    assert label_epsilon(bare[0], bare[1], alpha=1e-6)[0].lower > 1.2
     hidden = [fine_bits(values) for values in released]
     assert not hidden[0].any()
     assert not hidden[1].any()
     # Nor does any other threshold on the released values refute it.
     values = [np.asarray(value, np.float64) for value in released]
-    assert held_out_epsilon(values[0], values[1], 0.0, 1e-6, 0.95)[0].lower <= 1
+    assert label_epsilon(values[0], values[1], alpha=1e-6)[0].lower <= 1
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])

@@ -36,7 +36,7 @@ def test_honest_footnotes(result: AuditResult) -> None:
     assert "who has ratings" in text
     assert "ten users agree" in text
     assert "score \\> 0.5, likelier in D' than in D" in text
-    assert "| 4000 of each data set | 0.005 | held-out clopper-pearson | frequentist |" in text
+    assert "| 4000 of both data sets | 0.005 | held-out clopper-pearson | frequentist |" in text
 
 
 def test_provenance(result: AuditResult) -> None:

@@ -1,0 +1,274 @@
+"""`dpaudit epsilon`: a certified bound from outcomes alone, without any model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpaudit.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpaudit.bounds.estimate import Estimate
+    from dpaudit.bounds.outcomes import Scores
+
+# Method names by what they read; the first of each is the default.
+COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
+SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
+ONE_RUN = ("one-run", "one-run-gdp")
+
+_KINDS = {
+    "frequentist": "holds for every mechanism and attack",
+    "credible": "a posterior statement, no confidence: it exceeds the truth more often",
+    "assumes-gdp": "holds if the mechanism is Gaussian-DP",
+    "assumes-law": "holds if the stated law of the outputs is the true one",
+}
+
+_EPILOG = """\b
+Methods, by what they read; the first is the default:
+--scores-in, --scores-out   label, held-out, gdp, two-sample, sequential, one-run
+--counts                    clopper-pearson, jeffreys, joint-beta, gdp
+--one-run                   one-run, one-run-gdp
+
+Scores of two-sample are log-ratios; the two files of one-run are canaries of a single run.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--scores-in",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Scores of the worlds with the record (csv or npy), one a world.",
+)
+@click.option(
+    "--scores-out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Scores of the worlds without it.",
+)
+@click.option("--counts", metavar="TP,FP,FN,TN", help="Outcomes of a test fixed in advance.")
+@click.option("--one-run", metavar="M,R,V", help="One run: canaries, guesses, right guesses.")
+@click.option("--method", help="How to bound; see below.  [default: the first that fits]")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="The δ of the claim.")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="That the bound holds."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Decides what a method draws at random; choose it before you see a bound.",
+)
+@click.option(
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def epsilon(
+    scores_in: Path | None,
+    scores_out: Path | None,
+    counts: str | None,
+    one_run: str | None,
+    method: str | None,
+    delta: float,
+    confidence: float,
+    seed: int,
+    style: str,
+) -> None:
+    """Certify a lower bound on ε from an attack's outcomes; no model is needed."""
+    given = [
+        name
+        for name, value in (
+            ("--scores-in and --scores-out", scores_in or scores_out),
+            ("--counts", counts),
+            ("--one-run", one_run),
+        )
+        if value is not None
+    ]
+    if len(given) != 1:
+        raise ConfigError(
+            f"{' and '.join(given) or 'nothing'} given: give --scores-in with --scores-out, or "
+            "--counts, or --one-run"
+        )
+    if not 0 < confidence < 1:
+        raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
+    options = {"delta": delta, "alpha": 1 - confidence, "confidence": confidence}
+    witness = None
+    if counts is not None:
+        found = _of_counts(_numbers("--counts", counts, 4), _pick(method, COUNTS), options)
+    elif one_run is not None:
+        found = _of_one_run(_numbers("--one-run", one_run, 3), _pick(method, ONE_RUN), options)
+    else:
+        if scores_in is None or scores_out is None:
+            raise ConfigError("--scores-in and --scores-out belong together: give both")
+        scores = _read(scores_out), _read(scores_in)
+        found, witness = _of_scores(*scores, _pick(method, SCORES), options, seed)
+    click.echo(_json(found, delta, witness) if style == "json" else _text(found, delta, witness))
+
+
+def _pick(method: str | None, known: tuple[str, ...]) -> str:
+    from dpaudit.registry import suggestion
+
+    if method is None:
+        return known[0]
+    if method not in known:
+        raise ConfigError(f"--method {method!r} does not fit{suggestion(method, known)}")
+    return method
+
+
+def _numbers(option: str, text: str, size: int) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != size or any(abs(number) >= 2**63 for number in found):
+        raise ConfigError(
+            f"the option {option} {text!r} is not {size} whole numbers with commas between them"
+        )
+    return found
+
+
+def _read(path: Path) -> Scores:
+    """One number a row of a csv file, with or without a header, or a vector in a npy file."""
+    import numpy as np
+
+    from dpaudit.bounds import outcomes
+
+    try:
+        if path.suffix == ".npy":
+            found = np.asarray(np.load(path, allow_pickle=False))
+            if found.dtype.kind not in "biuf":
+                raise ValueError(f"the array's type is {found.dtype}")
+        else:
+            # Spreadsheets put a byte-order mark before the first row.
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            header = bool(lines) and not _is_number(lines[0])
+            if header and any(separator in lines[0] for separator in ",;\t"):
+                raise ValueError(f"its first row is {lines[0]!r}")
+            found = np.array([float(line) for line in lines[header:] if line.strip()])
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    except (ValueError, EOFError) as error:
+        problem = str(error).partition(". ")[0]
+        raise DataError(
+            f"{path} does not hold one number a row ({problem}): give a csv with one column, or npy"
+        ) from error
+    return outcomes.scores(found, str(path))
+
+
+def _mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[np.bool_]]:
+    """All scores in random order, and which of them belong to present worlds.
+
+    With the seed alone, files of these sizes would be mixed alike in every audit.
+    """
+    import hashlib
+
+    import numpy as np
+
+    digest = hashlib.blake2b(absent.tobytes() + present.tobytes(), digest_size=16).digest()
+    rng = np.random.default_rng([seed, len(absent), *digest])
+    order = rng.permutation(len(absent) + len(present))
+    return np.concatenate((absent, present))[order], order >= len(absent)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_counts(counts: list[int], method: str, options: dict[str, Any]) -> Estimate:
+    from dpaudit.bounds.counting import clopper_pearson_epsilon, jeffreys_epsilon
+    from dpaudit.bounds.gdp import gdp_epsilon
+    from dpaudit.bounds.joint_beta import joint_beta_epsilon
+    from dpaudit.bounds.outcomes import Counts
+
+    bounds: dict[str, Callable[..., Estimate]] = dict(
+        zip(
+            COUNTS,
+            (clopper_pearson_epsilon, jeffreys_epsilon, joint_beta_epsilon, gdp_epsilon),
+            strict=True,
+        )
+    )
+    return bounds[method](Counts(*counts), **options)
+
+
+def _of_one_run(numbers: list[int], method: str, options: dict[str, Any]) -> Estimate:
+    from dpaudit.bounds.one_run import one_run_epsilon
+    from dpaudit.bounds.one_run_fdp import one_run_gdp_epsilon
+
+    bounds: dict[str, Callable[..., Estimate]] = dict(
+        zip(ONE_RUN, (one_run_epsilon, one_run_gdp_epsilon), strict=True)
+    )
+    return bounds[method](*numbers, **options)
+
+
+def _of_scores(
+    absent: Scores, present: Scores, method: str, options: dict[str, Any], seed: int
+) -> tuple[Estimate, str | None]:
+    """The bound, and the event that shows it where there is one."""
+    if method == "label":
+        from dpaudit.bounds.labels import label_epsilon
+
+        found, event = label_epsilon(absent, present, **options, seed=seed)
+        return found, str(event)
+    if method == "gdp":
+        from dpaudit.bounds.gdp import gdp_roc_epsilon
+
+        return gdp_roc_epsilon(absent, present, **options), None
+    # The others rest on scores in the order in which they were drawn; a file may hold them sorted.
+    scores, included = _mixed(absent, present, seed)
+    absent, present = scores[~included], scores[included]
+    if method == "held-out":
+        from dpaudit.bounds.thresholds import held_out_epsilon
+
+        found, threshold = held_out_epsilon(absent, present, **options)
+        return found, str(threshold)
+    if method == "two-sample":
+        from dpaudit.bounds.two_sample import two_sample_epsilon
+
+        return two_sample_epsilon(present, absent, **options), None
+    if method == "sequential":
+        from dpaudit.bounds.sequential import sequential_epsilon
+
+        least = min(len(absent), len(present))
+        return sequential_epsilon(absent[:least], present[:least], **options), None
+    from dpaudit.bounds.one_run import one_run_scores_epsilon
+
+    return one_run_scores_epsilon(scores, included, **options, seed=seed), None
+
+
+def _json(found: Estimate, delta: float, witness: str | None) -> str:
+    record = {
+        "epsilon_lower": found.lower,
+        "epsilon_point": found.value if math.isfinite(found.value) else None,
+        "delta": delta,
+        "confidence": found.confidence,
+        "method": found.method,
+        "kind": found.kind,
+        "n": found.n,
+        "event": witness,
+    }
+    return json.dumps(record, indent=2)
+
+
+def _text(found: Estimate, delta: float, witness: str | None) -> str:
+    from dpaudit.reports import words
+
+    stated = "credibility" if found.kind == "credible" else "confidence"
+    lines = [
+        f"ε >= {words.at_least(found.lower)} at δ = {delta:g} with "
+        f"{words.percent(found.confidence)} {stated}",
+        f"method: {found.method}, {found.n} trials",
+        f"kind: {found.kind}: {_KINDS.get(found.kind, '')}",
+    ]
+    if witness:
+        lines.append(f"event: {witness}")
+    return "\n".join(lines)

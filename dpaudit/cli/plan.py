@@ -1,0 +1,169 @@
+"""`dpaudit plan`: what a budget can find, before it is spent."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+from click.core import ParameterSource
+
+from dpaudit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_GAMES = ("laplace", "gaussian", "randomized-response")
+# Options that say what CONFIG says.
+_CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
+
+
+@click.command()
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--epsilon", type=float, help="Without CONFIG: the claimed ε.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="Its δ.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the bounds.")
+@click.option(
+    "--trials",
+    type=click.IntRange(2),
+    default=20_000,
+    show_default=True,
+    help="Worlds of both data sets together.",
+)
+@click.option(
+    "--game",
+    type=click.Choice(_GAMES),
+    default="laplace",
+    show_default=True,
+    help="The mechanism that is supposed to be audited.",
+)
+@click.option("--factor", type=float, help="Also say how many trials find this multiple of ε.")
+@click.option("--minutes", type=float, help="With CONFIG: trials that fit into this time.")
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    config: Path | None,
+    epsilon: float | None,
+    delta: float,
+    confidence: float,
+    trials: int,
+    game: str,
+    factor: float | None,
+    minutes: float | None,
+) -> None:
+    """Say which violation a budget of trials will find, and how many trials one needs.
+
+    With CONFIG its games are planned as they would be played. Without, every method is compared on
+    a supposed mechanism: the least true ε that each finds to exceed --epsilon.
+    """
+    if config is not None:
+        for name in _CLAIM:
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise ConfigError(f"--{name} belongs to a plan without CONFIG: remove one")
+        _plan_config(config, factor, minutes)
+        return
+    if minutes is not None:
+        raise ConfigError("--minutes belongs to a plan with CONFIG: give --trials")
+    if epsilon is None:
+        raise ConfigError("there is nothing to plan: give CONFIG or --epsilon")
+    _plan_methods(epsilon, delta, confidence, trials, game, factor)
+
+
+def _plan_config(path: Path, factor: float | None, minutes: float | None) -> None:
+    from rich.console import Console
+
+    from dpaudit import config_file
+    from dpaudit.forecast import forecast
+
+    checked = config_file.load(path)
+    if checked.defense is not None:
+        claim, learned = checked.defense, checked.defense.score == "learned"
+        raise ConfigError(
+            f"{path}: a Python mechanism is planned by its claim: give --epsilon "
+            f"{claim.epsilon:g} --delta {claim.delta:g} --confidence {checked.audit.confidence:g} "
+            f"--trials {checked.audit.trials // (2 if learned else 1)}"
+            + (" (half of its trials train the score)" if learned else "")
+        )
+    if not checked.game:
+        raise ConfigError(f"{path} has no [[game]]: without one no claim is tested")
+    rows = forecast(checked, factor=factor, minutes=minutes)
+    if not rows:
+        raise ConfigError(f"{path} has no model that claims an ε: there is nothing to refute")
+    wanted = any(row.needed is not None for row in rows)
+    table = _table(["model", "pair", "claimed ε", "worlds", "finds ε from", "seconds"])
+    if wanted:
+        table.add_column("worlds needed", justify="right")
+    for row in rows:
+        cells = [row.model, row.pair, f"{row.claimed:g}", f"{row.trials}", _number(row.detectable)]
+        cells.append(f"{row.seconds:.2g}")
+        if wanted:
+            cells.append(_whole(row.needed))
+        table.add_row(*cells)
+    Console().print(table)
+    click.echo(
+        "'finds' is the least true ε of a noise too small for the claim that is certified with "
+        "95 % power.\nA gate on epsilon is inconclusive (exit code 4) where that exceeds "
+        "'detectable' times the claim."
+    )
+
+
+def _plan_methods(
+    epsilon: float,
+    delta: float,
+    confidence: float,
+    trials: int,
+    game: str,
+    factor: float | None,
+) -> None:
+    from rich.console import Console
+
+    from dpaudit.bounds import planning
+    from dpaudit.reports import words
+
+    supposed = cast(planning.Game, game)
+    found = planning.plan(epsilon, delta=delta, confidence=confidence, trials=trials, game=supposed)
+    method = found.recommended or "label test"
+    needed = None
+    if factor is not None:
+        needed = planning.trials_needed(
+            epsilon, factor, delta=delta, confidence=confidence, game=supposed, method=method
+        )
+    table = _table(["method", "kind", "may gate", "80 % power", "95 % power", "rounds"])
+    for reach in found.reaches:
+        table.add_row(
+            reach.method,
+            reach.kind,
+            "yes" if reach.may_gate else "no",
+            _number(reach.at_80),
+            _number(reach.at_95),
+            "" if reach.rounds is None else f"{reach.rounds:.0f}",
+        )
+    Console().print(table)
+    click.echo(
+        f"least true ε found to exceed {epsilon:g} at δ = {delta:g} with {trials} trials, "
+        f"{words.percent(confidence)} confidence, on a mechanism of kind {game}"
+    )
+    click.echo(f"recommended: {found.recommended or 'more trials: no method finds anything'}")
+    if factor is not None:
+        click.echo(f"{factor:g} times the claim needs {needed} trials of the {method}")
+
+
+def _table(names: list[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        left = name in {"model", "pair", "method", "kind", "may gate"}
+        table.add_column(name, justify="left" if left else "right")
+    return table
+
+
+def _number(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def _whole(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "none suffice" if math.isinf(value) else f"{value:.0f}"

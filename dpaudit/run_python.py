@@ -1,0 +1,188 @@
+"""Plays the audit of a mechanism that a config names as Python code."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from dpaudit import __version__
+from dpaudit import config as configs
+from dpaudit.auditor import result as records
+from dpaudit.auditor.blackbox import BlackBoxAudit, Score, audit_pairs
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.errors import ConfigError, DpauditError, RunError
+from dpaudit.gate import judge
+from dpaudit.provenance import environment
+
+_SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
+
+
+def run_python(
+    config: configs.Config, defense: configs.PythonDefense, stage: Callable[[str], None]
+) -> records.AuditResult:
+    """Import the mechanism, certify a lower bound on its ε, judge the gates.
+
+    Args:
+        config: a checked config.
+        defense: its table `[defense]`.
+        stage: told what is being done.
+
+    Raises:
+        ConfigError: something that the config names cannot be imported, or is not what it must be.
+        RunError: the mechanism itself failed.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    mechanism = named(defense.target, "defense.target")
+    if not callable(mechanism):
+        raise ConfigError(f"defense.target = {defense.target!r} cannot be called: name a function")
+    pairs = _pairs(defense)
+    score: Score | Literal["learned"] = "learned"
+    if defense.score != "learned":
+        score = named(defense.score, "defense.score")
+        if not callable(score):
+            raise ConfigError(
+                f"defense.score = {defense.score!r} cannot be called: name a function"
+            )
+    stage(f"{defense.target}: {config.audit.trials} trials")
+    try:
+        found = audit_pairs(
+            mechanism,
+            pairs,
+            delta=defense.delta,
+            confidence=config.audit.confidence,
+            trials=config.audit.trials,
+            search=min(defense.search, config.audit.trials),
+            score=score,
+            batched=defense.batched,
+            seed=config.seed,
+        )
+    except DpauditError as error:
+        raise ConfigError(f"defense.target = {defense.target!r}: {error}") from error
+    except (Exception, SystemExit) as error:
+        culprit = defense.target if defense.score == "learned" else "the mechanism or its score"
+        raise RunError(
+            f"{culprit} raised {_said(error)}; call it yourself with (data, "
+            "numpy.random.default_rng(0)) to see where"
+        ) from error
+    points = [_point(defense)]
+    measurements = [_measurement(defense, found)]
+    gates = [judge(gate, points, measurements) for gate in config.gate]
+    return records.AuditResult(
+        tool=__version__,
+        environment=environment(),
+        config=config.model_dump(mode="json", exclude={"data", "split", "model", "attack", "game"}),
+        data=None,
+        family=records.Family(
+            confidence=config.audit.confidence, size=1, alpha=1 - config.audit.confidence
+        ),
+        models=[_model(defense, mechanism)],
+        attacks={
+            found.score: {
+                "name": found.score,
+                "title": "tells outputs of two data sets apart",
+                "source": _SOURCE if defense.score == "learned" else defense.score,
+            }
+        },
+        pairs=[
+            records.PairRecord(
+                model=defense.label,
+                pair="given",
+                summary=f"the most telling of {len(pairs)} given, number {found.pair}"
+                if len(pairs) > 1
+                else "the pair given",
+            )
+        ],
+        points=points,
+        measurements=measurements,
+        gates=gates,
+        outcome=records.worst([gate.outcome for gate in gates]),
+        timing=records.Timing(
+            started=started.isoformat(timespec="seconds"),
+            seconds=round(time.perf_counter() - clock, 3),
+        ),
+    )
+
+
+def named(reference: str, place: str) -> Any:
+    """The object of `package.module:name`.
+
+    Raises:
+        ConfigError: it is no such reference, or cannot be imported.
+    """
+    module, colon, name = reference.partition(":")
+    if not (module and colon and name):
+        raise ConfigError(f"{place} = {reference!r} is not package.module:name")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"{place} = {reference!r} cannot be imported ({_said(error)}): put the module beside "
+            "the config, or install its package"
+        ) from error
+
+
+def _said(error: BaseException) -> str:
+    """An error of foreign code on one line; one that exits would else decide the exit code."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
+    if defense.pairs is None:
+        return [(defense.d, defense.d_prime)]
+    found = named(defense.pairs, "defense.pairs")
+    try:
+        return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"defense.pairs = {defense.pairs!r} gives no pairs ({_said(error)}): name a list of "
+            "pairs (d, d_prime), or a function that returns one"
+        ) from error
+
+
+def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecord:
+    title = (mechanism.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
+    return records.ModelRecord(
+        label=defense.label,
+        defense="python",
+        title=title,
+        variant="black box",
+        source=defense.target,
+        params={"batched": defense.batched, "score": defense.score},
+        top_k=0,
+    )
+
+
+def _point(defense: configs.PythonDefense) -> records.PointRecord:
+    return records.PointRecord(
+        model=defense.label,
+        epsilon=defense.epsilon,
+        sensitivity=None,
+        noise_scale=None,
+        claim=records.ClaimRecord(
+            epsilon=defense.epsilon,
+            delta=defense.delta,
+            adjacency=defense.adjacency,
+            observer=defense.observer,
+            public="nothing",
+            source=defense.target,
+        ),
+    )
+
+
+def _measurement(defense: configs.PythonDefense, found: BlackBoxAudit) -> records.Measurement:
+    estimate = found.epsilon
+    return records.Measurement(
+        metric="epsilon",
+        model=defense.label,
+        epsilon=defense.epsilon,
+        attack=found.score,
+        pair="given",
+        estimate=estimate,
+        detectable=detectable_epsilon(
+            defense.epsilon, estimate.n, estimate.alpha, delta=defense.delta
+        ),
+        event=str(found.event),
+    )

@@ -1,0 +1,91 @@
+"""Assertions for users' own test suites: does a mechanism keep its claim?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from dpaudit.auditor.blackbox import BlackBoxAudit, Mechanism, Score, audit_pairs
+from dpaudit.bounds import outcomes
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.errors import InputError
+
+
+def assert_satisfies_dp(
+    mechanism: Mechanism,
+    pair: tuple[Any, Any] | Sequence[tuple[Any, Any]],
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    trials: int = 20_000,
+    false_alarm: float = 1e-6,
+    detectable: float | None = None,
+    score: Score | Literal["learned"] = "learned",
+    batched: bool = False,
+    seed: int = 0,
+) -> BlackBoxAudit:
+    """Fail where a mechanism is certified to break (ε, δ)-DP on a pair of neighbouring data sets.
+
+    A mechanism that keeps its claim fails with probability at most `false_alarm`. Passing is no
+    proof: with 95 % power the test finds a Laplace-like violation whose true ε is the one that
+    `detectable` is compared with, if the score tells the worlds apart as well as can be; the
+    message of a failure and `dpaudit.bounds.power.detectable_epsilon` say which.
+
+    Example:
+        def test_release_is_private():
+            assert_satisfies_dp(release, (data, neighbour), epsilon=1.0, detectable=1.5)
+
+    Args:
+        mechanism: `mechanism(data, rng)`, see `dpaudit.audit`.
+        pair: a pair of neighbouring data sets, or a list of pairs among which the most telling one
+            is searched for.
+        epsilon: the claimed ε.
+        delta: the claimed δ.
+        trials: outputs drawn for the test; of a learned score half of them train it.
+        false_alarm: the probability of failing although the claim holds.
+        detectable: refuse to run where `trials` are too few to find a violation by this factor.
+        score: see `dpaudit.audit`.
+        batched: see `dpaudit.audit`.
+        seed: see `dpaudit.audit`.
+
+    Raises:
+        AssertionError: the claim is broken, with the event that shows it and how often it happened
+            on either data set.
+        InputError: arguments out of range, or too few trials for `detectable`.
+    """
+    outcomes.check_epsilon(epsilon)
+    outcomes.check_alpha(false_alarm)
+    certifying = trials - trials // 2 if score == "learned" else trials
+    least = detectable_epsilon(epsilon, certifying, false_alarm, delta=delta)
+    if detectable is not None and not least <= detectable * epsilon:
+        raise InputError(
+            f"trials = {trials} find a violation from ε = {least:.3g} on, not from {detectable:g} "
+            f"times {epsilon:g}: use more trials"
+        )
+    pairs = [pair] if isinstance(pair, tuple) else pair
+    found = audit_pairs(
+        mechanism,
+        pairs,
+        delta=delta,
+        confidence=1 - false_alarm,
+        trials=trials,
+        score=score,
+        batched=batched,
+        seed=seed,
+    )
+    if found.epsilon.lower > epsilon:
+        raise AssertionError(_accusation(found, epsilon, false_alarm))
+    return found
+
+
+def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str:
+    event = found.event
+    rates = event.rates()
+    lower = math.floor(found.epsilon.lower * 1000) / 1000
+    return (
+        f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= {lower:g} is certified "
+        f"(a true claim fails with probability at most {false_alarm:g}). Witness: {event}; on pair "
+        f"{found.pair} it happened in {rates[1]:.3%} of the worlds D' and in {rates[0]:.3%} of the "
+        f"worlds D ({event.trials} worlds in all; {found.score} score)"
+    )
