@@ -187,7 +187,7 @@ def _problem(
     problem = error.errors()[0]
     loc = problem["loc"]
     known = _fields(root, loc[:-1]) if problem["type"] == "extra_forbidden" else ()
-    message = registry.first_problem(error, "", known).removeprefix(".")
+    message = registry.first_problem(error, "", known).removeprefix(".").removeprefix(": ")
     names = [part for part in loc if isinstance(part, str)]
     for override in overrides:
         key = override.partition("=")[0].strip()

@@ -81,7 +81,7 @@ def assert_satisfies_dp(
 
 def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str:
     event = found.event
-    rates = event.rates()
+    rates = event.rates
     lower = math.floor(found.epsilon.lower * 1000) / 1000
     return (
         f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= {lower:g} is certified "

@@ -80,6 +80,7 @@ def test_the_family_holds_every_interval(result: AuditResult) -> None:
 
 
 def test_the_record_says_what_was_audited(result: AuditResult) -> None:
+    assert result.data is not None
     assert result.data.users == 120
     assert result.data.trained + result.data.attacked == 120
     points = {(point.model, point.epsilon): point for point in result.points}

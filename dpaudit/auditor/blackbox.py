@@ -77,8 +77,8 @@ def audit(
         delta: the δ at which ε is bounded.
         confidence: of the bound.
         trials: outputs drawn in all.
-        score: `score(outputs)` returns one number an output, large where `d_prime` is likelier;
-            it must not have been chosen on these outputs. Or "learned".
+        score: `score(outputs)` returns one number an output, from that output alone, large where
+            `d_prime` is likelier; it must not have been chosen on these outputs. Or "learned".
         batched: whether the mechanism is `mechanism(data, rng, n)` and returns n independent
             outputs, an array with leading axis n; many times faster.
         seed: decides every stream: more trials extend the same sequence.

@@ -5,22 +5,22 @@ Flip a fair coin a trial, play world D' for heads and D for tails, and score the
 label is revealed, otherwise the outcome is that of a signal that is right with the odds e^ε to 1
 (Kairouz, Oh & Viswanath 2015, arXiv:1311.0776: Theorem 2.5, with the mechanism in the proof of
 Theorem 3.3). So, given all the signals and scores, the labels of the trials are independent, and
-each that is not revealed is "present" with probability at most
+a guess at one that is not revealed is right with probability at most
 
     θ = e^ε / (1 + e^ε).
 
-Whichever s trials are picked, by any rule that looks at scores and at the labels of *other* trials
-only, the number S of "present" among them is therefore at most `R + Binomial(s − R, θ)` in law,
-where R is the number of revealed "present" among all m trials. The scores may tell whether more of
-these or of the revealed "absent" there are, and they have a part in which label is counted; both
-numbers are at most r but with probability `β = 2 P(Binomial(m, δ/2) > r)`. Hence a test at level α:
-reject when
+Whichever s trials are picked and labels guessed, by any rule that looks at scores and at the labels
+of *other* trials only, the number S of right guesses is therefore at most `R + Binomial(s − R, θ)`
+in law, where R, the revealed among all m trials, is at most r but with probability
+`β = P(Binomial(m, δ) > r)`. Hence a test at level α: reject when
 
     P(Binomial(s − r, θ) ≥ S − r) ≤ α − β.                                                  (1)
 
 It needs neither a split of α between two error rates nor a correction for the choice of the
-threshold: labels are revealed from the middle of the scores outwards, and where to stop is decided
-before the labels beyond are seen. A random pilot chooses the direction.
+threshold: labels are revealed from the far end of the scores, or from their middle outwards, and
+where to stop is decided before the labels beyond are seen. A random pilot chooses whether trials at
+the top, at the bottom or at both ends are judged, and for which world. Both ends count together:
+high scores guessed as D' and low ones as D are twice the evidence of either.
 
 Classes of fixed size n are turned into coin flips by drawing how many of each to use; that the
 flips ask for more than there are has a probability that is taken off α. An event that leaves out
@@ -38,7 +38,7 @@ import numpy as np
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.outcomes import Scores
-from dpaudit.bounds.revealing import Side, share_limit
+from dpaudit.bounds.revealing import Side, Tally, share_limit
 
 # Shares of α for coin flips that ask for too many trials, and for more revealed labels than r.
 _FLIPS, _REVEALED = 1 / 50, 1 / 5
@@ -49,40 +49,42 @@ class LabelTest:
     """A chosen event and what its unseen labels said.
 
     Attributes:
-        threshold: the event's last score.
-        above: whether the event is `score >= threshold`, otherwise `score <= threshold`.
-        likelier_present: whether its trials are counted for D', otherwise for D.
-        hits: how many of its trials carry that label, S.
+        high: the event holds the trials with `score >= high`, if any;
+        low: and those with `score <= low`, if any.
+        present_high: whether D' is guessed at high scores and D at low ones, or the other way
+            round.
+        hits: how many of the event's trials are guessed rightly, S.
         size: the number of its trials, s.
         trials: the number of trials whose labels were not used for the choice of direction, m.
         pilot: the number of those whose labels were.
+        rates: about how often `score >= high` (or else `score <= low`) happened in worlds D and D'.
     """
 
-    threshold: float
-    above: bool
-    likelier_present: bool
+    high: float | None
+    low: float | None
+    present_high: bool
     hits: int
     size: int
     trials: int
     pilot: int = 0
+    rates: tuple[float, float] = (math.nan, math.nan)
 
     def __str__(self) -> str:
         """The event in words."""
-        worlds = ("D'", "D") if self.likelier_present else ("D", "D'")
-        sign = ">=" if self.above else "<="
-        return f"score {sign} {self.threshold:g}, likelier in {worlds[0]} than in {worlds[1]}"
-
-    def rates(self) -> tuple[float, float]:
-        """How often the event happened, about, in worlds D and in worlds D'."""
-        hits, others = 2 * self.hits / self.trials, 2 * (self.size - self.hits) / self.trials
-        return (others, hits) if self.likelier_present else (hits, others)
+        worlds = ("D'", "D") if self.present_high else ("D", "D'")
+        parts = []
+        if self.high is not None:
+            parts.append(f"score >= {self.high:g}, likelier in {worlds[0]} than in {worlds[1]}")
+        if self.low is not None:
+            parts.append(f"score <= {self.low:g}, likelier in {worlds[1]} than in {worlds[0]}")
+        return "; ".join(parts)
 
     def epsilon(self, delta: float, alpha: float) -> float:
         """The largest ε at which (ε, δ)-DP is refuted at level α, equation (1); 0 for none.
 
         ln(θ/(1 − θ)) of the lower Clopper-Pearson limit θ on the hits that were not all revealed.
         """
-        if self.size == self.trials:
+        if self.size == self.trials and (self.high is None or self.low is None):
             return 0.0
         revealed, spent = revealed_labels(self.trials, delta, alpha)
         share = float(share_limit(self.hits - revealed, self.size - revealed, alpha - spent))
@@ -156,34 +158,48 @@ def label_test(
     pilot[rng.choice(len(scores), len(scores) // 20, False, shuffle=False)] = True
     main = len(scores) - int(pilot.sum())
     revealed, spent = revealed_labels(main, delta, alpha)
+    tally = Tally(scores, labels, pilot)
     sides = [
-        Side(scores[::step], is_likelier[::step], pilot[::step], revealed, alpha - spent)
-        for step in (1, -1)
-        for is_likelier in (labels, ~labels)
+        Side(tally, top, bottom, present_high, revealed, alpha - spent)
+        for present_high in (True, False)
+        for top, bottom in tally.sides()
     ]
     # High scores speak for D' unless the pilot says otherwise.
-    best = max(range(4), key=lambda index: max(0.5, sides[index].prospect))
-    side = sides[best]
+    side = max(sides, key=lambda side: max(0.5, side.prospect))
     stop = side.choose()
+    return _tested(tally, side, stop, main, len(scores) - main)
+
+
+def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int) -> LabelTest:
+    top, bottom = int(side.top[stop]), int(side.bottom[stop])
+    # The rates are those of one end, from all its trials that are no pilot.
+    end = (np.array([top]), np.array([0])) if top else (np.array([0]), np.array([bottom]))
+    size, hits, of_pilot, hits_of_pilot = (
+        int(counts[0]) for counts in tally.counts(*end, side.present_high)
+    )
+    right = 2 * (hits - hits_of_pilot) / main
+    wrong = 2 * (size - of_pilot) / main - right
+    for_present = side.present_high == (top > 0)
     return LabelTest(
-        threshold=float(side.scores[side.ends[stop] - 1]),
-        above=best < 2,
-        likelier_present=best % 2 == 0,
+        high=float(tally.scores[top - 1]) if top else None,
+        low=float(tally.scores[-bottom]) if bottom else None,
+        present_high=side.present_high,
         hits=int(side.hits[: stop + 1].sum()),
         size=int(side.size[: stop + 1].sum()),
         trials=main,
-        pilot=len(scores) - main,
+        pilot=pilot,
+        rates=(wrong, right) if for_present else (right, wrong),
     )
 
 
 def revealed_labels(trials: int, delta: float, alpha: float) -> tuple[int, float]:
-    """The number r that the revealed of either label exceed rarely, and how rarely: β in (1)."""
+    """The number r of revealed labels that is exceeded rarely, and how rarely: β in (1)."""
     if delta == 0:
         return 0, 0.0
     from scipy.stats import binom
 
-    most = int(binom.isf(alpha * _REVEALED / 2, trials, delta / 2))
-    return most, 2 * float(binom.sf(most, trials, delta / 2))
+    most = int(binom.isf(alpha * _REVEALED, trials, delta))
+    return most, float(binom.sf(most, trials, delta))
 
 
 def _flip(

@@ -246,7 +246,7 @@ def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Flo
             (1 - np.exp((t - epsilon) / 2) / 2, np.exp(-(t + epsilon) / 2) / 2)
         )
     if game == "randomized-response":
-        wrong = (1 - delta) / (1 + math.exp(epsilon))
+        wrong = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
         return math.log((1 - wrong) / wrong), lambda t: np.stack(
             (np.full_like(t, 1 - wrong), np.full_like(t, wrong))
         )

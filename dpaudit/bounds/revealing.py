@@ -6,6 +6,8 @@ A choice that is bad loses power, never the level: it looks at no label of the e
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,54 +17,124 @@ from dpaudit.bounds.outcomes import Scores
 # Sizes of the prefixes at which the revealing may stop: the least, and the ratio of two.
 _LEAST, _RATIO = 8, 1.08
 # How far, in the logarithm of the rank, the local fits look, how strongly their slope is shrunk,
-# and how many standard errors are taken off it.
-_REACH, _SHRINK, _DOUBT = (0.3, 0.9), 1.0, 1.0
-# The quantile of what the pilot has seen that is believed, at most; smaller by this over the number
-# of trials, as the best of many events is.
-_CAUTION, _MANY = 0.02, 20
+# and how many standard errors are taken off it, for events at one end and at both.
+_REACH, _SHRINK, _DOUBT = (0.3, 0.9), 1.0, (1.0, 0.25)
+# The quantile of what the pilot has seen that is believed, of events at one end and at both: one
+# end alone must be clearly better. From so many trials on it is smaller.
+_CAUTION, _MANY = (0.02, 0.1), 1000
 # Events of about half the trials at most tell the direction.
 _LARGEST = 0.6
 
 
+class Tally:
+    """Trials sorted by falling score, to be counted from either end.
+
+    Attributes:
+        scores: the scores `(m,)`.
+    """
+
+    def __init__(
+        self, scores: Scores, present: NDArray[np.bool_], pilot: NDArray[np.bool_]
+    ) -> None:
+        self.scores = scores
+
+        def sums(trials: NDArray[np.bool_]) -> NDArray[np.int64]:
+            return np.append(0, np.cumsum(trials))
+
+        self._sums = sums(present), sums(pilot), sums(present & pilot)
+
+    def sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Events that grow, as the numbers of trials that they take from the top and the bottom.
+
+        From the top, from the bottom, and from both ends alike. Equal scores stay together.
+        """
+        top, bottom = _ends(self.scores), _ends(self.scores[::-1])
+        yield top, np.zeros_like(top)
+        yield np.zeros_like(bottom), bottom
+        at = np.union1d(top, bottom)
+        both = [ends[np.searchsorted(ends, at)] for ends in (top, bottom)]
+        apart = both[0] + both[1] <= len(self.scores)
+        if apart.any():
+            yield both[0][apart], both[1][apart]
+
+    def counts(
+        self, top: NDArray[np.int64], bottom: NDArray[np.int64], present_high: bool
+    ) -> tuple[NDArray[np.int64], ...]:
+        """Trials of each event, those guessed rightly, and the same two of the pilot alone.
+
+        Guessed is D' at the top and D at the bottom, or the other way round.
+        """
+        present, pilot, both = (
+            (sums[top], sums[-1] - sums[len(sums) - 1 - bottom]) for sums in self._sums
+        )
+
+        def right(high: NDArray[np.int64], low: NDArray[np.int64], n_high: Any, n_low: Any) -> Any:
+            return high + n_low - low if present_high else n_high - high + low
+
+        return (
+            top + bottom,
+            right(*present, top, bottom),
+            pilot[0] + pilot[1],
+            right(*both, *pilot),
+        )
+
+
 class Side:
-    """The trials from one end of the scores, counted for one label, in bins of growing size."""
+    """Events that grow bin by bin, with their trials and right guesses.
+
+    Attributes:
+        top: number of trials that each takes from the highest scores.
+        bottom: number that it takes from the lowest.
+        present_high: whether D' is guessed at the top.
+        size: trials of each bin that are no pilot.
+        hits: those of them that are guessed rightly.
+    """
 
     def __init__(
         self,
-        scores: Scores,
-        labels: NDArray[np.bool_],
-        pilot: NDArray[np.bool_],
+        tally: Tally,
+        top: NDArray[np.int64],
+        bottom: NDArray[np.int64],
+        present_high: bool,
         revealed: int,
         alpha: float,
     ) -> None:
-        self.scores, self.revealed, self.alpha = scores, revealed, alpha
-        self.ends = _ends(scores)
+        self.top, self.bottom, self.present_high = top, bottom, present_high
+        self.revealed, self.alpha = revealed, alpha
+        self.ends, self.trials = top + bottom, len(tally.scores)
         self.middle = (np.append(0, self.ends[:-1]) + self.ends) / 2
+        size, hits, self.pilot_size, self.pilot_hits = (
+            np.diff(counts, prepend=0) for counts in tally.counts(top, bottom, present_high)
+        )
+        self.size, self.hits = size - self.pilot_size, hits - self.pilot_hits
 
-        def count(trials: NDArray[np.bool_]) -> NDArray[np.int64]:
-            return np.diff(np.cumsum(trials)[self.ends - 1], prepend=0)
+    @property
+    def both(self) -> bool:
+        """Whether it takes trials from both ends."""
+        return bool(self.top[-1] > 0 and self.bottom[-1] > 0)
 
-        self.pilot_size, self.pilot_hits = count(pilot), count(labels & pilot)
-        self.size = np.diff(self.ends, prepend=0) - self.pilot_size
-        self.hits = count(labels) - self.pilot_hits
+    def promise(self, caution: float) -> NDArray[np.float64]:
+        """The share that each event lets expect to certify, by the pilot's labels alone.
 
-    def promise(self) -> NDArray[np.float64]:
-        """The share that each end of a bin lets expect to certify, by the pilot's labels alone."""
+        Args:
+            caution: the quantile of a share that is believed; smaller by `_MANY` over the number
+                of trials, as the best of many events is.
+        """
         from scipy.special import betaincinv
 
         size, hits = self.pilot_size.cumsum(), self.pilot_hits.cumsum()
-        caution = min(_CAUTION, max(_MANY / self.ends[-1], 1e-4))
-        share = betaincinv(hits + 0.5, size - hits + 0.5, caution)
+        believed = min(caution, max(caution * _MANY / self.trials, 1e-4))
+        share = betaincinv(hits + 0.5, size - hits + 0.5, believed)
         return self._certified(share * self.size.cumsum(), self.size.cumsum())
 
     @property
     def prospect(self) -> float:
-        """The best promise among events of about half the trials at most.
+        """The best promise; at one end among events of about half the trials at most.
 
         Of a larger event the complement has the larger ratio; all trials together tell nothing.
         """
-        few = self.ends <= _LARGEST * self.ends[-1]
-        return float(self.promise()[few].max(initial=0.0))
+        few = self.both | (self.ends <= _LARGEST * self.trials)
+        return float(self.promise(_CAUTION[self.both])[few].max(initial=0.0))
 
     def choose(self) -> int:
         """The last bin of the event: reveal bins from the far end until no smaller one is better.
@@ -76,13 +148,17 @@ class Side:
         """
         from scipy.special import expit, ndtri
 
-        last, place = np.arange(len(self.ends)), -ndtri(self.middle / (self.ends[-1] + 1))
+        last = np.arange(len(self.ends))
+        place = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
         shown = last > last[:, None]
         size, hits = self.pilot_size + shown * self.size, self.pilot_hits + shown * self.hits
         inward = place - place[:, None]
         away = np.abs(np.log(self.middle / self.ends[:, None]))
         nearness = [np.exp(-away / reach) for reach in _REACH]
-        fits = [_logistic(inward, near * size, near * hits) for near in nearness]
+        fits = [
+            _logistic(inward, near * size, near * hits, self._guess(), _DOUBT[self.both])
+            for near in nearness
+        ]
         flatter = np.argmin([slope for _, slope in fits], axis=0)
         level, slope = (
             np.choose(flatter, [level for level, _ in fits]),
@@ -95,10 +171,25 @@ class Side:
         certified[~shown] = self._certified(foreseen[~shown], sizes[~shown])
         here = certified.diagonal().copy()
         np.fill_diagonal(certified, -1.0)
-        promised = np.maximum.accumulate(np.append(0.5, self.promise()[:-1]))
-        # The last bin is always revealed: all trials together certify nothing.
-        stops = np.flatnonzero((here > np.maximum(certified.max(axis=1), promised))[:-1])
+        promised = np.maximum.accumulate(np.append(0.5, self.promise(_CAUTION[0])[:-1]))
+        stops = here > np.maximum(certified.max(axis=1), promised)
+        if not self.both:
+            stops[-1] = False  # all trials together certify nothing
+        stops = np.flatnonzero(stops)
         return int(stops[-1]) if len(stops) else 0
+
+    def _guess(self) -> float:
+        """The slope that two normal laws would have whose labels the pilot guessed as rightly.
+
+        Between N(0, 1) and N(μ, 1) the share of right guesses at both ends is Φ(μ/2), and the
+        log-odds have the slope μ. One end alone says little, so 0 is guessed there.
+        """
+        from scipy.special import ndtri
+
+        if not self.both:
+            return 0.0
+        right = (self.pilot_hits.sum() + 0.5) / (self.pilot_size.sum() + 1)
+        return max(0.0, 2 * float(ndtri(right)))
 
     def _certified(self, hits: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.float64]:
         return share_limit(hits - self.revealed, size - self.revealed, self.alpha)
@@ -125,23 +216,30 @@ def _ends(scores: Scores) -> NDArray[np.int64]:
 
 
 def _logistic(
-    place: NDArray[np.float64], size: NDArray[np.float64], hits: NDArray[np.float64]
+    place: NDArray[np.float64],
+    size: NDArray[np.float64],
+    hits: NDArray[np.float64],
+    guess: float,
+    doubt: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Level and slope of a logistic regression on binned labels in each row, by Newton's method."""
+    """Level and slope of a logistic regression on binned labels in each row, by Newton's method.
+
+    The slope is shrunk towards the guess, and taken smaller by `doubt` standard errors.
+    """
     from scipy.special import expit
 
     middle = (size * place).sum(1) / np.maximum(size.sum(1), 1e-300)
     centred = place - middle[:, None]
-    level, slope = np.zeros(len(size)), np.zeros(len(size))
+    level, slope = np.zeros(len(size)), np.full(len(size), guess)
     for _ in range(12):
         share = expit(level[:, None] + slope[:, None] * centred)
         excess, weight = hits - size * share, size * share * (1 - share)
-        gradient = excess.sum(1), (excess * centred).sum(1) - _SHRINK * slope
+        gradient = excess.sum(1), (excess * centred).sum(1) - _SHRINK * (slope - guess)
         first, cross = weight.sum(1) + 1e-3, (weight * centred).sum(1)
         second = (weight * centred**2).sum(1) + _SHRINK
         scale = first * second - cross**2
         level += np.clip((second * gradient[0] - cross * gradient[1]) / scale, -1, 1)
         slope += np.clip((first * gradient[1] - cross * gradient[0]) / scale, -1, 1)
-    doubt = _DOUBT * np.sqrt(first / (first * second - cross**2))
-    slope = np.maximum(slope - doubt, 0.0)
+    error = np.sqrt(first / (first * second - cross**2))
+    slope = np.maximum(slope - doubt * error, 0.0)
     return level - slope * middle, slope

@@ -113,7 +113,7 @@ def _certified(row: Row) -> str:
 def _theory(row: Row) -> str:
     """The largest ε over the pairs by the law of the noise."""
     known = [game.theory.upper for game in row.games.values() if game.theory]
-    return f"{max(known):.3g}" if known else tables.NONE
+    return f"{max(known):.4g}" if known else tables.NONE
 
 
 def _fitting(

@@ -105,6 +105,11 @@ def outcome(result: AuditResult) -> str:
     return result.outcome if result.gates else "not judged"
 
 
+def command(result: AuditResult) -> str:
+    """How to play the recorded config again."""
+    return "dpaudit run dpaudit.toml" + (" --allow-code" if "defense" in result.config else "")
+
+
 def headline(result: AuditResult) -> str:
     """The outcome in a sentence."""
     if not result.gates:

@@ -37,6 +37,7 @@ def render(result: AuditResult) -> str:
     return environment.get_template("report.html.j2").render(
         outcome=digest.outcome(result),
         headline=digest.headline(result),
+        command=digest.command(result),
         findings=digest.findings(result),
         gates=tables.gates(result),
         charts=drawn,

@@ -38,7 +38,7 @@ def render(result: AuditResult) -> str:
             ],
         ),
         _section("How to reproduce", [tables.provenance(result)]),
-        "Save this as `dpaudit.toml` and run `dpaudit run dpaudit.toml`:",
+        f"Save this as `dpaudit.toml` and run `{digest.command(result)}`:",
         f"```toml\n{toml.render(result.config)}```",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"

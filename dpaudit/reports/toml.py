@@ -12,7 +12,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def render(config: dict[str, Any]) -> str:
     """The config as TOML; what is unset is left out."""
-    config = _without_unset(config)
+    config = {key: part for key, part in _without_unset(config).items() if part not in ([], {})}
     tables = {key: value for key, value in config.items() if _is_table(value)}
     blocks = ["\n".join(_line(key, config[key]) for key in config if key not in tables)]
     for key, value in tables.items():
@@ -24,13 +24,9 @@ def render(config: dict[str, Any]) -> str:
 
 
 def _without_unset(value: Any) -> Any:
-    """TOML has no null: an unset key takes its default again; so does an empty list of tables."""
+    """TOML has no null: an unset key takes its default again."""
     if isinstance(value, dict):
-        return {
-            key: _without_unset(part)
-            for key, part in value.items()
-            if part is not None and part not in ([], {})
-        }
+        return {key: _without_unset(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
         return [_without_unset(part) for part in value]
     return value

@@ -17,7 +17,7 @@ from dpaudit.bounds.counting import best_split, clopper_pearson_epsilon
 from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.bounds.labels import LabelTest, label_epsilon, label_test
 from dpaudit.bounds.outcomes import Counts
-from dpaudit.bounds.revealing import Side, _ends
+from dpaudit.bounds.revealing import Side, Tally, _ends
 from dpaudit.bounds.thresholds import held_out_epsilon
 from dpaudit.errors import InputError
 
@@ -36,7 +36,15 @@ def audited(scores: Scores, present: Labels, seed: int) -> LabelTest:
 
 
 def counted(hits: int, size: int, trials: int) -> LabelTest:
-    return LabelTest(1.0, True, True, hits, size, trials, pilot=7)
+    return LabelTest(1.0, None, True, hits, size, trials, pilot=7)
+
+
+def judged(event: LabelTest, scores: Scores) -> tuple[Labels, Labels]:
+    """Which trials the event holds, and for which of all D' is guessed."""
+    high = scores >= (math.inf if event.high is None else event.high)
+    low = scores <= (-math.inf if event.low is None else event.low)
+    assert not (high & low).any()
+    return high | low, high == event.present_high
 
 
 @pytest.mark.parametrize(
@@ -55,8 +63,8 @@ def test_epsilon_by_binomial_tails(
     hits: int, size: int, trials: int, delta: float, alpha: float
 ) -> None:
     def beyond(r: int) -> float:
-        """P(more than r of either revealed label), by the union bound."""
-        return float(2 * (1 - stats.binom.cdf(r, trials, delta / 2)))
+        """P(more than r revealed labels)."""
+        return float(1 - stats.binom.cdf(r, trials, delta))
 
     revealed = 0
     while beyond(revealed) > alpha / 5:
@@ -71,7 +79,7 @@ def test_epsilon_by_binomial_tails(
     assert 0 < expected < 10
     assert counted(hits, size, trials).epsilon(delta, alpha) == pytest.approx(expected, abs=1e-9)
     # The mirror image counts for the other world, and its bound is the same.
-    mirror = replace(counted(hits, size, trials), above=False, likelier_present=False)
+    mirror = replace(counted(hits, size, trials), high=None, low=1.0, present_high=False)
     assert mirror.epsilon(delta, alpha) == counted(hits, size, trials).epsilon(delta, alpha)
 
 
@@ -83,6 +91,7 @@ def test_epsilon_of_nothing_is_zero() -> None:
     assert counted(9, 10, 40).epsilon(0.5, 0.05) == 0  # more may be revealed than were seen
     assert counted(30, 40, 40).epsilon(0.0, 0.05) == 0  # no trial outside: coins alone
     assert counted(30, 40, 41).epsilon(0.0, 0.05) > 0
+    assert replace(counted(30, 40, 40), low=0.0).epsilon(0.0, 0.05) > 0  # all are guessed
 
 
 def test_separated_scores_by_hand() -> None:
@@ -92,15 +101,15 @@ def test_separated_scores_by_hand() -> None:
     share = 0.05 ** (1 / event.size)
     assert found.lower == pytest.approx(math.log(share / (1 - share)))
     assert (event.trials, found.kind, found.confidence) == (95, "frequentist", 0.95)
-    assert str(event) in {
-        "score >= 1, likelier in D' than in D",
-        "score <= 0, likelier in D than in D'",
-    }
+    assert str(event) == (
+        "score >= 1, likelier in D' than in D; score <= 0, likelier in D than in D'"
+    )
+    assert event.size == event.trials
     # Fixed sizes cost a fiftieth of α and the trials that the flips leave out.
     fixed, event = label_epsilon(np.zeros(40), np.ones(60), confidence=0.9)
     share = 0.049 ** (1 / event.size)
     assert fixed.lower == pytest.approx(math.log(share / (1 - share)))
-    assert 80 < 4 * event.trials < 320
+    assert 40 < event.trials < 80
     assert (fixed.alpha, fixed.confidence) == (0.05, 0.9)
 
 
@@ -146,14 +155,19 @@ def pilots(patch: pytest.MonkeyPatch, kind: type[Side]) -> list[Labels]:
     """The pilots of the tests to come, from the largest score downwards."""
     seen: list[Labels] = []
 
-    class Spy(kind):  # type: ignore[misc, valid-type]
-        def __init__(self, scores: Scores, *rest: object) -> None:
-            super().__init__(scores, *rest)
-            if scores[0] > scores[-1]:
-                seen.append(rest[1])  # type: ignore[arg-type]
+    class Spy(Tally):
+        def __init__(self, scores: Scores, present: Labels, pilot: Labels) -> None:
+            super().__init__(scores, present, pilot)
+            seen.append(pilot)
 
-    patch.setattr(labels, "Side", Spy)
+    patch.setattr(labels, "Tally", Spy)
+    patch.setattr(labels, "Side", kind)
     return seen
+
+
+def unseen(event: LabelTest) -> LabelTest:
+    """The event without what its labels said."""
+    return replace(event, hits=0, rates=(0.0, 0.0))
 
 
 def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool) -> int:
@@ -170,19 +184,20 @@ def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool) -> int:
         pilot = np.zeros(300, bool)
         pilot[np.argsort(-scores)[seen[-1]]] = True
         assert pilot.sum() == 300 - event.trials > 0
-        beyond = scores >= event.threshold if event.above else scores <= event.threshold
+        beyond, guess = judged(event, scores)
         assert (beyond & ~pilot).sum() == event.size
-        assert (beyond & ~pilot & (present == event.likelier_present)).sum() == event.hits
+        assert (beyond & ~pilot & (present == guess)).sum() == event.hits
         free = ~pilot & (beyond == inside)
         for relabelled in (~present, rng.random(300) < 0.5, rng.random(300) < 0.9):
             changed = np.where(free, relabelled, present)
             again = audited(scores, changed, run)
             assert (seen[-1] == seen[0]).all() or run > 0  # no label moves the pilot
             if not inside or kind is Curious:
-                count += replace(again, hits=0) != replace(event, hits=0)
+                count += unseen(again) != unseen(event)
                 continue
-            hits = (beyond & ~pilot & (changed == event.likelier_present)).sum()
-            assert again == replace(event, hits=int(hits))
+            hits = (beyond & ~pilot & (changed == guess)).sum()
+            assert unseen(again) == unseen(event)
+            assert again.hits == hits
     return count
 
 
@@ -203,9 +218,12 @@ def test_equal_scores_stay_together() -> None:
         present = rng.random(19) < 0.5  # too few for a pilot: every trial is counted
         scores = np.floor((2 + run % 4) * rng.random(19) + present)
         event = audited(scores, present, run)
-        beyond = scores >= event.threshold if event.above else scores <= event.threshold
+        beyond, guess = judged(event, scores)
         assert (event.size, event.trials) == (beyond.sum(), 19)
-        assert event.hits == (present[beyond] == event.likelier_present).sum()
+        assert event.hits == (present == guess)[beyond].sum()
+        end = scores <= event.low if event.high is None else scores >= event.high
+        rates = 2 * (end & ~present).sum() / 19, 2 * (end & present).sum() / 19
+        assert event.rates == pytest.approx(rates)
 
 
 def test_ends_of_bins() -> None:
@@ -241,7 +259,8 @@ def test_only_the_order_of_the_scores_counts(flipped: bool) -> None:
         np.exp(absent), np.exp(present), delta=1e-5, coin_flipped=flipped, seed=7
     )
     assert stretched == found
-    assert same == replace(event, threshold=float(np.exp(event.threshold)))
+    high, low = (None if end is None else float(np.exp(end)) for end in (event.high, event.low))
+    assert same == replace(event, high=high, low=low)
     assert label_epsilon(absent, present, delta=1e-5, coin_flipped=flipped, seed=8)[1] != event
 
 
@@ -264,15 +283,16 @@ def test_every_direction_is_found(flipped: bool) -> None:
             for sign in (1, -1):
                 found, event = label_epsilon(sign * pair[0], sign * pair[1], coin_flipped=flipped)
                 assert found.lower > 1
-                upper_end = event.above == (sign > 0)
-                assert (event.likelier_present == upper_end) == larger_present
+                assert event.present_high == (larger_present == (sign > 0))
     # Swapped worlds have the same event, counted for the other world.
     absent, present = classes(1, 400, 1.5)
     event, mirror = (
         label_epsilon(*pair, coin_flipped=True)[1]
         for pair in ((absent, present), (present, absent))
     )
-    assert mirror == replace(event, likelier_present=not event.likelier_present)
+    assert unseen(mirror) == unseen(replace(event, present_high=not event.present_high))
+    assert mirror.hits == event.hits
+    assert mirror.rates == event.rates[::-1]
 
 
 # The error rate.
@@ -343,7 +363,7 @@ def test_the_limit_notices_nine_per_cent() -> None:
         (null, 0.0, 0.0, True, 22, -1.0),
         (response(1.0, 0.0), 1.0, 0.0, True, 200, 0.9),
         (response(1.0, 0.02), 1.0, 0.02, False, 200, 0.7),
-        (response(0.5, 0.1, hidden=True), 0.5, 0.1, False, 100, 0.1),
+        (response(0.5, 0.1, hidden=True), 0.5, 0.1, False, 400, 0.0),
         (laplace, 1.0, 0.0, False, 60, 0.4),
         (gaussian, gaussian_epsilon(1.0, 0.002), 0.002, True, 22, 0.0),
     ],

@@ -1,0 +1,210 @@
+"""`dpaudit plan`: its numbers are those of the library, and wrong use is one sentence."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.bounds import planning
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.cli import main
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.toml"
+SMALL = """
+[data]
+synthetic = { n_users = 60, n_items = 50, mean_per_user = 25 }
+[model]
+epsilon = [1, 3]
+params = { top_k = 5 }
+[[game]]
+pair = "crossing"
+trials = 500
+"""
+PYTHON = """
+[defense]
+kind = "python"
+target = "nowhere_to_be_found:f"
+d = 0
+d_prime = 1
+epsilon = 0.5
+delta = 1e-5
+[audit]
+trials = 3000
+confidence = 0.99
+"""
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["plan", *map(str, arguments)], env={"COLUMNS": "120"})
+
+
+def refused(result: Result, *words: str) -> None:
+    """Exit code 2, one sentence on standard error, nothing on standard output."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("dpaudit: ")
+    assert len(result.stderr.splitlines()) == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def rows(result: Result) -> list[list[str]]:
+    """The cells of the table's rows, without its header."""
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if len(re.split(r"  +", line)) > 3]
+    return [re.split(r"  +", line.strip()) for line in lines[1:]]
+
+
+@pytest.fixture(autouse=True)
+def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan takes seconds: what the command asks for again is remembered."""
+    monkeypatch.setattr(planning, "plan", _remembered)
+
+
+_remembered = functools.cache(planning.plan)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.toml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("game", "delta", "confidence", "stated"),
+    [
+        ("laplace", 0.0, 0.95, "95 %"),
+        ("gaussian", 1e-3, 0.9, "90 %"),
+        ("randomized-response", 0.0, 0.999, "99.9 %"),
+    ],
+)
+def test_a_plan_without_config_is_the_library_s(
+    game: planning.Game, delta: float, confidence: float, stated: str
+) -> None:
+    options = ("--delta", delta, "--confidence", confidence, "--trials", 400)
+    result = call("--epsilon", 0.5, "--game", game, *options)
+    found = planning.plan(0.5, delta=delta, confidence=confidence, trials=400, game=game)
+    expected = []
+    for reach in found.reaches:
+        cells = [reach.method, reach.kind, "yes" if reach.may_gate else "no"]
+        cells += [f"{at:.4g}".replace("inf", "∞") for at in (reach.at_80, reach.at_95)]
+        expected.append(cells + ([] if reach.rounds is None else [f"{reach.rounds:.0f}"]))
+    assert rows(result) == expected
+    assert {row[2] for row in expected} == {"yes", "no"}
+    assert f"{stated} confidence, on a mechanism of kind {game}" in result.stdout
+    assert f"recommended: {found.recommended}" in result.stdout
+    assert "times the claim" not in result.stdout
+
+
+def test_a_factor_says_how_many_trials_it_needs() -> None:
+    result = call("--epsilon", 1, "--factor", 2, "--trials", 1000)
+    method = planning.plan(1.0, trials=1000, game="laplace").recommended
+    assert method is not None
+    needed = planning.trials_needed(1.0, 2.0, game="laplace", method=method)
+    assert (
+        result.stdout.splitlines()[-1] == f"2 times the claim needs {needed} trials of the {method}"
+    )
+
+
+def test_a_budget_that_finds_nothing_still_says_what_is_needed() -> None:
+    result = call("--epsilon", 1, "--factor", 2, "--trials", 5)
+    assert "recommended: more trials" in result.stdout
+    needed = planning.trials_needed(1.0, 2.0, game="laplace")
+    assert f"2 times the claim needs {needed} trials of the label test" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), ["nothing to plan", "--epsilon"]),
+        (("--epsilon", 1, "--game", "gaussian"), ["delta = 0", "gaussian", "positive delta"]),
+        (("--epsilon", -1), ["claimed = -1.0"]),
+        (("--epsilon", "nan"), ["claimed = nan"]),
+        (("--epsilon", 1, "--delta", 1), ["delta = 1.0"]),
+        (("--epsilon", 1, "--confidence", 1), ["1 - confidence"]),
+        (("--epsilon", 1, "--factor", 1), ["factor = 1.0"]),
+        (("--epsilon", 0, "--factor", 2), ["claimed = 0.0", "no finite multiple"]),
+        (("--epsilon", 1, "--minutes", 2), ["--minutes", "--trials"]),
+        (("nowhere.toml",), ["nowhere.toml", "dpaudit init"]),
+    ],
+)
+def test_wrong_options_are_one_sentence(arguments: tuple[object, ...], words: list[str]) -> None:
+    refused(call(*arguments), *words)
+
+
+@pytest.mark.parametrize("option", ["epsilon", "delta", "confidence", "trials", "game"])
+def test_what_a_config_says_no_option_says(config: Path, option: str) -> None:
+    value = "laplace" if option == "game" else "5" if option == "trials" else "0.5"
+    refused(call(config, f"--{option}", value), f"--{option} belongs to a plan without CONFIG")
+
+
+def test_the_quickstart_is_planned() -> None:
+    """Its gates want a factor of 1.5, and its crossing pair shows all of the published Δf."""
+    found = rows(call(QUICKSTART))
+    assert len(found) == 2 * 7 * 2
+    cells = {(model, pair, claimed): rest for model, pair, claimed, *rest in found}
+    worlds, detectable, _, needed = cells["published", "crossing", "1"]
+    # The numbers of all intervals: 14 points with 2 attacks, 2 utilities and 2 games.
+    assert (worlds, detectable) == ("40000", f"{detectable_epsilon(1, 40000, 0.05 / 84):.4g}")
+    assert int(needed) < 40_000
+    assert cells["published", "first", "1"][3] == "none suffice"
+
+
+def test_a_config_with_factor_and_minutes(config: Path) -> None:
+    plain, asked = rows(call(config)), rows(call(config, "--factor", 3))
+    assert [row[:4] for row in plain] == [row[:4] for row in asked]
+    assert [len(row) for row in plain + asked] == [6, 6, 7, 7]
+    assert [row[3] for row in plain] == ["1000", "1000"]
+    # More time, more worlds; never more than a config may ask for.
+    few, many = (rows(call(config, "--minutes", minutes)) for minutes in (1e-9, 1e9))
+    assert [row[3:5] for row in few] == [["2", "∞"]] * 2
+    assert [row[3] for row in many] == ["200000000"] * 2
+    assert float(many[0][4]) < 1.01
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        (SMALL.partition("[[game]]")[0], (), ["no [[game]]"]),
+        (SMALL, ("--minutes", -1), ["minutes = -1.0"]),
+        (SMALL, ("--minutes", 0), ["minutes = 0.0"]),
+        (SMALL, ("--minutes", "nan"), ["minutes = nan"]),
+        (SMALL, ("--minutes", "inf"), ["minutes = inf"]),
+        (SMALL, ("--factor", 0.5), ["factor = 0.5"]),
+        (SMALL, ("--factor", 0), ["factor = 0.0"]),
+        (SMALL, ("--factor", "nan"), ["factor = nan"]),
+        (
+            SMALL.replace("epsilon = [1, 3]", "variant = 'nonprivate'"),
+            (),
+            ["no model that claims"],
+        ),
+        (SMALL.replace("crossing", "crossin"), (), ["did you mean 'crossing'?"]),
+    ],
+)
+def test_configs_that_cannot_be_planned(
+    config: Path, text: str, arguments: tuple[object, ...], words: list[str]
+) -> None:
+    config.write_text(text)
+    refused(call(config, *arguments), *words)
+
+
+def test_a_python_mechanism_is_planned_by_its_claim(config: Path) -> None:
+    """And not imported; the command that is named says something."""
+    config.write_text(PYTHON)
+    result = call(config)
+    advice = "--epsilon 0.5 --delta 1e-05 --confidence 0.99 --trials 1500"
+    refused(result, advice, "half of its trials train the score")
+    assert rows(call(*advice.split()))
+    config.write_text(PYTHON.replace("epsilon =", "score = 'm:f'\nepsilon ="))
+    refused(call(config), "--trials 3000")
+
+
+def test_help_is_tidy() -> None:
+    text = CliRunner().invoke(main, ["plan", "--help"], terminal_width=80).stdout
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "[CONFIG]" in text

@@ -1,0 +1,204 @@
+"""`assert_satisfies_dp`: it fails on broken claims with its witness, and seldom on kept ones."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpaudit.auditor.blackbox import audit_pairs
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.errors import InputError
+from dpaudit.testing import assert_satisfies_dp
+
+Rng = np.random.Generator
+
+
+def laplace(data: float, rng: Rng) -> float:
+    """ε = 1 for data sets 0 and 1."""
+    return data + rng.laplace()
+
+
+def responses(data: int, rng: Rng, n: int) -> Any:
+    """Randomised response with odds e to 1: ε = 1."""
+    return np.where(rng.random(n) < math.e / (1 + math.e), data, 1 - data)
+
+
+def itself(outputs: Any) -> Any:
+    return outputs
+
+
+def never(data: Any, rng: Rng) -> float:
+    raise AssertionError("was run")
+
+
+def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
+    """False-failure rate 1e-6: the default false alarm."""
+    found = assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=2000)
+    assert found == audit_pairs(laplace, [(0.0, 1.0)], confidence=1 - 1e-6, trials=2000)
+    assert found.epsilon.lower <= 1
+
+
+def test_a_broken_claim_fails_with_its_witness() -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert_satisfies_dp(responses, (0, 1), 0.5, 1e-3, trials=20_000, batched=True, score=itself)
+    found = audit_pairs(
+        responses,
+        [(0, 1)],
+        delta=1e-3,
+        confidence=1 - 1e-6,
+        trials=20_000,
+        batched=True,
+        score=itself,
+    )
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith("(ε = 0.5, δ = 0.001)-DP is broken: ε >= ")
+    assert f"Witness: {found.event}; on pair 0" in message
+    assert "probability at most 1e-06" in message
+    assert f"({found.event.trials} worlds in all; itself score)" in message
+    certified = re.search(r"ε >= ([\d.]+) is certified", message)
+    assert certified is not None
+    # Rounded down, so that what is written is certified.
+    assert found.epsilon.lower - 0.001 < float(certified[1]) <= found.epsilon.lower
+    shown = re.search(r"in ([\d.]+)% of the worlds D' and in ([\d.]+)% of the worlds D ", message)
+    assert shown is not None
+    absent, present = found.event.rates
+    assert [float(rate) for rate in shown.groups()] == pytest.approx(
+        [100 * present, 100 * absent], abs=0.001
+    )
+    # The rates of the law are e/(1 + e) and 1/(1 + e); high scores speak for D'.
+    at_high = str(found.event).startswith("score >=")
+    rates = [0.731, 0.269] if at_high else [0.269, 0.731]
+    assert [present, absent] == pytest.approx(rates, abs=0.03)
+
+
+def test_the_telling_pair_of_a_list_is_named() -> None:
+    pairs = [(0.0, 0.0), (0.0, 0.0), (0.0, 3.0), (0.0, 0.0)]
+    with pytest.raises(AssertionError, match=r"Witness: .*on pair 2 .*learned \("):
+        assert_satisfies_dp(laplace, pairs, 0.5, trials=4000)
+    assert assert_satisfies_dp(laplace, pairs[:2], 0.5, trials=400).epsilon.lower == 0
+
+
+def test_the_false_alarm_is_the_level_of_the_test() -> None:
+    """200 tests of a claim that is exact, at a false alarm of 0.1. False-failure rate 1e-6.
+
+    A claim that is a quarter too small would be noticed.
+    """
+
+    def alarms(epsilon: float) -> int:
+        count = 0
+        for seed in range(200):
+            try:
+                found = assert_satisfies_dp(
+                    responses,
+                    (0, 1),
+                    epsilon,
+                    trials=400,
+                    false_alarm=0.1,
+                    score=itself,
+                    batched=True,
+                    seed=seed,
+                )
+            except AssertionError:
+                count += 1
+            else:
+                assert found.epsilon.alpha == pytest.approx(0.1)
+        return count
+
+    assert alarms(1.0) <= binom.isf(1e-6, 200, 0.1) < alarms(0.75)
+
+
+def test_too_few_trials_for_what_should_be_detected_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        assert_satisfies_dp(never, (0, 1), 1.0, trials=2000, detectable=1.5)
+    least = detectable_epsilon(1.0, 1000, 1e-6)
+    assert least > 1.5
+    words = f"trials = 2000 find a violation from ε = {least:.3g} on, not from 1.5 times 1"
+    assert words in str(caught.value)
+    # A given score needs no training: all trials certify. More alarms find more.
+    for enough, options in (
+        (detectable_epsilon(1.0, 2000, 1e-6), {"score": itself}),
+        (detectable_epsilon(1.0, 1000, 0.05), {"false_alarm": 0.05}),
+    ):
+        assert enough < least
+        found = assert_satisfies_dp(
+            laplace, (0.0, 0.0), 1.0, trials=2000, detectable=enough, **options
+        )
+        assert found.epsilon.lower == 0
+        with pytest.raises(InputError, match="use more trials"):
+            assert_satisfies_dp(
+                never, (0, 1), 1.0, trials=2000, detectable=0.99 * enough, **options
+            )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": -1.0}, "epsilon = -1.0"),
+        ({"epsilon": math.inf}, "epsilon = inf"),
+        ({"epsilon": math.nan}, "epsilon = nan"),
+        ({"delta": 1.0}, "delta = 1.0"),
+        ({"false_alarm": 0.0}, "alpha = 0.0"),
+        ({"false_alarm": 1.0}, "alpha = 1.0"),
+        ({"false_alarm": 1e-20}, "1 - confidence"),
+        ({"trials": 100}, "trials = 100"),
+        ({"trials": 2e4}, "trials = "),
+        ({"detectable": 1.0}, "use more trials"),
+        ({"detectable": math.nan}, "use more trials"),
+        ({"pair": []}, "at least one pair"),
+        ({"pair": (0, 1, 2)}, r"pairs\[0\] is not a tuple"),
+        ({"pair": [0, 1]}, r"pairs\[0\] is not a tuple"),
+        ({"score": "learnt"}, "score = 'learnt'"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_runs(
+    changes: dict[str, Any], words: str
+) -> None:
+    options: dict[str, Any] = {"mechanism": never, "pair": (0, 1), "epsilon": 1.0, **changes}
+    with pytest.raises(InputError, match=words) as caught:
+        assert_satisfies_dp(**options)
+    assert "\n" not in str(caught.value)
+
+
+USER = """
+from dpaudit.testing import assert_satisfies_dp
+
+
+def release(data, rng):
+    return sum(data) + rng.laplace()
+
+
+def test_kept():
+    assert_satisfies_dp(release, ([1, 2], [1, 3]), epsilon=1.0, trials=1000)
+
+
+def test_broken():
+    assert_satisfies_dp(release, ([1, 2], [1, 7]), epsilon=1.0, trials=1000)
+
+
+def test_too_few():
+    assert_satisfies_dp(release, ([1, 2], [1, 3]), epsilon=1.0, trials=1000, detectable=1.1)
+"""
+
+
+def test_a_user_s_own_suite(tmp_path: Path) -> None:
+    """Warnings are errors there, as in many a suite."""
+    (tmp_path / "test_release.py").write_text(USER)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "test_release.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 failed, 1 passed" in done.stdout
+    assert "test_broken - AssertionError" in done.stdout
+    assert "test_too_few - dpaudit.errors.InputError" in done.stdout
+    assert "(ε = 1, δ = 0)-DP is broken" in done.stdout
