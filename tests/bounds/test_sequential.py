@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from dpaudit.bounds.sequential import EProcess, _bets, rounds_to_falsify, sequential_epsilon
+from dpaudit.bounds.payoffs import fastest_bets
+from dpaudit.bounds.sequential import EProcess, rounds_to_falsify, sequential_epsilon
 from dpaudit.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,7 @@ def rates(rng: np.random.Generator, size: int) -> Floats:
 @pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
 def test_payoffs_are_fair_wherever_the_claim_is_true(epsilon: float, delta: float) -> None:
     shares = rates(np.random.default_rng(1), 500)
-    bets = _bets(shares, epsilon, delta)
+    bets = fastest_bets(shares, epsilon, delta)
     # The payoff is linear in either value, so the ends of [0, 1] are its extremes.
     for value in (0, 1):
         assert (1 + bets.slope * (value - bets.centre) >= 0).all()
@@ -65,7 +66,7 @@ def test_payoffs_are_fair_wherever_the_claim_is_true(epsilon: float, delta: floa
 @pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
 def test_growth_is_the_least_divergence_from_a_true_claim(epsilon: float, delta: float) -> None:
     shares = rates(np.random.default_rng(2), 300)
-    found = _bets(shares, epsilon, delta).growth(shares)
+    found = fastest_bets(shares, epsilon, delta).growth(shares)
     r = math.exp(-epsilon)
     for (q1, p1), growth in zip(shares.T, found, strict=True):
         low, high = sorted((q1, p1))
