@@ -13,6 +13,7 @@ from dpaudit.attacks.learned import LearnedScore
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.labels import LabelTest, label_epsilon
+from dpaudit.bounds.likelihood import likelihood_epsilon
 from dpaudit.errors import InputError
 
 # mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
@@ -41,6 +42,8 @@ class BlackBoxAudit:
         event: the event that shows it, with how often it happened.
         pair: the index of the pair that was audited, among those given.
         score: how outputs were scored.
+        likelihood: the bound that holds if the given `log_ratio` is the true one; it judges
+            nothing.
     """
 
     epsilon: Estimate
@@ -48,6 +51,7 @@ class BlackBoxAudit:
     event: LabelTest
     pair: int
     score: str
+    likelihood: Estimate | None = None
 
 
 def audit(
@@ -59,6 +63,7 @@ def audit(
     confidence: float = 0.95,
     trials: int = 20_000,
     score: Score | Literal["learned"] = "learned",
+    log_ratio: Score | None = None,
     batched: bool = False,
     seed: int = 0,
 ) -> BlackBoxAudit:
@@ -79,6 +84,9 @@ def audit(
         trials: outputs drawn in all.
         score: `score(outputs)` returns one number an output, from that output alone, large where
             `d_prime` is likelier; it must not have been chosen on these outputs. Or "learned".
+        log_ratio: where the laws of the outputs are known, `log_ratio(outputs)`, the logarithm of
+            their likelihood ratio, `d_prime`'s over `d`'s. It is the score then, and gives the
+            likelihood form beside the certified bound, which holds even if it is wrong.
         batched: whether the mechanism is `mechanism(data, rng, n)` and returns n independent
             outputs, an array with leading axis n; many times faster.
         seed: decides every stream: more trials extend the same sequence.
@@ -94,6 +102,7 @@ def audit(
         confidence=confidence,
         trials=trials,
         score=score,
+        log_ratio=log_ratio,
         batched=batched,
         seed=seed,
     )
@@ -108,6 +117,7 @@ def audit_pairs(
     trials: int = 20_000,
     search: int = 4_000,
     score: Score | Literal["learned"] = "learned",
+    log_ratio: Score | None = None,
     batched: bool = False,
     seed: int = 0,
 ) -> BlackBoxAudit:
@@ -124,6 +134,7 @@ def audit_pairs(
         trials: outputs for the certificate.
         search: outputs for each pair in the first round of the search.
         score: see `audit`.
+        log_ratio: see `audit`; of whichever pair is audited.
         batched: see `audit`.
         seed: see `audit`.
 
@@ -140,6 +151,10 @@ def audit_pairs(
             raise InputError(f"{name} = {value!r} is not a whole number of at least {least}")
     if score != "learned" and not callable(score):
         raise InputError(f"score = {score!r} is neither 'learned' nor a function")
+    if log_ratio is not None:
+        if score != "learned":
+            raise InputError("both score and log_ratio are given: the log-ratio is the score")
+        score = log_ratio
     outcomes.check_alpha(1 - confidence)
     outcomes.check_delta(delta)
     game = _Game(mechanism, score, batched, delta, seed)
@@ -149,12 +164,25 @@ def audit_pairs(
         found = {}
         for index in left:
             purpose = f"search/{stage}/{index}"
-            found[index] = game.play(pairs[index], purpose, budget, _SEARCH_ALPHA)[0].lower
+            found[index] = game.play(pairs[index], purpose, budget, _SEARCH_ALPHA).epsilon.lower
         # Ties, such as bounds of 0, keep the order of the pairs.
         left = sorted(left, key=lambda index: -found[index])[: max(1, len(left) // 4)]
         budget = min(4 * budget, trials)
-    estimate, event, name = game.play(pairs[left[0]], "certificate", trials, 1 - confidence)
-    return BlackBoxAudit(estimate, delta, event, left[0], name)
+    played = game.play(pairs[left[0]], "certificate", trials, 1 - confidence)
+    likelihood = None
+    if log_ratio is not None:
+        likelihood = likelihood_epsilon(played.present, delta=delta, alpha=1 - confidence)
+    return BlackBoxAudit(played.epsilon, delta, played.event, left[0], played.score, likelihood)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """The bound on one pair, its event, the score's name, and the scores of worlds D'."""
+
+    epsilon: Estimate
+    event: LabelTest
+    score: str
+    present: outcomes.Scores
 
 
 @dataclass(frozen=True)
@@ -165,10 +193,7 @@ class _Game:
     delta: float
     seed: int
 
-    def play(
-        self, pair: tuple[Any, Any], purpose: str, trials: int, alpha: float
-    ) -> tuple[Estimate, LabelTest, str]:
-        """The bound on one pair, the event, and the score's name."""
+    def play(self, pair: tuple[Any, Any], purpose: str, trials: int, alpha: float) -> _Played:
         if self.score == "learned":
             each = min(trials // 2, _TRAINING) // 2
             learned = LearnedScore.fit(
@@ -192,7 +217,7 @@ class _Game:
             alpha=alpha,
             seed=self.seed,
         )
-        return estimate, event, name
+        return _Played(estimate, event, name, scores[1])
 
     def _outputs(self, data: Any, purpose: str, count: int) -> Any:
         """So many independent outputs, of which a learned score can read each."""

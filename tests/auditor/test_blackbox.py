@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import beta, binom
 
 import dpaudit
@@ -362,3 +363,31 @@ def test_wrong_arguments_are_refused_before_anything_runs(
 def test_an_error_of_the_mechanism_is_its_own() -> None:
     with pytest.raises(ZeroDivisionError):
         audit(lambda data, rng: 1 / data, 0, 1, trials=200)
+
+
+def test_a_known_law_gives_the_likelihood_form_beside_the_certified_bound() -> None:
+    def noisy(data: float, rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+        return data + rng.laplace(size=n)
+
+    def ratio(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.round(np.abs(outputs) - np.abs(outputs - 1), 6)
+
+    def wrong(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 2 * ratio(outputs)
+
+    def found(log_ratio: Callable[..., Any]) -> BlackBoxAudit:
+        return audit(noisy, 0.0, 1.0, trials=4000, log_ratio=log_ratio, batched=True)
+
+    right, twice = found(ratio), found(wrong)
+    assert right.likelihood is not None
+    assert twice.likelihood is not None
+    # Half the outputs of D' have the largest ratio: that none has is a chance of 2^-2000.
+    assert right.likelihood.lower == pytest.approx(1, abs=1e-5)
+    assert right.likelihood.kind == "assumes-law"
+    assert 0.7 < right.epsilon.lower <= right.likelihood.lower
+    # A law that is not the true one certifies a fiction; the bound from the outputs stands.
+    assert twice.likelihood.lower > 1.9
+    assert twice.epsilon.lower == right.epsilon.lower
+    with pytest.raises(InputError, match="both score and log_ratio"):
+        audit(noisy, 0.0, 1.0, score=ratio, log_ratio=ratio, batched=True)
+    assert audit(noisy, 0.0, 1.0, score=ratio, trials=400, batched=True).likelihood is None
