@@ -164,7 +164,8 @@ def audit_pairs(
         found = {}
         for index in left:
             purpose = f"search/{stage}/{index}"
-            found[index] = game.play(pairs[index], purpose, budget, _SEARCH_ALPHA).epsilon.lower
+            played = game.play(pairs[index], purpose, budget, _SEARCH_ALPHA, quick=True)
+            found[index] = played.epsilon.lower
         # Ties, such as bounds of 0, keep the order of the pairs.
         left = sorted(left, key=lambda index: -found[index])[: max(1, len(left) // 4)]
         budget = min(4 * budget, trials)
@@ -193,13 +194,22 @@ class _Game:
     delta: float
     seed: int
 
-    def play(self, pair: tuple[Any, Any], purpose: str, trials: int, alpha: float) -> _Played:
+    def play(
+        self,
+        pair: tuple[Any, Any],
+        purpose: str,
+        trials: int,
+        alpha: float,
+        *,
+        quick: bool = False,
+    ) -> _Played:
         if self.score == "learned":
             each = min(trials // 2, _TRAINING) // 2
             learned = LearnedScore.fit(
                 self._outputs(pair[0], f"{purpose}/train/d", each),
                 self._outputs(pair[1], f"{purpose}/train/d_prime", each),
                 self.seed % 2**32,  # more than that scikit-learn refuses
+                quick=quick,
             )
             trials -= 2 * each
             score: Score = learned.score

@@ -145,8 +145,9 @@ def label_test(
     outcomes.check_delta(delta)
     outcomes.check_alpha(alpha)
     absent, present = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
-    # With the seed alone, coins drawn here would fall alike in every audit of these sizes.
-    fresh = b"" if coin_flipped else _digest(absent, present)
+    # With the seed alone, coins would fall alike in every audit of these sizes, and the pilot at
+    # the same places: among equal scores, which stand sorted by label, it would tell the others'.
+    fresh = _digest(absent, present)
     rng = np.random.default_rng(np.random.SeedSequence([seed, *b"labels", *fresh]))
     if not coin_flipped:
         absent, present = _flip(absent, present, alpha * _FLIPS, rng)
@@ -224,8 +225,9 @@ def _flip(
 
 
 def _digest(absent: Scores, present: Scores) -> bytes:
-    """A digest of the order of all scores."""
-    order = np.argsort(np.concatenate((absent, present)), kind="stable").astype("<i8")
+    """A digest of how the scores of the two classes follow on one another."""
+    pooled = np.concatenate((np.sort(absent), np.sort(present)))
+    order = np.argsort(pooled, kind="stable").astype("<i8")
     return hashlib.blake2b(order.tobytes(), digest_size=16).digest()
 
 

@@ -107,7 +107,8 @@ def grows(factors: Values, shares: Values, plan: Stakes, alpha: float) -> bool:
     """
     quantile, wealth = NormalDist().inv_cdf, alpha
     scale = 1 / (_AIM * math.sqrt(2 * math.pi))
-    products = np.multiply.reduceat(factors, plan.starts)
+    with np.errstate(over="ignore"):  # infinite wealth rejects, as it should
+        products = np.multiply.reduceat(factors, plan.starts)
     for product, share, root in zip(
         products.tolist(), shares.tolist(), plan.roots.tolist(), strict=True
     ):

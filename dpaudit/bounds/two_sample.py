@@ -183,7 +183,8 @@ def two_sample_epsilon(
             noise's law is assumed (kind `assumes-law`), L is not.
         weight_absent: the same for D.
         weight_absent_bound: largest weight possible for D where L ≥ τ, as a number or as a
-            non-increasing function of τ; required with `weight_absent`.
+            non-increasing function of τ; required with `weight_absent`. A single number, such as
+            that of a proposal, is mostly too large to certify anything.
         alpha: level of the bound.
         confidence: the confidence to state.
 

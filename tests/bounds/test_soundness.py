@@ -30,6 +30,7 @@ from soundness_cases import (  # type: ignore[import-not-found]
 )
 
 from dpaudit.bounds.counting import jeffreys_epsilon
+from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.one_run import one_run_epsilon
 from dpaudit.bounds.outcomes import Counts
 
@@ -37,7 +38,8 @@ Floats = NDArray[np.float64]
 
 N = 100
 ALPHA, NOTICED = 0.05, 0.09
-CELLS = len(FREQUENTIST) * len(MECHANISMS)
+# Each method on each mechanism, and the label test on scores of two values.
+CELLS = len(FREQUENTIST) * len(MECHANISMS) + 1
 FAILURE, MISS = 1e-6 / CELLS, 0.005
 FALSE, OTHER = math.log(NOTICED / ALPHA), math.log((1 - NOTICED) / (1 - ALPHA))
 
@@ -60,8 +62,24 @@ def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 @pytest.mark.parametrize("method", FREQUENTIST, ids=lambda m: m.name)
 def test_few_false_claims(mechanism: Mechanism, method: Method) -> None:
-    """108 cells, false failures at 1e-6 over all of them."""
+    """109 cells with the one below, false failures at 1e-6 over all of them."""
     assert not claims_too_much(stream(mechanism, method))
+
+
+def test_no_seed_of_the_label_test_claims_more() -> None:
+    """Equal scores stand in the order of their labels.
+
+    A pilot at the same places in every audit would tell of the labels that it leaves: at this seed
+    it made 9.5 % false claims.
+    """
+    rng = np.random.default_rng(6)
+
+    def audit() -> bool:
+        values, coins = rng.integers(0, 2, (2, N))
+        pair = (values[coins == side].astype(float) for side in (0, 1))
+        return label_epsilon(*pair, coin_flipped=True, seed=25)[0].lower > 0
+
+    assert not claims_too_much(audit() for _ in iter(int, 1))
 
 
 # The test itself.
@@ -82,7 +100,7 @@ def chance_to_be_found_false(rate: float) -> float:
 
 
 def test_a_sound_bound_passes_and_a_false_one_is_noticed() -> None:
-    assert CELLS == 108
+    assert CELLS == 109
     assert 0 < chance_to_be_found_false(ALPHA) <= FAILURE
     assert chance_to_be_found_false(0.09) >= 1 - MISS
     assert chance_to_be_found_false(0.12) >= 1 - 1e-3
