@@ -1,6 +1,6 @@
 """Similarity builds on the ML-1M shape, one thread each: ours against well-kept peers.
 
-    python -m pytest bench --benchmark-group-by=group
+    python -m pytest bench -n 0 --benchmark-group-by=group
 
 The column in brackets is the ratio to the fastest. `bench/ratios.py` prints the ratios alone, each
 pair timed in turn within one run.

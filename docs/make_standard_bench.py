@@ -23,12 +23,12 @@ sys.path.insert(0, str(ROOT / "tests" / "standard_bench"))
 
 from standard_records import MECHANISMS, Mechanism  # noqa: E402
 
-ERROR, TRIALS, SEARCH, SEED, PROCESSES = 1e-4, 4_000_000, 150_000, 1, 2
+ERROR, TRIALS, SEARCH, SEED, PROCESSES = 1e-4, 6_000_000, 600_000, 1, 2
 HEAD = f"""# The standard mechanisms of the field
 
 Written by `docs/make_standard_bench.py`: every mechanism is audited from its outputs alone. The
 pair of neighbouring inputs is searched for among the patterns of Ding et al. (2018)
-({SEARCH:,} outputs a pair at first), a score is learned on 200,000 outputs, and an event is
+({SEARCH:,} outputs a pair at first), a score is learned on 400,000 outputs, and an event is
 certified on the rest of {TRIALS:,} fresh ones. All bounds hold together with probability
 1 − {ERROR:g}: a claim is called broken only where the certified ε exceeds it. The truths are
 derived beside the mechanisms in `tests/standard_bench`; ∞ means that no ε holds.

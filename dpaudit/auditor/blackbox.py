@@ -21,7 +21,7 @@ Mechanism = Callable[..., Any]
 Score = Callable[[Any], Any]
 
 # A learned score is trained on half the trials, but on so many at most.
-_TRAINING = 200_000
+_TRAINING = 400_000
 # The level at which pairs are compared in the search; it certifies nothing.
 _SEARCH_ALPHA = 0.3
 # Outputs drawn at a time from a mechanism that makes many: fixed, so that a world's noise depends
@@ -70,7 +70,7 @@ def audit(
     """Certify a lower bound on ε of a mechanism from its outputs on two neighbouring data sets.
 
     Half of the trials are drawn on either data set. A learned score is trained on half of the
-    trials, or 200 000 of them, and certified on the others; a given score is certified on all. The
+    trials, or 400 000 of them, and certified on the others; a given score is certified on all. The
     bound holds whatever the score; the closer that is to the likelihood ratio of the two output
     laws, the larger the bound.
 
