@@ -132,7 +132,7 @@ def test_too_few_trials_for_what_should_be_detected_are_refused() -> None:
         found = assert_satisfies_dp(
             laplace, (0.0, 0.0), 1.0, trials=2000, detectable=enough, **options
         )
-        assert found.epsilon.lower == 0
+        assert found.epsilon.lower <= 1
         with pytest.raises(InputError, match="use more trials"):
             assert_satisfies_dp(
                 never, (0, 1), 1.0, trials=2000, detectable=0.99 * enough, **options
