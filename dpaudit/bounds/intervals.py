@@ -1,8 +1,6 @@
-"""Confidence intervals for proportions and for means of bounded quantities."""
+"""Confidence intervals for proportions; those for means are in `means`."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,33 +38,4 @@ def proportion(count: int, n: int, alpha: float, confidence: float) -> Estimate:
         alpha=alpha,
         n=n,
         method="clopper-pearson",
-    )
-
-
-def bounded_mean(values: NDArray[np.float64], alpha: float, confidence: float) -> Estimate:
-    """The mean of independent values in [0, 1] with an empirical-Bernstein interval.
-
-    With probability 1 − α, for the sample variance V (divisor n − 1),
-
-        |mean − μ| ≤ √(2 V ln(4/α) / n) + 7 ln(4/α) / (3 (n − 1))
-
-    valid at every n and for every law on [0, 1]. Maurer & Pontil 2009, Theorem 4,
-    arXiv:0907.3740 (one-sided with ln(2/δ); δ = α/2 for either side).
-
-    Raises:
-        ValueError: fewer than two values.
-    """
-    n = len(values)
-    if n < 2:
-        raise ValueError(f"{n} values have no sample variance: use at least 2 trials")
-    mean, variance, log = float(values.mean()), float(values.var(ddof=1)), math.log(4 / alpha)
-    half = math.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1))
-    return Estimate(
-        value=mean,
-        lower=max(0.0, mean - half),
-        upper=min(1.0, mean + half),
-        confidence=confidence,
-        alpha=alpha,
-        n=n,
-        method="empirical-bernstein",
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from dpaudit.bounds.intervals import bounded_mean, clopper_pearson, proportion
+from dpaudit.bounds.intervals import clopper_pearson, proportion
 
 Floats = NDArray[np.float64]
 
@@ -68,51 +68,3 @@ def test_proportion_says_what_it_is() -> None:
     assert (found.value, found.n, found.alpha, found.confidence) == (0.3, 100, 0.01, 0.95)
     assert (found.lower, found.upper) == clopper_pearson(30, 100, 0.01)
     assert found.kind == "frequentist"
-
-
-def test_empirical_bernstein_by_hand() -> None:
-    # n = 1000 with 500 ones, α = 0.05: V = 250/999, ln 80 = 4.382026634673881,
-    # √(2 V ln 80 / n) = 0.0468317, 7 ln 80 / (3 · 999) = 0.0102349; together 0.0570666.
-    values = np.repeat([0.0, 1.0], 500)
-    found = bounded_mean(values, 0.05, 0.95)
-    assert found.value == 0.5
-    assert found.upper - 0.5 == pytest.approx(0.0570666, abs=1e-6)
-    assert 0.5 - found.lower == pytest.approx(0.0570666, abs=1e-6)
-    assert found.kind == "frequentist"
-    # A constant has no variance: only the second term, clipped to [0, 1].
-    constant = bounded_mean(np.full(1001, 0.25), 0.05, 0.95)
-    assert constant.upper == pytest.approx(0.25 + 7 * math.log(80) / 3000)
-    assert bounded_mean(np.zeros(5), 0.05, 0.95).lower == 0
-    assert bounded_mean(np.ones(5), 0.05, 0.95).upper == 1
-    with pytest.raises(ValueError, match="2 trials"):
-        bounded_mean(np.zeros(1), 0.05, 0.95)
-
-
-LAWS: list[tuple[str, float, Callable[[np.random.Generator, int], Floats]]] = [
-    ("bernoulli", 0.01, lambda rng, n: (rng.random(n) < 0.01).astype(np.float64)),
-    ("uniform", 0.5, lambda rng, n: rng.random(n)),
-    ("constant", 0.3, lambda rng, n: np.full(n, 0.3)),
-    ("rare large", 0.99, lambda rng, n: (rng.random(n) > 0.01).astype(np.float64)),
-]
-
-
-@pytest.mark.parametrize(("name", "mean", "law"), LAWS)
-@pytest.mark.parametrize("alpha", [0.05, 0.3])
-def test_empirical_bernstein_covers(
-    name: str, mean: float, law: Callable[[np.random.Generator, int], Floats], alpha: float
-) -> None:
-    # Misses of 4000 intervals are at most Binomial(4000, α): rate 1e-6 for all 8 cases together.
-    runs, n = 4000, 100
-    limit = stats.binom.isf(1e-6 / 8, runs, alpha)
-    rng = np.random.default_rng(1)
-    missed = naive = 0
-    z = stats.norm.isf(alpha / 2)
-    for _ in range(runs):
-        values = law(rng, n)
-        found = bounded_mean(values, alpha, 0.95)
-        missed += not found.lower - 1e-12 <= mean <= found.upper + 1e-12
-        half = z * values.std(ddof=1) / math.sqrt(n)
-        naive += abs(values.mean() - mean) > half + 1e-12
-    assert missed <= limit
-    if mean in {0.01, 0.99} and alpha < 0.1:
-        assert naive > limit  # the normal interval on a rare event would be caught
