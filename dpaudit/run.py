@@ -124,7 +124,6 @@ def run_audit(
         ConfigError: a model does not fit the data, or code is named and not allowed.
         RunError: the named code failed.
     """
-    started, clock = datetime.now(UTC), time.perf_counter()
     progress = progress or Progress()
     if config.defense:
         if not allow_code:
@@ -135,6 +134,7 @@ def run_audit(
         from dpaudit.run_python import run_python
 
         return run_python(config, config.defense, progress.stage)
+    started, clock = datetime.now(UTC), time.perf_counter()
     progress.stage("reading the data")
     ratings = load(config.data)
     sweeps = Sweep.of(config, ratings)
@@ -170,10 +170,7 @@ def run_audit(
         measurements=measurements,
         gates=gates,
         outcome=records.worst([gate.outcome for gate in gates]),
-        timing=records.Timing(
-            started=started.isoformat(timespec="seconds"),
-            seconds=round(time.perf_counter() - clock, 3),
-        ),
+        timing=records.Timing.since(started, clock),
     )
 
 

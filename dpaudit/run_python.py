@@ -99,10 +99,7 @@ def run_python(
         measurements=measurements,
         gates=gates,
         outcome=records.worst([gate.outcome for gate in gates]),
-        timing=records.Timing(
-            started=started.isoformat(timespec="seconds"),
-            seconds=round(time.perf_counter() - clock, 3),
-        ),
+        timing=records.Timing.since(started, clock),
     )
 
 

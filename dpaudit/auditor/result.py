@@ -5,7 +5,9 @@ Reports are rendered from it alone; it holds no audited person's id or rating.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import time
+from datetime import datetime
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -167,6 +169,14 @@ class Timing(_Part):
 
     started: str
     seconds: float
+
+    @classmethod
+    def since(cls, started: datetime, clock: float) -> Self:
+        """From when a run started, and `time.perf_counter()` as it stood then."""
+        return cls(
+            started=started.isoformat(timespec="seconds"),
+            seconds=round(time.perf_counter() - clock, 3),
+        )
 
 
 class AuditResult(_Part):

@@ -189,11 +189,10 @@ def _lower(values: Values, upper_end: float, alpha: float) -> float:
 
     def rejected(mean: float) -> bool:
         shares = np.minimum(plan.shares, LOSS / mean)
-        with np.errstate(over="ignore"):  # infinite wealth rejects, as it should
-            np.subtract(values, mean, out=factors)
-            np.multiply(factors, plan.each(shares), out=factors)
-            np.add(factors, 1, out=factors)
-            return grows(factors, shares, plan, alpha)
+        np.subtract(values, mean, out=factors)
+        np.multiply(factors, plan.each(shares), out=factors)
+        np.add(factors, 1, out=factors)
+        return grows(factors, shares, plan, alpha)
 
     # Half as wide again as the bound of a fixed stake: at once rejected as a rule.
     width = float(values.std()) * math.sqrt(-2 * math.log(alpha) / n)

@@ -137,9 +137,8 @@ def label_power(
     """The chance that the label test (`dpaudit.bounds.labels`) refutes the claim at this event.
 
     The event and its mirror image, at the other end of the scores, hold s of the m trials that are
-    no pilot; of them Binomial(s, p/(p + q)) are guessed rightly, and
-    equation (1) of the label test refutes the claim where these exceed a quantile of
-    r + Binomial(s − r, e^ε/(1 + e^ε)).
+    no pilot; of them Binomial(s, p/(p + q)) are guessed rightly, and equation (1) of the label test
+    refutes the claim where these exceed a quantile of r + Binomial(s − r, e^ε/(1 + e^ε)).
 
     The test finds most of them by itself, s being Binomial(m, 0.75 (p + q)) in effect, as
     simulations show. The pilot of k trials takes one direction for the other with the probability
