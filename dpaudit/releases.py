@@ -5,6 +5,7 @@ An attack declares which of these types it reads; a defense returns the one its 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,11 @@ class Streams:
     def __len__(self) -> int:
         return len(self.worlds)
 
+    def blocks(self, size: int) -> Iterator[Streams]:
+        """The same worlds, `size` at a time."""
+        for start in range(0, len(self), size):
+            yield Streams(self.key, self.worlds[start : start + size])
+
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -63,6 +69,18 @@ class TopList:
 
     items: NDArray[np.int32]
     values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemList:
+    """Observer `list`: the items shown to one user, without their values.
+
+    Attributes:
+        items: the items shown in each world, `(W, k)`. Best first where the mechanism ranks them;
+            increasing where it releases a set.
+    """
+
+    items: NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from dpaudit.auditor.game import play_game, search_pair
 from dpaudit.auditor.risk import play_risk
 from dpaudit.auditor.trials import eligible
 from dpaudit.auditor.utility import play_held_out, play_overlap
-from dpaudit.bounds.accounting import laplace_epsilon
+from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.intervals import proportion
 from dpaudit.bounds.labels import label_epsilon
@@ -283,7 +283,7 @@ class _Play:
                     detectable=detectable,
                     event=str(event),
                     shift=scores.shift,
-                    theory=laplace_epsilon(scores.shift, scores.noise_scale, delta=delta),
+                    theory=laplace_vector_epsilon(scores.shifts, scores.noise_scale, delta=delta),
                 )
             )
         record = records.PairRecord(model=sweep.model.label, pair=game.pair, summary=pair.summary)

@@ -18,6 +18,8 @@ from dpaudit.releases import LaplacePair, Streams
 
 # The score of an output that only one world can have.
 _CERTAIN = 1e300
+# Worlds released at a time, so that memory does not grow with the trials.
+_BLOCK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +29,19 @@ class GameScores:
     Attributes:
         absent: the attack's score in each world D `(T,)`.
         present: its score in each world D' `(T,)`.
-        shift: by how much the exact prediction differs between D and D'.
-        noise_scale: the scale of the Laplace noise on it.
+        shifts: by how much each shown prediction differs between D and D', without noise `(k,)`.
+        noise_scale: the scale of the Laplace noise on each.
     """
 
     absent: NDArray[np.float64]
     present: NDArray[np.float64]
-    shift: float
+    shifts: NDArray[np.float64]
     noise_scale: float
+
+    @property
+    def shift(self) -> float:
+        """The L1 distance of the exact predictions."""
+        return float(self.shifts.sum())
 
 
 def play_game(
@@ -46,31 +53,32 @@ def play_game(
     trials: int,
     seed: int,
 ) -> GameScores:
-    """Release one prediction in `trials` worlds D and as many D', and score each.
+    """Release the pair's predictions in `trials` worlds D and as many D', and score each.
 
     Every world draws its own noise; D and D' share no stream.
     """
-    item = np.array([pair.item])
+    items = np.array(pair.items, np.int32)
     before = defense.exact(model, pair.ratings.profile(pair.target))
     after = defense.exact_after(model, pair.change, pair.target)
     knowledge = LaplacePair(
-        before.scores[item].astype(np.float64),
-        after.scores[item].astype(np.float64),
+        before.scores[items].astype(np.float64),
+        after.scores[items].astype(np.float64),
         defense.noise_scale(pair.ratings.scale),
     )
 
-    shown = np.full((trials, 1), pair.item, np.int32)
-
     def score(exact: ExactScores, world: str) -> NDArray[np.float64]:
-        streams = Streams.first(seed, f"game/{world}", trials)
-        found = attack.score(defense.release_items(exact, streams, shown), knowledge)
+        found = np.empty(trials)
+        for streams in Streams.first(seed, f"game/{world}", trials).blocks(_BLOCK):
+            shown = np.repeat(items[None], len(streams), axis=0)
+            release = defense.release_items(exact, streams, shown)
+            found[streams.worlds] = attack.score(release, knowledge)
         # Without noise an output is impossible in the other world; bounds take finite scores.
         return np.clip(found, -_CERTAIN, _CERTAIN)
 
     return GameScores(
         absent=score(before, "absent"),
         present=score(after, "present"),
-        shift=float(abs(knowledge.present - knowledge.absent)[0]),
+        shifts=abs(knowledge.present - knowledge.absent),
         noise_scale=knowledge.noise_scale,
     )
 
@@ -121,7 +129,7 @@ def search_pair(
         model.ratings,
         change,
         target,
-        change.item,
+        (change.item,),
         f"of {candidates} random ratings {verb} by another user, the one that moves most",
     )
 

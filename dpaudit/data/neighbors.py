@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from dpaudit.data.ratings import FloatArray, IntArray, Profile, Ratings, Scale
 from dpaudit.errors import DataError
 
-Adjacency = Literal["rating-replace", "rating-add-remove", "user-replace", "user-add-remove"]
+# `entry-replace`: one entry of the completed matrix of predicted ratings takes another value.
+Adjacency = Literal[
+    "rating-replace", "rating-add-remove", "user-replace", "user-add-remove", "entry-replace"
+]
 
 
 @dataclass(frozen=True)

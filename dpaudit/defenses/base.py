@@ -7,6 +7,7 @@ from typing import Literal
 
 from dpaudit.data.neighbors import Adjacency, RatingChange
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.item_model import ExactScores
 
 Variant = Literal["nonprivate", "published", "corrected"]
 RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
@@ -42,12 +43,27 @@ class WorldPair:
         ratings: the data set `D`.
         change: what makes `D'` of it.
         target: the user to whom predictions are shown.
-        item: the item whose prediction is shown.
+        items: the items whose predictions are shown together.
         summary: the pair in one sentence, without naming any record.
     """
 
     ratings: Ratings
     change: RatingChange
     target: int
-    item: int
+    items: tuple[int, ...]
+    summary: str
+
+
+@dataclass(frozen=True, eq=False)
+class EntryPair:
+    """Two predictions of one user, a row of the completed matrix, that differ in one entry.
+
+    Attributes:
+        before: the row in world `D`.
+        after: the row in world `D'`.
+        summary: the pair in one sentence, without naming any record.
+    """
+
+    before: ExactScores
+    after: ExactScores
     summary: str

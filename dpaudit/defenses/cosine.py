@@ -137,7 +137,7 @@ class Cosine(ItemItem):
         shared = [(k, 1.0) for k in range(1, size + 1)]
         ratings = from_profiles([shared, shared], size + 1, scale)
         change = RatingAdded(user=1, item=0, value=1.0)
-        return WorldPair(ratings, change, target=0, item=0, summary=self.pairs()[name])
+        return WorldPair(ratings, change, target=0, items=(0,), summary=self.pairs()[name])
 
     def unrated(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Value 0: not bought."""

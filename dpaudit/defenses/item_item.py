@@ -27,6 +27,7 @@ from dpaudit.errors import ConfigError, DataError
 from dpaudit.kernels import noise, pairs, ranking
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import (
+    ItemList,
     Observer,
     Predictions,
     SeesTop,
@@ -253,6 +254,10 @@ class ItemItem(Part, ABC):
             items, values, exact.scores, scale, grid, streams.worlds, 0, streams.key
         )
         return TopList(items, values)
+
+    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+        """The `top_k` items of largest noised prediction without their values; see `release`."""
+        return ItemList(self.release_top(exact, streams, self.top_k).items)
 
     def exact_held_out(self, model: ItemModel, profile: Profile, item: int) -> float:
         """The noiseless prediction of a rated item from the user's other ratings."""

@@ -172,4 +172,4 @@ class SlopeOne(ItemItem):
             profiles[1] = [(0, low), *profiles[1]]
             change = RatingReplaced(user=1, item=0, value=high)
         ratings = from_profiles(profiles, size + 1, scale)
-        return WorldPair(ratings, change, target=0, item=0, summary=self.pairs()[name])
+        return WorldPair(ratings, change, target=0, items=(0,), summary=self.pairs()[name])

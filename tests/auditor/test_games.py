@@ -399,18 +399,18 @@ def test_the_searched_pair_is_an_addition_by_another_user(family: str) -> None:
     users = np.arange(14)
 
     def shift(pair: Any) -> float:
-        before = part.exact(model, ratings.profile(pair.target)).scores[pair.item]
+        before = part.exact(model, ratings.profile(pair.target)).scores[pair.items[0]]
         after = apply(pair.ratings, pair.change)
-        anew = part.exact(part.prepare(after), after.profile(pair.target)).scores[pair.item]
+        anew = part.exact(part.prepare(after), after.profile(pair.target)).scores[pair.items[0]]
         return float(abs(anew - before))
 
     few, many = (search_pair(part, model, users, candidates=count, seed=4) for count in (5, 200))
     for pair in (few, many):
         assert isinstance(pair.change, RatingAdded)
         assert pair.change.user != pair.target
-        assert pair.item == pair.change.item
-        assert pair.item not in ratings.profile(pair.target).items
-        assert pair.item not in ratings.profile(pair.change.user).items
+        assert pair.items == (pair.change.item,)
+        assert pair.items[0] not in ratings.profile(pair.target).items
+        assert pair.items[0] not in ratings.profile(pair.change.user).items
         assert pair.change.value in {scale.minimum, scale.maximum}
         assert "added" in pair.summary
     assert shift(many) >= shift(few) > 0
@@ -441,7 +441,7 @@ def test_the_searched_pair_replaces_a_rating_where_the_claim_is_about_that() -> 
         def shift(pair: Any, part: SlopeOne = part) -> float:
             after = apply(pair.ratings, pair.change)
             before, anew = (
-                part.exact(part.prepare(data), data.profile(pair.target)).scores[pair.item]
+                part.exact(part.prepare(data), data.profile(pair.target)).scores[pair.items[0]]
                 for data in (pair.ratings, after)
             )
             return float(abs(anew - before))
@@ -452,10 +452,10 @@ def test_the_searched_pair_replaces_a_rating_where_the_claim_is_about_that() -> 
         for pair in (few, many):
             assert isinstance(pair.change, RatingReplaced)
             assert pair.change.user != pair.target
-            assert pair.item == pair.change.item
-            assert pair.item not in ratings.profile(pair.target).items
+            assert pair.items == (pair.change.item,)
+            assert pair.items[0] not in ratings.profile(pair.target).items
             theirs = ratings.profile(pair.change.user)
-            old = theirs.values[theirs.items == pair.item]
+            old = theirs.values[theirs.items == pair.items[0]]
             assert len(old) == 1
             assert pair.change.value in {1.0, 5.0} - {float(old[0])}
             assert "replaced" in pair.summary
@@ -483,7 +483,7 @@ def test_a_search_without_a_possible_candidate_is_refused() -> None:
         model = part.prepare(ratings)
         if possible:
             pair = search_pair(part, model, np.arange(3), candidates=20, seed=1)
-            assert pair.item in {4, 5}
+            assert pair.items[0] in {4, 5}
             continue
         with pytest.raises(DataError, match=r"game\.candidates"):
             search_pair(part, model, np.arange(3), candidates=20, seed=1)

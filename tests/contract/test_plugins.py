@@ -309,14 +309,14 @@ def test_worst_cases_are_genuine_instances(
         for world in (before, after):
             counts = np.diff(world.by_user.start)
             assert (counts >= least).all()
-            assert case.item not in world.profile(case.target).items
+            assert case.items[0] not in world.profile(case.target).items
         assert adjacency_of(case.change) == adjacency
         claim = defense.claim()
         assert variant == "nonprivate" or adjacency_of(case.change) == claim.adjacency
         model = defense.prepare(before)
-        old = defense.exact(model, before.profile(case.target)).scores[case.item]
-        new = defense.exact_after(model, case.change, case.target).scores[case.item]
+        old = defense.exact(model, before.profile(case.target)).scores[case.items[0]]
+        new = defense.exact_after(model, case.change, case.target).scores[case.items[0]]
         anew = defense.exact(defense.prepare(after), after.profile(case.target))
-        assert new == pytest.approx(float(anew.scores[case.item]), abs=1e-5)
+        assert new == pytest.approx(float(anew.scores[case.items[0]]), abs=1e-5)
         shifts.append(float(abs(new - old)))
     assert max(shifts) > 0.05

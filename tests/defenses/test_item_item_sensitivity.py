@@ -335,8 +335,8 @@ def ratio(part: ItemItem, pair: str) -> float:
     """The true ε of the pair at ε = 1: the shift over the noise's scale."""
     case = part.pair(pair, PURCHASES if isinstance(part, Cosine) else STARS)
     model = part.prepare(case.ratings)
-    before = part.exact(model, case.ratings.profile(case.target)).scores[case.item]
-    after = part.exact_after(model, case.change, case.target).scores[case.item]
+    before = part.exact(model, case.ratings.profile(case.target)).scores[case.items[0]]
+    after = part.exact_after(model, case.change, case.target).scores[case.items[0]]
     return float(abs(after - before)) / part.noise_scale(case.ratings.scale)
 
 
