@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +126,27 @@ class SideInformation:
     place: NDArray[np.int64]
     candidates: NDArray[np.float32]
     frequency: NDArray[np.float64]
+
+
+class ListLaw(Protocol):
+    """The law of a list of items."""
+
+    def log_probability(self, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """`ln P` of each list, `(W, k)` to `(W,)`; `−inf` of one that cannot be."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ListPair:
+    """The laws of a list in two neighbouring worlds, known to a distinguisher.
+
+    Attributes:
+        absent: the law in world `D`.
+        present: the law in world `D'`.
+    """
+
+    absent: ListLaw
+    present: ListLaw
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The likelihood-ratio distinguisher for predictions with Laplace noise."""
+"""The likelihood-ratio distinguisher for predictions with Laplace noise, and for lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.parts import STRICT, Part
-from dpaudit.releases import LaplacePair, Predictions
+from dpaudit.releases import ItemList, LaplacePair, ListPair, Predictions
 
 
 @parameters(frozen=True, config=STRICT)
@@ -26,6 +26,8 @@ class LikelihoodRatio(Part):
     Each coordinate is therefore computed as `±clip(2A − f − f', −d, d)` with `d = |f' − f|`, exact
     at its ends, and sums are compared on a grid.
 
+    For a list of items whose laws P in D and P' in D' are known, L = ln P'(list) − ln P(list).
+
     Attributes:
         grid: the step of the grid of log-ratios.
     """
@@ -39,11 +41,29 @@ class LikelihoodRatio(Part):
         "1933, doi:10.1098/rsta.1933.0009"
     )
 
-    def score(self, release: Predictions, knowledge: LaplacePair) -> NDArray[np.float64]:
+    def score(
+        self, release: Predictions | ItemList, knowledge: LaplacePair | ListPair
+    ) -> NDArray[np.float64]:
         """The log-likelihood ratio of each world on the grid `(W,)`; large speaks for D'.
 
-        Without noise it is `−inf` or `inf` where the data sets differ, else 0.
+        It is `−inf` or `inf` for an output that only one data set can have.
         """
+        if isinstance(knowledge, ListPair):
+            return self._of_lists(release.items, knowledge)
+        if isinstance(release, ItemList):
+            raise TypeError("a list without values has no Laplace law: give the ListPair")
+        return self._of_predictions(release, knowledge)
+
+    def _of_lists(self, items: NDArray[np.int32], knowledge: ListPair) -> NDArray[np.float64]:
+        present = knowledge.present.log_probability(items)
+        absent = knowledge.absent.log_probability(items)
+        impossible = np.isneginf(absent)
+        if np.any(impossible & np.isneginf(present)):
+            raise ValueError("a list was released that neither law allows")
+        ratio = np.where(impossible, np.inf, present - np.where(impossible, 0.0, absent))
+        return np.rint(ratio / self.grid) * self.grid
+
+    def _of_predictions(self, release: Predictions, knowledge: LaplacePair) -> NDArray[np.float64]:
         shift = knowledge.present - knowledge.absent
         middle = knowledge.present + knowledge.absent
         # |A − f| − |A − f'| = sign(f' − f) · clip(2A − f − f', −|f' − f|, |f' − f|)

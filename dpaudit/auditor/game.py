@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.base import EntryPair, ListDefense, WorldPair
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.errors import DataError
-from dpaudit.releases import LaplacePair, Streams
+from dpaudit.releases import LaplacePair, ListPair, Streams
 
 # The score of an output that only one world can have.
 _CERTAIN = 1e300
@@ -42,6 +43,19 @@ class GameScores:
     def shift(self) -> float:
         """The L1 distance of the exact predictions."""
         return float(self.shifts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ListScores:
+    """The attack's scores in a game of lists.
+
+    Attributes:
+        absent: in each world D `(T,)`.
+        present: in each world D' `(T,)`.
+    """
+
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
 
 
 def play_game(
@@ -81,6 +95,52 @@ def play_game(
         shifts=abs(knowledge.present - knowledge.absent),
         noise_scale=knowledge.noise_scale,
     )
+
+
+def play_list_game(
+    defense: ItemItem,
+    model: ItemModel,
+    pair: WorldPair,
+    attack: ItemPlace,
+    *,
+    trials: int,
+    seed: int,
+) -> ListScores:
+    """Show the target's list without values in `trials` worlds D and as many D', and score each."""
+
+    def score(exact: ExactScores, world: str) -> NDArray[np.float64]:
+        return np.concatenate(
+            [
+                attack.score(defense.release_list(exact, streams), pair.items[0])
+                for streams in Streams.first(seed, f"list/{world}", trials).blocks(_BLOCK)
+            ]
+        )
+
+    return ListScores(
+        score(defense.exact(model, pair.ratings.profile(pair.target)), "absent"),
+        score(defense.exact_after(model, pair.change, pair.target), "present"),
+    )
+
+
+def play_entry_game(
+    defense: ListDefense,
+    pair: EntryPair,
+    attack: LikelihoodRatio,
+    *,
+    trials: int,
+    seed: int,
+) -> ListScores:
+    """Release a list in `trials` worlds D and as many D' that differ in an entry; score each."""
+    knowledge = ListPair(defense.law(pair.before), defense.law(pair.after))
+
+    def score(exact: ExactScores, world: str) -> NDArray[np.float64]:
+        found = [
+            attack.score(defense.release_list(exact, streams), knowledge)
+            for streams in Streams.first(seed, f"entry/{world}", trials).blocks(_BLOCK)
+        ]
+        return np.clip(np.concatenate(found), -_CERTAIN, _CERTAIN)
+
+    return ListScores(score(pair.before, "absent"), score(pair.after, "present"))
 
 
 def search_pair(

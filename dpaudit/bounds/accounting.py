@@ -78,13 +78,13 @@ def laplace_vector_epsilon(shifts: ArrayLike, scale: float, *, delta: float = 0.
     check_delta(delta)
     moving = np.sort(moves[moves > 0])
     if not len(moving):
-        return _exact(0.0, "laplace, nothing moves")
+        return Estimate.exact(0.0, "laplace, nothing moves")
     with np.errstate(divide="ignore", over="ignore"):
         losses = moving / np.float64(scale)
     total, largest = float(losses.sum()), float(losses[-1])
     at_least = max(0.0, largest + 2 * math.log1p(-delta))
     if len(losses) == 1 or delta == 0 or math.isinf(total):
-        return _exact(at_least if len(losses) == 1 else total, "laplace, closed form")
+        return Estimate.exact(at_least if len(losses) == 1 else total, "laplace, closed form")
     step = total / _STEPS
     sizes, counts = np.unique(losses, return_counts=True)
 
@@ -155,7 +155,7 @@ def gaussian_mechanism_epsilon(
         )
     whole = gaussian_epsilon(mu, delta)
     if sampling == 1 or delta == 0:
-        return _exact(whole, "gaussian, closed form")
+        return Estimate.exact(whole, "gaussian, closed form")
     # The loss' standard deviation: without sampling μ, with it at most q √(T (e^{μ₁²} − 1)).
     spread = min(mu, sampling * math.sqrt(compositions * math.expm1(min(single**2, 50.0))))
     step = max(_width(single), _width(spread) / 10) / _STEPS
@@ -204,7 +204,7 @@ def randomized_response_epsilon(p: float, k: int = 2, *, delta: float = 0.0) -> 
         epsilon = 0.0
     else:
         epsilon = math.log((high - delta) / low) if low > 0 else math.inf
-    return _exact(epsilon, "randomised response, closed form")
+    return Estimate.exact(epsilon, "randomised response, closed form")
 
 
 def _moves(shifts: ArrayLike) -> NDArray[np.float64]:
@@ -260,19 +260,6 @@ def _width(mu: float) -> float:
 
 def _pld(step: float) -> str:
     return f"privacy loss distribution rounded up to steps of {step:.1g}; lower end rounded down"
-
-
-def _exact(value: float, method: str) -> Estimate:
-    return Estimate(
-        value=value,
-        lower=value,
-        upper=value,
-        confidence=1.0,
-        alpha=0.0,
-        n=0,
-        method=method,
-        kind="exact",
-    )
 
 
 def _between(lower: float, upper: float, method: str) -> Estimate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -33,3 +33,17 @@ class Estimate(BaseModel):
     n: int
     method: str
     kind: Kind = "frequentist"
+
+    @classmethod
+    def exact(cls, value: float, method: str) -> Self:
+        """A number that is computed and not sampled."""
+        return cls(
+            value=value,
+            lower=value,
+            upper=value,
+            confidence=1.0,
+            alpha=0.0,
+            n=0,
+            method=method,
+            kind="exact",
+        )

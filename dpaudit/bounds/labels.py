@@ -71,12 +71,12 @@ class LabelTest:
 
     def __str__(self) -> str:
         """The event in words."""
-        worlds = ("D'", "D") if self.present_high else ("D", "D'")
+        high, low = ("D'", "D") if self.present_high else ("D", "D'")
         parts = []
         if self.high is not None:
-            parts.append(f"score >= {self.high:g}, likelier in {worlds[0]} than in {worlds[1]}")
+            parts.append(f"score >= {_shown(self.high)}, likelier in {high} than in {low}")
         if self.low is not None:
-            parts.append(f"score <= {self.low:g}, likelier in {worlds[1]} than in {worlds[0]}")
+            parts.append(f"score <= {_shown(self.low)}, likelier in {low} than in {high}")
         return "; ".join(parts)
 
     def epsilon(self, delta: float, alpha: float) -> float:
@@ -89,6 +89,23 @@ class LabelTest:
         revealed, spent = revealed_labels(self.trials, delta, alpha)
         share = float(share_limit(self.hits - revealed, self.size - revealed, alpha - spent))
         return max(0.0, _logit(share))
+
+    def p_value(self, epsilon: float, delta: float, alpha: float) -> float:
+        """The p-value of (ε, δ)-DP from this event, which was chosen for the level α.
+
+        The left side of (1), plus β and what the coin flips may cost: the event's choice saw none
+        of its labels, so the probability of a p-value of at most u is at most u for every u.
+        """
+        if self.size == self.trials and (self.high is None or self.low is None):
+            return 1.0
+        from scipy.special import expit
+        from scipy.stats import binom
+
+        flips = alpha * _FLIPS
+        revealed, spent = revealed_labels(self.trials, delta, alpha - flips)
+        rest = max(self.size - revealed, 0)
+        tail = float(binom.sf(self.hits - revealed - 1, rest, expit(epsilon)))
+        return min(1.0, tail + spent + flips)
 
 
 def label_epsilon(
@@ -234,6 +251,11 @@ def _digest(absent: Scores, present: Scores) -> bytes:
 def _some(scores: Scores, count: int, rng: np.random.Generator) -> Scores:
     """So many of the scores, drawn without replacement: the few that are left out are drawn."""
     return np.delete(scores, rng.choice(len(scores), len(scores) - count, False, shuffle=False))
+
+
+def _shown(score: float) -> str:
+    """A score in words; games put 1e300 for an output that only one world can have."""
+    return f"{score:g}" if abs(score) < 1e300 else "∞" if score > 0 else "−∞"
 
 
 def _logit(share: float) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.errors import ConfigError
+from dpaudit.files import check_writable, write_text
 
 if TYPE_CHECKING:
     from dpaudit.auditor.result import AuditResult
@@ -81,7 +82,7 @@ def run(
     checked = config_file.load(path, overrides)
     folder = output or Path("dpaudit-out") / path.stem
     targets = [(name, folder / file) for name, file in _FILES.items()] + extra
-    record.check_writable([folder / record.NAME, *(target for _, target in targets)])
+    check_writable([folder / record.NAME, *(target for _, target in targets)])
     with Bar(enabled=not quiet) as bar:
         if allow_code:
             sys.path.insert(0, str(path.parent.resolve()))  # as python does for a script
@@ -158,12 +159,10 @@ def _render(name: str, result: AuditResult) -> str:
 
 def _write(text: str, target: Path) -> None:
     """Write a report to a file, or to standard output for `-`."""
-    from dpaudit.reports import record
-
     if target == Path("-"):
         click.echo(text, nl=False)
     else:
-        record.write_text(target, text)
+        write_text(target, text)
 
 
 def _show(result: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import click
 
 from dpaudit.errors import ConfigError
+from dpaudit.files import write_text
 
 METRICS = {
     "attack.accuracy": "ε-Risk: share of hidden ratings that the attack recovers",
@@ -50,8 +51,6 @@ def init(path: Path) -> None:
 
     if path.exists():
         raise ConfigError(f"{path} exists already: name another file or remove it")
-    from dpaudit.reports.record import write_text
-
     write_text(path, files("dpaudit.cli").joinpath("template.toml").read_text(encoding="utf-8"))
     click.echo(f"{path} is written; run it with: dpaudit run {path}")
 

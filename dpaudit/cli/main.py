@@ -12,6 +12,7 @@ import click
 
 from dpaudit.cli.audit import gate, report, run
 from dpaudit.cli.catalogue import init, list_, schema, show
+from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
 from dpaudit.cli.epsilon import epsilon
 from dpaudit.cli.plan import plan
@@ -68,5 +69,5 @@ def main() -> None:
     """
 
 
-for command in (run, report, gate, epsilon, plan, list_, show, init, schema, data):
+for command in (run, report, gate, claims, epsilon, plan, list_, show, init, schema, data):
     main.add_command(command)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from dpaudit.data.neighbors import Adjacency, RatingChange
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.item_model import ExactScores
+from dpaudit.releases import ItemList, ListLaw, Streams
 
 Variant = Literal["nonprivate", "published", "corrected"]
 RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
@@ -56,7 +57,9 @@ class WorldPair:
 
 @dataclass(frozen=True, eq=False)
 class EntryPair:
-    """Two predictions of one user, a row of the completed matrix, that differ in one entry.
+    """What a user is predicted, her row of the completed matrix, in two neighbouring worlds.
+
+    One entry differs where the neighbours are matrices, several where they are data sets.
 
     Attributes:
         before: the row in world `D`.
@@ -67,3 +70,15 @@ class EntryPair:
     before: ExactScores
     after: ExactScores
     summary: str
+
+
+class ListDefense(Protocol):
+    """A mechanism that shows a user a list of items and whose law is known."""
+
+    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+        """The list in each world."""
+        ...
+
+    def law(self, exact: ExactScores) -> ListLaw:
+        """The law of the list."""
+        ...

@@ -24,11 +24,11 @@ def render(result: AuditResult) -> str:
         "# Privacy audit",
         f"**{digest.outcome(result).upper()}** {escape(digest.headline(result))}",
         _bullets([finding.text for finding in digest.findings(result)]),
-        _section("Gates", [tables.gates(result)]),
-        _section("Results", tables.results(result)),
+        section("Gates", [tables.gates(result)]),
+        section("Results", tables.results(result)),
         "## How to read this\n\n" + _bullets(digest.footnotes(result)),
-        _section("What was audited", [tables.models(result), tables.claims(result)]),
-        _section(
+        section("What was audited", [tables.models(result), tables.claims(result)]),
+        section(
             "What was tried",
             [
                 tables.attacks(result),
@@ -37,21 +37,24 @@ def render(result: AuditResult) -> str:
                 tables.methods(result),
             ],
         ),
-        _section("How to reproduce", [tables.provenance(result)]),
+        section("How to reproduce", [tables.provenance(result)]),
         f"Save this as `dpaudit.toml` and run `{digest.command(result)}`:",
         f"```toml\n{toml.render(result.config)}```",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _section(title: str, found: Sequence[tables.Table | None]) -> str:
-    parts = [f"## {title}"]
+def section(
+    title: str, found: Sequence[tables.Table | None], level: int = 2, below: str = ""
+) -> str:
+    """A heading with its tables, and a text below it; empty where there is no table."""
+    parts = [f"{'#' * level} {title}", *([below] if below else [])]
     for table in found:
         if table and table.caption != title:
             parts.append(f"**{escape(table.caption)}**")
         if table:
             parts.append(table_text(table))
-    return "\n\n".join(parts) if len(parts) > 1 else ""
+    return "\n\n".join(parts) if any(found) else ""
 
 
 def table_text(table: tables.Table) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from dpaudit.auditor.result import AuditResult
 from dpaudit.reports import charts, html, markdown
+from dpaudit.reports import page as pages
 
 Make = Callable[..., AuditResult]
 
@@ -98,7 +99,7 @@ def test_labels_cannot_break_out(make: Make) -> None:
     text = html.render(make(label=EVIL, attack=EVIL + "2", rule=EVIL))
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag == "img"]
-    assert "<img" not in text.replace(html._script(), "")
+    assert "<img" not in text.replace(pages._script(), "")
     assert EVIL in page.text
     assert {datum["model"] for datum in data_of(page.specs()["accuracy"])} == {EVIL}
 

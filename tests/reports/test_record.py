@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpaudit import files
 from dpaudit.auditor.result import AuditResult
 from dpaudit.errors import ConfigError
 from dpaudit.reports import record
@@ -53,11 +54,11 @@ def test_failed_save_keeps_the_old_record(
 
 def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="name another place"):
-        record.write_text(tmp_path, "text")
+        files.write_text(tmp_path, "text")
 
 
 def test_a_pipe_is_written_to_and_not_replaced() -> None:
-    record.write_text(Path("/dev/null"), "text")
+    files.write_text(Path("/dev/null"), "text")
     assert Path("/dev/null").is_char_device()
 
 

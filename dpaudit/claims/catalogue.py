@@ -1,0 +1,37 @@
+"""All published guarantees with their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpaudit.claims import pa11, pa11_lists
+from dpaudit.claims.entry import PublishedClaim
+from dpaudit.errors import ConfigError
+from dpaudit.registry import suggestion
+
+CATALOGUE: tuple[PublishedClaim, ...] = (
+    *pa11.CLAIMS,
+    *pa11_lists.LISTS,
+    *pa11_lists.ALGEBRA,
+)
+
+
+def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
+    """The entries with these ids, or whose ids begin with them; all if there are none.
+
+    Raises:
+        ConfigError: an id fits no entry.
+    """
+    wanted = list(ids)
+    for word in wanted:
+        if not any(_fits(entry, word) for entry in CATALOGUE):
+            known = [entry.id for entry in CATALOGUE]
+            raise ConfigError(f"there is no claim {word!r}{suggestion(word, known)}")
+    return [
+        entry for entry in CATALOGUE if not wanted or any(_fits(entry, word) for word in wanted)
+    ]
+
+
+def _fits(entry: PublishedClaim, word: str) -> bool:
+    """`pa11` fits `pa11-thm3.2`, and so does `pa11-thm3.2`; `pa` does not."""
+    return entry.id == word or entry.id.startswith(f"{word}-")

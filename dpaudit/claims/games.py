@@ -1,0 +1,147 @@
+"""The games that the catalogue's entries are played as, on the product's own defenses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.item_place import ItemPlace
+from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
+from dpaudit.bounds.accounting import laplace_vector_epsilon
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.claims import laws
+from dpaudit.claims.entry import Worlds
+from dpaudit.defenses.base import Claim, EntryPair, WorldPair
+from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.top_k import TopK
+
+# Worlds of either data set, unless an entry asks for more.
+TRIALS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionGame:
+    """Observer `values`: the noised predictions that a pair shows, told apart by their law.
+
+    Attributes:
+        label: what sets it apart within its entry.
+        defense: the recommender.
+        worlds: makes the pair for it.
+        trials: worlds of either data set.
+    """
+
+    label: str
+    defense: ItemItem
+    worlds: Callable[[ItemItem], WorldPair]
+    trials: int = TRIALS
+
+    def claimed(self) -> tuple[float, float]:
+        """What the defense claims."""
+        return _claimed(self.defense.claim())
+
+    def mechanism(self) -> str:
+        """The defense with its parameters."""
+        return described(self.defense)
+
+    def pair(self) -> str:
+        """The pair in one sentence."""
+        return self.worlds(self.defense).summary
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        """Release and score; the truth is that of Laplace noise on the shifts."""
+        pair = self.worlds(self.defense)
+        model = self.defense.prepare(pair.ratings)
+        found = play_game(self.defense, model, pair, LikelihoodRatio(), trials=trials, seed=seed)
+        truth = laplace_vector_epsilon(found.shifts, found.noise_scale)
+        return Worlds(found.absent, found.present, truth)
+
+
+@dataclass(frozen=True, eq=False)
+class ListGame(PredictionGame):
+    """Observer `list`: the same pair, of which only the ranked items are shown.
+
+    Attributes:
+        law: the ε of the pair from the exact predictions in D and D' and the noise's scale, where
+            it is known.
+    """
+
+    law: Callable[[NDArray[np.float64], NDArray[np.float64], float], float] | None = None
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        """Release lists and score the place of the pair's first item."""
+        pair = self.worlds(self.defense)
+        model = self.defense.prepare(pair.ratings)
+        found = play_list_game(self.defense, model, pair, ItemPlace(), trials=trials, seed=seed)
+        if self.law is None:
+            return Worlds(found.absent, found.present, None)
+        before = self.defense.exact(model, pair.ratings.profile(pair.target)).scores
+        after = self.defense.exact_after(model, pair.change, pair.target).scores
+        shown = np.isfinite(before) & np.isfinite(after)
+        scale = self.defense.noise_scale(pair.ratings.scale)
+        epsilon = self.law(before[shown].astype(float), after[shown].astype(float), scale)
+        return Worlds(found.absent, found.present, Estimate.exact(epsilon, "law of the list"))
+
+
+@dataclass(frozen=True, eq=False)
+class EntryGame:
+    """Observer `list` of a row of the completed matrix, one of whose entries changes.
+
+    Attributes:
+        label: what sets it apart within its entry.
+        defense: the mechanism that makes the list.
+        worlds: makes the pair for it.
+        factor: the claimed ε over the defense's own, where a theorem says less than the paper.
+        trials: worlds of either data set.
+    """
+
+    label: str
+    defense: TopK
+    worlds: Callable[[TopK], EntryPair]
+    factor: float = 1.0
+    trials: int = TRIALS
+
+    def claimed(self) -> tuple[float, float]:
+        """What the defense claims, or `factor` times that."""
+        epsilon, delta = _claimed(self.defense.claim())
+        return self.factor * epsilon, delta
+
+    def mechanism(self) -> str:
+        """The defense with its parameters."""
+        return described(self.defense)
+
+    def pair(self) -> str:
+        """The pair in one sentence."""
+        return self.worlds(self.defense).summary
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        """Release and score by the two laws of the list."""
+        pair = self.worlds(self.defense)
+        found = play_entry_game(self.defense, pair, LikelihoodRatio(), trials=trials, seed=seed)
+        epsilon = laws.entry_epsilon(self.defense, pair)
+        truth = None if epsilon is None else Estimate.exact(epsilon, "law of the list")
+        return Worlds(found.absent, found.present, truth)
+
+
+def described(defense: Any) -> str:
+    """A defense with the parameters that differ from its defaults."""
+    plain = asdict(type(defense)(epsilon=defense.epsilon))
+    set_ = {key: value for key, value in asdict(defense).items() if value != plain[key]}
+    variant = defense.variant
+    rest = {"epsilon": defense.epsilon, **set_}
+    rest.pop("variant", None)
+    words = ", ".join(
+        f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}"
+        for key, value in rest.items()
+    )
+    return f"{defense.name}, {variant}: {words}"
+
+
+def _claimed(claim: Claim | None) -> tuple[float, float]:
+    if claim is None:
+        raise ValueError("a game of the catalogue needs a defense with a claim")
+    return claim.epsilon, claim.delta

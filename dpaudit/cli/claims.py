@@ -1,0 +1,151 @@
+"""`dpaudit claims`: the published guarantees and their verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpaudit.files import check_writable, write_text
+
+if TYPE_CHECKING:
+    from dpaudit.claims.entry import PublishedClaim
+    from dpaudit.claims.record import Verification
+
+# 0: every verdict is as recorded. 1: one differs. 4: the trials were too few to tell.
+_EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--verify", is_flag=True, help="Play the games and judge them together.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("dpaudit-out/claims"),
+    show_default=True,
+    help="Folder of the verification: claims.json, claims.html, claims.md, and what was played: "
+    "interrupted, the same command goes on where it stopped.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(100, 100_000_000),
+    help="Worlds of either data set for every game.  [default: each game's own]",
+)
+@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
+@click.option(
+    "--data",
+    "sources",
+    multiple=True,
+    metavar="FORMAT=PATH",
+    help="Play the claims about recommenders on real ratings too, e.g. movielens-100k=u.data.",
+)
+@click.option("--fresh", is_flag=True, help="Play everything again, whatever was played before.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def claims(
+    ctx: click.Context,
+    ids: tuple[str, ...],
+    verify: bool,
+    output: Path,
+    trials: int | None,
+    confidence: float,
+    seed: int,
+    sources: tuple[str, ...],
+    fresh: bool,
+    quiet: bool,
+) -> None:
+    """List published guarantees with their verdicts, or play them with --verify.
+
+    ID is a claim, or the beginning of several: pa11 names all of that paper. One claim alone is
+    explained in full.
+
+    Exit codes of --verify: 0 every verdict is as the catalogue has it, 1 one differs, 4 too few
+    trials to tell.
+    """
+    from dpaudit.claims.catalogue import chosen
+
+    entries = chosen(ids)
+    if not verify:
+        _explain(entries[0]) if len(entries) == 1 else _list(entries)
+        return
+    from dpaudit.claims.real_data import on_real_data
+    from dpaudit.claims.verify import count
+    from dpaudit.claims.verify import verify as play
+    from dpaudit.cli.progress import Bar
+    from dpaudit.reports import claims as reports
+
+    targets = {
+        output / "claims.json": reports.render_json,
+        output / "claims.md": reports.render_markdown,
+        output / "claims.html": reports.render_html,
+    }
+    check_writable(targets)
+    folder = output / "played"
+    if fresh:
+        for kept in folder.glob("*.json"):
+            kept.unlink()
+    extra = on_real_data(sources, entries)
+    with Bar(enabled=not quiet) as bar:
+        bar.start(count(entries) + len(extra))
+        found = play(
+            entries,
+            extra=extra,
+            trials=trials,
+            confidence=confidence,
+            seed=seed,
+            folder=folder,
+            stage=bar.stage,
+            advance=bar.advance,
+        )
+    for path, render in targets.items():
+        write_text(path, render(found))
+    if not quiet:
+        _show(found)
+        click.echo(f"Record and reports: {output}")
+    ctx.exit(_EXIT_CODES[reports.outcome(found)])
+
+
+def _show(found: Verification) -> None:
+    from rich.console import Console
+
+    from dpaudit.reports.claims_console import show
+
+    show(found, Console())
+
+
+def _list(entries: list[PublishedClaim]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("claim", "verdict", "what is claimed"):
+        table.add_column(name, overflow="fold")
+    for entry in entries:
+        style = "bold red" if entry.recorded == "falsified" else ""
+        reading = f" [{entry.reading}]" if entry.reading else ""
+        cells = (entry.id, Text(entry.recorded, style=style), Text(entry.sentence + reading))
+        table.add_row(*cells)
+    Console().print(table)
+
+
+def _explain(entry: PublishedClaim) -> None:
+    from dpaudit.claims.entry import Check
+
+    click.echo(f"{entry.id}: {entry.recorded}\n\nClaim: {entry.sentence}")
+    if entry.reading:
+        click.echo(f"Reading: {entry.reading}")
+    click.echo(f"Source: {entry.source}")
+    if entry.adjacency:
+        click.echo(f"Neighbours: {entry.adjacency}; observer sees {entry.observer}")
+    click.echo(f"\nWhy: {entry.because}")
+    for role, plays in (("Published", entry.published), ("Corrected", entry.corrected)):
+        for play in plays:
+            click.echo(f"\n{role}: {play.label}")
+            if not isinstance(play, Check):
+                click.echo(f"  {play.mechanism()}\n  {play.pair()}")
+    click.echo(f"\nPlay it: dpaudit claims --verify {entry.id}")

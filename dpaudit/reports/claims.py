@@ -1,0 +1,182 @@
+"""A verification of the catalogue as tables, Markdown, HTML and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dpaudit.claims.record import Entry, Game, Verification
+from dpaudit.reports import claims_chart, page, words
+from dpaudit.reports.markdown import escape, section
+from dpaudit.reports.tables import NONE, Table
+
+_STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}
+
+
+def headline(found: Verification) -> str:
+    """How many statements got which verdict, in a sentence."""
+    counts = Counter(entry.verdict for entry in found.entries)
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    return f"{len(found.entries)} published statements: {verdicts}."
+
+
+def outcome(found: Verification) -> str:
+    """`pass` if every verdict is as recorded, `fail` if one differs, else `inconclusive`."""
+    states = {entry.status for entry in found.entries}
+    if "differs" in states:
+        return "fail"
+    return "inconclusive" if "too few trials" in states else "pass"
+
+
+def findings(found: Verification) -> list[str]:
+    """What does not agree with the catalogue, or that everything does."""
+    odd = [entry for entry in found.entries if entry.status != "as recorded"]
+    if not odd:
+        return ["Every verdict is as recorded in the catalogue."]
+    return [
+        f"{entry.id}: {_STATUS[game.status]}: {game.role} {game.label} is {game.verdict}, the "
+        f"catalogue has {entry.recorded if game.role != 'corrected' else 'not falsified'}"
+        for entry in odd
+        for game in entry.games
+        if game.status != "as recorded"
+    ]
+
+
+def footnotes(found: Verification) -> list[str]:
+    """How to read the tables."""
+    share = words.percent(found.confidence)
+    return [
+        f"Verdicts on all {found.size} games hold together with {share} confidence (Holm), and so "
+        "do all certified bounds (Bonferroni).",
+        "Certified: a lower bound on ε of the pair of data sets, from runs of the mechanism "
+        "alone. By the law: the same pair's ε, computed and not measured; it judges nothing.",
+        "A statement of algebra is tried on instances: one on which it fails is certain; where "
+        "none is found the verdict rests on the derivation.",
+        "Finds: the least true ε of a pair that the game's trials would have shown to exceed the "
+        "claim, with 95 % power. Not falsified is not a proof of privacy.",
+    ]
+
+
+def tables(found: Verification) -> list[Table]:
+    """The games, and the statements of algebra."""
+    played = [entry for entry in found.entries if any(game.trials for game in entry.games)]
+    tried = [entry for entry in found.entries if entry not in played]
+    return [table for table in (_games(played), _algebra(tried)) if table.cells]
+
+
+def details(entry: Entry) -> Table:
+    """What was played for one entry."""
+    return Table(
+        caption=entry.id,
+        header=["", "mechanism", "data sets", "witness"],
+        cells=[
+            [f"{game.role}: {game.label}", game.mechanism or NONE, game.pair or NONE, game.event]
+            for game in entry.games
+        ],
+    )
+
+
+def about(entry: Entry) -> list[tuple[str, str]]:
+    """An entry in words: what is claimed, by whom, and why the verdict is what it is."""
+    neighbours = f"{entry.adjacency}, observer sees {entry.observer}" if entry.adjacency else ""
+    parts = [
+        ("Claim", entry.sentence),
+        ("Reading", entry.reading),
+        ("Source", entry.source),
+        ("Neighbours", neighbours),
+        ("Verdict", entry.verdict),
+        ("Why", entry.because),
+    ]
+    return [(name, text) for name, text in parts if text]
+
+
+def provenance(found: Verification) -> Table:
+    """What makes the same numbers again."""
+    rows = {
+        "dpaudit": found.tool,
+        **found.environment,
+        "seed": str(found.seed),
+        "started": found.timing.started,
+        "seconds": f"{found.timing.seconds:g}",
+    }
+    return Table("How to reproduce", ["", ""], [[key, value] for key, value in rows.items()])
+
+
+def render_json(found: Verification) -> str:
+    """The record as JSON."""
+    return found.model_dump_json(indent=1) + "\n"
+
+
+def render_markdown(found: Verification) -> str:
+    """The verification as GitHub Markdown."""
+    parts = [
+        "# Published guarantees and their verdicts",
+        f"**{outcome(found).upper()}** {escape(headline(found))}",
+        "\n".join(f"- {escape(text)}" for text in findings(found)),
+        *(section(table.caption, [table]) for table in tables(found)),
+        "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in footnotes(found)),
+        "## Each claim",
+    ]
+    for entry in found.entries:
+        lines = [f"- {name}: {escape(text)}" for name, text in about(entry)]
+        parts += [section(entry.id, [details(entry)], level=3, below="\n".join(lines))]
+    parts.append(section("How to reproduce", [provenance(found)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def render_html(found: Verification) -> str:
+    """The verification as one HTML file that loads nothing."""
+    return page.render(
+        "claims.html.j2",
+        charts=claims_chart.render(found),
+        outcome=outcome(found),
+        headline=headline(found),
+        findings=findings(found),
+        tables=tables(found),
+        footnotes=footnotes(found),
+        entries=[(entry, about(entry), details(entry)) for entry in found.entries],
+        provenance=provenance(found),
+    )
+
+
+def _games(entries: Sequence[Entry]) -> Table:
+    cells: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
+    for entry in entries:
+        for i, game in enumerate(entry.games):
+            if game.verdict == "falsified":
+                marked |= {(len(cells), 3), (len(cells), 5)}
+            cells.append(_game_row(entry.id if i == 0 else "", game))
+    header = ["claim", "mechanism", "claimed ε", "certified ε", "ε by the law", "verdict", "finds"]
+    return Table("Guarantees", [*header, "trials", "seconds"], cells, marked)
+
+
+def _game_row(name: str, game: Game) -> list[str]:
+    verdict = game.verdict if game.status == "as recorded" else f"{game.verdict}: {game.status}"
+    return [
+        name,
+        f"{game.role}: {game.label}",
+        words.epsilon(game.claimed) if game.claimed is not None else NONE,
+        f"≥ {words.at_least(game.certified.lower)}" if game.certified else NONE,
+        f"{game.truth.value:.4g}".replace("inf", "∞") if game.truth else NONE,
+        verdict,
+        words.at_most(game.detectable) if game.detectable is not None else NONE,
+        f"2 × {game.trials:,}".replace(",", " ") if game.trials else NONE,
+        f"{game.seconds:.1f}",
+    ]
+
+
+def _algebra(entries: Sequence[Entry]) -> Table:
+    cells: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
+    for entry in entries:
+        for i, game in enumerate(entry.games):
+            if game.verdict == "falsified":
+                marked.add((len(cells), 2))
+            verdict = _verdict_words(game)
+            cells.append([entry.id if i == 0 else "", game.label, verdict, game.event or NONE])
+    return Table("Statements of algebra", ["claim", "tried", "verdict", "witness"], cells, marked)
+
+
+def _verdict_words(game: Game) -> str:
+    return game.verdict if game.status == "as recorded" else f"{game.verdict}: {game.status}"

@@ -1,0 +1,51 @@
+"""A verification on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpaudit.claims.record import Verification
+from dpaudit.reports import claims
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+# Columns that give way where the terminal is narrow.
+_DISPENSABLE = ("finds", "trials", "seconds")
+_WIDE = 110
+
+
+def show(found: Verification, console: Console) -> None:
+    """Print the verdicts, and what differs from the catalogue."""
+    from rich.table import Table
+    from rich.text import Text
+
+    word = claims.outcome(found)
+    console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", claims.headline(found)))
+    for text in claims.findings(found):
+        console.print(Text(text, style="" if word == "pass" else _STYLES[word]))
+    for table in claims.tables(found):
+        drop = _DISPENSABLE if console.width < _WIDE else ()
+        # The claim's name stands on a line of its own, above what was played for it.
+        keep = [i for i, name in enumerate(table.header) if i and name not in drop]
+        shown = Table(box=None, padding=(0, 2, 0, 0), title=table.caption, title_justify="left")
+        for i in keep:
+            shown.add_column(table.header[i], overflow="fold")
+        for row, (name, *cells) in enumerate(table.cells):
+            if name:
+                shown.add_row(Text(name, style="bold"))
+            styles = ["bold red" if (row, i) in table.marked else "" for i in keep]
+            shown.add_row(
+                *(
+                    Text(f"  {cells[i - 1]}" if i == keep[0] else cells[i - 1], style)
+                    for i, style in zip(keep, styles, strict=True)
+                )
+            )
+        console.print()
+        console.print(shown)
+        if len(keep) < len(table.header):
+            console.print(Text(f"too wide for this terminal: {', '.join(drop)}", style="dim"))
+    console.print()
+    for note in claims.footnotes(found):
+        console.print(Text(note, style="dim"))
