@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpaudit.config_file import load
+from dpaudit.files import write_text
 from dpaudit.reports.markdown import escape, table_text
-from dpaudit.reports.record import write_text
 from dpaudit.reports.tables import results
 from dpaudit.run import run_audit
 

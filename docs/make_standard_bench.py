@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dpaudit.auditor.blackbox import audit_pairs
 from dpaudit.auditor.patterns import input_pairs
-from dpaudit.reports.record import write_text
+from dpaudit.files import write_text
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "standard_bench"))

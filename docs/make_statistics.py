@@ -17,7 +17,7 @@ from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold, rng_
 from scipy.special import betainccinv, betaincinv
 from soundness_cases import MECHANISMS, METHODS
 
-from dpaudit.reports.record import write_text
+from dpaudit.files import write_text
 
 ROOT = Path(__file__).parents[1]
 # Worlds a class where false claims are counted.

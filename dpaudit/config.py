@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from inspect import signature
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from dpaudit import registry
+from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
 from dpaudit.data.source import DataSource
-from dpaudit.errors import ConfigError
+
+__all__ = [
+    "Attack",
+    "Audit",
+    "Campaign",
+    "Config",
+    "Convergence",
+    "Game",
+    "Gate",
+    "Model",
+    "Policy",
+    "PythonDefense",
+    "Split",
+]
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-Epsilon = Annotated[float, Field(gt=0)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
 class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = TABLE
 
 
 class Split(_Table):
@@ -40,115 +43,6 @@ class Split(_Table):
     """
 
     test_share: Share = 0.2
-
-
-class Model(_Table):
-    """One recommender under audit.
-
-    Attributes:
-        label: its name in reports; the defense and variant unless given.
-        defense: a registered defense.
-        variant: `nonprivate`, `published` or `corrected`.
-        epsilon: the values of ε to audit.
-        params: hyper-parameters of the defense, see `dpaudit show DEFENSE`.
-    """
-
-    label: str = ""
-    defense: str = "slope-one"
-    variant: Literal["nonprivate", "published", "corrected"] = "published"
-    epsilon: Annotated[list[Epsilon], BeforeValidator(_as_list), Field(min_length=1)] = [1.0]
-    params: dict[str, Any] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        values = dict(values)
-        if values.get("variant") == "nonprivate":
-            values.setdefault("epsilon", [math.inf])
-        parts = (values.get("defense", "slope-one"), values.get("variant", "published"))
-        values.setdefault("label", " ".join(str(part) for part in parts))
-        return values
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        if len(set(self.epsilon)) < len(self.epsilon):
-            raise ValueError("epsilon holds a value twice: remove one")
-        return self
-
-    def defenses(self, place: str) -> list[Any]:
-        """The defense at each ε.
-
-        Raises:
-            ConfigError: it, or a hyper-parameter, is unknown or out of range.
-        """
-        for reserved in ("epsilon", "variant"):
-            if reserved in self.params:
-                raise ConfigError(
-                    f"{place}.params.{reserved} does not belong there: set model.{reserved}"
-                )
-        return [
-            registry.create(
-                "defenses",
-                self.defense,
-                place,
-                {**self.params, "epsilon": epsilon, "variant": self.variant},
-            )
-            for epsilon in self.epsilon
-        ]
-
-
-class PythonDefense(_Table):
-    """A mechanism of your own, of which nothing is known but its outputs.
-
-    It runs code: `dpaudit run` refuses it unless `--allow-code` is given.
-
-    Attributes:
-        kind: `python`.
-        target: `package.module:function`, called as `function(data, rng)`; modules beside the
-            config are found.
-        label: its name in reports; the target unless given.
-        d: a data set, any TOML value.
-        d_prime: a neighbour of it.
-        pairs: instead of these two, `package.module:name` of a list of pairs, or of a function that
-            returns one; the most telling is searched for.
-        epsilon: the claimed ε.
-        delta: the claimed δ.
-        adjacency: what neighbours are, in the claim.
-        observer: who sees the outputs, in the claim.
-        score: `learned`, or `package.module:function` from outputs to numbers, large for d_prime.
-        batched: whether the function is called as `function(data, rng, n)` for n outputs.
-        search: outputs for each of several pairs in the first round of the search.
-    """
-
-    kind: Literal["python"]
-    target: str
-    label: str = ""
-    d: Any = None
-    d_prime: Any = None
-    pairs: str | None = None
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    adjacency: str = "as given"
-    observer: str = "outputs"
-    score: str = "learned"
-    batched: bool = False
-    search: Annotated[int, Field(ge=200)] = 4_000
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            values = {"label": values.get("target", ""), **values}
-        return values
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        both = self.d is not None and self.d_prime is not None
-        if both == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
-            raise ValueError("give d and d_prime, or pairs")
-        return self
 
 
 class _Played(_Table, ABC):
@@ -213,16 +107,80 @@ class Game(_Played):
     Attributes:
         pair: the neighbouring data sets: a defense's constructed pair (`dpaudit show DEFENSE`), or
             `data`: one rating changed in the audited data.
-        attack: a registered attack that tells worlds apart.
+        observe: of a defense that shows predictions: `values` unless given, or the `list` of the
+            best without them. A defense that shows lists leaves no choice.
+        attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, and of
+            an observed `list` `item-place`.
         params: its parameters, see `dpaudit show ATTACK`.
         trials: worlds of either data set.
         candidates: with `pair = "data"`, how many changed ratings are compared.
     """
 
     pair: str = "crossing"
+    observe: Literal["values", "list"] | None = None
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_place(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("observe") == "list":
+            values = {"attack": "item-place", **values}
+        return values
+
+    @property
+    def part(self) -> str:
+        """The registered attack."""
+        return self.attack
+
+    @property
+    def label(self) -> str:
+        """The pair, and what is seen of it where that was chosen."""
+        return f"{self.pair} (list)" if self.observe == "list" else self.pair
+
+    @property
+    def knowledge(self) -> str:
+        """What the attack must be told of a release: the parameter of its `score`."""
+        return "item" if self.observe == "list" else "knowledge"
+
+
+class Campaign(_Played):
+    """An attacker who makes accounts, changes his own entries, or watches public lists.
+
+    Attributes:
+        label: its name in reports; its category and what it sees unless given.
+        attack: `campaign`, or `list-watcher` for the passive attacker.
+        params: its parameters, see `dpaudit show ATTACK`.
+        efforts: the numbers of accounts, changes or watched lists to try, increasing.
+        trials: hidden ratings that are attacked, at each ε.
+        background: of `list-watcher`: other users who rate something at the same time.
+    """
+
+    label: str = ""
+    attack: Literal["campaign", "list-watcher"] = "campaign"
+    efforts: Annotated[
+        list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)
+    ] = [1, 3, 10, 30, 100, 300]
+    trials: Annotated[int, Field(ge=2, le=1_000_000)] = 200
+    background: Annotated[int, Field(ge=1, le=1_000_000)] = 50
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        params = values.get("params", {})
+        label = "passive"
+        if values.get("attack", "campaign") == "campaign" and isinstance(params, dict):
+            label = f"{params.get('category', 'dynamic')}, {params.get('observe', 'values')}"
+        return {"label": label, **values}
+
+    @model_validator(mode="after")
+    def _increasing(self) -> Self:
+        if sorted(set(self.efforts)) != self.efforts:
+            raise ValueError("efforts do not increase: sort them and remove what is there twice")
+        return self
 
     @property
     def part(self) -> str:
@@ -230,11 +188,33 @@ class Game(_Played):
         return self.attack
 
 
+class Convergence(_Table):
+    """How far the chain of a published defense is from the law that it is to sample.
+
+    Attributes:
+        steps: the numbers of steps after which they are compared, increasing.
+        users: over how many attacked users the mean is taken; all where there are no more.
+    """
+
+    steps: Annotated[
+        list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1, max_length=1000)
+    ] = [0, 10, 30, 100, 300, 1000, 3000]
+    users: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+
+    @field_validator("steps")
+    @classmethod
+    def _increasing(cls, steps: list[int]) -> list[int]:
+        if sorted(set(steps)) != steps:
+            raise ValueError("steps do not increase: sort them and remove what is there twice")
+        return steps
+
+
 class Gate(_Table):
     """A threshold on a bound.
 
     Attributes:
-        metric: `attack.accuracy`, `utility.overlap`, `utility.rmse` or `epsilon`.
+        metric: `attack.accuracy`, `utility.overlap`, `utility.rmse`, `campaign.accuracy` or
+            `epsilon`.
         where: which points of the sweep; each key picks, together they narrow.
         max: fails when the lower bound lies above, passes when the upper does not; of `epsilon`
             also `"claim"`.
@@ -243,8 +223,10 @@ class Gate(_Table):
             power, a breach of `max` by noise too small by this factor.
     """
 
-    metric: Literal["attack.accuracy", "utility.overlap", "utility.rmse", "epsilon"]
-    where: dict[Literal["epsilon", "model", "attack", "pair"], float | str] = {}
+    metric: Literal[
+        "attack.accuracy", "utility.overlap", "utility.rmse", "epsilon", "campaign.accuracy"
+    ]
+    where: dict[Literal["epsilon", "model", "attack", "pair", "effort"], float | str] = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
     detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
@@ -275,16 +257,20 @@ class Config(_Table):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     data: DataSource = DataSource()
     split: Split = Split()
-    model: Annotated[list[Model], BeforeValidator(_as_list), Field(min_length=1)] = [Model()]
-    attack: Annotated[list[Attack], BeforeValidator(_as_list)] = []
+    model: Annotated[list[Model], BeforeValidator(as_list), Field(min_length=1)] = [Model()]
+    attack: Annotated[list[Attack], BeforeValidator(as_list)] = []
     audit: Audit = Audit()
-    game: Annotated[list[Game], BeforeValidator(_as_list)] = []
-    gate: Annotated[list[Gate], BeforeValidator(_as_list)] = []
+    game: Annotated[list[Game], BeforeValidator(as_list)] = []
+    campaign: Annotated[list[Campaign], BeforeValidator(as_list)] = []
+    convergence: Convergence | None = None
+    gate: Annotated[list[Gate], BeforeValidator(as_list)] = []
     defense: PythonDefense | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Self:
-        other = self.model_fields_set & {"data", "split", "model", "attack", "game"}
+        other = self.model_fields_set & {
+            *("data", "split", "model", "attack", "game", "convergence")
+        }
         if self.defense and other:
             raise ValueError(
                 f"[defense] is audited from its outputs alone: remove {min(other)} from this config"
@@ -296,7 +282,8 @@ class Config(_Table):
         for name, labels in (
             ("model", [model.label for model in self.model]),
             ("attack", [attack.label for attack in self.attack]),
-            ("game", [game.pair for game in self.game]),
+            ("game", [game.label for game in self.game]),
+            ("campaign", [campaign.label for campaign in self.campaign]),
         ):
             twice = {label for label in labels if labels.count(label) > 1}
             if twice:
@@ -304,8 +291,32 @@ class Config(_Table):
                 raise ValueError(f"two [[{name}]] have the {key} {twice.pop()!r}: rename one")
         return self
 
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        """Refuse what cannot be played together; unknown names are refused where they are made."""
+        for model in self.model:
+            if model.shows_lists:
+                _check_lists(model, self.attack, self.game)
+        known = registry.names("attacks")
+        for game in self.game:
+            score = game.attack in known and getattr(
+                registry.load("attacks", game.attack), "score", None
+            )
+            if score and game.knowledge not in signature(score).parameters:
+                fits = "item-place" if game.observe == "list" else "likelihood-ratio"
+                raise ValueError(
+                    f"[[game]] {game.label!r}: attack {game.attack!r} does not read what is seen "
+                    f"there: use one such as {fits!r}"
+                )
+        if self.convergence and not any(model.walks_chain for model in self.model):
+            raise ValueError(
+                "[convergence] is about the chain of a published defense: add a [[model]] with "
+                "defense = 'top-k', or remove it"
+            )
+        return self
+
     def measured(self) -> list[dict[str, Any]]:
-        """The numbers that this config measures: metric, model, ε, and attack or pair."""
+        """The intervals that this config measures: metric, model, ε, and attack or pair."""
         if self.defense:
             part = self.defense
             where = {"model": part.label, "epsilon": part.epsilon, "pair": "given"}
@@ -313,21 +324,45 @@ class Config(_Table):
         rated = self.data.binarize is None and (
             self.data.columns is None or self.data.columns.rating is not None
         )
-        utilities = ["utility.overlap", "utility.rmse"] if rated else ["utility.overlap"]
         kinds: list[dict[str, Any]] = [
             *({"metric": "attack.accuracy", "attack": attack.label} for attack in self.attack),
-            *({"metric": metric} for metric in utilities),
-            *({"metric": "epsilon", "attack": g.attack, "pair": g.pair} for g in self.game),
+            {"metric": "utility.overlap"},
+            *([{"metric": "utility.rmse"}] if rated else []),
+            *({"metric": "epsilon", "attack": g.attack, "pair": g.label} for g in self.game),
+            *(
+                {"metric": "campaign.accuracy", "attack": each.label, "effort": effort}
+                for each in self.campaign
+                for effort in each.efforts
+            ),
         ]
         return [
             {**kind, "model": model.label, "epsilon": epsilon}
             for model in self.model
             for epsilon in model.epsilon
             for kind in kinds
+            if not (model.shows_lists and kind["metric"] == "utility.rmse")
         ]
+
+
+def _check_lists(model: Model, attacks: list[Attack], games: list[Game]) -> None:
+    """Refuse what asks predictions of a model that shows lists alone."""
+    place = f"model {model.label!r} ({model.defense}) shows lists and no predictions"
+    if attacks:
+        raise ValueError(
+            f"{place}, which [[attack]] {attacks[0].label!r} needs: audit it by [[game]] in a "
+            "config of its own"
+        )
+    for game in games:
+        if game.observe:
+            raise ValueError(f"{place}: remove observe from [[game]] {game.pair!r}")
+        if game.pair == "data":
+            raise ValueError(
+                f"{place}, so no change of the data is searched for: name a constructed pair of "
+                f"'dpaudit show {model.defense}' in place of 'data'"
+            )
 
 
 class Policy(_Table):
     """Gates alone, for a finished run."""
 
-    gate: Annotated[list[Gate], BeforeValidator(_as_list), Field(min_length=1)]
+    gate: Annotated[list[Gate], BeforeValidator(as_list), Field(min_length=1)]

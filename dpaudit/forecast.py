@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpaudit import config as configs
-from dpaudit.auditor.game import play_game
 from dpaudit.bounds.planning import trials_needed
-from dpaudit.bounds.power import detectable_on_pair
 from dpaudit.data.readers import load
 from dpaudit.defenses.base import Claim
 from dpaudit.errors import InputError
-from dpaudit.run import Sweep, family_of, pair_of
+from dpaudit.run import family_of
+from dpaudit.run_games import Round, match_of
+from dpaudit.sweep import Sweep
 
 _TIMED = 5_000
 # Worlds of both data sets that a config may ask for.
@@ -85,51 +85,45 @@ def forecast(
 
 @dataclass(frozen=True)
 class _Sample:
-    """A game of which a little was played, to see its shift and the time that it takes."""
+    """A game of which a little was played, to see what it shows and the time that it takes."""
 
     model: str
     pair: str
     claim: Claim
     trials: int
     seconds: float
-    shift: float
-    sensitivity: float
+    played: Round
 
 
 def _samples(config: configs.Config, sweep: Sweep, game: configs.Game) -> Iterator[_Sample]:
-    pair, model = pair_of(sweep, game, config.seed)
-    attack = game.create("game")
-    for defense in sweep.defenses:
+    match = match_of(sweep, game, config.seed)
+    for index, defense in enumerate(sweep.defenses):
         claim = defense.claim()
         if claim is None:
             continue
-        play_game(defense, model, pair, attack, trials=1, seed=config.seed)  # compiles
+        match.play(index, 1, config.seed)  # compiles
         clock = time.perf_counter()
-        played = play_game(defense, model, pair, attack, trials=_TIMED, seed=config.seed)
+        played = match.play(index, _TIMED, config.seed)
         seconds = (time.perf_counter() - clock) * game.trials / _TIMED
         yield _Sample(
             model=sweep.model.label,
-            pair=game.pair,
+            pair=game.label,
             claim=claim,
             trials=game.trials,
             seconds=seconds,
-            shift=played.shift,
-            sensitivity=defense.sensitivity(pair.ratings.scale),
+            played=played,
         )
 
 
 def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None) -> Forecast:
     claim, trials = sample.claim, max(2, int(min(2 * sample.trials * scale, _MOST)))
-    share = min(1.0, sample.shift / sample.sensitivity) if sample.sensitivity else 0.0
-    needed = None if factor is None else _needed(claim, factor * share, alpha)
+    needed = None if factor is None else _needed(claim, factor * sample.played.share, alpha)
     return Forecast(
         model=sample.model,
         pair=sample.pair,
         claimed=claim.epsilon,
         trials=trials,
-        detectable=detectable_on_pair(
-            claim.epsilon, trials, alpha, sample.shift, sample.sensitivity, delta=claim.delta
-        ),
+        detectable=sample.played.detectable(claim, trials, alpha),
         needed=needed,
         seconds=sample.seconds * trials / (2 * sample.trials),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dpaudit.auditor.result import GateRecord, Measurement, Outcome, PointRecord, worst
@@ -66,7 +67,8 @@ def rule(gate: Gate) -> str:
 
 
 def _place(found: Measurement) -> str:
-    extra = [part for part in (found.attack, found.pair) if part]
+    effort = f"effort {found.effort}" if found.effort is not None else None
+    extra = [part for part in (found.attack, found.pair, effort) if part]
     return ", ".join([found.model, f"ε = {found.epsilon:g}", *extra])
 
 
@@ -104,7 +106,8 @@ def _compare_epsilon(
     n, alpha = found.estimate.n, found.estimate.alpha
     delta = point.claim.delta if point.claim else 0.0
     if found.shift is None or point.sensitivity is None:
-        least = detectable_epsilon(limit, n, alpha, delta=delta)
+        share = _share(found, point)
+        least = detectable_epsilon(limit, n, alpha, delta=delta) / share if share else math.inf
         what, more = "a violation like Laplace noise too small for", "use more trials"
     else:
         least = detectable_on_pair(limit, n, alpha, found.shift, point.sensitivity, delta=delta)
@@ -116,3 +119,12 @@ def _compare_epsilon(
         f"{certified}, but only {what} {least:.4g} would have been found on this pair, not "
         f"{wanted:.4g}: {more}",
     )
+
+
+def _share(found: Measurement, point: PointRecord) -> float:
+    """How much of the mechanism's ε the pair shows, as it entered what was detectable."""
+    if found.detectable is None or point.claim is None:
+        return 1.0
+    claim, made = point.claim, found.estimate
+    least = detectable_epsilon(claim.epsilon, made.n, made.alpha, delta=claim.delta)
+    return least / found.detectable if math.isfinite(found.detectable) else 0.0

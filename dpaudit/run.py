@@ -10,33 +10,25 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from dpaudit import __version__
 from dpaudit import config as configs
-from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.linear import LinearIdeal
 from dpaudit.auditor import result as records
+from dpaudit.auditor.convergence import chosen_users, mean_divergence
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
-from dpaudit.auditor.game import play_game, search_pair
 from dpaudit.auditor.risk import play_risk
-from dpaudit.auditor.trials import eligible
 from dpaudit.auditor.utility import play_held_out, play_overlap
-from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.intervals import proportion
-from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.means import betting_mean
-from dpaudit.bounds.power import detectable_on_pair
-from dpaudit.data.ratings import Profile, Ratings
+from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers import load
-from dpaudit.data.split import split_users
-from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.item_model import ItemModel
-from dpaudit.errors import ConfigError, DataError
+from dpaudit.errors import ConfigError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
+from dpaudit.run_campaigns import measure_campaign
+from dpaudit.run_games import measure
+from dpaudit.sweep import Sweep
 
 
 class Progress:
@@ -50,56 +42,6 @@ class Progress:
 
     def advance(self, trials: int) -> None:
         """So many trials are done."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One model of a config at all its ε, with what its parts share.
-
-    Attributes:
-        model: the model of the config.
-        train: the ratings that its similarity is built from.
-        attacked: the users who are attacked.
-    """
-
-    model: configs.Model
-    train: Ratings
-    attacked: Sequence[Profile]
-
-    @classmethod
-    def of(cls, config: configs.Config, ratings: Ratings) -> list[Sweep]:
-        """The sweeps of all models, which share the split of the users."""
-        train, attacked = split_users(ratings, config.split.test_share, config.seed)
-        return [cls(model, train, attacked) for model in config.model]
-
-    @cached_property
-    def defenses(self) -> list[ItemItem]:
-        """The recommender at each ε."""
-        return self.model.defenses("model")
-
-    @cached_property
-    def prepared(self) -> ItemModel:
-        """Its statistics of the data, whatever the ε."""
-        return self.defenses[0].prepare(self.train)
-
-    def users(self, extra: int = 0) -> list[Profile]:
-        """The attacked users with enough ratings, and enough items left to be shown."""
-        defense = self.defenses[0]
-        least, most = defense.min_ratings + extra, self.train.n_items - defense.top_k - 1
-        if most < least:
-            raise DataError(
-                f"the data have {self.train.n_items} items, too few for params.min_ratings = "
-                f"{defense.min_ratings} and params.top_k = {defense.top_k} of model "
-                f"{self.model.label!r}: lower one of them"
-            )
-        users = eligible(self.attacked, least, most)
-        if not users:
-            raise DataError(
-                f"none of the {len(self.attacked)} attacked users has {least} to {most} ratings "
-                f"(min_ratings, and top_k items left to show): lower params.min_ratings or "
-                f"params.top_k of model {self.model.label!r}, or use more data"
-            )
-        return users
 
 
 def run_audit(
@@ -147,10 +89,22 @@ def run_audit(
     for sweep in sweeps:
         measurements += play.risk(sweep)
         measurements += play.utility(sweep)
+        measurements += play.convergence(sweep)
         for game in config.game:
-            pair, scores = play.game(sweep, game)
+            progress.stage(f"{sweep.model.label}: game {game.label}")
+            pair, scores = measure(sweep, game, family, config.seed)
             pairs.append(pair)
             measurements += scores
+        for campaign in config.campaign:
+            progress.stage(f"{sweep.model.label}: campaign {campaign.label}")
+            measurements += measure_campaign(
+                sweep,
+                campaign,
+                family,
+                seed=config.seed,
+                threads=threads,
+                advance=progress.advance,
+            )
     points = [
         point_record(sweep.model.label, defense, train.scale)
         for sweep in sweeps
@@ -165,6 +119,10 @@ def run_audit(
         family=family,
         models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
         attacks={label: attack_record(attack) for label, attack in play.attacks.items()},
+        campaigns={
+            each.label: {**attack_record(each.create("campaign")), "trials": each.trials}
+            for each in config.campaign
+        },
         pairs=pairs,
         points=points,
         measurements=measurements,
@@ -189,9 +147,11 @@ class _Play:
 
     def trials(self, sweeps: Sequence[Sweep]) -> int:
         """The number of trials that the progress counts."""
-        rated = [sweep for sweep in sweeps if sweep.train.scale.width > 0]
+        rated = [sweep for sweep in sweeps if sweep.has_rmse]
         plays = len(sweeps) * (len(self.config.attack) + 1) + len(rated)
-        return plays * self.config.audit.trials
+        campaigns = sum(campaign.trials for campaign in self.config.campaign)
+        attacked = sum(len(sweep.defenses) for sweep in sweeps)
+        return plays * self.config.audit.trials + attacked * campaigns
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -206,7 +166,7 @@ class _Play:
         for label, attack in self.attacks.items():
             self.progress.stage(f"{sweep.model.label}: attack {label}")
             correct = play_risk(
-                sweep.defenses, sweep.prepared, sweep.users(), attack, **self._options()
+                sweep.predicting, sweep.prepared, sweep.users(), attack, **self._options()
             )
             for epsilon, row in zip(sweep.model.epsilon, correct, strict=True):
                 yield records.Measurement(
@@ -225,14 +185,37 @@ class _Play:
         kept = play_overlap(sweep.defenses, sweep.prepared, sweep.users(), **self._options())
         for epsilon, row in zip(sweep.model.epsilon, kept, strict=True):
             yield self._mean("utility.overlap", sweep, epsilon, row)
-        width = sweep.train.scale.width
-        if width > 0:
+        if sweep.has_rmse:
+            width = sweep.train.scale.width
             errors = play_held_out(
-                sweep.defenses, sweep.prepared, sweep.users(extra=1), **self._options()
+                sweep.predicting, sweep.prepared, sweep.users(extra=1), **self._options()
             )
             for epsilon, row in zip(sweep.model.epsilon, errors, strict=True):
                 square = self._mean("utility.rmse", sweep, epsilon, row)
                 yield square.model_copy(update={"estimate": _root(square.estimate, width)})
+
+    def convergence(self, sweep: Sweep) -> Iterator[records.Measurement]:
+        """How far a published chain is from its stationary law, computed at every ε."""
+        wanted = self.config.convergence
+        if wanted is None or not sweep.chains:
+            return
+        self.progress.stage(f"{sweep.model.label}: convergence")
+        users = chosen_users(sweep.users(), wanted.users, self.config.seed)
+        method = f"law of the chain, mean of {len(users)} users"
+        for defense in sweep.chains:
+            found = mean_divergence(
+                defense, sweep.prepared, users, wanted.steps, threads=self.threads
+            )
+            for states, row in found.items():
+                for step, value in zip(wanted.steps, row, strict=True):
+                    yield records.Measurement(
+                        metric="chain.divergence",
+                        model=sweep.model.label,
+                        epsilon=defense.epsilon,
+                        estimate=Estimate.exact(float(value), method),
+                        step=step,
+                        states=states,
+                    )
 
     def _mean(
         self, metric: records.Metric, sweep: Sweep, epsilon: float, row: Any
@@ -241,74 +224,6 @@ class _Play:
         return records.Measurement(
             metric=metric, model=sweep.model.label, epsilon=epsilon, estimate=estimate
         )
-
-    def game(
-        self, sweep: Sweep, game: configs.Game
-    ) -> tuple[records.PairRecord, list[records.Measurement]]:
-        """The certified lower bound on ε of one pair at every ε."""
-        self.progress.stage(f"{sweep.model.label}: game {game.pair}")
-        pair, model = pair_of(sweep, game, self.config.seed)
-        attack: LikelihoodRatio = game.create("game")
-        measurements = []
-        for defense in sweep.defenses:
-            scores = play_game(
-                defense, model, pair, attack, trials=game.trials, seed=self.config.seed
-            )
-            claim = defense.claim()
-            delta = claim.delta if claim else 0.0
-            estimate, event = label_epsilon(
-                scores.absent,
-                scores.present,
-                delta=delta,
-                alpha=self.family.alpha,
-                confidence=self.family.confidence,
-                seed=self.config.seed,
-            )
-            detectable = claim and detectable_on_pair(
-                claim.epsilon,
-                estimate.n,
-                self.family.alpha,
-                scores.shift,
-                defense.sensitivity(pair.ratings.scale),
-                delta=delta,
-            )
-            measurements.append(
-                records.Measurement(
-                    metric="epsilon",
-                    model=sweep.model.label,
-                    epsilon=defense.epsilon,
-                    attack=attack.name,
-                    pair=game.pair,
-                    estimate=estimate,
-                    detectable=detectable,
-                    event=str(event),
-                    shift=scores.shift,
-                    theory=laplace_vector_epsilon(scores.shifts, scores.noise_scale, delta=delta),
-                )
-            )
-        record = records.PairRecord(model=sweep.model.label, pair=game.pair, summary=pair.summary)
-        return record, measurements
-
-
-def pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, ItemModel]:
-    """The neighbouring data sets of a game, with the prepared statistics of D.
-
-    Raises:
-        DataError: the data are too few for a pair.
-    """
-    defense = sweep.defenses[0]
-    if game.pair != "data":
-        pair = defense.pair(game.pair, sweep.train.scale)
-        return pair, defense.prepare(pair.ratings)
-    counts = np.diff(sweep.train.by_user.start)
-    users = np.flatnonzero(counts >= defense.min_ratings)
-    if len(users) < 2:
-        raise DataError(
-            f"{len(users)} of the users that the similarity is built from have "
-            f"{defense.min_ratings} ratings and a pair needs 2: use more data"
-        )
-    pair = search_pair(defense, sweep.prepared, users, candidates=game.candidates, seed=seed)
-    return pair, sweep.prepared
 
 
 def family_of(config: configs.Config, ratings: Ratings) -> records.Family:

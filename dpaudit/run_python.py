@@ -73,7 +73,8 @@ def run_python(
     return records.AuditResult(
         tool=__version__,
         environment=environment(),
-        config=config.model_dump(mode="json", exclude={"data", "split", "model", "attack", "game"}),
+        # Of the other tables none may be set beside [defense].
+        config=config.model_dump(mode="json", include={"seed", "audit", "gate", "defense"}),
         data=None,
         family=records.Family(
             confidence=config.audit.confidence, size=1, alpha=1 - config.audit.confidence

@@ -89,6 +89,43 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["where.epsilon = 7", "0.5, 1"],
         ),
         ("[[attack]]\n[[attack]]", ["two [[attack]]", "rename one"]),
+        (
+            "[[game]]\npair = 'crossing'\n[[game]]\nobserve = 'values'",
+            ["two [[game]]", "pair 'crossing'", "rename one"],
+        ),
+        (
+            "[[game]]\nattack = 'item-place'",
+            ["'crossing'", "'item-place' does not read", "'likelihood-ratio'"],
+        ),
+        (
+            "[[game]]\nobserve = 'list'\nattack = 'likelihood-ratio'",
+            ["'crossing (list)'", "does not read", "'item-place'"],
+        ),
+        (
+            "[[model]]\n[[model]]\ndefense = 'top-k'\n[[attack]]\nlabel = 'mine'",
+            ["model 'top-k published' (top-k) shows lists", "'mine'", "by [[game]]"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'data'",
+            ["'top-k published'", "dpaudit show top-k", "'data'"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-ranked'\nobserve = 'list'",
+            ["remove observe from [[game]] 'last-ranked'"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-rankd'",
+            ["did you mean 'last-ranked'?"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[gate]]\nmetric = 'utility.rmse'\nmax = 1",
+            ["utility.rmse' is not measured"],
+        ),
+        ("[convergence]\nusers = 5", ["[convergence]", "defense = 'top-k'"]),
+        (
+            "[model]\ndefense = 'top-k'\n[convergence]\nsteps = [3, 1]",
+            ["line 4", "convergence.steps", "do not increase"],
+        ),
         ("[data\n", ["not valid TOML", "line 1"]),
         ("[data]\nformat = 'movielens-100k'", ["path is missing"]),
     ],
@@ -147,6 +184,26 @@ def test_the_config_is_found_in_the_folder(tmp_path: Path) -> None:
 def test_a_config_survives_its_record() -> None:
     config = Config.model_validate({"model": {"variant": "nonprivate"}, "seed": 4})
     assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_what_is_seen_is_part_of_a_game_s_name() -> None:
+    games = [{"pair": "crossing"}, {"pair": "crossing", "observe": "list"}]
+    config = Config.model_validate({"game": games})
+    assert [game.label for game in config.game] == ["crossing", "crossing (list)"]
+    assert [game.attack for game in config.game] == ["likelihood-ratio", "item-place"]
+    measured = {(point["metric"], point.get("pair")) for point in config.measured()}
+    assert {("epsilon", "crossing"), ("epsilon", "crossing (list)")} < measured
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_lists_have_no_rating_error() -> None:
+    config = Config.model_validate({"model": [{"defense": "top-k"}, {"label": "slope-one"}]})
+    measured = [(point["metric"], point["model"]) for point in config.measured()]
+    assert measured == [
+        ("utility.overlap", "top-k published"),
+        ("utility.overlap", "slope-one"),
+        ("utility.rmse", "slope-one"),
+    ]
 
 
 def test_a_policy_holds_gates_only(tmp_path: Path) -> None:

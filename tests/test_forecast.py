@@ -125,3 +125,30 @@ def test_what_is_out_of_range_is_refused(value: float) -> None:
         forecast(config(), minutes=value)
     with pytest.raises(InputError, match="factor = "):
         forecast(config(), factor=value)
+
+
+def test_lists_show_the_share_of_the_claim_that_their_law_says() -> None:
+    model = {"epsilon": [1], "params": {"top_k": 5}}
+    models = [
+        {**model, "defense": "top-k", "label": "published"},
+        {**model, "defense": "top-k", "label": "corrected", "variant": "corrected"},
+    ]
+    lists = config(model=models, game={"pair": "last-ranked", "trials": 600})
+    published, corrected = forecast(lists, factor=3.0)
+    record = run_audit(lists)
+    full = detectable_epsilon(1.0, 1200, record.family.alpha)
+    assert published.detectable == full  # the law allows some lists in one world alone
+    truth = record.measurements[-1].theory
+    assert truth is not None
+    assert corrected.detectable == pytest.approx(full / truth.value)
+    assert corrected.needed is not None
+    assert published.needed is not None
+    assert corrected.needed > published.needed
+
+
+def test_a_list_of_predictions_is_forecast_beside_their_values() -> None:
+    games = [{"pair": "crossing"}, {"pair": "crossing", "observe": "list"}]
+    model = {"epsilon": [1], "params": {"top_k": 5}}
+    values, places = forecast(config(model=model, game=games))
+    assert (values.pair, places.pair) == ("crossing", "crossing (list)")
+    assert values.detectable <= places.detectable < math.inf

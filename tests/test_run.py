@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,15 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.result import AuditResult
+from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.config import Config
+from dpaudit.data.neighbors import RatingReplaced
+from dpaudit.data.ratings import Scale
 from dpaudit.data.readers import load
 from dpaudit.data.split import split_users
-from dpaudit.errors import DataError
+from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.slope_one import SlopeOne
+from dpaudit.errors import ConfigError, DataError
 from dpaudit.run import run_audit
 
 BASE: dict[str, Any] = {
@@ -148,6 +154,14 @@ def test_a_pair_from_the_data(result: AuditResult) -> None:
         ({"model": {"params": {"top_k": 89}}}, "too few for params.min_ratings = 20"),
         ({"model": {"defense": "cosine", "params": {"top_k": 5}}}, "data.binarize"),
         ({"data": BASE["data"] | {"binarize": 1}}, "use the defense 'cosine'"),
+        (
+            {
+                "data": BASE["data"] | {"binarize": 1},
+                "model": {"defense": "top-k"},
+                "attack": [],
+            },
+            "top-k needs ratings",
+        ),
     ],
 )
 def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], words: str) -> None:
@@ -164,6 +178,142 @@ def test_the_split_is_by_user() -> None:
     again, _ = split_users(ratings, 0.2, 1)
     other, _ = split_users(ratings, 0.2, 2)
     assert again.digest == train.digest != other.digest
+
+
+LISTS: dict[str, Any] = {
+    **BASE,
+    "model": [
+        {
+            "label": "published",
+            "defense": "top-k",
+            "epsilon": [0.1, 10],
+            "params": {"top_k": 5, "u_s": "largest-rate", "iterations": 50},
+        },
+        {
+            "label": "corrected",
+            "defense": "top-k",
+            "variant": "corrected",
+            "epsilon": [1],
+            "params": {"top_k": 5},
+        },
+        {"label": "exact", "defense": "top-k", "variant": "nonprivate", "params": {"top_k": 5}},
+    ],
+    "attack": [],
+    "game": {"pair": "last-ranked", "trials": 2000},
+    "convergence": {"steps": [0, 5, 50], "users": 6},
+}
+
+
+def play_lists(threads: int = 1, **changes: Any) -> AuditResult:
+    return run_audit(Config.model_validate(LISTS | changes), threads=threads)
+
+
+def test_lists_are_audited_by_their_law() -> None:
+    record = play_lists()
+    assert numbers(play_lists(threads=2)) == numbers(record)
+    found = {(m.metric, m.model, m.epsilon): m for m in record.measurements if m.step is None}
+    assert {metric for metric, _, _ in found} == {"utility.overlap", "epsilon"}
+    assert len(found) == record.family.size == 8
+    # Some sets are possible in one world alone: no ε is true.
+    broken = found["epsilon", "published", 0.1]
+    assert broken.estimate.lower > 1
+    assert broken.theory is not None
+    assert broken.theory.value == math.inf
+    assert (broken.attack, broken.pair, broken.shift) == ("likelihood-ratio", "last-ranked", None)
+    assert broken.detectable is not None
+    assert broken.detectable < 1
+    held = found["epsilon", "corrected", 1.0]
+    assert held.theory is not None
+    assert held.estimate.lower <= held.theory.value <= 1
+    # A pair that shows less than the claim shows as much less of a violation.
+    assert held.detectable == pytest.approx(
+        detectable_epsilon(1.0, held.estimate.n, record.family.alpha) / held.theory.value
+    )
+    assert found["utility.overlap", "exact", math.inf].estimate.value == 1
+    assert found["utility.overlap", "published", 0.1].estimate.value >= 0.8  # one of five swapped
+    assert all(point.sensitivity is point.noise_scale is None for point in record.points)
+    claim = record.points[0].claim
+    assert claim is not None
+    assert (claim.observer, claim.adjacency) == ("list", "entry-replace")
+    text = record.model_dump_json()
+    assert AuditResult.model_validate_json(text).model_dump_json() == text
+
+
+def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
+    where = {"model": "corrected", "epsilon": 1}
+    rules = [
+        {"metric": "epsilon", "max": "claim", "detectable": 2, "where": where},
+        {"metric": "epsilon", "max": "claim", "detectable": 1.001, "where": where},
+        {"metric": "epsilon", "max": "claim", "detectable": 2, "where": {"model": "published"}},
+        {"metric": "utility.overlap", "min": 0.75, "where": {"model": "published"}},
+    ]
+    record = play_lists(gate=rules)
+    outcomes = [gate.outcome for gate in record.gates]
+    assert outcomes == ["pass", "inconclusive", "fail", "pass"]
+    held = next(m for m in record.measurements if m.model == "corrected" and m.metric == "epsilon")
+    assert held.detectable is not None
+    assert f"too small for {held.detectable:.4g}" in record.gates[0].reason
+
+
+def test_convergence_is_computed_and_takes_no_confidence() -> None:
+    with_it, without = play_lists(), play_lists(convergence=None)
+    found = [m for m in with_it.measurements if m.metric == "chain.divergence"]
+    assert [m for m in with_it.measurements if m not in found] == without.measurements
+    assert with_it.family == without.family
+    assert {(m.model, m.epsilon) for m in found} == {("published", 0.1), ("published", 10.0)}
+    assert {(m.step, m.states) for m in found} == {
+        (step, states) for step in (0, 5, 50) for states in ("first 10 states", "all states")
+    }
+    assert all(m.estimate.kind == "exact" and m.estimate.n == 0 for m in found)
+    assert all("mean of 6 users" in m.estimate.method for m in found)
+
+
+def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
+    record = play(
+        model={"epsilon": [1, 300], "params": {"top_k": 5}},
+        attack=[],
+        game=[
+            {"pair": "crossing", "trials": 4000},
+            {"pair": "crossing", "observe": "list", "trials": 4000},
+            {"pair": "data", "observe": "list", "trials": 500, "candidates": 5},
+        ],
+    )
+    found = {(m.pair, m.epsilon): m for m in record.measurements if m.metric == "epsilon"}
+    values, places = found["crossing", 1.0], found["crossing (list)", 1.0]
+    assert (values.attack, places.attack) == ("likelihood-ratio", "item-place")
+    assert places.estimate.lower > 1
+    assert places.theory is not None
+    assert values.theory is not None
+    # The list shows no more than the value that it is made of.
+    assert places.estimate.lower < places.theory.value < values.theory.value
+    assert places.shift is None
+    summaries = {pair.pair: pair.summary for pair in record.pairs}
+    assert summaries["crossing (list)"] == (
+        summaries["crossing"] + "; 5 items that nobody has rated are listed too"
+    )
+    data = found["data (list)", 1.0]
+    assert data.theory is not None
+    assert data.detectable is not None
+    assert data.detectable >= detectable_epsilon(1.0, data.estimate.n, record.family.alpha)
+    assert data.estimate.lower <= data.theory.value
+
+
+def test_a_list_of_which_the_claim_does_not_speak_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Her own rating moves every prediction, and the claim is about one.
+    made = SlopeOne.pair
+
+    def pair(self: SlopeOne, name: str, scale: Scale) -> WorldPair:
+        found = made(self, name, scale)
+        profile = found.ratings.profile(found.target)
+        change = RatingReplaced(found.target, int(profile.items[0]), 1.0)
+        return replace(found, change=change)
+
+    monkeypatch.setattr(SlopeOne, "pair", pair)
+    game = {"pair": "crossing", "observe": "list", "trials": 500}
+    with pytest.raises(ConfigError, match=r"covers 1: remove observe, or set params\.outputs"):
+        play(attack=[], game=game)
 
 
 def test_movielens_follows_the_closed_form(real_data: Path) -> None:

@@ -51,7 +51,7 @@ class Campaign(Part):
     title: ClassVar[str] = "Attacker's accounts, before or after the learning phase, likelihoods"
     source: ClassVar[str] = (
         "Park & Acharya, Differentially Private Recommendation Systems: Practical Implementation "
-        "and Interpretation, 2011, section 4.1 (the categories; the inference is ours)"
+        "and Interpretation, 2011, §4.1 (the categories; the inference is ours)"
     )
 
     @property

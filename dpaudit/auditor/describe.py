@@ -10,6 +10,7 @@ import numpy as np
 
 from dpaudit.auditor.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 from dpaudit.data.ratings import Profile, Ratings, Scale
+from dpaudit.defenses.base import Defense
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.parts import Part
 
@@ -28,7 +29,7 @@ def data_record(ratings: Ratings, train: Ratings, attacked: Sequence[Profile]) -
     )
 
 
-def model_record(label: str, defense: ItemItem) -> ModelRecord:
+def model_record(label: str, defense: Defense) -> ModelRecord:
     """A recommender with its hyper-parameters, whatever its ε."""
     return ModelRecord(
         label=label,
@@ -36,29 +37,32 @@ def model_record(label: str, defense: ItemItem) -> ModelRecord:
         title=defense.title,
         variant=defense.variant,
         source=defense.source,
-        params={key: value for key, value in asdict(defense).items() if key != "epsilon"},
+        params={key: value for key, value in _parameters(defense).items() if key != "epsilon"},
         top_k=defense.top_k,
     )
 
 
-def point_record(label: str, defense: ItemItem, scale: Scale) -> PointRecord:
-    """A recommender at its ε."""
-    claim = defense.claim()
+def point_record(label: str, defense: Defense, scale: Scale) -> PointRecord:
+    """A recommender at its ε; only noise on predictions has a sensitivity and a scale."""
+    claim, noised = defense.claim(), defense if isinstance(defense, ItemItem) else None
     return PointRecord(
         model=label,
         epsilon=defense.epsilon,
-        sensitivity=defense.sensitivity(scale),
-        noise_scale=defense.noise_scale(scale),
+        sensitivity=noised.sensitivity(scale) if noised else None,
+        noise_scale=noised.noise_scale(scale) if noised else None,
         claim=claim and ClaimRecord(**asdict(claim)),
     )
 
 
 def attack_record(attack: Part) -> dict[str, Any]:
     """An attack with its parameters."""
-    parameters: dict[str, Any] = asdict(attack)  # type: ignore[call-overload]
     return {
         "name": attack.name,
         "title": attack.title,
         "source": attack.source,
-        **parameters,
+        **_parameters(attack),
     }
+
+
+def _parameters(part: Any) -> dict[str, Any]:
+    return asdict(part)

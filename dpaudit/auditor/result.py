@@ -15,7 +15,14 @@ from dpaudit.bounds.estimate import Estimate
 
 SCHEMA = 1
 Outcome = Literal["pass", "fail", "inconclusive"]
-Metric = Literal["attack.accuracy", "utility.overlap", "utility.rmse", "epsilon"]
+Metric = Literal[
+    "attack.accuracy",
+    "utility.overlap",
+    "utility.rmse",
+    "epsilon",
+    "campaign.accuracy",
+    "chain.divergence",
+]
 
 
 class _Part(BaseModel):
@@ -83,8 +90,8 @@ class PointRecord(_Part):
     Attributes:
         model: the model's label.
         epsilon: the ε that the noise is scaled to.
-        sensitivity: the Δf in use; None where it is not known.
-        noise_scale: the Laplace scale Δf/ε; None where it is not known.
+        sensitivity: the Δf in use; None where it is not known, or no noise is added.
+        noise_scale: the Laplace scale Δf/ε; None where there is none.
         claim: what the variant guarantees here, if anything.
     """
 
@@ -102,18 +109,25 @@ class Measurement(_Part):
         metric: what was measured. `attack.accuracy`: ε-Risk, the share of hidden ratings that were
             recovered; `utility.overlap`: ε-Utility, the share of the noiseless top-k list that the
             noised list keeps; `utility.rmse`: root mean squared error on held-out ratings;
-            `epsilon`: the certified lower bound on ε of a distinguishing game.
+            `epsilon`: the certified lower bound on ε of a distinguishing game;
+            `campaign.accuracy`: how often an attacker with so many accounts, changes or watched
+            lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state
+            after `step` steps is from the law that it tends to.
         model: the model's label.
         epsilon: the ε of the sweep.
-        attack: the attack's label, of `attack.accuracy` and `epsilon`.
-        pair: the pair's name, of `epsilon`.
+        attack: the attack's label, of `attack.accuracy`, `campaign.accuracy` and `epsilon`.
+        pair: the pair's name, of `epsilon`; with `(list)` where only the list was seen.
         estimate: the number.
         detectable: the least ε for which noise too small would have been certified on this pair to
             exceed the claimed ε, with 95 % power.
         event: the event that certifies, chosen on other worlds.
-        shift: by how much the exact prediction differs between the two data sets.
-        theory: the ε of this pair by the law of the noise, of `epsilon` where it is known; it
-            judges nothing.
+        shift: by how much the exact prediction differs between the two data sets; None where a list
+            was seen.
+        theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is
+            known; it judges nothing.
+        effort: the accounts, changes or lists, of `campaign.accuracy`.
+        step: the number of steps, of `chain.divergence`.
+        states: the states whose laws are compared, of `chain.divergence`.
     """
 
     metric: Metric
@@ -126,6 +140,9 @@ class Measurement(_Part):
     event: str | None = None
     shift: float | None = None
     theory: Estimate | None = None
+    effort: int | None = None
+    step: int | None = None
+    states: str | None = None
 
 
 class PairRecord(_Part):
@@ -191,6 +208,7 @@ class AuditResult(_Part):
         family: the simultaneous confidence.
         models: the audited recommenders.
         attacks: the attacks' labels with their parameters.
+        campaigns: the campaigns' labels with their parameters.
         pairs: the neighbouring data sets of the games.
         points: the sweep.
         measurements: the numbers.
@@ -207,6 +225,7 @@ class AuditResult(_Part):
     family: Family
     models: list[ModelRecord]
     attacks: dict[str, dict[str, Any]]
+    campaigns: dict[str, dict[str, Any]] = {}
     pairs: list[PairRecord]
     points: list[PointRecord]
     measurements: list[Measurement]

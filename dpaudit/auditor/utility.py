@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.data.ratings import Profile
+from dpaudit.defenses.base import Defense
+from dpaudit.defenses.chain import ranked
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ExactScores, ItemModel
-from dpaudit.releases import SeesItems, SeesTop, Streams
+from dpaudit.releases import SeesItems, Streams
 
 
 def play_overlap(
-    defenses: Sequence[ItemItem],
+    defenses: Sequence[Defense],
     model: ItemModel,
     profiles: Sequence[Profile],
     *,
@@ -31,13 +32,12 @@ def play_overlap(
     & Acharya 2011, Definition 6 and §3.4). Arguments as in `play_risk`.
     """
     games = plan(seed, "utility/overlap", trials, len(profiles))
-    observer = SeesTop(defenses[0].top_k)
 
     def play(user: int, streams: Streams) -> NDArray[np.float64]:
         exact = defenses[0].exact(model, profiles[user])
-        one = Streams(streams.key, streams.worlds[:1])
-        best = defenses[0].release(replace(exact, sensitivity=0.0), one, observer).items[0]
-        lists = [defense.release(exact, streams, observer).items for defense in defenses]
+        # Of equal scores the lower item comes first, as in every list without noise.
+        best = ranked(exact)[: defenses[0].top_k]
+        lists = [defense.release_list(exact, streams).items for defense in defenses]
         return np.stack([np.isin(items, best).mean(1) for items in lists])
 
     return play_blocks(games, play, threads, advance)

@@ -56,6 +56,10 @@ class Game(Protocol):
         """The two data sets, in one sentence."""
         ...
 
+    def digest(self) -> str:
+        """Tells the two data sets from all others."""
+        ...
+
     def play(self, trials: int, seed: int) -> Worlds:
         """Run the mechanism on both data sets so many times, and score every output."""
         ...

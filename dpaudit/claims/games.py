@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor import list_truth
 from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.claims import laws
 from dpaudit.claims.entry import Worlds
 from dpaudit.defenses.base import Claim, EntryPair, WorldPair
 from dpaudit.defenses.item_item import ItemItem
@@ -51,6 +52,11 @@ class PredictionGame:
     def pair(self) -> str:
         """The pair in one sentence."""
         return self.worlds(self.defense).summary
+
+    def digest(self) -> str:
+        """Of the ratings, their change, and who is shown what."""
+        pair = self.worlds(self.defense)
+        return _digest(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Release and score; the truth is that of Laplace noise on the shifts."""
@@ -95,20 +101,17 @@ class EntryGame:
         label: what sets it apart within its entry.
         defense: the mechanism that makes the list.
         worlds: makes the pair for it.
-        factor: the claimed ε over the defense's own, where a theorem says less than the paper.
         trials: worlds of either data set.
     """
 
     label: str
     defense: TopK
     worlds: Callable[[TopK], EntryPair]
-    factor: float = 1.0
     trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
-        """What the defense claims, or `factor` times that."""
-        epsilon, delta = _claimed(self.defense.claim())
-        return self.factor * epsilon, delta
+        """What the defense claims."""
+        return _claimed(self.defense.claim())
 
     def mechanism(self) -> str:
         """The defense with its parameters."""
@@ -118,11 +121,16 @@ class EntryGame:
         """The pair in one sentence."""
         return self.worlds(self.defense).summary
 
+    def digest(self) -> str:
+        """Of the two rows."""
+        pair = self.worlds(self.defense)
+        return _digest(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
+
     def play(self, trials: int, seed: int) -> Worlds:
         """Release and score by the two laws of the list."""
         pair = self.worlds(self.defense)
         found = play_entry_game(self.defense, pair, LikelihoodRatio(), trials=trials, seed=seed)
-        epsilon = laws.entry_epsilon(self.defense, pair)
+        epsilon = list_truth.entry_epsilon(self.defense, pair)
         truth = None if epsilon is None else Estimate.exact(epsilon, "law of the list")
         return Worlds(found.absent, found.present, truth)
 
@@ -139,6 +147,10 @@ def described(defense: Any) -> str:
         for key, value in rest.items()
     )
     return f"{defense.name}, {variant}: {words}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 def _claimed(claim: Claim | None) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from dpaudit.claims import laws
 from dpaudit.claims import pa11_data as data
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.games import ListGame, PredictionGame
+from dpaudit.defenses.base import RatingAdjacency
 from dpaudit.defenses.cosine import Cosine
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.slope_one import SlopeOne
@@ -19,11 +20,15 @@ _SLOPE_ONE = (
 _OWN_SCALE, _PAPERS_RUN = "Δr = 4, the scale's", "Δr = 5, as in the paper's run"
 
 
-def _slope_one(worlds: data.Worlds, epsilon: float = 1.0) -> tuple[PredictionGame, ...]:
+def _slope_one(
+    worlds: data.Worlds, epsilon: float = 1.0, adjacency: RatingAdjacency = "rating-add-remove"
+) -> tuple[PredictionGame, ...]:
     """The published noise with the scale's own width, and with the wider one of the paper's run."""
     return (
-        PredictionGame(_OWN_SCALE, SlopeOne(epsilon=epsilon), worlds),
-        PredictionGame(_PAPERS_RUN, SlopeOne(epsilon=epsilon, delta_r=5.0), worlds),
+        PredictionGame(_OWN_SCALE, SlopeOne(epsilon=epsilon, adjacency=adjacency), worlds),
+        PredictionGame(
+            _PAPERS_RUN, SlopeOne(epsilon=epsilon, adjacency=adjacency, delta_r=5.0), worlds
+        ),
     )
 
 
@@ -44,9 +49,10 @@ CLAIMS = (
         adjacency="rating-add-remove",
         observer="values",
         recorded="falsified",
-        because="Eq. (13) keeps the number of co-raters fixed. One more rating takes it from φ to "
-        "φ + 1, and every s_jk from 0 to a mean of differences, up to Δr at once: the prediction "
-        "moves by Δr, where Δf is 0.4 (0.5 in the paper's run). ε = Δr/Δf = 10 (8).",
+        because="Eq. (14) bounds |s_jk − s'_jk| as if the number of co-raters were fixed. One more "
+        "rating takes it from φ to φ + 1, and every s_jk from 0 to a mean of differences, up to Δr "
+        "at once: the prediction moves by Δr, where Δf is 0.4 (0.5 in the paper's run). "
+        "ε = Δr/Δf = 10 (8).",
         published=_slope_one(data.named("crossing", data.STARS)),
         corrected=(
             PredictionGame("damped", _DAMPED, data.named("crossing", data.STARS)),
@@ -87,6 +93,7 @@ CLAIMS = (
                 law=laws.first_of_two,
             ),
         ),
+        reading="the guarantee of section 3.2 is of what section 3.4 shows, a list",
     ),
     PublishedClaim(
         id="pa11-thm3.1-no-crossing",
@@ -125,7 +132,7 @@ CLAIMS = (
         "at most Δr/(φ + 1). The target's own enters her prediction with weight 1/n: at most Δr/T. "
         "Both are at most Δf.",
         published=(
-            *_slope_one(data.other_replaced, 0.5),
+            *_slope_one(data.other_replaced, 0.5, "rating-replace"),
             PredictionGame(
                 "the target's own rating, Δr = 4",
                 SlopeOne(epsilon=0.5, adjacency="rating-replace"),
@@ -144,7 +151,7 @@ CLAIMS = (
         recorded="falsified",
         because="Theorem 2.1 asks for the L1 sensitivity of all outputs together. The target's own "
         "rating moves each of M' predictions by Δr/n: ε grows with M' without bound, at n = 20 "
-        "and ε = 0.5 with the paper's Δf to 0.2·M'/1: 4 for 20 predictions, 20 for 100.",
+        "and ε = 0.5 with the paper's Δf it is 0.2·M': 4 for 20 predictions, 20 for 100.",
         published=(
             PredictionGame(
                 "5 predictions, ε = 2",
@@ -165,6 +172,7 @@ CLAIMS = (
             ),
         ),
         corrected=(PredictionGame("noise for 20 together", _together(20), data.own_replaced(20)),),
+        reading="the guarantee of section 3.2 is of all that a user is shown, not of each number",
     ),
     PublishedClaim(
         id="pa11-s3.4-joint-list",

@@ -5,8 +5,7 @@ The search compares exact predictions and draws no noise, so it spends no confid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,13 @@ from dpaudit.claims.games import PredictionGame
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers import load
-from dpaudit.data.source import DataSource, Format
+from dpaudit.data.source import DataSource
 from dpaudit.defenses.base import WorldPair
 from dpaudit.defenses.cosine import Cosine
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.defenses.slope_one import SlopeOne
-from dpaudit.errors import ConfigError, DataError
+from dpaudit.errors import DataError
 from dpaudit.kernels.pairs import co_rating_row
 
 # Ratings of at least this share of the scale count as purchases.
@@ -33,30 +32,30 @@ Users = NDArray[np.int64]
 
 
 def on_real_data(
-    sources: Sequence[str], entries: Sequence[PublishedClaim]
+    sources: Mapping[str, DataSource], entries: Sequence[PublishedClaim]
 ) -> list[tuple[str, Game]]:
-    """Games of these entries on ratings named as FORMAT=PATH, each with its entry's id.
+    """Games of these entries on ratings, each with its entry's id.
+
+    Args:
+        sources: the ratings by the name that the games' labels have for them.
+        entries: the entries to be played; some have no game on real data.
 
     Raises:
-        ConfigError: a source is not FORMAT=PATH.
-        DataError: the ratings cannot be read or are too few.
+        DataError: the ratings cannot be read, are purchases, or are too few.
     """
     wanted = {entry.id for entry in entries}
     games = []
-    for source in sources:
-        format_, equals, path = source.partition("=")
-        if not equals or not path or format_ not in get_args(Format):
-            raise ConfigError(
-                f"the option --data {source!r} is not FORMAT=PATH, e.g. movielens-100k=u.data: "
-                f"formats are {', '.join(get_args(Format))}"
+    for name, source in sources.items():
+        ratings = load(source)
+        scale = ratings.scale
+        if scale.width == 0:
+            raise DataError(
+                f"{name} has purchases and not ratings: leave out data.binarize, ratings of at "
+                f"least {_LIKED:.0%} of the scale count as purchases where a claim is about them"
             )
-        described = {"format": format_, "path": path}
-        ratings = load(DataSource.model_validate(described))
-        if ratings.scale.width == 0:
-            raise DataError(f"{path} holds purchases: give ratings, liked ones are purchases too")
-        liked = ratings.scale.minimum + _LIKED * ratings.scale.width
-        purchases = load(DataSource.model_validate({**described, "binarize": liked}))
-        games += [(id_, game) for id_, game in _games(ratings, purchases, format_) if id_ in wanted]
+        liked = float(scale.values[scale.values >= scale.minimum + _LIKED * scale.width][0])
+        purchases = load(source.model_copy(update={"binarize": liked}))
+        games += [(id_, game) for id_, game in _games(ratings, purchases, name) if id_ in wanted]
     return games
 
 

@@ -6,7 +6,7 @@ import inspect
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import click
 
@@ -18,6 +18,8 @@ METRICS = {
     "utility.overlap": "ε-Utility: share of the noiseless top-k list that the noised list keeps",
     "utility.rmse": "root mean squared error of noised predictions of held-out ratings",
     "epsilon": "certified lower bound on ε of a distinguishing game",
+    "campaign.accuracy": "share of hidden ratings that an attacker reads with so many accounts",
+    "chain.divergence": "of a published chain from its stationary law, computed; judged by no gate",
 }
 
 
@@ -84,14 +86,38 @@ def _first_line(part: Any) -> str:
 
 
 def _explain(part: Any) -> None:
+    from dpaudit.defenses.base import shows_lists
+
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))
     click.echo("\nParameters:")
     for field in fields(part):
         if field.name not in {"epsilon", "variant"}:  # they stand in the config's [[model]]
             click.echo(f"  {field.name} = {field.default!r}")
-    if hasattr(part, "pairs"):
-        click.echo("\nPairs for [[game]]:")
-        for name, summary in part(epsilon=1.0).pairs().items():
-            click.echo(f"  {name}: {summary}")
+    if not hasattr(part, "pairs"):
+        return
+    click.echo("\nPairs for [[game]]:")
+    for name, summary in _pairs(part).items():
+        click.echo(f"  {name}: {summary}")
+    if not shows_lists(part):
         click.echo("  data: one rating changed in the audited data, chosen by search")
+
+
+def _pairs(part: Any) -> dict[str, str]:
+    """The pairs of every variant and adjacency; what is not the default's stands in brackets."""
+    from pydantic import ValidationError
+
+    default = next(field.default for field in fields(part) if field.name == "adjacency")
+    others = [each for each in get_args(get_type_hints(part)["adjacency"]) if each != default]
+    found: dict[str, str] = {}
+    for adjacency in (default, *others):
+        for variant in ("published", "corrected"):
+            try:
+                pairs = part(epsilon=1.0, variant=variant, adjacency=adjacency).pairs()
+            except ValidationError:
+                continue
+            needs = [variant] if variant != "published" else []
+            needs += [f"adjacency {adjacency}"] if adjacency != default else []
+            for name, summary in pairs.items():
+                found.setdefault(name, f"{summary} ({', '.join(needs)})" if needs else summary)
+    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpaudit.errors import ConfigError
 from dpaudit.files import check_writable, write_text
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
     "--data",
     "sources",
     multiple=True,
-    metavar="FORMAT=PATH",
-    help="Play the claims about recommenders on real ratings too, e.g. movielens-100k=u.data.",
+    metavar="CONFIG",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Play the claims about recommenders on real ratings too: those of a config's [data].",
 )
 @click.option("--fresh", is_flag=True, help="Play everything again, whatever was played before.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -54,7 +56,7 @@ def claims(
     trials: int | None,
     confidence: float,
     seed: int,
-    sources: tuple[str, ...],
+    sources: tuple[Path, ...],
     fresh: bool,
     quiet: bool,
 ) -> None:
@@ -72,6 +74,7 @@ def claims(
     if not verify:
         _explain(entries[0]) if len(entries) == 1 else _list(entries)
         return
+    from dpaudit import config_file
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import count
     from dpaudit.claims.verify import verify as play
@@ -84,11 +87,14 @@ def claims(
         output / "claims.html": reports.render_html,
     }
     check_writable(targets)
+    ratings = {path.stem: config_file.load(path).data for path in sources}
+    if len(ratings) < len(sources):
+        raise ConfigError("two options --data name files of one name: rename one of the files")
+    extra = on_real_data(ratings, entries)
     folder = output / "played"
     if fresh:
         for kept in folder.glob("*.json"):
             kept.unlink()
-    extra = on_real_data(sources, entries)
     with Bar(enabled=not quiet) as bar:
         bar.start(count(entries) + len(extra))
         found = play(

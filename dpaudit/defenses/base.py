@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol, TypeGuard
 
 from dpaudit.data.neighbors import Adjacency, RatingChange
-from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.data.ratings import Profile, Ratings, Scale
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.releases import ItemList, ListLaw, Streams
 
 Variant = Literal["nonprivate", "published", "corrected"]
@@ -72,13 +72,70 @@ class EntryPair:
     summary: str
 
 
-class ListDefense(Protocol):
-    """A mechanism that shows a user a list of items and whose law is known."""
+class Defense(Protocol):
+    """What the auditor asks of every defense, whatever it shows."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of the sweep."""
+        ...
+
+    @property
+    def variant(self) -> Variant:
+        """Whose mechanism it is."""
+        ...
+
+    @property
+    def min_ratings(self) -> int:
+        """The ratings that a user needs to be shown anything."""
+        ...
+
+    @property
+    def top_k(self) -> int:
+        """The length of the list."""
+        ...
+
+    def claim(self) -> Claim | None:
+        """What it says it guarantees."""
+        ...
+
+    def prepare(self, ratings: Ratings) -> ItemModel:
+        """All that needs no randomness and no user."""
+        ...
+
+    def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
+        """One user's noiseless predictions."""
+        ...
+
+    def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
+        """Those of user `target` once one rating has changed."""
+        ...
 
     def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
-        """The list in each world."""
+        """The list in each world, without values."""
         ...
+
+    def pairs(self) -> dict[str, str]:
+        """The constructed pairs of neighbours, by name, each in a sentence."""
+        ...
+
+
+class ListDefense(Defense, Protocol):
+    """A defense that shows a user a list of items, whose law is known, and nothing else."""
 
     def law(self, exact: ExactScores) -> ListLaw:
         """The law of the list."""
         ...
+
+    def pair(self, name: str, scale: Scale) -> EntryPair:
+        """One of `pairs`, on this rating scale."""
+        ...
+
+
+def shows_lists(defense: object) -> TypeGuard[ListDefense]:
+    """Whether a defense, or its class, shows lists alone: it has a `law`."""
+    return hasattr(defense, "law")

@@ -166,8 +166,12 @@ class SetChain:
             top: compare the laws given that the state is one of the first `top`, as the paper's
                 Figure 4(b) does with at most 10; every state where None.
         """
-        laws, log_limit = self.laws(steps)[:, :top], self.log_stationary[:top]
-        laws /= laws.sum(axis=1, keepdims=True)
+        return self.divergence_of(self.laws(steps), top)
+
+    def divergence_of(self, laws: Vector, top: int | None = None) -> Vector:
+        """As `divergence`, of laws of the state that are known `(S, J)`."""
+        laws, log_limit = laws[:, :top], self.log_stationary[:top]
+        laws = laws / laws.sum(axis=1, keepdims=True)
         log_limit = log_limit - np.logaddexp.reduce(log_limit)
         # 0 ln 0 = 0
         log_laws = np.log(np.where(laws > 0, laws, 1.0))

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from dpaudit.auditor.result import AuditResult
+from dpaudit.reports import campaigns_chart, curves, series
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import curves, series
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.digest import MORE, rows
 from dpaudit.reports.series import NOTHING, WITHIN, Datum
@@ -29,6 +29,8 @@ def render(result: AuditResult) -> list[Chart]:
         _certified(series.certified(by_model), look),
         curves.difference(series.difference(by_model), look),
         curves.rmse(series.rmse(by_model), look),
+        curves.convergence(series.convergence(by_model)),
+        campaigns_chart.chart(result),
     ]
     return [chart for chart in found if chart]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dpaudit.claims.record import Entry, Game, Verification
 from dpaudit.reports import claims_chart, page, words
 from dpaudit.reports.markdown import escape, section
-from dpaudit.reports.tables import NONE, Table
+from dpaudit.reports.table import NONE, Table
 
 _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}
 
@@ -16,8 +16,12 @@ _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials":
 def headline(found: Verification) -> str:
     """How many statements got which verdict, in a sentence."""
     counts = Counter(entry.verdict for entry in found.entries)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return f"{len(found.entries)} published statements: {verdicts}."
+    verdicts = ", ".join(
+        f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
+        for verdict, count in counts.most_common()
+    )
+    statements = "statement" if len(found.entries) == 1 else "statements"
+    return f"{len(found.entries)} published {statements}: {verdicts}."
 
 
 def outcome(found: Verification) -> str:
@@ -49,9 +53,11 @@ def footnotes(found: Verification) -> list[str]:
         f"Verdicts on all {found.size} games hold together with {share} confidence (Holm), and so "
         "do all certified bounds (Bonferroni).",
         "Certified: a lower bound on ε of the pair of data sets, from runs of the mechanism "
-        "alone. By the law: the same pair's ε, computed and not measured; it judges nothing.",
-        "A statement of algebra is tried on instances: one on which it fails is certain; where "
-        "none is found the verdict rests on the derivation.",
+        "alone. By the law: the same pair's ε, computed and not measured; no verdict rests on it.",
+        "A statement of algebra is tried on instances: one on which it fails is certain, or, where "
+        "it is about chances, wrong with a probability below 1e-9; where none is found the verdict "
+        "rests on the derivation.",
+        "Holds: derived, and no game or instance speaks against it.",
         "Finds: the least true ε of a pair that the game's trials would have shown to exceed the "
         "claim, with 95 % power. Not falsified is not a proof of privacy.",
     ]

@@ -26,7 +26,7 @@ def show(found: Verification, console: Console) -> None:
     for text in claims.findings(found):
         console.print(Text(text, style="" if word == "pass" else _STYLES[word]))
     for table in claims.tables(found):
-        drop = _DISPENSABLE if console.width < _WIDE else ()
+        drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
         # The claim's name stands on a line of its own, above what was played for it.
         keep = [i for i, name in enumerate(table.header) if i and name not in drop]
         shown = Table(box=None, padding=(0, 2, 0, 0), title=table.caption, title_justify="left")
@@ -44,7 +44,7 @@ def show(found: Verification, console: Console) -> None:
             )
         console.print()
         console.print(shown)
-        if len(keep) < len(table.header):
+        if drop:
             console.print(Text(f"too wide for this terminal: {', '.join(drop)}", style="dim"))
     console.print()
     for note in claims.footnotes(found):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpaudit.auditor.result import AuditResult, ModelRecord
-from dpaudit.reports import digest, tables, words
+from dpaudit.reports import campaigns, digest, tables, words
 from dpaudit.reports.digest import Row
+from dpaudit.reports.table import NONE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +38,7 @@ def show(result: AuditResult, console: Console) -> None:
     by_model = digest.rows(result)
     for model in result.models:
         _show_model(model, by_model[model.label], console)
+    _show_campaigns(result, console)
     _show_gates(result, console)
     console.print(
         Text(
@@ -64,6 +67,22 @@ def _show_model(model: ModelRecord, here: list[Row], console: Console) -> None:
         console.print(Text(f"too wide for this terminal: {names}", style="dim"))
 
 
+def _show_campaigns(result: AuditResult, console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    found = campaigns.table(result)
+    if not found:
+        return
+    shown = Table(box=None, padding=(0, _GAP, 0, 0), title=found.caption, title_justify="left")
+    for name in found.header:
+        shown.add_column(words.plain(name), overflow="fold")
+    for cells in found.cells:
+        shown.add_row(*(Text(words.plain(cell)) for cell in cells))
+    console.print()
+    console.print(shown)
+
+
 def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[str]]]:
     """Name and cells, the most important first."""
     points = [row.point for row in here]
@@ -80,14 +99,16 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
     if any(row.overlap for row in here):
         yield (
             f"overlap@{model.top_k}",
-            [words.interval(row.overlap, _DIGITS) if row.overlap else tables.NONE for row in here],
+            [words.interval(row.overlap, _DIGITS) if row.overlap else NONE for row in here],
         )
-    if any(game.theory for row in here for game in row.games.values()):
-        yield "noise's ε", [_theory(row) for row in here]
+    known = [game for row in here for game in row.games.values() if game.theory]
+    if known:
+        noised = any(game.shift is not None for game in known)
+        yield "noise's ε" if noised else "list's ε", [_theory(row) for row in here]
     if any(row.rmse for row in here):
         yield (
             "rmse",
-            [words.interval(row.rmse, _DIGITS) if row.rmse else tables.NONE for row in here],
+            [words.interval(row.rmse, _DIGITS) if row.rmse else NONE for row in here],
         )
     if any(point.sensitivity is not None for point in points):
         yield "Δf", [tables.number(point.sensitivity) for point in points]
@@ -99,7 +120,7 @@ def _certified(row: Row) -> str:
     Where it does not break the claim, the remark is the smallest ε that would have been found.
     """
     if not row.games:
-        return tables.NONE
+        return NONE
     largest = max(found.estimate.lower for found in row.games.values())
     least = [game.detectable for game in row.games.values() if game.detectable is not None]
     remark = ""
@@ -113,7 +134,9 @@ def _certified(row: Row) -> str:
 def _theory(row: Row) -> str:
     """The largest ε over the pairs by the law of the noise."""
     known = [game.theory.upper for game in row.games.values() if game.theory]
-    return f"{max(known):.4g}" if known else tables.NONE
+    if not known:
+        return NONE
+    return "∞" if max(known) == math.inf else f"{max(known):.4g}"
 
 
 def _fitting(
@@ -139,7 +162,7 @@ def _table(columns: list[tuple[str, list[str]]], here: list[Row]) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for name, _ in columns:
-        right = name in ("ε", "claimed", "noise's ε", "Δf")
+        right = name in ("ε", "claimed", "noise's ε", "list's ε", "Δf")
         table.add_column(
             Text(words.plain(name)),
             justify="right" if right else "left",

@@ -1,4 +1,4 @@
-"""The charts against ε: attack accuracy, lost share of the list, error."""
+"""The curves: attack accuracy, lost share of the list and error against ε; a chain's steps."""
 
 from __future__ import annotations
 
@@ -61,6 +61,60 @@ def rmse(data: list[Datum], look: Look) -> Chart | None:
         "What the noise costs: the predictions",
         "The root mean squared error on held-out ratings." + _infinite(data),
         _against_epsilon(data, look, y, "rmse"),
+    )
+
+
+def convergence(data: list[Datum]) -> Chart | None:
+    """The divergence of a chain against its steps, both logarithmic, by ε."""
+    if not data:
+        return None
+    import altair as alt
+
+    y_scale, y_axis = parts.decades(*parts.span([datum["shown"] for datum in data]))
+    low, high = parts.span([datum["x"] for datum in data])
+    steps = sorted({datum["x"] for datum in data})
+    start = steps[0] if any(datum["step"] == 0 for datum in data) else None
+    models = list(dict.fromkeys(datum["model"] for datum in data))
+    several = len(models) > 1
+    base = parts.drawn_from("points").encode(
+        x=alt.X(
+            "x:Q",
+            title="steps of the chain",
+            scale=parts.log(low, high),
+            axis=alt.Axis(
+                values=steps,
+                labelExpr=f"datum.value == {start} ? '0' : format(datum.value, '~s')"
+                if start is not None
+                else "format(datum.value, '~s')",
+                labelOverlap="greedy",
+            ),
+        ),
+        y=alt.Y("shown:Q", title="divergence (nats)", scale=y_scale, axis=y_axis),
+        color=alt.Color(
+            "at:N",
+            title="ε",
+            sort=list(dict.fromkeys(datum["at"] for datum in data)),
+            scale=alt.Scale(scheme="viridis"),
+        ),
+        detail=["model:N", "states:N"],
+        opacity=parts.picked("states", *(["model"] if several else [])),
+    )
+    tips = parts.tips(model="model", at="ε", states="states", step="steps", words="divergence")
+    points = base.mark_point(filled=True, size=45).encode(tooltip=tips)
+    if several:
+        shape = alt.Shape("model:N", title="model", scale=alt.Scale(domain=models))
+        points = points.encode(shape=shape).add_params(parts.pick("model"))
+    layers = [
+        base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("states:N", title="states")),
+        points.add_params(parts.pick("states")).properties(name="convergence"),
+    ]
+    return Chart(
+        "convergence",
+        "How fast the chain gets to its law",
+        "The divergence of the law of the chain's state from the law that it tends to, a mean over "
+        "users, both axes logarithmic: computed, not sampled. No step is drawn at the left edge. "
+        "What is small here may be far from private: ε is about the least likely list.",
+        parts.spec(layers, "Divergence of the chain against its steps", points=data),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dpaudit.auditor.result import AuditResult, Family, Measurement, PointRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import words
+from dpaudit.reports import campaigns, words
 
 MORE = "more than claimed"
 POWER = "95 %"
@@ -26,6 +26,7 @@ class Row:
         overlap: ε-Utility, the share of the noiseless top-k list that is kept.
         rmse: error on held-out ratings, where there are any.
         games: the certified lower bounds on ε, by pair.
+        divergence: of a published chain from the law that it tends to, by states and steps.
     """
 
     point: PointRecord
@@ -33,6 +34,7 @@ class Row:
     overlap: Estimate | None
     rmse: Estimate | None
     games: dict[str, Measurement]
+    divergence: dict[str, dict[int, Estimate]] = field(default_factory=dict)
 
     @property
     def difference(self) -> Estimate | None:
@@ -91,6 +93,7 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 overlap=next((m.estimate for m in _of(here, "utility.overlap")), None),
                 rmse=next((m.estimate for m in _of(here, "utility.rmse")), None),
                 games={m.pair or "": m for m in _of(here, "epsilon")},
+                divergence=_divergence(_of(here, "chain.divergence")),
             )
         )
     return by_model
@@ -98,6 +101,14 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
 
 def _of(found: list[Measurement], metric: str) -> list[Measurement]:
     return [measurement for measurement in found if measurement.metric == metric]
+
+
+def _divergence(found: list[Measurement]) -> dict[str, dict[int, Estimate]]:
+    by_states: dict[str, dict[int, Estimate]] = {}
+    for measurement in found:
+        here = by_states.setdefault(measurement.states or "", {})
+        here[measurement.step or 0] = measurement.estimate
+    return by_states
 
 
 def outcome(result: AuditResult) -> str:
@@ -149,16 +160,27 @@ def footnotes(result: AuditResult) -> list[str]:
     ]
     if any(found.theory for found in result.measurements):
         notes.append(
-            "Beside the certified ε stands the ε of the same pair by the law of the noise that the "
-            "defense says it adds: computed, not measured. It needs no trials and sees no mistake "
-            "in the code; the certified one sees both, and judges."
+            f"Beside the certified ε stands the ε of the same pair by the law of {_drawn(result)}: "
+            "computed, not measured. It needs no trials and sees no mistake in the code; the "
+            "certified one sees both, and judges."
         )
     notes += _power(result)
-    if any(found.metric != "epsilon" for found in result.measurements):
+    if result.attacks:
         notes.append(
-            "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered; "
-            "overlap is ε-Utility, the share of the noiseless top-k list that the noised list "
+            "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered."
+        )
+    if any(found.metric == "utility.overlap" for found in result.measurements):
+        notes.append(
+            "Overlap is ε-Utility, the share of the noiseless top-k list that the private list "
             "keeps; difference = 1 − overlap."
+        )
+    if result.campaigns:
+        notes.append(campaigns.NOTE)
+    if any(found.metric == "chain.divergence" for found in result.measurements):
+        notes.append(
+            "The divergence of a chain is computed from its law: no trial is played, and no "
+            "interval is needed. A small one says nothing about ε, which is about single lists "
+            "and not about their average."
         )
     notes += _public(result)
     notes += _uncovered(result)
@@ -170,6 +192,16 @@ def footnotes(result: AuditResult) -> list[str]:
             "nominal."
         )
     return notes
+
+
+def _drawn(result: AuditResult) -> str:
+    """What the laws beside the certified ε are laws of."""
+    known = [found for found in result.measurements if found.theory]
+    noise = "the noise that the defense says it adds"
+    lists = "the list that the defense says it draws"
+    if all(found.shift is not None for found in known):
+        return noise
+    return lists if all(found.shift is None for found in known) else f"{noise}, or of {lists}"
 
 
 def together(family: Family) -> str:
@@ -198,7 +230,8 @@ def _power(result: AuditResult) -> Iterator[str]:
         for pair in (here[0].games if here else ())
     ):
         if found:
-            known = any(game.shift is not None for game in result.measurements)
+            seen = [game for game in result.measurements if game.pair == pair]
+            known = any(game.shift is not None for game in seen)
             what = "a noise so small that the true" if known else "a violation whose true"
             rest = (
                 "A sensitivity that is too small for other pairs it does not show."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dpaudit.auditor.result import AuditResult
 from dpaudit.reports import digest, tables, toml
+from dpaudit.reports.table import Table
 from dpaudit.reports.words import plain
 
 # Everything that starts markup inside a line; a bracket only where a link could follow.
@@ -44,9 +45,7 @@ def render(result: AuditResult) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def section(
-    title: str, found: Sequence[tables.Table | None], level: int = 2, below: str = ""
-) -> str:
+def section(title: str, found: Sequence[Table | None], level: int = 2, below: str = "") -> str:
     """A heading with its tables, and a text below it; empty where there is no table."""
     parts = [f"{'#' * level} {title}", *([below] if below else [])]
     for table in found:
@@ -57,7 +56,7 @@ def section(
     return "\n\n".join(parts) if any(found) else ""
 
 
-def table_text(table: tables.Table) -> str:
+def table_text(table: Table) -> str:
     """A table without its caption; marked cells are bold."""
     cells = [
         [

@@ -61,6 +61,28 @@ def rmse(by_model: ByModel) -> list[Datum]:
     ]
 
 
+def convergence(by_model: ByModel) -> list[Datum]:
+    """The divergence of chains; the logarithmic axes have no room for no step and no divergence."""
+    found = [
+        {
+            **_place(model, row, states),
+            "states": states,
+            "step": step,
+            "value": estimate.value,
+            "words": words.measured(estimate.value),
+        }
+        for model, row in _each(by_model)
+        for states, steps in row.divergence.items()
+        for step, estimate in steps.items()
+    ]
+    start = _edge([datum["step"] for datum in found])
+    floor = _edge([datum["value"] for datum in found])
+    return [
+        {**datum, "x": max(datum["step"], start), "shown": max(datum["value"], floor)}
+        for datum in found
+    ]
+
+
 def certified(by_model: ByModel) -> list[Datum]:
     """The certified against the claimed ε; a certified zero is drawn at the edge."""
     found: list[Datum] = []

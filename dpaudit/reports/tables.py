@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import words
+from dpaudit.reports import campaigns, words
 from dpaudit.reports.digest import MORE, Row, rows
+from dpaudit.reports.table import NONE, Table
 
-NONE = "–"
 _QUANTITIES = {
     "attack.accuracy": "accuracy of attack",
     "utility.overlap": "overlap@k",
     "utility.rmse": "rmse",
     "epsilon": "certified ε, pair",
+    "campaign.accuracy": "accuracy of campaign",
+    "chain.divergence": "divergence of the chain,",
 }
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells of text.
-
-    Attributes:
-        caption: what it shows.
-        header: the names of its columns.
-        cells: its rows.
-        marked: the cells to stand out, as row and column.
-    """
-
-    caption: str
-    header: list[str]
-    cells: list[list[str]]
-    marked: set[tuple[int, int]] = field(default_factory=set)
-
-
 def results(result: AuditResult) -> list[Table]:
-    """One table a model, one row an ε."""
+    """One table a model, one row an ε; of a chain one more, by steps; one of all campaigns."""
     by_model = rows(result)
-    return [_model_table(model, by_model[model.label]) for model in result.models]
+    tables = [_model_table(model, by_model[model.label]) for model in result.models]
+    tables += [_convergence(model, here) for model, here in by_model.items() if _walks(here)]
+    needed = campaigns.table(result)
+    return [*tables, needed] if needed else tables
+
+
+def _walks(here: list[Row]) -> bool:
+    return any(row.divergence for row in here)
+
+
+def _convergence(model: str, here: list[Row]) -> Table:
+    """The divergence of a chain after each number of steps, a column for every ε and states."""
+    columns = [
+        (f"ε = {words.epsilon(row.point.epsilon)}, {states}", found)
+        for states in dict.fromkeys(states for row in here for states in row.divergence)
+        for row in here
+        if (found := row.divergence.get(states))
+    ]
+    steps = sorted({step for _, found in columns for step in found})
+    return Table(
+        caption=f"{model}: divergence of the law after so many steps from the law that the chain "
+        "tends to, in nats (computed)",
+        header=["steps", *(name for name, _ in columns)],
+        cells=[
+            [f"{step}", *(words.measured(found[step].value) for _, found in columns)]
+            for step in steps
+        ],
+    )
 
 
 def _model_table(model: ModelRecord, here: list[Row]) -> Table:
@@ -72,7 +83,8 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         yield _certified(pair), [certified(row, pair) for row in here]
         found = [row.games[pair] for row in here]
         if any(game.theory for game in found):
-            yield f"ε by the noise's law ({pair})", [theory(game) for game in found]
+            law = "noise" if any(game.shift is not None for game in found) else "list"
+            yield f"ε by the {law}'s law ({pair})", [theory(game) for game in found]
         yield f"detectable ε ({pair})", [detectable(game) for game in found]
     for label in here[0].accuracy if here else ():
         yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
@@ -147,7 +159,8 @@ def models(result: AuditResult) -> Table:
 
 def attacks(result: AuditResult) -> Table | None:
     """The attacks that were tried."""
-    if not result.attacks:
+    tried = {**result.attacks, **result.campaigns}
+    if not tried:
         return None
     named = ("name", "title", "source")
     cells = [
@@ -157,7 +170,7 @@ def attacks(result: AuditResult) -> Table | None:
             words.settings(attack, but=named),
             str(attack.get("source", NONE)),
         ]
-        for label, attack in result.attacks.items()
+        for label, attack in tried.items()
     ]
     return Table("Attacks", ["attack", "method", "parameters", "source"], cells)
 
@@ -233,10 +246,12 @@ def methods(result: AuditResult) -> Table:
 
 
 def _method(found: Measurement) -> tuple[str, ...]:
-    of = found.pair if found.metric == "epsilon" else found.attack
+    of = {"epsilon": found.pair, "chain.divergence": found.states}.get(found.metric, found.attack)
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
     trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
+    if made.kind == "exact":
+        return quantity, NONE, NONE, made.method, made.kind
     return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy import stats
 
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.linear import LinearIdeal
-from dpaudit.auditor.game import play_game, search_pair
+from dpaudit.auditor.game import play_entry_game, play_game, search_pair
+from dpaudit.auditor.list_truth import entry_epsilon
 from dpaudit.auditor.risk import _shown_items, hidden_items, play_risk
 from dpaudit.auditor.trials import BLOCK, choose, eligible, plan
 from dpaudit.auditor.utility import play_held_out, play_overlap
@@ -22,6 +24,7 @@ from dpaudit.data.ratings import Profile, Ratings, Scale
 from dpaudit.defenses.cosine import Cosine
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.slope_one import Similarity, SlopeOne
+from dpaudit.defenses.top_k import TopK
 from dpaudit.errors import DataError
 from dpaudit.kernels import noise
 from dpaudit.releases import SeesItems, SeesTop, Streams, stream_key
@@ -487,3 +490,57 @@ def test_a_search_without_a_possible_candidate_is_refused() -> None:
             continue
         with pytest.raises(DataError, match=r"game\.candidates"):
             search_pair(part, model, np.arange(3), candidates=20, seed=1)
+
+
+# Lists.
+
+
+def test_a_list_drawn_by_its_law_is_scored_by_the_ratio_of_the_laws() -> None:
+    part = TopK(epsilon=1.0, variant="corrected", top_k=3)
+    pair = part.pair("among-best", STARS)
+    found = play_entry_game(part, pair, LikelihoodRatio(), trials=3000, seed=1)
+    lists = part.release_list(pair.before, Streams.first(1, "entry/absent", 3000)).items
+    laws = [part.law(row).log_probability(lists) for row in (pair.before, pair.after)]
+    np.testing.assert_allclose(found.absent, laws[1] - laws[0], atol=2.0**-9)
+    short = play_entry_game(part, pair, LikelihoodRatio(), trials=500, seed=1)
+    np.testing.assert_array_equal(short.present, found.present[:500])
+    truth = entry_epsilon(part, pair)
+    assert truth is not None
+    assert abs(found.absent).max() <= abs(found.present).max() + truth <= 2 * truth + 0.01
+
+
+def test_a_list_possible_in_one_world_alone_is_certain() -> None:
+    part = TopK(epsilon=0.1, top_k=3)
+    pair = part.pair("last-ranked", STARS)
+    found = play_entry_game(part, pair, LikelihoodRatio(), trials=4000, seed=1)
+    assert (found.present == 1e300).any()
+    assert np.isfinite(found.absent).all()
+    bound, _ = label_epsilon(found.absent, found.present, alpha=0.01, confidence=0.99, seed=1)
+    assert bound.lower > 1 > part.epsilon
+
+
+def test_the_overlap_of_drawn_lists_is_that_of_their_law() -> None:
+    # Summed over every set of three candidates.
+    ratings = random_ratings(2, 14, 20, STARS)
+    parts = [
+        TopK(epsilon=e, variant="corrected", min_ratings=4, min_co_ratings=2, top_k=3)
+        for e in (5.0, 60.0)
+    ]
+    users = [ratings.profile(user) for user in range(14)]
+    profiles = [profile for profile in users if len(profile) >= 9][:1]
+    model = parts[0].prepare(ratings)
+    trials = 20_000
+    kept = play_overlap(parts, model, profiles, trials=trials, seed=3)
+    again = play_overlap(parts[1:], model, profiles, trials=trials, seed=3, threads=2)
+    np.testing.assert_array_equal(kept[1:], again)
+    for part, row in zip(parts, kept, strict=True):
+        exact = part.exact(model, profiles[0])
+        sets = np.array(list(combinations(exact.candidates.tolist(), 3)), np.int32)
+        weight = np.exp(part.law(exact).log_probability(sets))
+        best = exact.candidates[np.argsort(-exact.scores[exact.candidates], kind="stable")][:3]
+        share = np.isin(sets, best).mean(1)
+        expected = float((weight * share).sum())
+        # A mean of values in [0, 1]: Hoeffding, 1e-6 over two.
+        error = np.sqrt(np.log(2 / 5e-7) / (2 * trials))
+        assert abs(row.mean() - expected) < error < 0.03
+    assert kept[1].mean() > kept[0].mean() + 0.1

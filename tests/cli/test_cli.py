@@ -254,8 +254,12 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
         name = "ml-1m" if "ml-1m" in example.name else "ml-100k"
         if not (data / name).is_dir():
             pytest.skip(f"there is no {name} in DPAUDIT_DATA")
-    options = ["-s", "audit.trials=60", "-s", "game.0.trials=60"]
-    if "[defense]" in example.read_text():
+    text = example.read_text()
+    options = ["-s", "audit.trials=60"]
+    for table in ("game", "campaign"):
+        for i in range(text.count(f"[[{table}]]")):
+            options += ["-s", f"{table}.{i}.trials={60 if table == 'game' else 2}"]
+    if "[defense]" in text:
         options = ["-s", "audit.trials=2000", "--allow-code"]
     result = call("run", example, "-q", "-o", tmp_path, *options)
     assert result.exit_code in {0, 1, 4}, result.output

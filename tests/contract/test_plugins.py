@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from inspect import signature
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -17,10 +18,11 @@ from dpaudit.data.neighbors import Adjacency, adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import (
     Claim,
+    EntryPair,
     ObserverName,
-    RatingAdjacency,
     Variant,
     WorldPair,
+    shows_lists,
 )
 from dpaudit.errors import ConfigError
 from dpaudit.kernels.noise import laplace_at
@@ -31,13 +33,28 @@ DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 KINDS = [(name, variant) for name in DEFENSES for variant in VARIANTS]
-# A purchase has one value: there is nothing to replace.
-ADJACENCIES = [
-    (name, adjacency)
-    for name in DEFENSES
-    for adjacency in get_args(RatingAdjacency)
-    if (name, adjacency) != ("cosine", "rating-replace")
+LISTS = [name for name, part in DEFENSES.items() if shows_lists(part)]
+PREDICTIONS = [name for name in DEFENSES if name not in LISTS]
+
+
+def accepted(name: str, variant: str, adjacency: str) -> bool:
+    try:
+        registry.create(
+            "defenses", name, "x", {"epsilon": 1.0, "variant": variant, "adjacency": adjacency}
+        )
+    except ConfigError:
+        return False
+    return True
+
+
+FORMS: list[tuple[str, Variant, Adjacency]] = [
+    (name, variant, adjacency)
+    for name, variant in KINDS
+    for adjacency in get_args(Adjacency)
+    if accepted(name, variant, adjacency)
 ]
+PREDICTION_FORMS = [form for form in FORMS if form[0] in PREDICTIONS]
+LIST_FORMS = [form for form in FORMS if form[0] in LISTS]
 
 
 def part_of(group: str, name: str) -> Any:
@@ -51,8 +68,9 @@ def create(group: Any, name: str, **parameters: Any) -> Any:
 
 
 def test_the_registered_parts() -> None:
-    assert {"slope-one", "cosine"} <= set(DEFENSES)
-    assert {"linear-ideal", "likelihood-ratio"} <= set(ATTACKS)
+    assert {"slope-one", "cosine"} <= set(PREDICTIONS)
+    assert {"top-k"} <= set(LISTS)
+    assert {"linear-ideal", "likelihood-ratio", "item-place"} <= set(ATTACKS)
     assert registry.names("defenses") == sorted(DEFENSES)
 
 
@@ -64,7 +82,7 @@ def test_a_part_says_what_it_is(group: str, name: str) -> None:
     assert len(part.title) > 10
     assert re.search(r"\b(19|20)\d\d\b", part.source)
     assert re.search(r"arXiv:|doi:|eq|Theorem|Definition|§", part.source)
-    assert (part.__doc__ or "").strip().count("\n") > 3
+    assert "\n\n" in (part.__doc__ or "").strip()  # more than a title
     assert issubclass(part, Part)
 
 
@@ -83,9 +101,9 @@ def test_every_parameter_is_documented_and_has_a_default(group: str, name: str) 
 def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.0\.params\.no_such_thing is not known"):
         create(group, name, no_such_thing=1)
-    field = dataclasses.fields(part_of(group, name))[0].name
-    with pytest.raises(ConfigError, match=f"did you mean '{field}'"):
-        create(group, name, **{field + "x": 1})
+    for field in dataclasses.fields(part_of(group, name))[:1]:
+        with pytest.raises(ConfigError, match=f"did you mean '{field.name}'"):
+            create(group, name, **{field.name + "x": 1})
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)
@@ -94,6 +112,17 @@ def test_values_out_of_range_are_refused_by_name(group: str, name: str) -> None:
         for wrong in (-1, "nonsense", [1], float("nan")):
             with pytest.raises(ConfigError, match=rf"model\.0\.params\.{field.name}"):
                 create(group, name, **{field.name: wrong})
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
+    part = ATTACKS[name]
+    if hasattr(part, "score"):
+        release, told = list(signature(part.score).parameters)[1:]
+        assert release == "release"
+        assert told in {"knowledge", "item"}
+    else:
+        assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 
 
 def number(part: Any, field: str) -> type | None:
@@ -137,11 +166,13 @@ def test_the_types_of_numbers_are_known() -> None:
     }
     for name in DEFENSES:
         assert found[name, "epsilon"] is float
-        assert found[name, "min_ratings"] is found[name, "top_k"] is found[name, "outputs"] is int
+        assert found[name, "min_ratings"] is found[name, "top_k"] is int
         assert found[name, "variant"] is None
+    for name in PREDICTIONS:
+        assert found[name, "outputs"] is int
     assert found["slope-one", "delta_r"] is found["cosine", "damping"] is float
     assert found["likelihood-ratio", "grid"] is float
-    assert found["slope-one", "min_co_ratings"] is int
+    assert found["slope-one", "min_co_ratings"] is found["top-k", "iterations"] is int
 
 
 def scale_of(name: str) -> Scale:
@@ -157,30 +188,46 @@ def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) 
             create("defenses", name, variant=variant, epsilon=epsilon)
     if variant == "nonprivate":
         part = create("defenses", name, variant=variant, epsilon=float("inf"))
-        assert part.noise_scale(scale_of(name)) == 0
         assert part.claim() is None
+        if name in PREDICTIONS:
+            assert part.noise_scale(scale_of(name)) == 0
         return
     with pytest.raises(ConfigError, match=r"model\.0\.params.*epsilon"):
         create("defenses", name, variant=variant, epsilon=float("inf"))
 
 
-@pytest.mark.parametrize("name", DEFENSES)
+@pytest.mark.parametrize("name", PREDICTIONS)
 def test_a_published_claim_is_about_one_output(name: str) -> None:
     with pytest.raises(ConfigError, match="outputs"):
         create("defenses", name, variant="published", outputs=2)
     assert create("defenses", name, variant="corrected", outputs=2).outputs == 2
 
 
-@pytest.mark.parametrize("name", DEFENSES)
-def test_neighbours_are_those_that_a_sensitivity_covers(name: str) -> None:
+def test_neighbours_are_those_that_are_derived_for() -> None:
+    # A purchase has one value to replace; the paper's lists are about entries of a matrix.
+    def known(name: str, variant: str) -> set[str]:
+        return {
+            adjacency for form in FORMS if form[:2] == (name, variant) for adjacency in form[2:]
+        }
+
+    for variant in VARIANTS:
+        assert known("slope-one", variant) == {"rating-replace", "rating-add-remove"}
+        assert known("cosine", variant) == {"rating-add-remove"}
+    assert known("top-k", "published") == {"entry-replace"}
+    assert known("top-k", "corrected") == {"entry-replace", "rating-replace"}
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_other_neighbours_are_refused_by_name(name: str, variant: Variant) -> None:
     for adjacency in get_args(Adjacency):
-        if (name, adjacency) in ADJACENCIES:
-            assert create("defenses", name, adjacency=adjacency).adjacency == adjacency
+        if (name, variant, adjacency) in FORMS:
+            made = create("defenses", name, variant=variant, adjacency=adjacency)
+            assert made.adjacency == adjacency
             continue
         with pytest.raises(ConfigError, match=r"model\.0\.params.*\badjacency\b"):
-            create("defenses", name, adjacency=adjacency)
+            create("defenses", name, variant=variant, adjacency=adjacency)
         with pytest.raises(ValidationError, match="adjacency"):
-            DEFENSES[name](epsilon=1.0, adjacency=adjacency)
+            DEFENSES[name](epsilon=1.0, variant=variant, adjacency=adjacency)
 
 
 def test_a_misspelt_name_is_refused_with_a_suggestion() -> None:
@@ -193,9 +240,10 @@ def test_a_misspelt_name_is_refused_with_a_suggestion() -> None:
 @pytest.mark.parametrize(("group", "name"), PARTS)
 def test_a_part_is_frozen(group: str, name: str) -> None:
     part = create(group, name)
-    field = dataclasses.fields(part)[0]
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(part, field.name, getattr(part, field.name))
+    names = [*(field.name for field in dataclasses.fields(part)[:1]), "no_such_thing"]
+    for field in names:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(part, field, 1)
 
 
 def data(defense: Any) -> Ratings:
@@ -210,6 +258,44 @@ def data(defense: Any) -> Ratings:
 
 
 @pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_lists_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
+    defense = create("defenses", name, variant=variant)
+    ratings = data(defense)
+    exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+    once, again, other = (
+        defense.release_list(exact, Streams.first(seed, "x", 400)).items for seed in (1, 1, 2)
+    )
+    assert once.shape == (400, defense.top_k)
+    assert all(len(set(row)) == defense.top_k for row in once.tolist())
+    assert np.isin(once, exact.candidates).all()
+    assert once.tobytes() == again.tobytes()
+    # A world's list does not depend on the other worlds.
+    some = Streams(Streams.first(1, "x", 1).key, np.array([7, 300], np.int64))
+    np.testing.assert_array_equal(defense.release_list(exact, some).items, once[[7, 300]])
+    assert (once.tobytes() == other.tobytes()) is (variant == "nonprivate")
+    assert (len(np.unique(once, axis=0)) == 1) is (variant == "nonprivate")
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_lists_of_different_worlds_are_independent(name: str) -> None:
+    # The sums of the shown items' numbers, of D and D' and of neighbouring worlds.
+    defense = create("defenses", name)
+    ratings = data(defense)
+    exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+    n = 40_000
+    absent, present = (
+        defense.release_list(exact, Streams.first(7, purpose, n)).items.sum(1).astype(np.float64)
+        for purpose in ("entry/absent", "entry/present")
+    )
+    # Correlations times √n are standard normal: 4.9 has a false-failure rate of 1e-6, here of two.
+    for x, y in ((absent, present), (absent[1:], absent[:-1])):
+        assert abs(np.corrcoef(x, y)[0, 1]) * np.sqrt(n) < 5.03
+        assert abs(np.corrcoef(x, y + 0.06 * x)[0, 1]) * np.sqrt(n) > 5.03
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"), [(name, variant) for name, variant in KINDS if name in PREDICTIONS]
+)
 def test_releases_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     ratings = data(defense)
@@ -231,7 +317,7 @@ def test_releases_are_a_function_of_the_seed_and_the_world(name: str, variant: V
         assert distinct == (1 if variant == "nonprivate" else 400)
 
 
-@pytest.mark.parametrize("name", DEFENSES)
+@pytest.mark.parametrize("name", PREDICTIONS)
 def test_worlds_are_independent(name: str) -> None:
     """Noises of different worlds, and of D and D', are uncorrelated."""
     defense = create("defenses", name)
@@ -261,9 +347,8 @@ def test_worlds_are_independent(name: str) -> None:
     assert len(np.intersect1d(raw[0], raw[1])) < 0.05 * n
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("name", "adjacency"), ADJACENCIES)
-def test_claims(name: str, adjacency: Adjacency, variant: Variant) -> None:
+@pytest.mark.parametrize(("name", "variant", "adjacency"), FORMS)
+def test_claims(name: str, variant: Variant, adjacency: Adjacency) -> None:
     claim = create("defenses", name, variant=variant, adjacency=adjacency, epsilon=0.7).claim()
     if variant == "nonprivate":
         assert claim is None
@@ -273,13 +358,16 @@ def test_claims(name: str, adjacency: Adjacency, variant: Variant) -> None:
     assert 0 <= claim.delta < 1
     assert claim.adjacency == adjacency
     assert claim.observer in get_args(ObserverName)
+    assert (claim.observer == "list") is (name in LISTS)
     assert len(claim.public) > 10
     assert len(claim.source) > 10
     if variant == "published":
         assert re.search(r"\b(19|20)\d\d\b", claim.source)
 
 
-@pytest.mark.parametrize(("name", "variant"), KINDS)
+@pytest.mark.parametrize(
+    ("name", "variant"), [(name, variant) for name, variant in KINDS if name in PREDICTIONS]
+)
 def test_noise_grows_as_epsilon_falls(name: str, variant: Variant) -> None:
     scale = scale_of(name)
     scales = [
@@ -291,11 +379,10 @@ def test_noise_grows_as_epsilon_falls(name: str, variant: Variant) -> None:
         np.testing.assert_allclose(scales, scales[1] * np.array([2, 1, 0.5]))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("name", "adjacency"), ADJACENCIES)
+@pytest.mark.parametrize(("name", "variant", "adjacency"), PREDICTION_FORMS)
 @pytest.mark.parametrize("least", [1, 3, 20])
 def test_worst_cases_are_genuine_instances(
-    name: str, adjacency: Adjacency, variant: Variant, least: int
+    name: str, variant: Variant, adjacency: Adjacency, least: int
 ) -> None:
     defense = create("defenses", name, variant=variant, adjacency=adjacency, min_ratings=least)
     shifts = []
@@ -320,3 +407,61 @@ def test_worst_cases_are_genuine_instances(
         assert new == pytest.approx(float(anew.scores[case.items[0]]), abs=1e-5)
         shifts.append(float(abs(new - old)))
     assert max(shifts) > 0.05
+
+
+@pytest.mark.parametrize(("name", "variant"), [(name, v) for name, v in KINDS if name in LISTS])
+def test_a_list_that_is_drawn_has_a_probability(name: str, variant: Variant) -> None:
+    defense = create("defenses", name, variant=variant)
+    ratings = data(defense)
+    exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+    law = defense.law(exact)
+    found = defense.release_list(exact, Streams.first(1, "x", 2000)).items
+    logs = law.log_probability(found)
+    assert (np.isfinite(logs) & (logs <= 1e-12)).all()
+    # Different lists that were seen have no more than all of the probability.
+    lists, places = np.unique(found, axis=0, return_index=True)
+    assert np.exp(logs[places]).sum() <= 1 + 1e-9
+    # No item twice, and none that the user has rated.
+    twice, rated = lists[:1].copy(), lists[:1].copy()
+    twice[0, 0] = twice[0, 1]
+    rated[0, 0] = ratings.profile(3).items[0]
+    for impossible in (twice, rated):
+        assert np.isneginf(law.log_probability(impossible)).all()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_best_list_is_likelier_as_epsilon_grows(name: str) -> None:
+    best: list[float] = []
+    for epsilon in (0.5, 5.0, 50.0):
+        defense = create("defenses", name, variant="corrected", epsilon=epsilon)
+        ratings = data(defense)
+        exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+        exactly = create("defenses", name, variant="nonprivate")
+        shown = exactly.release_list(exact, Streams.first(1, "x", 1)).items
+        best.append(float(defense.law(exact).log_probability(shown)[0]))
+    assert best == sorted(set(best))
+
+
+@pytest.mark.parametrize(("name", "variant", "adjacency"), LIST_FORMS)
+@pytest.mark.parametrize("scale", [Scale(), Scale(0, 100, 0.5)])
+def test_worst_cases_of_lists_are_genuine_instances(
+    name: str, variant: Variant, adjacency: Adjacency, scale: Scale
+) -> None:
+    defense = create("defenses", name, variant=variant, adjacency=adjacency)
+    assert defense.pairs()
+    for pair, summary in defense.pairs().items():
+        case = defense.pair(pair, scale)
+        assert isinstance(case, EntryPair)
+        assert case.summary == summary
+        assert len(case.summary) > 20
+        before, after = case.before, case.after
+        np.testing.assert_array_equal(before.candidates, after.candidates)
+        for row in (before, after):
+            shown = row.scores[row.candidates]
+            assert ((shown >= scale.minimum) & (shown <= scale.maximum)).all()
+        moved = np.flatnonzero(before.scores != after.scores)
+        assert len(moved) == 1 if adjacency == "entry-replace" else len(moved) > 0
+        # The worlds differ to those who see the list.
+        lists = defense.release_list(before, Streams.first(1, "x", 200)).items
+        laws = [defense.law(row).log_probability(lists) for row in (before, after)]
+        assert variant == "nonprivate" or (laws[0] != laws[1]).any()

@@ -167,6 +167,17 @@ def test_divergence_is_that_of_the_laws_and_falls() -> None:
     law = made.law(100)[:4]
     expected = stats.entropy(law / law.sum(), made.stationary[:4] / made.stationary[:4].sum())
     assert made.divergence([100], top=4)[0] == pytest.approx(expected)
+    assert made.divergence_of(made.laws(steps)).tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3, 1e6])
+def test_divergence_is_finite_where_probabilities_leave_the_doubles(epsilon: float) -> None:
+    for exact in (spread(40), row([5.0] * 12 + [1.0] * 30)):
+        made = TopK(epsilon=epsilon, u_s="largest-rate").chain(exact)
+        for top in (None, 10):
+            with np.errstate(all="raise", under="ignore"):
+                found = made.divergence([0, 1, 30], top=top)
+            assert (np.isfinite(found) & (found >= 0)).all()
 
 
 def counts(exact: ExactScores, defense: TopK, worlds: int) -> dict[tuple[int, ...], int]:

@@ -165,6 +165,60 @@ def result() -> AuditResult:
     return make_result()
 
 
+def make_lists(
+    *, epsilons: tuple[float, ...] = (0.1, 1.0, 100.0), zero: bool = False
+) -> AuditResult:
+    """A record of lists drawn by a published chain and by a corrected law."""
+    base = make_result(epsilons=epsilons, attacks=False, rated=False)
+    labels = ["chain", "joint"]
+    found = []
+    for label in labels:
+        for measured in base.measurements:
+            changes: dict[str, Any] = {"model": label}
+            if measured.metric == "epsilon":
+                truth = math.inf if label == "chain" else 0.9 * measured.epsilon
+                theory = Estimate.exact(truth, "law of the list")
+                changes |= {"pair": "last-ranked", "shift": None, "theory": theory}
+            found.append(measured.model_copy(update=changes))
+    for epsilon in epsilons:
+        for states, size in (("first 10 states", 1.0), ("all states", 4.0)):
+            for step in (0, 10, 1000):
+                value = 0.0 if zero else size / (1 + step)
+                found.append(
+                    Measurement(
+                        metric="chain.divergence",
+                        model="chain",
+                        epsilon=epsilon,
+                        estimate=Estimate.exact(value, "law of the chain, mean of 9 users"),
+                        step=step,
+                        states=states,
+                    )
+                )
+    model = base.models[0].model_copy(update={"defense": "top-k", "top_k": 10})
+    points = [
+        point.model_copy(update={"sensitivity": None, "noise_scale": None}) for point in base.points
+    ]
+    return base.model_copy(
+        update={
+            "models": [model.model_copy(update={"label": label}) for label in labels],
+            "pairs": [
+                pair.model_copy(update={"model": label, "pair": "last-ranked"})
+                for label in labels
+                for pair in base.pairs
+            ],
+            "points": [
+                point.model_copy(update={"model": label}) for label in labels for point in points
+            ],
+            "measurements": found,
+        }
+    )
+
+
+@pytest.fixture
+def lists() -> AuditResult:
+    return make_lists()
+
+
 HARD: dict[str, dict[str, Any]] = {
     "one point": {"epsilons": (1.0,)},
     "only without noise": {"epsilons": (math.inf,), "game": False},
@@ -179,7 +233,16 @@ HARD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=list(HARD.values()), ids=list(HARD))
+HARD_LISTS: dict[str, dict[str, Any]] = {
+    "lists": {},
+    "lists at one ε": {"epsilons": (1.0,)},
+    "no divergence": {"zero": True},
+}
+
+
+@pytest.fixture(params=[*HARD, *HARD_LISTS])
 def hard(request: pytest.FixtureRequest) -> AuditResult:
     """Records that leave something out, or have more of it than usual."""
-    return make_result(**request.param)
+    if request.param in HARD_LISTS:
+        return make_lists(**HARD_LISTS[request.param])
+    return make_result(**HARD[request.param])

@@ -68,3 +68,11 @@ def test_claim_that_differs_from_the_noise_s_epsilon(result: AuditResult) -> Non
     ]
     text = shown(result.model_copy(update={"points": points}))
     assert "claimed" in text.splitlines()[5]
+
+
+def test_lists_are_shown_with_the_epsilon_of_their_law(lists: AuditResult) -> None:
+    text = shown(lists, 120)
+    assert "list's ε" in text
+    assert "noise's ε" not in text
+    assert "∞" in text
+    assert "0.9" in text

@@ -153,6 +153,30 @@ def test_broken_claims_are_marked(result: AuditResult) -> None:
     }
 
 
+def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
+    specs = Page(html.render(lists)).specs()
+    assert list(specs) == ["certified", "difference", "convergence"]
+    data = data_of(specs["convergence"])
+    assert len(data) == 3 * 2 * 3
+    # No step has no place on a logarithmic axis: it is drawn left of the first.
+    assert {(datum["step"], datum["x"]) for datum in data} == {(0, 5), (10, 10), (1000, 1000)}
+    assert {datum["states"] for datum in data} == {"first 10 states", "all states"}
+    assert all(datum["shown"] == datum["value"] > 0 for datum in data)
+    assert "datum.value == 5" in json.dumps(specs["convergence"])
+
+
+@pytest.mark.parametrize("name", ["convergence", "certified", "difference"])
+def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None:
+    import altair
+    import vl_convert
+
+    spec = Page(html.render(lists)).specs()[name]
+    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+    drawn = vl_convert.vegalite_to_svg({**spec, "width": 600}, vl_version=version)
+    assert ">100<" in drawn
+    assert "NaN" not in drawn
+
+
 @pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
 def test_slider_picks_the_best_epsilon(make: Make, weight: float) -> None:
     import altair

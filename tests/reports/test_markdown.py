@@ -39,6 +39,43 @@ def test_honest_footnotes(result: AuditResult) -> None:
     assert "| 4000 of both data sets | 0.005 | held-out clopper-pearson | frequentist |" in text
 
 
+def test_lists_have_their_own_laws_and_no_noise(lists: AuditResult) -> None:
+    text = markdown.render(lists)
+    assert "ε by the list's law (last-ranked)" in text
+    assert "noise's law" not in text
+    assert "| Δf |" not in text
+    assert "by the law of the list that the defense says it draws" in text
+    assert "exact Laplace noise" not in text
+    assert "a violation whose true ε is" in text
+    assert "Attack accuracy" not in text
+
+
+def test_the_divergence_of_a_chain_is_a_table_of_its_own(lists: AuditResult) -> None:
+    lines = markdown.render(lists).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| steps |"))
+    columns = [cell.strip() for cell in lines[start].strip("|").split("|")]
+    assert columns[:2] == ["steps", "ε = 0.1, first 10 states"]
+    assert len(columns) == 1 + 2 * 3
+    assert lines[start + 2].startswith("| 0 | 1.000 | 1.000 | 1.000 | 4.000 |")
+    assert lines[start + 4].startswith("| 1000 | 0.00100 |")
+    method = "| divergence of the chain, all states | – | – | law of the chain, mean of 9 users |"
+    assert any(line.startswith(method) for line in lines)
+
+
+def test_games_of_values_and_of_lists_are_told_apart(result: AuditResult) -> None:
+    more = [
+        found.model_copy(update={"pair": "crossing (list)", "attack": "item-place", "shift": None})
+        for found in result.measurements
+        if found.metric == "epsilon"
+    ]
+    both = result.model_copy(update={"measurements": result.measurements + more})
+    text = markdown.render(both)
+    assert "certified ε (crossing) |" in text
+    assert "certified ε (crossing (list)) |" in text
+    assert "game on pair crossing (published) would have shown a noise so small" in text
+    assert "game on pair crossing (list) (published) would have shown a violation" in text
+
+
 def test_provenance(result: AuditResult) -> None:
     text = markdown.render(result)
     for part in ("b49df500", "| seed | 7 |", "| numpy | 2.4.6 |", "26318 ratings by 600 users"):

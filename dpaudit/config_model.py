@@ -1,0 +1,145 @@
+"""The tables of the config that name what is audited: `[[model]]` and `[defense]`."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from dpaudit import registry
+from dpaudit.defenses.base import shows_lists
+from dpaudit.errors import ConfigError
+
+Epsilon = Annotated[float, Field(gt=0)]
+# Of every table of the config.
+TABLE = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+def as_list(value: Any) -> Any:
+    """One value or table where several may stand."""
+    return value if isinstance(value, list) else [value]
+
+
+class _Table(BaseModel):
+    model_config = TABLE
+
+
+class Model(_Table):
+    """One recommender under audit.
+
+    Attributes:
+        label: its name in reports; the defense and variant unless given.
+        defense: a registered defense.
+        variant: `nonprivate`, `published` or `corrected`.
+        epsilon: the values of ε to audit.
+        params: hyper-parameters of the defense, see `dpaudit show DEFENSE`.
+    """
+
+    label: str = ""
+    defense: str = "slope-one"
+    variant: Literal["nonprivate", "published", "corrected"] = "published"
+    epsilon: Annotated[list[Epsilon], BeforeValidator(as_list), Field(min_length=1)] = [1.0]
+    params: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        if values.get("variant") == "nonprivate":
+            values.setdefault("epsilon", [math.inf])
+        parts = (values.get("defense", "slope-one"), values.get("variant", "published"))
+        values.setdefault("label", " ".join(str(part) for part in parts))
+        return values
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(set(self.epsilon)) < len(self.epsilon):
+            raise ValueError("epsilon holds a value twice: remove one")
+        return self
+
+    @property
+    def shows_lists(self) -> bool:
+        """Whether lists alone are shown, no predictions; False of an unknown defense."""
+        known = self.defense in registry.names("defenses")
+        return known and shows_lists(registry.load("defenses", self.defense))
+
+    @property
+    def walks_chain(self) -> bool:
+        """Whether it may walk a published chain, whose convergence can be computed."""
+        return self.shows_lists and self.variant == "published"
+
+    def defenses(self, place: str) -> list[Any]:
+        """The defense at each ε.
+
+        Raises:
+            ConfigError: it, or a hyper-parameter, is unknown or out of range.
+        """
+        for reserved in ("epsilon", "variant"):
+            if reserved in self.params:
+                raise ConfigError(
+                    f"{place}.params.{reserved} does not belong there: set model.{reserved}"
+                )
+        return [
+            registry.create(
+                "defenses",
+                self.defense,
+                place,
+                {**self.params, "epsilon": epsilon, "variant": self.variant},
+            )
+            for epsilon in self.epsilon
+        ]
+
+
+class PythonDefense(_Table):
+    """A mechanism of your own, of which nothing is known but its outputs.
+
+    It runs code: `dpaudit run` refuses it unless `--allow-code` is given.
+
+    Attributes:
+        kind: `python`.
+        target: `package.module:function`, called as `function(data, rng)`; modules beside the
+            config are found.
+        label: its name in reports; the target unless given.
+        d: a data set, any TOML value.
+        d_prime: a neighbour of it.
+        pairs: instead of these two, `package.module:name` of a list of pairs, or of a function that
+            returns one; the most telling is searched for.
+        epsilon: the claimed ε.
+        delta: the claimed δ.
+        adjacency: what neighbours are, in the claim.
+        observer: who sees the outputs, in the claim.
+        score: `learned`, or `package.module:function` from outputs to numbers, large for d_prime.
+        batched: whether the function is called as `function(data, rng, n)` for n outputs.
+        search: outputs for each of several pairs in the first round of the search.
+    """
+
+    kind: Literal["python"]
+    target: str
+    label: str = ""
+    d: Any = None
+    d_prime: Any = None
+    pairs: str | None = None
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    adjacency: str = "as given"
+    observer: str = "outputs"
+    score: str = "learned"
+    batched: bool = False
+    search: Annotated[int, Field(ge=200)] = 4_000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            values = {"label": values.get("target", ""), **values}
+        return values
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        both = self.d is not None and self.d_prime is not None
+        if both == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
+            raise ValueError("give d and d_prime, or pairs")
+        return self

@@ -1,0 +1,74 @@
+"""The campaigns of a config: how many accounts, changes or watched lists an attacker needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from dpaudit import config as configs
+from dpaudit.attacks.campaign import Campaign
+from dpaudit.attacks.list_watcher import ListWatcher
+from dpaudit.auditor import result as records
+from dpaudit.auditor.campaigns import play_campaign
+from dpaudit.auditor.watching import play_watching
+from dpaudit.bounds.intervals import proportion
+from dpaudit.defenses.base import Defense
+from dpaudit.defenses.top_k import TopK
+from dpaudit.sweep import Sweep
+
+
+def measure_campaign(
+    sweep: Sweep,
+    campaign: configs.Campaign,
+    family: records.Family,
+    *,
+    seed: int,
+    threads: int,
+    advance: Callable[[int], None],
+) -> Iterator[records.Measurement]:
+    """The accuracy of a campaign with each effort, at every ε of a model.
+
+    Raises:
+        ConfigError: the campaign does not fit the model.
+        DataError: the data are too few for it.
+    """
+    attack = campaign.create("campaign")
+    for defense in sweep.defenses:
+        if isinstance(attack, ListWatcher):
+            correct = play_watching(
+                defense,
+                sweep.train,
+                attack,
+                auxiliary=campaign.efforts,
+                background=campaign.background,
+                trials=campaign.trials,
+                seed=seed,
+                threads=threads,
+                advance=advance,
+            ).correct
+        else:
+            correct = play_campaign(
+                defense,
+                sweep.train,
+                _reading(attack, defense),
+                efforts=campaign.efforts,
+                trials=campaign.trials,
+                seed=seed,
+                threads=threads,
+                advance=advance,
+            ).correct
+        for effort, row in zip(campaign.efforts, correct, strict=True):
+            yield records.Measurement(
+                metric="campaign.accuracy",
+                model=sweep.model.label,
+                epsilon=defense.epsilon,
+                attack=campaign.label,
+                effort=effort,
+                estimate=proportion(int(row.sum()), len(row), family.alpha, family.confidence),
+            )
+
+
+def _reading(attack: Campaign, defense: Defense) -> Campaign:
+    """The attack, which reads off a set no more than what is in it."""
+    unordered = isinstance(defense, TopK) and defense.form not in {None, "peeling"}
+    return replace(attack, reads="membership") if unordered else attack

@@ -1,0 +1,374 @@
+"""Verification on coins of a known ε: error rates, verdicts, and going on after a stop."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.claims import verify as module
+from dpaudit.claims.entry import Check, PublishedClaim, Verdict, Worlds
+from dpaudit.claims.record import Verification
+from dpaudit.claims.verify import count, verify
+from dpaudit.provenance import environment
+
+# Of a stochastic test failing though all is right.
+RARE = 1e-6
+# The same few plans and the same environment, again and again.
+planned, described = cache(detectable_epsilon), cache(environment)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "detectable_epsilon", planned)
+    monkeypatch.setattr(module, "environment", described)
+    # statsmodels collects garbage in every call.
+    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Coin:
+    """Randomised response: the world is told rightly with the odds e^ε to 1."""
+
+    label: str
+    true: float
+    says: float = 1.0
+    trials: int = 2000
+    about: str = "one bit"
+    law: float | None = math.nan
+    played: list[tuple[int, int]] = field(default_factory=list)
+
+    def claimed(self) -> tuple[float, float]:
+        return self.says, 0.0
+
+    def mechanism(self) -> str:
+        return "coin"
+
+    def pair(self) -> str:
+        return "0 or 1"
+
+    def digest(self) -> str:
+        return self.about
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        self.played.append((trials, seed))
+        rng = np.random.default_rng([seed, *self.label.encode()])
+        right = 1 / (1 + math.exp(-self.true))
+        absent, present = rng.random((2, trials)) < [[1 - right], [right]]
+        known = self.true if self.law is not None and math.isnan(self.law) else self.law
+        truth = None if known is None else Estimate.exact(known, "coin")
+        return Worlds(absent.astype(float), present.astype(float), truth)
+
+
+def entry(
+    recorded: Verdict, *published: Coin | Check, corrected: Sequence[Coin] = (), id_: str = "aa11"
+) -> PublishedClaim:
+    return PublishedClaim(
+        id=f"{id_}-thm1",
+        sentence="A coin is private.",
+        source="Coin 2011, Theorem 1",
+        adjacency="rating-replace",
+        observer="values",
+        recorded=recorded,
+        because="It is thrown.",
+        published=published,
+        corrected=tuple(corrected),
+    )
+
+
+def statuses(found: Verification) -> list[tuple[str, str]]:
+    return [(game.verdict, game.status) for each in found.entries for game in each.games]
+
+
+# Many games at once.
+
+
+def test_p_values_are_adjusted_over_all_games_and_no_check() -> None:
+    coins = [Coin(f"{k}", 1 + k / 8, trials=1500) for k in range(7)]
+    entries = [
+        entry("falsified", *coins[:4], Check("algebra", lambda seed: "it fails")),
+        entry("falsified", coins[4], corrected=coins[5:], id_="bb12"),
+    ]
+    found = verify(entries, seed=7)
+    games = [game for each in found.entries for game in each.games if game.mechanism]
+    assert found.size == len(games) == 7
+    # Holm 1979, written out.
+    order = sorted(games, key=lambda game: game.p_value)
+    adjusted = 0.0
+    for place, game in enumerate(order):
+        adjusted = min(1.0, max(adjusted, (7 - place) * game.p_value))
+        assert game.adjusted == pytest.approx(adjusted)
+        assert (game.verdict == "falsified") == (adjusted <= 0.05)
+        assert game.certified is not None
+        assert game.certified.alpha == pytest.approx(0.05 / 7)
+    assert any(7 * game.p_value > 0.05 and game.adjusted <= 0.05 for game in games)
+    check = found.entries[0].games[-1]
+    assert (check.p_value, check.adjusted, check.verdict) == (0.0, 0.0, "falsified")
+
+
+def test_true_claims_are_rarely_called_false_and_bounds_rarely_exceed_the_truth() -> None:
+    repeats, alpha, games = 200, 0.2, 6
+    accused = above = alone = 0
+    coins = [Coin(f"{k}", 0.5, 0.5, trials=150) for k in range(games)]
+    for seed in range(repeats):
+        found = verify([entry("holds", *coins)], confidence=1 - alpha, seed=seed)
+        played = found.entries[0].games
+        accused += any(game.verdict == "falsified" for game in played)
+        above += any(game.certified is not None and game.certified.lower > 0.5 for game in played)
+        alone += any(game.p_value <= alpha for game in played)
+    most = binom.isf(RARE, repeats, alpha)
+    assert accused <= most
+    assert above <= most
+    # Unadjusted p-values would accuse more often: the test would notice.
+    assert alone > most
+    # Each claim is the truth: Holm's first step rejects where a bound exceeds it.
+    assert accused == above > 0
+
+
+def test_real_data_count_among_the_games() -> None:
+    first, second = Coin("a", 3.0), Coin("b", 3.0)
+    entries = [entry("falsified", first)]
+    found = verify(entries, extra=[("aa11-thm1", second), ("cc13-thm1", Coin("c", 3.0))])
+    assert [game.role for game in found.entries[0].games] == ["published", "real data"]
+    assert found.size == 2
+    assert count(entries) == 1
+
+
+# Verdicts and statuses.
+
+
+@pytest.mark.parametrize(
+    ("recorded", "coin", "verdict", "status"),
+    [
+        ("falsified", Coin("a", 3.0), "falsified", "as recorded"),
+        ("holds", Coin("a", 3.0), "falsified", "differs"),
+        ("not falsified", Coin("a", 3.0), "falsified", "differs"),
+        ("holds", Coin("a", 0.9), "holds", "as recorded"),
+        ("not falsified", Coin("a", 0.9), "not falsified", "as recorded"),
+        ("unprovable as stated", Coin("a", 0.9), "unprovable as stated", "as recorded"),
+        # The law says that the pair is within the claim, however few the trials.
+        ("falsified", Coin("a", 0.9), "not falsified", "differs"),
+        ("falsified", Coin("a", 0.9, trials=100), "inconclusive", "differs"),
+        # The law says that it is beyond, which the trials do not show.
+        ("holds", Coin("a", 1.02), "holds", "differs"),
+        # With its own trials it must be found; here the mechanism does not do what its law says.
+        ("falsified", Coin("a", 0.5, law=3.0), "not falsified", "differs"),
+        # No law says that the trials are enough.
+        ("falsified", Coin("a", 1.01, law=None), "inconclusive", "too few trials"),
+        ("falsified", Coin("a", 1.01), "inconclusive", "too few trials"),
+        ("holds", Coin("a", 0.9, trials=100), "inconclusive", "too few trials"),
+        # Single precision may put a law a little beyond.
+        ("holds", Coin("a", 1.0, law=1.0000004), "holds", "as recorded"),
+    ],
+)
+def test_a_game_has_the_verdict_and_the_status(
+    recorded: Verdict, coin: Coin, verdict: str, status: str
+) -> None:
+    found = verify([entry(recorded, coin)])
+    assert statuses(found) == [(verdict, status)]
+    assert (found.entries[0].verdict, found.entries[0].status) == (verdict, status)
+
+
+def test_fewer_trials_than_the_games_own_never_contradict_the_catalogue() -> None:
+    # Beyond what 1000 trials are planned to find, but a rare event shows it.
+    coin = Coin("a", 0.5, law=math.inf, trials=2000)
+    assert statuses(verify([entry("falsified", coin)], trials=1999)) == [
+        ("inconclusive", "too few trials")
+    ]
+    assert statuses(verify([entry("falsified", coin)], trials=2000)) == [
+        ("not falsified", "differs")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "fails", "verdict", "status"),
+    [
+        ("falsified", True, "falsified", "as recorded"),
+        ("holds", False, "holds", "as recorded"),
+        ("falsified", False, "not falsified", "differs"),
+        ("holds", True, "falsified", "differs"),
+    ],
+)
+def test_a_check_has_the_verdict_and_the_status(
+    recorded: Verdict, fails: bool, verdict: str, status: str
+) -> None:
+    check = Check("tried", lambda seed: f"not {seed}" if fails else None)
+    found = verify([entry(recorded, check)], seed=4)
+    assert statuses(found) == [(verdict, status)]
+    assert found.entries[0].games[0].event == ("not 4" if fails else "")
+    assert found.size == 0
+
+
+def test_a_corrected_mechanism_must_keep_its_claim_whatever_is_recorded() -> None:
+    kept = entry("falsified", Coin("a", 3.0), corrected=[Coin("b", 0.9)])
+    broken = entry("falsified", Coin("a", 3.0), corrected=[Coin("b", 3.0)])
+    found = verify([kept])
+    assert statuses(found) == [("falsified", "as recorded"), ("not falsified", "as recorded")]
+    found = verify([broken])
+    assert statuses(found) == [("falsified", "as recorded"), ("falsified", "differs")]
+    # What the entry is about is the published mechanism.
+    assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "differs")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "true", "trials", "verdict", "status"),
+    [
+        ("falsified", 3.0, 2000, "falsified", "as recorded"),
+        ("falsified", 0.9, 2000, "not falsified", "as recorded"),
+        ("falsified", 0.9, 100, "inconclusive", "as recorded"),
+        ("holds", 3.0, 2000, "falsified", "differs"),
+    ],
+)
+def test_real_data_may_spare_a_false_claim(
+    recorded: Verdict, true: float, trials: int, verdict: str, status: str
+) -> None:
+    about = entry(recorded, Coin("a", 3.0 if recorded == "falsified" else 0.9))
+    found = verify([about], extra=[("aa11-thm1", Coin("b", true, trials=trials))])
+    assert statuses(found)[1] == (verdict, status)
+
+
+def test_one_false_pair_makes_a_claim_false() -> None:
+    found = verify([entry("falsified", Coin("a", 3.0), Coin("d", 1.01))])
+    assert statuses(found)[1] == ("inconclusive", "too few trials")
+    assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "too few trials")
+
+
+# Going on after a stop.
+
+
+def without_times(found: Verification) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(found.model_dump_json())
+    del plain["timing"]
+    for each in plain["entries"]:
+        for game in each["games"]:
+            del game["seconds"]
+    return plain
+
+
+def catalogue() -> list[PublishedClaim]:
+    return [
+        entry("falsified", Coin("a", 3.0), Coin("b", math.inf)),
+        entry("holds", Coin("c", 0.9), id_="bb12"),
+    ]
+
+
+def plays(entries: Sequence[PublishedClaim]) -> int:
+    return sum(
+        len(play.played) for each in entries for play in each.published if isinstance(play, Coin)
+    )
+
+
+def test_what_was_played_is_not_played_again_and_the_record_is_the_same(tmp_path: Path) -> None:
+    first, again, never = catalogue(), catalogue(), catalogue()
+    found = verify(first, folder=tmp_path)
+    assert plays(first) == 3
+    assert without_times(verify(again, folder=tmp_path)) == without_times(found)
+    assert plays(again) == 0
+    assert without_times(verify(never)) == without_times(found)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
+    entries = catalogue()
+
+    def stop(name: str) -> None:
+        if name.startswith("bb12"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        verify(entries, folder=tmp_path, stage=stop)
+    assert plays(entries) == 2
+    done: list[int] = []
+    verify(entries, folder=tmp_path, advance=done.append)
+    assert plays(entries) == 3
+    assert done == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\x00",
+        b"[]",
+        b"{}",
+        b'{"p_value": 7, "seconds": 1}',
+        b'{"p_value": NaN, "seconds": 1}',
+        b'{"p_value": 0.5, "seconds": 1, "note": "mine"}',
+    ],
+)
+def test_what_cannot_be_read_is_played_again_and_replaced(tmp_path: Path, text: bytes) -> None:
+    found = verify(catalogue(), folder=tmp_path)
+    place = sorted(tmp_path.iterdir())[0]
+    good = json.loads(place.read_text(encoding="utf-8"))
+    place.write_bytes(text)
+    entries = catalogue()
+    assert without_times(verify(entries, folder=tmp_path)) == without_times(found)
+    assert plays(entries) == 1
+    repaired = json.loads(place.read_text(encoding="utf-8"))
+    assert {**repaired, "seconds": 0} == {**good, "seconds": 0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 1}, {"trials": 1000}, {"confidence": 0.9}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) -> None:
+    verify(catalogue(), folder=tmp_path)
+    entries, fresh = catalogue(), catalogue()
+    found = verify(entries, folder=tmp_path, **changes)
+    assert plays(entries) == 3
+    assert without_times(found) == without_times(verify(fresh, **changes))
+
+
+def test_another_number_of_games_takes_no_outcome_since_the_level_differs(tmp_path: Path) -> None:
+    verify(catalogue(), folder=tmp_path)
+    entries = catalogue()[:1]
+    verify(entries, folder=tmp_path)
+    assert plays(entries) == 2
+
+
+@pytest.mark.parametrize(
+    "other", [Coin("a", 3.0, about="other data"), Coin("a", 3.0, says=2.0), Coin("b", 3.0)]
+)
+def test_another_game_takes_no_outcome(tmp_path: Path, other: Coin) -> None:
+    verify([entry("falsified", Coin("a", 3.0))], folder=tmp_path)
+    verify([entry("falsified", other)], folder=tmp_path)
+    assert len(other.played) == 1
+
+
+def test_other_code_or_libraries_take_no_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify(catalogue(), folder=tmp_path)
+    monkeypatch.setattr(module, "_code", lambda: "other code")
+    entries = catalogue()
+    verify(entries, folder=tmp_path)
+    assert plays(entries) == 3
+
+
+def test_other_libraries_are_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = module._code.__wrapped__
+    here = code()
+    assert here == code() == module._code()
+    monkeypatch.setattr(module, "environment", lambda: {"numba": "0.0"})
+    assert code() != here
+
+
+def test_games_get_their_own_trials_unless_told(tmp_path: Path) -> None:
+    coin = Coin("a", 3.0, trials=700)
+    assert verify([entry("falsified", coin)], seed=5).entries[0].games[0].trials == 700
+    assert verify([entry("falsified", coin)], seed=5, trials=300).entries[0].games[0].trials == 300
+    assert coin.played == [(700, 5), (300, 5)]

@@ -1,0 +1,206 @@
+"""`dpaudit claims`: lists, explains, plays, and refuses wrong use in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.cli import main
+
+CHEAP = "pa11-prop4.2"
+GAME = "pa11-thm3.2"
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["claims", *map(str, arguments)], env={"COLUMNS": "160"})
+
+
+def refused(result: Result, *words: str) -> None:
+    """Exit code 2, one sentence on standard error and no traceback."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert result.stderr.startswith("dpaudit: ")
+    assert len(result.stderr.splitlines()) == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def verified(folder: Path, *arguments: object) -> Result:
+    return call("--verify", "-o", folder, *arguments)
+
+
+# Lists.
+
+
+def test_every_claim_is_listed_with_its_verdict() -> None:
+    result = call()
+    assert result.exit_code == 0
+    for entry in CATALOGUE:
+        assert entry.id in result.stdout
+    assert "falsified" in result.stdout
+    assert "holds" in result.stdout
+
+
+def test_part_of_the_catalogue_is_listed() -> None:
+    result = call("pa11-thm3.1")
+    assert result.exit_code == 0
+    assert "pa11-thm3.1-own" in result.stdout
+    assert "pa11-thm3.2" not in result.stdout
+
+
+def test_one_claim_is_told_in_full() -> None:
+    result = call("pa11-thm3.1-crossing-list")
+    assert result.exit_code == 0
+    entry = next(entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-crossing-list")
+    for text in (entry.sentence, entry.source, entry.because, entry.reading, "rating-add-remove"):
+        assert text in result.stdout
+    assert f"dpaudit claims --verify {entry.id}" in result.stdout
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_an_unknown_claim_is_refused_with_a_suggestion(tmp_path: Path, verify: bool) -> None:
+    options = ("--verify", "-o", tmp_path / "out") if verify else ()
+    refused(call("pa11-thm32", *options), "there is no claim 'pa11-thm32'", "'pa11-thm3.2'")
+    assert not (tmp_path / "out").exists()
+
+
+# Verifications.
+
+
+def test_a_check_and_a_game_are_verified_and_reported(tmp_path: Path) -> None:
+    result = verified(tmp_path, CHEAP, GAME, "--trials", 20_000)
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "claims.json", "claims.html", "claims.md", "played"
+    }  # fmt: skip
+    record = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
+    assert [entry["id"] for entry in record["entries"]] == [GAME, "pa11-prop4.2",
+                                                             "pa11-prop4.2-printed"]  # fmt: skip
+    assert {entry["status"] for entry in record["entries"]} == {"as recorded"}
+    assert "PASS" in result.stdout
+    assert str(tmp_path) in result.stdout
+    assert str(tmp_path) not in (tmp_path / "claims.html").read_text(encoding="utf-8")
+
+
+def test_too_few_trials_exit_with_4(tmp_path: Path) -> None:
+    result = verified(tmp_path, "pa11-thm3.1-no-crossing", "--trials", 200)
+    assert result.exit_code == 4, result.output
+    assert "INCONCLUSIVE" in result.stdout
+    assert "too few trials" in result.stdout
+    assert (tmp_path / "claims.html").is_file()
+
+
+@pytest.mark.parametrize("trials", [100, 200, 400])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_few_trials_never_contradict_the_catalogue(tmp_path: Path, trials: int, seed: int) -> None:
+    options = ("--trials", trials, "--seed", seed, "-q")
+    result = verified(tmp_path, "pa11-thm3.1-crossing-list", "pa11-s3.4-joint", *options)
+    assert result.exit_code == 4, result.output
+
+
+def test_a_verdict_that_differs_exits_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from dpaudit.claims import catalogue
+
+    entry = next(entry for entry in CATALOGUE if entry.id == GAME)
+    monkeypatch.setattr(catalogue, "CATALOGUE", (replace(entry, recorded="holds"),))
+    result = verified(tmp_path, GAME, "--trials", 20_000)
+    assert result.exit_code == 1, result.output
+    assert "FAIL" in result.stdout
+    assert "DIFFERS" in result.stdout
+
+
+def test_quiet_prints_nothing_and_writes_all(tmp_path: Path) -> None:
+    result = verified(tmp_path, CHEAP, "-q")
+    assert (result.exit_code, result.output) == (0, "")
+    assert (tmp_path / "claims.md").is_file()
+
+
+def test_the_same_command_goes_on_and_fresh_starts_again(tmp_path: Path) -> None:
+    options = (GAME, "--trials", 5000, "-q")
+    place = tmp_path / "claims.json"
+
+    def games() -> list[float]:
+        record = json.loads(place.read_text(encoding="utf-8"))
+        return [game["seconds"] for entry in record["entries"] for game in entry["games"]]
+
+    verified(tmp_path, *options)
+    for kept in (tmp_path / "played").iterdir():
+        text = json.loads(kept.read_text(encoding="utf-8"))
+        kept.write_text(json.dumps({**text, "seconds": 12345.0}), encoding="utf-8")
+    verified(tmp_path, *options)
+    assert games() == [12345.0, 12345.0]
+    verified(tmp_path, *options, "--fresh")
+    assert max(games()) < 12345
+
+
+# Wrong use.
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpaudit.claims import verify
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it was played")
+
+    monkeypatch.setattr(verify, "verify", never)
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    refused(verified(tmp_path / "file" / "below", GAME), "cannot be written", "name another place")
+
+
+def config(path: Path, data: str) -> Path:
+    path.write_text(
+        f'[data]\n{data}\n[[model]]\ndefense = "slope-one"\nepsilon = [1]\n', encoding="utf-8"
+    )
+    return path
+
+
+def test_data_that_cannot_be_used_are_refused_and_what_was_played_stays(tmp_path: Path) -> None:
+    verified(tmp_path / "out", GAME, "--trials", 1000, "-q")
+    kept = sorted((tmp_path / "out" / "played").iterdir())
+    assert kept
+    bad = config(tmp_path / "bad.toml", 'format = "movielens-100k"\npath = "nowhere.data"')
+    options = (GAME, "--trials", 1000, "--fresh", "-q", "--data")
+    refused(verified(tmp_path / "out", *options, bad), "nowhere.data")
+    bad.write_text("[data", encoding="utf-8")
+    refused(verified(tmp_path / "out", *options, bad))
+    refused(verified(tmp_path / "out", *options, tmp_path / "none.toml"), "none.toml")
+    assert sorted((tmp_path / "out" / "played").iterdir()) == kept
+
+
+def test_two_data_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    data = "synthetic = { n_users = 150, n_items = 120, mean_per_user = 35 }"
+    first = config(tmp_path / "mine.toml", data)
+    second = config(tmp_path / "a" / "mine.toml", data)
+    result = verified(tmp_path / "out", GAME, "--data", first, "--data", second)
+    refused(result, "two options --data", "rename")
+
+
+def test_data_of_a_config_are_played_too(tmp_path: Path) -> None:
+    data = "synthetic = { n_users = 150, n_items = 120, mean_per_user = 35 }"
+    mine = config(tmp_path / "mine.toml", data)
+    result = verified(tmp_path / "out", GAME, "--trials", 20_000, "--data", mine, "-q")
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "out" / "claims.json").read_text(encoding="utf-8"))
+    roles = [(game["role"], game["label"]) for game in record["entries"][0]["games"]]
+    assert ("real data", "mine") in roles
+    assert str(tmp_path) not in json.dumps(record)
+
+
+@pytest.mark.parametrize("option", [("--trials", 10), ("--confidence", 1), ("--seed", -1)])
+def test_options_out_of_range_are_refused(tmp_path: Path, option: tuple[object, ...]) -> None:
+    result = verified(tmp_path / "out", GAME, *option)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
