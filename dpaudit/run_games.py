@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
-from dpaudit.auditor.game import play_entry_game, play_game, play_list_game, search_pair
+from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
 from dpaudit.auditor.list_truth import entry_epsilon, place_epsilon
+from dpaudit.auditor.search import search_pair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.labels import label_epsilon

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def test_a_pair_from_the_data(result: AuditResult) -> None:
     record = play(game={"pair": "data", "trials": 500, "candidates": 20})
     bounds = [found for found in record.measurements if found.metric == "epsilon"]
     assert all(found.shift is not None and found.shift > 0 for found in bounds)
-    assert "20 random ratings" in record.pairs[0].summary
+    assert re.search(r"of (2\d|3\d|40) ratings added", record.pairs[0].summary)
 
 
 @pytest.mark.parametrize(

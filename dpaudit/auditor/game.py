@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
-from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
-from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import EntryPair, ListDefense, WorldPair
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ExactScores, ItemModel
-from dpaudit.errors import DataError
 from dpaudit.releases import LaplacePair, ListPair, Streams
 
 # The score of an output that only one world can have.
@@ -141,72 +138,3 @@ def play_entry_game(
         return np.clip(np.concatenate(found), -_CERTAIN, _CERTAIN)
 
     return ListScores(score(pair.before, "absent"), score(pair.after, "present"))
-
-
-def search_pair(
-    defense: ItemItem,
-    model: ItemModel,
-    users: NDArray[np.int64],
-    *,
-    candidates: int,
-    seed: int,
-) -> WorldPair:
-    """The changed rating, among random ones, that moves a prediction of one of the users most.
-
-    Each candidate takes one of `users` as the target and an item that she has not rated, and lets
-    another user give it the scale's lowest or highest rating: a new rating, or under
-    `rating-replace` in place of her own. Exact predictions are compared; no noise is drawn, so the
-    choice spends no confidence.
-
-    Args:
-        defense: the recommender; its ε does not matter.
-        model: its prepared statistics of the data set `D`.
-        users: users of `D` with at least `min_ratings` ratings, at least two.
-        candidates: how many changes to try.
-        seed: the run's seed.
-
-    Raises:
-        DataError: no candidate was possible.
-    """
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *b"search"]))
-    tried = [_random_change(model.ratings, defense, users, rng) for _ in range(candidates)]
-    possible = [candidate for candidate in tried if candidate is not None]
-    if not possible:
-        raise DataError(
-            f"none of {candidates} random changes of a rating moves a shown prediction: use "
-            "more data, or more game.candidates"
-        )
-
-    def shift(candidate: tuple[int, RatingChange]) -> float:
-        target, change = candidate
-        before = defense.exact(model, model.ratings.profile(target))
-        after = defense.exact_after(model, change, target)
-        return float(abs(after.scores[change.item] - before.scores[change.item]))
-
-    target, change = max(possible, key=shift)
-    verb = "replaced" if defense.adjacency == "rating-replace" else "added"
-    return WorldPair(
-        model.ratings,
-        change,
-        target,
-        (change.item,),
-        f"of {candidates} random ratings {verb} by another user, the one that moves most",
-    )
-
-
-def _random_change(
-    ratings: Ratings, defense: ItemItem, users: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[int, RatingChange] | None:
-    target, other = (int(user) for user in rng.choice(users, 2, replace=False))
-    value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
-    hers, theirs = ratings.profile(target), ratings.profile(other)
-    if defense.adjacency == "rating-replace":
-        free = theirs.items[(theirs.values != value) & ~np.isin(theirs.items, hers.items)]
-    else:
-        free = np.setdiff1d(np.arange(ratings.n_items), np.union1d(hers.items, theirs.items))
-    if not len(free):
-        return None
-    item = int(rng.choice(free))
-    if defense.adjacency == "rating-replace":
-        return target, RatingReplaced(other, item, value)
-    return target, RatingAdded(other, item, value)

@@ -90,7 +90,7 @@ def claims(
     ratings = {path.stem: config_file.load(path).data for path in sources}
     if len(ratings) < len(sources):
         raise ConfigError("two options --data name files of one name: rename one of the files")
-    extra = on_real_data(ratings, entries)
+    extra = on_real_data(ratings, entries, seed)
     folder = output / "played"
     if fresh:
         for kept in folder.glob("*.json"):

@@ -32,7 +32,7 @@ class SlopeOne(ItemItem):
         shrunk   s_jk = Σ_Φ (r_ij − r_ik) / max(m, φ)
         damped   s_jk = Σ_Φ (r_ij − r_ik) / (m + φ),  each r_ik + s_jk clipped to the scale
 
-    **Published Δf**, eq. (11): `max(Δr/T · (1 + 2/φ), Δr/φ)`. It is false: eq. (13) overlooks that
+    **Published Δf**, eq. (11): `max(Δr/T · (1 + 2/φ), Δr/φ)`. It is false: eq. (14) overlooks that
     a rating more or less moves `m` across the threshold.
 
     **Corrected Δf**, adjacency `rating-add-remove`, one prediction. A further difference

@@ -12,9 +12,10 @@ from scipy import stats
 
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.linear import LinearIdeal
-from dpaudit.auditor.game import play_entry_game, play_game, search_pair
+from dpaudit.auditor.game import play_entry_game, play_game
 from dpaudit.auditor.list_truth import entry_epsilon
 from dpaudit.auditor.risk import _shown_items, hidden_items, play_risk
+from dpaudit.auditor.search import search_pair
 from dpaudit.auditor.trials import BLOCK, choose, eligible, plan
 from dpaudit.auditor.utility import play_held_out, play_overlap
 from dpaudit.bounds.labels import label_epsilon

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpaudit.auditor.game import search_pair
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.claims.games import PredictionGame
-from dpaudit.claims.real_data import _crossings, _rare_purchases, most_moved, on_real_data
+from dpaudit.claims.real_data import on_real_data
 from dpaudit.data.neighbors import RatingReplaced, adjacency_of, apply
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.cosine import Cosine
 from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.slope_one import SlopeOne
 from dpaudit.errors import DataError
 
 IDS = {
@@ -105,24 +100,6 @@ def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSour
         assert truth.value == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("defense", "search", "binarize"),
-    [
-        (SlopeOne(epsilon=1.0), _crossings, None),
-        (Cosine(epsilon=1.0), _rare_purchases, 3.0),
-    ],
-    ids=["slope-one", "cosine"],
-)
-def test_the_found_pair_moves_more_than_random_ones(
-    source: DataSource, defense: ItemItem, search: Callable[..., object], binarize: float | None
-) -> None:
-    ratings = load(source.model_copy(update={"binarize": binarize}))
-    pair = most_moved(defense, ratings, search)  # type: ignore[arg-type]
-    able = np.flatnonzero(np.diff(ratings.by_user.start) >= defense.min_ratings)
-    random = search_pair(defense, defense.prepare(ratings), able, candidates=500, seed=1)
-    assert shift(defense, pair) >= shift(defense, random) > 0
-
-
 def test_the_target_changes_an_extreme_rating_end_to_end(source: DataSource) -> None:
     game = next(game for id_, game in found(source) if id_ == "pa11-s3.4-joint")
     pair = game.worlds(game.defense)
@@ -144,7 +121,6 @@ def test_only_what_is_asked_for_is_played(source: DataSource) -> None:
 def test_other_data_have_another_digest(source: DataSource, tmp_path: Path) -> None:
     other = written(tmp_path / "u.data", some(per_user=36))
     for (_, one), (_, two) in zip(found(source), found(other), strict=True):
-        assert one.pair() == two.pair() or "150 users" not in two.pair()
         assert one.digest() != two.digest()
     assert [game.digest() for _, game in found(source)] == [
         game.digest() for _, game in found(source)
@@ -180,12 +156,10 @@ def test_a_rating_of_movielens_crosses_the_threshold(real_data: Path) -> None:
     path = real_data / "ml-100k" / "u.data"
     if not path.is_file():
         pytest.skip("MovieLens-100K is not there")
-    ratings = load(DataSource.model_validate({"format": "movielens-100k", "path": str(path)}))
-    defense = SlopeOne(epsilon=1.0)
-    pair = most_moved(defense, ratings, _crossings)
-    game = PredictionGame("MovieLens", defense, lambda _: pair)
-    assert np.diff(ratings.by_user.start).min() >= 20
-    truth = game.play(2, 0).truth
-    assert truth is not None
-    assert math.isfinite(truth.value)
-    assert truth.value > 1.1 * game.claimed()[0]
+    source = DataSource.model_validate({"format": "movielens-100k", "path": str(path)})
+    entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-crossing"]
+    for _, game in on_real_data({"MovieLens": source}, entries):
+        truth = game.play(2, 0).truth
+        assert truth is not None
+        assert math.isfinite(truth.value)
+        assert truth.value > 1.1 * game.claimed()[0]
