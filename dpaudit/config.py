@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from inspect import signature
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from dpaudit import registry
 from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
+from dpaudit.config_played import Attack, Campaign, Convergence, Game
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -45,50 +45,6 @@ class Split(_Table):
     test_share: Share = 0.2
 
 
-class _Played(_Table, ABC):
-    """A table that names a registered attack."""
-
-    params: dict[str, Any] = {}
-
-    @property
-    @abstractmethod
-    def part(self) -> str:
-        """The registered attack."""
-
-    def create(self, place: str) -> Any:
-        """The attack.
-
-        Raises:
-            ConfigError: it, or a parameter, is unknown or out of range.
-        """
-        return registry.create("attacks", self.part, place, self.params)
-
-
-class Attack(_Played):
-    """One attack on the hidden ratings.
-
-    Attributes:
-        label: its name in reports; the attack's name unless given.
-        name: a registered attack.
-        params: its parameters, see `dpaudit show ATTACK`.
-    """
-
-    label: str = ""
-    name: str = "linear-ideal"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            values = {"label": values.get("name", "linear-ideal"), **values}
-        return values
-
-    @property
-    def part(self) -> str:
-        """The registered attack."""
-        return self.name
-
-
 class Audit(_Table):
     """How much is played and how sure the numbers are.
 
@@ -99,114 +55,6 @@ class Audit(_Table):
 
     trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
     confidence: Share = 0.95
-
-
-class Game(_Played):
-    """A distinguishing game that certifies a lower bound on ε.
-
-    Attributes:
-        pair: the neighbouring data sets: a defense's constructed pair (`dpaudit show DEFENSE`), or
-            `data`: one rating changed in the audited data.
-        observe: of a defense that shows predictions: `values` unless given, or the `list` of the
-            best without them. A defense that shows lists leaves no choice.
-        attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, and of
-            an observed `list` `item-place`.
-        params: its parameters, see `dpaudit show ATTACK`.
-        trials: worlds of either data set.
-        candidates: with `pair = "data"`, how many changed ratings are compared.
-    """
-
-    pair: str = "crossing"
-    observe: Literal["values", "list"] | None = None
-    attack: str = "likelihood-ratio"
-    trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
-    candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
-
-    @model_validator(mode="before")
-    @classmethod
-    def _by_place(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("observe") == "list":
-            values = {"attack": "item-place", **values}
-        return values
-
-    @property
-    def part(self) -> str:
-        """The registered attack."""
-        return self.attack
-
-    @property
-    def label(self) -> str:
-        """The pair, and what is seen of it where that was chosen."""
-        return f"{self.pair} (list)" if self.observe == "list" else self.pair
-
-    @property
-    def knowledge(self) -> str:
-        """What the attack must be told of a release: the parameter of its `score`."""
-        return "item" if self.observe == "list" else "knowledge"
-
-
-class Campaign(_Played):
-    """An attacker who makes accounts, changes his own entries, or watches public lists.
-
-    Attributes:
-        label: its name in reports; its category and what it sees unless given.
-        attack: `campaign`, or `list-watcher` for the passive attacker.
-        params: its parameters, see `dpaudit show ATTACK`.
-        efforts: the numbers of accounts, changes or watched lists to try, increasing.
-        trials: hidden ratings that are attacked, at each ε.
-        background: of `list-watcher`: other users who rate something at the same time.
-    """
-
-    label: str = ""
-    attack: Literal["campaign", "list-watcher"] = "campaign"
-    efforts: Annotated[
-        list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)
-    ] = [1, 3, 10, 30, 100, 300]
-    trials: Annotated[int, Field(ge=2, le=1_000_000)] = 200
-    background: Annotated[int, Field(ge=1, le=1_000_000)] = 50
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        params = values.get("params", {})
-        label = "passive"
-        if values.get("attack", "campaign") == "campaign" and isinstance(params, dict):
-            label = f"{params.get('category', 'dynamic')}, {params.get('observe', 'values')}"
-        return {"label": label, **values}
-
-    @model_validator(mode="after")
-    def _increasing(self) -> Self:
-        if sorted(set(self.efforts)) != self.efforts:
-            raise ValueError("efforts do not increase: sort them and remove what is there twice")
-        return self
-
-    @property
-    def part(self) -> str:
-        """The registered attack."""
-        return self.attack
-
-
-class Convergence(_Table):
-    """How far the chain of a published defense is from the law that it is to sample.
-
-    Attributes:
-        steps: the numbers of steps after which they are compared, increasing.
-        users: over how many attacked users the mean is taken; all where there are no more.
-    """
-
-    steps: Annotated[
-        list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1, max_length=1000)
-    ] = [0, 10, 30, 100, 300, 1000, 3000]
-    users: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-
-    @field_validator("steps")
-    @classmethod
-    def _increasing(cls, steps: list[int]) -> list[int]:
-        if sorted(set(steps)) != steps:
-            raise ValueError("steps do not increase: sort them and remove what is there twice")
-        return steps
 
 
 class Gate(_Table):
@@ -269,7 +117,7 @@ class Config(_Table):
     @model_validator(mode="after")
     def _either(self) -> Self:
         other = self.model_fields_set & {
-            *("data", "split", "model", "attack", "game", "convergence")
+            *("data", "split", "model", "attack", "game", "campaign", "convergence")
         }
         if self.defense and other:
             raise ValueError(
@@ -296,7 +144,7 @@ class Config(_Table):
         """Refuse what cannot be played together; unknown names are refused where they are made."""
         for model in self.model:
             if model.shows_lists:
-                _check_lists(model, self.attack, self.game)
+                _check_lists(model, self.attack, self.game, self.campaign)
         known = registry.names("attacks")
         for game in self.game:
             score = game.attack in known and getattr(
@@ -344,7 +192,9 @@ class Config(_Table):
         ]
 
 
-def _check_lists(model: Model, attacks: list[Attack], games: list[Game]) -> None:
+def _check_lists(
+    model: Model, attacks: list[Attack], games: list[Game], campaigns: list[Campaign]
+) -> None:
     """Refuse what asks predictions of a model that shows lists alone."""
     place = f"model {model.label!r} ({model.defense}) shows lists and no predictions"
     if attacks:
@@ -359,6 +209,16 @@ def _check_lists(model: Model, attacks: list[Attack], games: list[Game]) -> None
             raise ValueError(
                 f"{place}, so no change of the data is searched for: name a constructed pair of "
                 f"'dpaudit show {model.defense}' in place of 'data'"
+            )
+    for campaign in campaigns:
+        if campaign.attack == "list-watcher":
+            raise ValueError(
+                f"{place}, and none of related items, which [[campaign]] {campaign.label!r} "
+                "watches: remove it"
+            )
+        if campaign.params.get("observe") != "list":
+            raise ValueError(
+                f"{place}: set params.observe = 'list' in [[campaign]] {campaign.label!r}"
             )
 
 

@@ -101,6 +101,8 @@ def _check_parts(path: Path, config: Config) -> None:
                     "that recover a rating, such as 'linear-ideal', and [[game]] those that tell "
                     "two worlds apart, such as 'likelihood-ratio'"
                 )
+    for index, campaign in enumerate(config.campaign):
+        campaign.create(f"{path}: campaign.{index}")
     for index, gate in enumerate(config.gate):
         _check_gate(f"{path}: gate.{index}", gate, config)
 
@@ -109,8 +111,12 @@ def _check_gate(place: str, gate: Gate, config: Config) -> None:
     """Refuse a gate that picks nothing of what this config measures."""
     measured = [point for point in config.measured() if point["metric"] == gate.metric]
     if not measured:
-        needs = {"attack.accuracy": "[[attack]]", "epsilon": "[[game]]"}
-        remedy = needs.get(gate.metric, "ratings instead of purchases")
+        needs = {
+            "attack.accuracy": "[[attack]]",
+            "epsilon": "[[game]]",
+            "campaign.accuracy": "[[campaign]]",
+        }
+        remedy = needs.get(gate.metric, "a model that predicts ratings")
         raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: add {remedy}")
     for key, value in gate.where.items():
         known = list(dict.fromkeys(point.get(key) for point in measured))

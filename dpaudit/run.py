@@ -120,7 +120,7 @@ def run_audit(
         models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
         attacks={label: attack_record(attack) for label, attack in play.attacks.items()},
         campaigns={
-            each.label: {**attack_record(each.create("campaign")), "trials": each.trials}
+            each.label: {**attack_record(each.create("campaign")), **each.played}
             for each in config.campaign
         },
         pairs=pairs,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpaudit import config as configs
 from dpaudit.attacks.campaign import Campaign
 from dpaudit.attacks.list_watcher import ListWatcher
@@ -12,8 +15,10 @@ from dpaudit.auditor import result as records
 from dpaudit.auditor.campaigns import play_campaign
 from dpaudit.auditor.watching import play_watching
 from dpaudit.bounds.intervals import proportion
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense
 from dpaudit.defenses.top_k import TopK
+from dpaudit.errors import ConfigError, DataError
 from dpaudit.sweep import Sweep
 
 
@@ -34,29 +39,11 @@ def measure_campaign(
     """
     attack = campaign.create("campaign")
     for defense in sweep.defenses:
-        if isinstance(attack, ListWatcher):
-            correct = play_watching(
-                defense,
-                sweep.train,
-                attack,
-                auxiliary=campaign.efforts,
-                background=campaign.background,
-                trials=campaign.trials,
-                seed=seed,
-                threads=threads,
-                advance=advance,
-            ).correct
-        else:
-            correct = play_campaign(
-                defense,
-                sweep.train,
-                _reading(attack, defense),
-                efforts=campaign.efforts,
-                trials=campaign.trials,
-                seed=seed,
-                threads=threads,
-                advance=advance,
-            ).correct
+        try:
+            correct = _play(defense, sweep.train, attack, campaign, seed, threads, advance)
+        except (ConfigError, DataError) as error:
+            place = f"campaign {campaign.label!r} against model {sweep.model.label!r}"
+            raise type(error)(f"{place}: {error}") from error
         for effort, row in zip(campaign.efforts, correct, strict=True):
             yield records.Measurement(
                 metric="campaign.accuracy",
@@ -66,6 +53,40 @@ def measure_campaign(
                 effort=effort,
                 estimate=proportion(int(row.sum()), len(row), family.alpha, family.confidence),
             )
+
+
+def _play(
+    defense: Defense,
+    ratings: Ratings,
+    attack: Campaign | ListWatcher,
+    campaign: configs.Campaign,
+    seed: int,
+    threads: int,
+    advance: Callable[[int], None],
+) -> NDArray[np.bool_]:
+    """Whether the attack succeeds with each effort in each trial `(E, T)`."""
+    if isinstance(attack, ListWatcher):
+        return play_watching(
+            defense,
+            ratings,
+            attack,
+            auxiliary=campaign.efforts,
+            background=campaign.background,
+            trials=campaign.trials,
+            seed=seed,
+            threads=threads,
+            advance=advance,
+        ).correct
+    return play_campaign(
+        defense,
+        ratings,
+        _reading(attack, defense),
+        efforts=campaign.efforts,
+        trials=campaign.trials,
+        seed=seed,
+        threads=threads,
+        advance=advance,
+    ).correct
 
 
 def _reading(attack: Campaign, defense: Defense) -> Campaign:

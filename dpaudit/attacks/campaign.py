@@ -36,7 +36,7 @@ class Campaign(Part):
         category: see above.
         observe: `values` reads the noised prediction of the hidden item, `list` only the list.
         reads: what is read off a list: the `place` of the hidden item, or its `membership` alone,
-            which is all that a set has.
+            which is all that a set has, whatever is said here.
         helpers: the most accounts planted before the learning phase.
         calibration: worlds drawn for each candidate value to learn the law of a list.
     """

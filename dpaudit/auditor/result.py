@@ -125,7 +125,7 @@ class Measurement(_Part):
             was seen.
         theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is
             known; it judges nothing.
-        effort: the accounts, changes or lists, of `campaign.accuracy`.
+        effort: the accounts, planted ones included, changes or lists, of `campaign.accuracy`.
         step: the number of steps, of `chain.divergence`.
         states: the states whose laws are compared, of `chain.divergence`.
     """

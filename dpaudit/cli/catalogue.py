@@ -18,7 +18,7 @@ METRICS = {
     "utility.overlap": "ε-Utility: share of the noiseless top-k list that the noised list keeps",
     "utility.rmse": "root mean squared error of noised predictions of held-out ratings",
     "epsilon": "certified lower bound on ε of a distinguishing game",
-    "campaign.accuracy": "share of hidden ratings that an attacker reads with so many accounts",
+    "campaign.accuracy": "share of hidden ratings that an attacker of so much effort reads",
     "chain.divergence": "of a published chain from its stationary law, computed; judged by no gate",
 }
 
@@ -90,10 +90,12 @@ def _explain(part: Any) -> None:
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))
-    click.echo("\nParameters:")
-    for field in fields(part):
-        if field.name not in {"epsilon", "variant"}:  # they stand in the config's [[model]]
-            click.echo(f"  {field.name} = {field.default!r}")
+    # ε and the variant stand in the config's [[model]].
+    parameters = [field for field in fields(part) if field.name not in {"epsilon", "variant"}]
+    if parameters:
+        click.echo("\nParameters:")
+    for field in parameters:
+        click.echo(f"  {field.name} = {field.default!r}")
     if not hasattr(part, "pairs"):
         return
     click.echo("\nPairs for [[game]]:")

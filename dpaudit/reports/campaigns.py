@@ -20,7 +20,8 @@ def table(result: AuditResult) -> Table | None:
     labels = _labels(found)
     if not labels:
         return None
-    keys = list(dict.fromkeys((m.model, m.epsilon) for m in found))
+    models = list(dict.fromkeys(m.model for m in found))
+    keys = sorted({(m.model, m.epsilon) for m in found}, key=lambda k: (models.index(k[0]), k[1]))
     cells = [
         [
             model,
@@ -38,10 +39,12 @@ def table(result: AuditResult) -> Table | None:
 
 # How to read the table.
 NOTE = (
-    f"Effort: from the first number of accounts, changes or watched lists with which "
-    f"{words.percent(LEVEL)} accuracy is possible to the first with which it is certain; '>' "
-    "where no effort that was tried reaches it, with the accuracy of the largest. A claimed ε "
-    "is of one release: m releases are worth m times as much."
+    "An effort is the number of accounts that the attacker makes, those planted before the "
+    "learning phase included, of changes, or of watched lists. 'a to b': of the efforts tried, the "
+    f"first with {words.percent(LEVEL)} accuracy is one from a to b; '> n' or 'a to > n': all of "
+    "them, up to n, fall short or may, and n has the accuracy in brackets. Who only guesses is "
+    "right once in as many times as a rating has values, and half the time about a purchase or by "
+    "watched lists. A claimed ε is of one release: m releases together have m times as much."
 )
 
 
@@ -60,7 +63,11 @@ def _of(found: Sequence[Measurement], key: Key, label: str) -> list[Measurement]
 
 
 def _effort(found: Sequence[Measurement]) -> str:
-    """From the first effort that may reach the level to the first that does."""
+    """From the first tried effort that may reach the level to the first that does.
+
+    With less than the former the level is not reached; the first that reaches it is at most the
+    latter. Both hold with the family's confidence, since its intervals hold together.
+    """
     if not found:
         return NONE
     least = next((m.effort for m in found if m.estimate.upper >= LEVEL), None)
@@ -68,6 +75,6 @@ def _effort(found: Sequence[Measurement]) -> str:
     last = found[-1]
     if most is None:
         reached = words.measured(last.estimate.value, 2)
-        possible = "" if least is None else f"{least} or "
+        possible = "" if least is None else f"{least} to "
         return f"{possible}> {last.effort} ({reached})"
     return str(most) if least == most else f"{least} to {most}"

@@ -43,10 +43,10 @@ def chart(result: AuditResult) -> Chart | None:
     ]
     return Chart(
         "campaigns",
-        "How many accounts or changes an attacker needs",
-        "How often the attacker reads a hidden rating, by the number of accounts he makes, changes "
-        "he makes or lists he watches. The dashed line is 90 %. Click a legend entry to pick it "
-        "out.",
+        "How many accounts, changes or lists an attacker needs",
+        "How often the attacker reads a hidden rating, by the number of accounts he makes (planted "
+        "ones included), changes he makes or lists he watches. The dashed line is "
+        f"{words.percent(LEVEL)}. Click a legend entry to pick it out.",
         parts.spec(
             layers,
             "Accuracy of campaigns against their effort",

@@ -76,7 +76,7 @@ def _show_campaigns(result: AuditResult, console: Console) -> None:
         return
     shown = Table(box=None, padding=(0, _GAP, 0, 0), title=found.caption, title_justify="left")
     for name in found.header:
-        shown.add_column(words.plain(name), overflow="fold")
+        shown.add_column(Text(words.plain(name)), overflow="fold")
     for cells in found.cells:
         shown.add_row(*(Text(words.plain(cell)) for cell in cells))
     console.print()

@@ -159,7 +159,7 @@ def models(result: AuditResult) -> Table:
 
 def attacks(result: AuditResult) -> Table | None:
     """The attacks that were tried."""
-    tried = {**result.attacks, **result.campaigns}
+    tried = [*result.attacks.items(), *result.campaigns.items()]  # they may share a label
     if not tried:
         return None
     named = ("name", "title", "source")
@@ -170,7 +170,7 @@ def attacks(result: AuditResult) -> Table | None:
             words.settings(attack, but=named),
             str(attack.get("source", NONE)),
         ]
-        for label, attack in tried.items()
+        for label, attack in tried
     ]
     return Table("Attacks", ["attack", "method", "parameters", "source"], cells)
 
