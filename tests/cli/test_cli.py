@@ -259,6 +259,8 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     for table in ("game", "campaign"):
         for i in range(text.count(f"[[{table}]]")):
             options += ["-s", f"{table}.{i}.trials={60 if table == 'game' else 2}"]
+    if "[convergence]" in text:
+        options += ["-s", "convergence.users=3"]
     if "[defense]" in text:
         options = ["-s", "audit.trials=2000", "--allow-code"]
     result = call("run", example, "-q", "-o", tmp_path, *options)
