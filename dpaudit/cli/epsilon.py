@@ -190,14 +190,13 @@ def _of_counts(counts: list[int], method: str, options: dict[str, Any]) -> Estim
     from dpaudit.bounds.joint_beta import joint_beta_epsilon
     from dpaudit.bounds.outcomes import Counts
 
-    bounds: dict[str, Callable[..., Estimate]] = dict(
-        zip(
-            COUNTS,
-            (clopper_pearson_epsilon, jeffreys_epsilon, joint_beta_epsilon, gdp_epsilon),
-            strict=True,
-        )
-    )
-    return bounds[method](Counts(*counts), **options)
+    bounds: list[Callable[..., Estimate]] = [
+        clopper_pearson_epsilon,
+        jeffreys_epsilon,
+        joint_beta_epsilon,
+        gdp_epsilon,
+    ]
+    return bounds[COUNTS.index(method)](Counts(*counts), **options)
 
 
 def _of_one_run(numbers: list[int], method: str, options: dict[str, Any]) -> Estimate:
