@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
-from dpaudit.auditor.list_truth import entry_epsilon, place_epsilon
+from dpaudit.auditor.list_truth import entry_truth, place_epsilon
 from dpaudit.auditor.search import search_pair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
@@ -131,8 +131,7 @@ class _DrawnList:
         if not shows_lists(defense):
             raise TypeError(f"{defense.name} shows no list of a known law")
         found = play_entry_game(defense, self.pair, self.attack, trials=trials, seed=seed)
-        truth = entry_epsilon(defense, self.pair) if isinstance(defense, TopK) else None
-        theory = None if truth is None else Estimate.exact(truth, "law of the list")
+        theory = entry_truth(defense, self.pair) if isinstance(defense, TopK) else None
         share = 1.0 if theory is None else _share(theory, defense.claim())
         return Round(found.absent, found.present, theory, None, share)
 

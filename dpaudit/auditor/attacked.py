@@ -7,11 +7,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.neighbors import RatingChange
-from dpaudit.data.ratings import Profile, Ratings, Scale
-from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
+from dpaudit.data.ratings import Scale
+from dpaudit.defenses.base import Defense
+from dpaudit.defenses.item_model import ExactScores, PairCounts, Vector
 from dpaudit.errors import ConfigError
-from dpaudit.releases import ItemList, Predictions, Streams
+from dpaudit.releases import Predictions, Streams
 
 
 @runtime_checkable
@@ -37,34 +37,6 @@ class Completes(Protocol):
         """The recommender that completes it."""
 
 
-class Attacked(Protocol):
-    """What a campaign needs of a defense; it also is `Similar` or `Completes` a matrix."""
-
-    @property
-    def epsilon(self) -> float:
-        """The ε that the noise is scaled to."""
-
-    @property
-    def min_ratings(self) -> int:
-        """`T`, only accounts with at least so many ratings are served."""
-
-    @property
-    def top_k(self) -> int:
-        """The length of a list."""
-
-    def prepare(self, ratings: Ratings) -> ItemModel:
-        """The exact statistics."""
-
-    def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
-        """The noiseless predictions of a user with these ratings."""
-
-    def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
-        """The noiseless predictions of user `target` once one rating has changed."""
-
-    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
-        """The list shown in each world."""
-
-
 @runtime_checkable
 class ShowsValues(Protocol):
     """A defense that shows predictions, not only lists."""
@@ -75,7 +47,7 @@ class ShowsValues(Protocol):
         """The noised predictions of `items` `(W, k)`."""
 
 
-def similar(defense: Attacked) -> Similar:
+def similar(defense: Defense) -> Similar:
     """The similarities behind a defense's predictions.
 
     Raises:

@@ -16,12 +16,13 @@ from dpaudit.attacks.campaign import (
     learned_log_likelihood,
     thresholds,
 )
-from dpaudit.auditor.attacked import Attacked, ShowsValues, similar
+from dpaudit.auditor.attacked import ShowsValues, similar
 from dpaudit.auditor.planting import Planter, Planting, joined
 from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.bounds.intervals import clopper_pearson_each
 from dpaudit.data.neighbors import RatingAdded, without
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Defense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.errors import ConfigError, DataError, InputError
 from dpaudit.releases import Streams
@@ -90,7 +91,7 @@ def effort_needed(
 
 
 def play_campaign(
-    defense: Attacked,
+    defense: Defense,
     ratings: Ratings,
     attack: Campaign,
     *,
@@ -178,7 +179,7 @@ class _Trial:
         source: seed and purpose of the trial's noise.
     """
 
-    defense: Attacked
+    defense: Defense
     attack: Campaign
     model: ItemModel
     user: int

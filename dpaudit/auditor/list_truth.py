@@ -40,6 +40,12 @@ def entry_epsilon(defense: TopK, pair: EntryPair) -> float | None:
     return _largest_ratio(laws, lists)
 
 
+def entry_truth(defense: TopK, pair: EntryPair) -> Estimate | None:
+    """`entry_epsilon` as it stands beside a certificate."""
+    epsilon = entry_epsilon(defense, pair)
+    return None if epsilon is None else Estimate.exact(epsilon, "law of the list")
+
+
 def sets_epsilon(before: Scores, after: Scores, rate: float, k: int) -> float:
     """The ε of drawing a set of k with probability `∝ exp(rate · Σ scores)`, one score changing."""
     items = np.arange(len(before), dtype=np.int32)
@@ -96,7 +102,7 @@ def place_epsilon(
     number = np.zeros((k + 1, len(x)))
     number[0] = 1.0
     for other in others:
-        above = _laplace_tail((x - other) / scale)
+        above = laplace_tail((x - other) / scale)
         up = number * above
         number -= up
         number[1:] += up[:-1]
@@ -111,7 +117,7 @@ def place_epsilon(
     return Estimate.exact(float(ratio.max()), "law of the item's place, integrated")
 
 
-def _laplace_tail(distance: NDArray[np.floating]) -> NDArray[np.float64]:
+def laplace_tail(distance: NDArray[np.floating]) -> NDArray[np.float64]:
     """The probability that Laplace noise of scale 1 exceeds these."""
     half = np.exp(-np.abs(distance)) / 2
     return np.where(distance > 0, half, 1 - half)

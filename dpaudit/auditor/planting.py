@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.campaign import Campaign
-from dpaudit.auditor.attacked import Attacked, similar
+from dpaudit.auditor.attacked import similar
+from dpaudit.auditor.list_truth import laplace_tail
 from dpaudit.data.ratings import Profile, Ratings
+from dpaudit.defenses.base import Defense
 from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
 from dpaudit.errors import DataError
 from dpaudit.kernels import pairs
@@ -97,7 +99,7 @@ class Planter:
         item: the hidden item.
     """
 
-    defense: Attacked
+    defense: Defense
     model: ItemModel
     target: Profile
     item: int
@@ -170,8 +172,7 @@ class Planter:
         low, high = scores.min() - 50 * noise, scores.max() + 50 * noise
         while high - low > noise / 10 and high - low > _NOTHING * abs(high):
             middle = (low + high) / 2
-            away = (middle - scores) / noise
-            above = np.where(away > 0, np.exp(-abs(away)) / 2, 1 - np.exp(-abs(away)) / 2).sum()
+            above = laplace_tail((middle - scores) / noise).sum()
             low, high = (middle, high) if above > self.defense.top_k - 0.5 else (low, middle)
         return float(low + high) / 2
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor import list_truth
 from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
+from dpaudit.auditor.list_truth import entry_truth
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.claims.entry import Worlds
@@ -25,20 +25,24 @@ from dpaudit.defenses.top_k import TopK
 TRIALS = 100_000
 
 
+D = TypeVar("D", ItemItem, TopK)
+P = TypeVar("P", WorldPair, EntryPair)
+
+
 @dataclass(frozen=True, eq=False)
-class PredictionGame:
-    """Observer `values`: the noised predictions that a pair shows, told apart by their law.
+class _DefenseGame(Generic[D, P]):
+    """What all games on a defense say of themselves.
 
     Attributes:
         label: what sets it apart within its entry.
-        defense: the recommender.
+        defense: the mechanism.
         worlds: makes the pair for it.
         trials: worlds of either data set.
     """
 
     label: str
-    defense: ItemItem
-    worlds: Callable[[ItemItem], WorldPair]
+    defense: D
+    worlds: Callable[[D], P]
     trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
@@ -52,6 +56,11 @@ class PredictionGame:
     def pair(self) -> str:
         """The pair in one sentence."""
         return self.worlds(self.defense).summary
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionGame(_DefenseGame[ItemItem, WorldPair]):
+    """Observer `values`: the noised predictions that a pair shows, told apart by their law."""
 
     def digest(self) -> str:
         """Of the ratings, their change, and who is shown what."""
@@ -94,32 +103,8 @@ class ListGame(PredictionGame):
 
 
 @dataclass(frozen=True, eq=False)
-class EntryGame:
-    """Observer `list` of a row of the completed matrix, one of whose entries changes.
-
-    Attributes:
-        label: what sets it apart within its entry.
-        defense: the mechanism that makes the list.
-        worlds: makes the pair for it.
-        trials: worlds of either data set.
-    """
-
-    label: str
-    defense: TopK
-    worlds: Callable[[TopK], EntryPair]
-    trials: int = TRIALS
-
-    def claimed(self) -> tuple[float, float]:
-        """What the defense claims."""
-        return _claimed(self.defense.claim())
-
-    def mechanism(self) -> str:
-        """The defense with its parameters."""
-        return described(self.defense)
-
-    def pair(self) -> str:
-        """The pair in one sentence."""
-        return self.worlds(self.defense).summary
+class EntryGame(_DefenseGame[TopK, EntryPair]):
+    """Observer `list` of a row of the completed matrix, one of whose entries changes."""
 
     def digest(self) -> str:
         """Of the two rows."""
@@ -130,9 +115,7 @@ class EntryGame:
         """Release and score by the two laws of the list."""
         pair = self.worlds(self.defense)
         found = play_entry_game(self.defense, pair, LikelihoodRatio(), trials=trials, seed=seed)
-        epsilon = list_truth.entry_epsilon(self.defense, pair)
-        truth = None if epsilon is None else Estimate.exact(epsilon, "law of the list")
-        return Worlds(found.absent, found.present, truth)
+        return Worlds(found.absent, found.present, entry_truth(self.defense, pair))
 
 
 def described(defense: Any) -> str:
