@@ -1,0 +1,346 @@
+"""Matrix factorisation with biases, sixteen models trained at once on the same rows.
+
+Factors are flat float32 arrays `(users or items, d + 1, 16)`: row `d` of each is the bias, lane `w`
+is the model of world `w`. The prediction of user u and item i is `b_0 + b_u + b_i + u·v`.
+
+The rows are visited in the order given, the same in every world. That order is part of the
+mechanism, known to everybody; it is not drawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes
+from dpaudit.kernels.lanes import (
+    LANES,
+    dot,
+    every,
+    fma,
+    greatest,
+    least,
+    load,
+    root,
+    store,
+    where_within,
+)
+
+F32 = np.float32
+
+Flat = NDArray[np.float32]
+Rows = NDArray[np.int32]
+Words = NDArray[np.uint32]
+
+# Coordinates of noise that the sampler keeps at a time, or what one row needs where that is more.
+_NOISE = 4 * LANE_TILE
+
+
+@exact_kernel
+def descend(
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    size: int,
+    mean: np.float32,
+    rate: np.float32,
+    decay: np.float32,
+    scale: np.float32,
+    bound: np.float32,
+    step: int,
+    worlds: Words,
+    key: Words,
+    watched: Rows,
+    seen: Flat,
+) -> None:
+    """One pass of stochastic gradient descent whose errors are noised, then clamped.
+
+        e = r − r̂ + Lap(scale), clamped to ±bound
+        u ← (1 − η λ) u + η e v,    v ← (1 − η λ) v + η e u       (both from the old values)
+
+    and the same for the biases (Berlioz et al. 2015, doi:10.1145/2792838.2800173).
+
+    Args:
+        users: the user of each row `(R,)`.
+        items: its item.
+        values: its rating.
+        left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
+        right: the items'.
+        size: `d`.
+        mean: `b_0`.
+        rate: η.
+        decay: λ.
+        scale: the scale of the Laplace noise of each row; 0 for none.
+        bound: the largest error.
+        step: the noise source's step, one a pass.
+        worlds: from `world_words`.
+        key: the noise source's key.
+        watched: rows whose errors are wanted, increasing `(C,)`.
+        seen: result: their errors before and after the noise and the clamp `(C, 2, 16)`, flat.
+    """
+    full = size + 1
+    keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
+    low, high, spread = every(F32(-bound)), every(bound), every(scale)
+    noise = np.empty(LANE_TILE * LANES, np.float32)
+    words = np.empty(LANE_TILE * LANES, np.uint32)
+    next_watched = 0
+    for first in range(0, len(users), LANE_TILE):
+        if scale > 0:
+            laplace_lanes(noise, words, first, step, worlds, key)
+        for k in range(first, min(first + LANE_TILE, len(users))):
+            u, v = users[k] * full * LANES, items[k] * full * LANES
+            a, b = load(left, u + size * LANES), load(right, v + size * LANES)
+            product = dot(left, u, right, v, size)
+            exact = every(F32(values[k] - mean)) - a - b - product
+            error = exact
+            if scale > 0:
+                error = fma(spread, load(noise, (k - first) * LANES), error)
+            error = greatest(least(error, high), low)
+            if next_watched < len(watched) and watched[next_watched] == k:
+                store(seen, 2 * LANES * next_watched, exact)
+                store(seen, 2 * LANES * next_watched + LANES, error)
+                next_watched += 1
+            g = gain * error
+            store(left, u + size * LANES, fma(a, keep, g))
+            store(right, v + size * LANES, fma(b, keep, g))
+            for f in range(0, size * LANES, LANES):
+                x, y = load(left, u + f), load(right, v + f)
+                store(left, u + f, fma(g, y, x * keep))
+                store(right, v + f, fma(g, x, y * keep))
+
+
+@exact_kernel
+def sum_clipped(
+    start: NDArray[np.int64],
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    gradient: Flat,
+    taken: Flat,
+    size: int,
+    mean: np.float32,
+    rate: np.float32,
+    decay: np.float32,
+    clip: np.float32,
+    errors: Flat,
+) -> None:
+    """Refresh every user's own factors from the items', then sum the users' clipped gradients.
+
+    First, on each user's own rows, `u ← (1 − η λ) u + η e v` with the items' factors fixed: what
+    she learns depends on her ratings and on released factors alone. Then the gradient of
+    `½ Σ_i e_i²` by the items' factors and biases has the entries `−e_i (u, 1)`; as one vector its
+    norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is scaled down to `clip`.
+
+    Args:
+        start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
+        items: the item of each row `(R,)`; none twice for one user, or the norm is not hers.
+        values: its rating.
+        left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
+        right: the items'.
+        gradient: result, downhill, of the shape of `right`; added to.
+        taken: 1 where a user takes part, 0 where not, `(N, 16)`, flat.
+        size: `d`.
+        mean: `b_0`.
+        rate: η of a user's own factors.
+        decay: λ of a user's own factors.
+        clip: the largest norm of a user's part.
+        errors: scratch, 16 for each row of the busiest user.
+    """
+    full = size + 1
+    keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
+    bias, most = size * LANES, every(clip)
+    for n in range(len(start) - 1):
+        u, first, last = n * full * LANES, start[n], start[n + 1]
+        for k in range(first, last):
+            v = items[k] * full * LANES
+            a = load(left, u + bias)
+            product = dot(left, u, right, v, size)
+            g = gain * (every(F32(values[k] - mean)) - a - load(right, v + bias) - product)
+            store(left, u + bias, fma(a, keep, g))
+            for f in range(0, bias, LANES):
+                store(left, u + f, fma(g, load(right, v + f), load(left, u + f) * keep))
+        a, square = load(left, u + bias), every(F32(0))
+        for k in range(first, last):
+            v = items[k] * full * LANES
+            product = dot(left, u, right, v, size)
+            error = every(F32(values[k] - mean)) - a - load(right, v + bias) - product
+            square = fma(error, error, square)
+            store(errors, (k - first) * LANES, error)
+        own = dot(left, u, left, u, size) + every(F32(1))
+        part = load(taken, n * LANES) * most / greatest(root(square * own), most)
+        for k in range(first, last):
+            v = items[k] * full * LANES
+            g = part * load(errors, (k - first) * LANES)
+            store(gradient, v + bias, load(gradient, v + bias) + g)
+            for f in range(0, bias, LANES):
+                store(gradient, v + f, fma(g, load(left, u + f), load(gradient, v + f)))
+
+
+@exact_kernel
+def take_step(
+    right: Flat,
+    gradient: Flat,
+    rate: np.float32,
+    decay: np.float32,
+    spread: np.float32,
+    step: int,
+    worlds: Words,
+    key: Words,
+) -> None:
+    """`v ← (1 − η λ) v + η (gradient + spread · N(0, 1))` in place, every coordinate noised.
+
+    Args:
+        right: the items' factors, flat, 16 worlds a coordinate.
+        gradient: from `sum_clipped`; set to 0 for the next one.
+        rate: η.
+        decay: λ.
+        spread: the standard deviation of the noise; 0 for none.
+        step: the noise source's step, one a round.
+        worlds: from `world_words`.
+        key: the noise source's key.
+    """
+    keep, gain, deviation = every(F32(F32(1) - rate * decay)), every(rate), every(spread)
+    noise = np.zeros(LANE_TILE * LANES, np.float32)
+    words = np.empty(LANE_TILE * LANES, np.uint32)
+    count = len(right) // LANES
+    for first in range(0, count, LANE_TILE):
+        if spread > 0:
+            normal_lanes(noise, words, first, step, worlds, key)
+        for c in range(first, min(first + LANE_TILE, count)):
+            place = c * LANES
+            g = fma(deviation, load(noise, place - first * LANES), load(gradient, place))
+            store(right, place, fma(gain, g, load(right, place) * keep))
+            store(gradient, place, every(F32(0)))
+
+
+@exact_kernel
+def sample(
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    size: int,
+    mean: np.float32,
+    step_size: np.float32,
+    gains: Flat,
+    user_decay: Flat,
+    item_decay: Flat,
+    bounds: tuple[np.float32, np.float32],
+    temperature: np.float32,
+    user_pending: NDArray[np.float64],
+    item_pending: NDArray[np.float64],
+    step: int,
+    worlds: Words,
+    key: Words,
+) -> None:
+    """One pass of stochastic gradient Langevin dynamics, a mini-batch of one rating a step.
+
+    Every coordinate is due noise of variance `temperature · step_size` at every step. What nothing
+    has read yet is drawn at once, with the summed variance, when the coordinate is next read: the
+    same law (Liu, Wang, Smola 2015, section 3).
+
+        e = r − r̂, 0 where r̂ lies outside the bounds
+        u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
+
+    Args:
+        users: the user of each row `(R,)`; a pass has 2^34 coordinates of noise, of which a row
+            takes `4 (size + 1)` at most.
+        items: its item.
+        values: its rating.
+        left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
+        right: the items'.
+        size: `d`.
+        mean: `b_0`.
+        step_size: η of this pass.
+        gains: the gain of each user's errors, the step size in it, `(N,)`.
+        user_decay: the share by which the prior pulls a user's factors at each of her rows,
+            `(N, 16)`, flat.
+        item_decay: the same of items.
+        bounds: the range of r̂ outside which the likelihood is flat.
+        temperature: what multiplies the variance of the noise.
+        user_pending: the variance due to each user's factors `(N,)`; changed in place.
+        item_pending: the same of items.
+        step: the noise source's step, one a pass.
+        worlds: from `world_words`.
+        key: the noise source's key.
+    """
+    full, bias = size + 1, size * LANES
+    low, high, zero = every(bounds[0]), every(bounds[1]), every(F32(0))
+    variance = float(step_size) * float(temperature)
+    room = max(_NOISE, (2 * full + LANE_TILE - 1) // LANE_TILE * LANE_TILE)
+    noise = np.empty(room * LANES, np.float32)
+    words = np.empty(LANE_TILE * LANES, np.uint32)
+    drawn, left_over = 0, 0
+    for k in range(len(users)):
+        if left_over < 2 * full:
+            for t in range(0, room, LANE_TILE):
+                part = noise[t * LANES : (t + LANE_TILE) * LANES]
+                normal_lanes(part, words, drawn, step, worlds, key)
+                drawn += LANE_TILE
+            left_over = room
+        n, i = users[k], items[k]
+        u, v = n * full * LANES, i * full * LANES
+        z = (room - left_over) * LANES
+        left_over -= 2 * full
+        # −η k stands in `pending` for a coordinate that was read at step k of this pass.
+        s = every(F32(np.sqrt(max(0.0, user_pending[n] + variance * k))))
+        t = every(F32(np.sqrt(max(0.0, item_pending[i] + variance * k))))
+        user_pending[n] = item_pending[i] = -variance * k
+        for f in range(0, full * LANES, LANES):
+            store(left, u + f, fma(s, load(noise, z + f), load(left, u + f)))
+            store(right, v + f, fma(t, load(noise, z + full * LANES + f), load(right, v + f)))
+        a, b = load(left, u + bias), load(right, v + bias)
+        shown = every(mean) + a + b + dot(left, u, right, v, size)
+        error = where_within(every(values[k]) - shown, shown, low, high)
+        g = every(gains[n]) * error
+        # A prior's pull at one row may be below 3e-8, where 1 − drift is 1. The whole change is
+        # formed first: its part of the error makes the rounding right on average.
+        pull_u = zero - load(user_decay, n * LANES)
+        pull_v = zero - load(item_decay, i * LANES)
+        store(left, u + bias, a + fma(a, pull_u, g))
+        store(right, v + bias, b + fma(b, pull_v, g))
+        for f in range(0, bias, LANES):
+            x, y = load(left, u + f), load(right, v + f)
+            store(left, u + f, x + fma(g, y, x * pull_u))
+            store(right, v + f, y + fma(g, x, y * pull_v))
+    for n in range(len(user_pending)):
+        user_pending[n] += variance * len(users)
+    for i in range(len(item_pending)):
+        item_pending[i] += variance * len(users)
+
+
+@exact_kernel
+def settle(
+    factors: Flat,
+    size: int,
+    pending: NDArray[np.float64],
+    step: int,
+    worlds: Words,
+    key: Words,
+) -> None:
+    """Draw all noise that is still due: what is released must hold it.
+
+    Args:
+        factors: `(n, size + 1, 16)`, flat; changed in place.
+        size: `d`.
+        pending: the variance due to each of the n; set to 0.
+        step: a step of the noise source that nothing else uses.
+        worlds: from `world_words`.
+        key: the noise source's key.
+    """
+    noise = np.empty(LANE_TILE * LANES, np.float32)
+    words = np.empty(LANE_TILE * LANES, np.uint32)
+    count = len(factors) // LANES
+    for first in range(0, count, LANE_TILE):
+        normal_lanes(noise, words, first, step, worlds, key)
+        for c in range(first, min(first + LANE_TILE, count)):
+            s = every(F32(np.sqrt(max(0.0, pending[c // (size + 1)]))))
+            place = c * LANES
+            z = load(noise, place - first * LANES)
+            store(factors, place, fma(s, z, load(factors, place)))
+    pending[:] = 0
