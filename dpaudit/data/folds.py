@@ -1,0 +1,170 @@
+"""Training and test ratings for cross-validation, and the filters that come before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.data.ratings import FloatArray, IntArray, Ratings
+from dpaudit.data.readers import load
+from dpaudit.data.source import DataSource, RatingScale
+from dpaudit.data.tables import read_text
+from dpaudit.errors import DataError
+
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One division of ratings into training and test.
+
+    Attributes:
+        train: the ratings to learn from; users and items keep their indices and their number.
+        users: the user of each test rating `(n,)`, sorted by user, then item.
+        items: its item `(n,)`.
+        values: the rating `(n,)`.
+    """
+
+    train: Ratings
+    users: IntArray
+    items: IntArray
+    values: FloatArray
+
+
+def random_folds(ratings: Ratings, count: int, seed: int) -> list[Fold]:
+    """A random partition into `count` parts, each once the test and otherwise in the training.
+
+    The parts' sizes differ by at most 1.
+
+    Raises:
+        DataError: `count` is less than 2 or more than there are ratings.
+    """
+    if not 2 <= count <= len(ratings):
+        raise DataError(
+            f"{len(ratings)} ratings cannot be divided into {count} folds: ask for at least 2 "
+            "folds and at most one for each rating"
+        )
+    stream = np.random.default_rng(np.random.SeedSequence([seed, *b"folds"]))
+    part = stream.permutation(len(ratings)) % count
+    return [_fold(ratings, part == number) for number in range(count)]
+
+
+def files_folds(ratings: Ratings, paths: Sequence[Path]) -> list[Fold]:
+    """The published divisions of a data set, one for each file of test ratings.
+
+    A file has the layout of MovieLens-100K's `u1.test`: user, item, rating and perhaps more,
+    separated by tabs. Its ids are those of `ratings`; the training is all that it does not hold.
+
+    Raises:
+        DataError: a file cannot be read, a line is malformed, or its rating is not among `ratings`;
+            the message names the file, the line and the remedy.
+    """
+    return [_fold(ratings, _held(ratings, path)) for path in paths]
+
+
+def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
+    """The same ratings with at most `cap` of each user, a uniform random choice of hers.
+
+    Each user has her own stream, and in it each item a draw; she keeps the items of the least
+    draws. So no user's ratings change another's choice, a changed value changes no choice, and one
+    rating more or less changes at most one of those kept.
+
+    Raises:
+        DataError: `cap` is less than 1.
+    """
+    if cap < 1:
+        raise DataError(f"a cap of {cap} ratings leaves a user nothing: give at least 1")
+    start = ratings.by_user.start
+    kept = np.ones(len(ratings), bool)
+    for user in np.flatnonzero(np.diff(start) > cap):
+        rows = slice(int(start[user]), int(start[user + 1]))
+        own = np.random.SeedSequence([seed, *b"cap"], spawn_key=(int(user),))
+        draws = np.random.default_rng(own).random(ratings.n_items)[ratings.item[rows]]
+        kept[rows] = np.argsort(np.argsort(draws, kind="stable"), kind="stable") < cap
+    return _only(ratings, kept)
+
+
+def active(ratings: Ratings, more_than: int) -> Ratings:
+    """The ratings of users who have more than so many; the others keep their index alone.
+
+    Raises:
+        DataError: no user has so many.
+    """
+    kept = (np.diff(ratings.by_user.start) > more_than)[ratings.user]
+    if not kept.any():
+        raise DataError(f"no user has more than {more_than} ratings: lower the number")
+    return _only(ratings, kept)
+
+
+def _only(ratings: Ratings, kept: Mask) -> Ratings:
+    return Ratings.build(
+        ratings.user[kept],
+        ratings.item[kept],
+        ratings.value[kept],
+        ratings.n_users,
+        ratings.n_items,
+        ratings.scale,
+        ratings.user_ids,
+        ratings.item_ids,
+    )
+
+
+def _fold(ratings: Ratings, test: Mask) -> Fold:
+    columns = (ratings.user[test], ratings.item[test], ratings.value[test])
+    for column in columns:
+        column.setflags(write=False)
+    return Fold(_only(ratings, ~test), *columns)
+
+
+def _held(ratings: Ratings, path: Path) -> Mask:
+    """Which of the ratings a file of test ratings holds."""
+    scale = RatingScale(
+        minimum=ratings.scale.minimum, maximum=ratings.scale.maximum, step=ratings.scale.step
+    )
+    source = DataSource(format="movielens-100k", path=str(path), scale=scale)
+    load(source)  # refuses a line that is malformed or repeated; what is left keeps its lines
+    table = read_text(source.file(), source.layout)
+    users = _known(path, ratings.user_ids, table.user)
+    items = _known(path, ratings.item_ids, table.item)
+    row = _rows(ratings, users, items)
+    faults = {
+        "no rating is of this user": users < 0,
+        "no rating is of this item": items < 0,
+        "the user has not rated the item": row < 0,
+        "the rating is another": ratings.value[row] != np.asarray(table.rating, np.float32),
+    }
+    faulty = np.any(list(faults.values()), axis=0)
+    if faulty.any():
+        line = int(np.argmax(faulty))
+        fault = next(text for text, lines in faults.items() if lines[line])
+        raise DataError(
+            f"{path}, {table.place(line)}: not one of the ratings to divide, {fault}: remove the "
+            "line or give the test files of this very data set"
+        )
+    held = np.zeros(len(ratings), bool)
+    held[row] = True
+    return held
+
+
+def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) -> Codes:
+    """The index of each name among the known ids `(n,)`, −1 where it is unknown."""
+    if known is None:
+        raise DataError(
+            f"{path} names users and items by their ids, which the ratings lack: load the ratings "
+            "from the data set's own file"
+        )
+    number = {name: index for index, name in enumerate(known)}
+    return np.array([number.get(name.strip(), -1) for name in names], np.int64)
+
+
+def _rows(ratings: Ratings, users: Codes, items: Codes) -> Codes:
+    """The row of each (user, item) in the ratings `(n,)`, −1 where there is none."""
+    pairs = ratings.user.astype(np.int64) * ratings.n_items + ratings.item
+    wanted = users * ratings.n_items + items
+    row = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    return np.where((users >= 0) & (items >= 0) & (pairs[row] == wanted), row, -1)
