@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +30,8 @@ _STEPS = 5e4
 _HALVINGS = 40
 # Beyond this mean shift the noise hides nothing and the closed form leaves float range.
 _MAX_MU = 1e6
+# Between these the noise multiplier is looked for.
+_MIN_SIGMA, _MAX_SIGMA = 1e-2, 1e6
 
 
 def laplace_epsilon(shift: float, scale: float, *, delta: float = 0.0) -> Estimate:
@@ -179,6 +181,69 @@ def gaussian_mechanism_epsilon(
     # Sampling never adds to ε, since the hockey-stick divergence is jointly convex.
     lower, upper = _enclose(loss_law, delta, compositions, most=whole)
     return _between(lower, upper, f"subsampled gaussian, {_pld(step)}")
+
+
+@cache
+def noise_multiplier(
+    epsilon: float,
+    *,
+    delta: float,
+    compositions: int = 1,
+    sampling: float = 1.0,
+    neighbors: Neighbors = "add-remove",
+) -> float:
+    """The least σ for which `gaussian_mechanism_epsilon` is `epsilon` at most, from above.
+
+    Within 1e-4 of it without sampling, within 1 % with it; at least 5e-3.
+
+    Args:
+        epsilon: ε above 0.
+        delta: δ above 0.
+        compositions: as there.
+        sampling: as there.
+        neighbors: as there.
+
+    Raises:
+        InputError: an argument is outside its range, or no σ up to 1e6 will do.
+    """
+    if not 0 < epsilon < math.inf:
+        raise InputError(f"epsilon = {epsilon} is not a finite number above 0")
+    check_delta(delta)
+    if delta == 0:
+        raise InputError("delta = 0 cannot be kept by Gaussian noise: give delta above 0")
+
+    def keeps(sigma: float) -> bool:
+        found = gaussian_mechanism_epsilon(
+            sigma,
+            delta=delta,
+            compositions=compositions,
+            sampling=sampling,
+            neighbors=neighbors,
+        )
+        return found.upper <= epsilon
+
+    if sampling < 1:  # sampling never needs more noise
+        high = noise_multiplier(
+            epsilon, delta=delta, compositions=compositions, neighbors=neighbors
+        )
+    else:
+        high = 1.0
+        while not keeps(high):
+            high *= 2
+            if high > _MAX_SIGMA:
+                raise InputError(
+                    f"epsilon = {epsilon:g} with delta = {delta:g} over {compositions} "
+                    f"compositions needs noise_multiplier above {_MAX_SIGMA:g}: allow more, or "
+                    "compose less"
+                )
+    low = high / 2
+    while low > _MIN_SIGMA and keeps(low):
+        low, high = low / 2, low
+    # A composed loss takes a second to compute, the closed form nothing.
+    while high / low > 1 + (1e-4 if sampling == 1 else 1e-2):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
 
 
 def randomized_response_epsilon(p: float, k: int = 2, *, delta: float = 0.0) -> Estimate:

@@ -237,6 +237,7 @@ def sample(
     step: int,
     worlds: Words,
     key: Words,
+    biases: bool = True,
 ) -> None:
     """One pass of stochastic gradient Langevin dynamics, a mini-batch of one rating a step.
 
@@ -268,8 +269,10 @@ def sample(
         step: the noise source's step, one a pass.
         worlds: from `world_words`.
         key: the noise source's key.
+        biases: whether biases move; else they stay as they are, 0.
     """
     full, bias = size + 1, size * LANES
+    moving = (size + biases) * LANES
     low, high, zero = every(bounds[0]), every(bounds[1]), every(F32(0))
     variance = float(step_size) * float(temperature)
     room = max(_NOISE, (2 * full + LANE_TILE - 1) // LANE_TILE * LANE_TILE)
@@ -291,7 +294,7 @@ def sample(
         s = every(F32(np.sqrt(max(0.0, user_pending[n] + variance * k))))
         t = every(F32(np.sqrt(max(0.0, item_pending[i] + variance * k))))
         user_pending[n] = item_pending[i] = -variance * k
-        for f in range(0, full * LANES, LANES):
+        for f in range(0, moving, LANES):
             store(left, u + f, fma(s, load(noise, z + f), load(left, u + f)))
             store(right, v + f, fma(t, load(noise, z + full * LANES + f), load(right, v + f)))
         a, b = load(left, u + bias), load(right, v + bias)
@@ -302,8 +305,9 @@ def sample(
         # formed first: its part of the error makes the rounding right on average.
         pull_u = zero - load(user_decay, n * LANES)
         pull_v = zero - load(item_decay, i * LANES)
-        store(left, u + bias, a + fma(a, pull_u, g))
-        store(right, v + bias, b + fma(b, pull_v, g))
+        if biases:
+            store(left, u + bias, a + fma(a, pull_u, g))
+            store(right, v + bias, b + fma(b, pull_v, g))
         for f in range(0, bias, LANES):
             x, y = load(left, u + f), load(right, v + f)
             store(left, u + f, x + fma(g, y, x * pull_u))

@@ -1,0 +1,120 @@
+"""Trainings of factorisations and similarities on the shape of MovieLens-100K, on one core.
+
+Every figure stands beside the limit that it is compared with: the bare noise source, or the same
+work without noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.data.ratings import Ratings
+from dpaudit.data.source import SyntheticParams
+from dpaudit.data.synthetic import generate
+from dpaudit.defenses.factors import FactorRows
+from dpaudit.defenses.similarity import SimilarityData, Slope, item_means
+from dpaudit.kernels import factor_worlds, similarity_rows
+from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes, world_words
+from dpaudit.kernels.lanes import LANES, aligned
+
+F32 = np.float32
+
+
+@pytest.fixture(scope="session")
+def ratings() -> Ratings:
+    return generate(SyntheticParams(n_users=943, n_items=1682, mean_per_user=106, seed=1))
+
+
+@pytest.fixture(scope="session")
+def worlds() -> np.ndarray:
+    return world_words(np.arange(LANES))
+
+
+def rate(benchmark: Any, count: float, unit: str) -> None:
+    per_second = count / benchmark.stats["min"]
+    benchmark.extra_info[f"{unit}/s"] = round(per_second)
+    print(f"\n{benchmark.name}: {per_second:.3g} {unit}/s")
+
+
+@pytest.mark.benchmark(group="noise source, 16 worlds")
+@pytest.mark.parametrize("law", [laplace_lanes, normal_lanes], ids=["laplace", "normal"])
+def test_noise(benchmark: Any, law: Any, worlds: np.ndarray, key: np.ndarray) -> None:
+    out, words = aligned(LANE_TILE * LANES), np.empty(LANE_TILE * LANES, np.uint32)
+
+    def draw() -> None:
+        for step in range(1000):
+            law(out, words, 0, step, worlds, key)
+
+    benchmark.pedantic(draw, rounds=20, warmup_rounds=1)
+    rate(benchmark, 1000 * len(out), "draws")
+
+
+@pytest.mark.benchmark(group="factorisation, 16 worlds")
+@pytest.mark.parametrize("size", [10, 16])
+@pytest.mark.parametrize("kind", ["plain", "laplace", "clipped", "langevin"])
+def test_pass(
+    benchmark: Any, kind: str, size: int, ratings: Ratings, worlds: np.ndarray, key: np.ndarray
+) -> None:
+    rows = FactorRows.of(ratings, 3.5)
+    draws = np.random.default_rng(0)
+    left, right = (aligned(n * (size + 1) * LANES) for n in (rows.n_users, rows.n_items))
+    for side in (left, right):
+        side[:] = draws.normal(0, 0.1, side.size)
+    nobody, nothing = np.empty(0, np.int32), np.empty(0, F32)
+    total, errors = aligned(right.size), aligned(int(np.diff(rows.start).max()) * LANES)
+    taken = np.ones(rows.n_users * LANES, F32)
+    columns = (rows.users, rows.items, rows.values, left, right)
+    shrink = [np.full(n * LANES, 1e-3, F32) for n in (rows.n_users, rows.n_items)]
+    due = [np.zeros(n) for n in (rows.n_users, rows.n_items)]
+    gains = np.full(rows.n_users, 1e-3, F32)
+
+    def once() -> None:
+        if kind in {"plain", "laplace"}:
+            scale = F32(kind == "laplace")
+            settings = (size, F32(3.5), F32(0.005), F32(0.05), scale, F32(2))
+            factor_worlds.descend(*columns, *settings, 1, worlds, key, nobody, nothing)
+        elif kind == "clipped":
+            parts = (rows.start, rows.items, rows.values, left, right, total, taken)
+            factor_worlds.sum_clipped(*parts, size, F32(3.5), F32(0.005), F32(0.05), F32(1), errors)
+            factor_worlds.take_step(right, total, F32(1e-3), F32(0.05), F32(1), 1, worlds, key)
+        else:
+            whole = (F32(-np.inf), F32(np.inf))
+            settings = (size, F32(3.5), F32(1e-9), gains, *shrink, whole, F32(1))
+            factor_worlds.sample(*columns, *settings, *due, 1, worlds, key)
+
+    benchmark.pedantic(once, rounds=20, warmup_rounds=1)
+    rate(benchmark, len(rows) * LANES, "rating updates")
+
+
+@pytest.mark.benchmark(group="similarities, 16 worlds")
+@pytest.mark.parametrize("noisy", [False, True], ids=["plain", "laplace"])
+def test_similarity_step(
+    benchmark: Any, noisy: bool, ratings: Ratings, worlds: np.ndarray, key: np.ndarray
+) -> None:
+    data = SimilarityData.of(ratings, item_means(ratings), 20)
+    row = aligned(data.n_items, LANES)
+    slope = Slope(500, bound=2.0)
+
+    def step() -> None:
+        for item in range(data.n_items):
+            row[:] = 10
+            found, _ = slope.of(data, item, row)
+            similarity_rows.step(
+                row.reshape(-1),
+                found.reshape(-1),
+                F32(0.01),
+                F32(1),
+                F32(noisy),
+                False,
+                item * data.row_space,
+                1,
+                worlds,
+                key,
+            )
+
+    benchmark.pedantic(step, rounds=5, warmup_rounds=1)
+    counts = np.diff(data.profiles.start).astype(float)
+    rate(benchmark, float((counts**2).sum()) * LANES, "pairs of ratings")

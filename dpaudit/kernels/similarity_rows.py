@@ -1,0 +1,229 @@
+"""Rows of an item-item similarity matrix learned from ratings, in sixteen worlds at once.
+
+Row `i` predicts the ratings of item i alone, so it is trained alone: with `x_j = r_uj − r̄_j` and
+sums over the items j ≠ i that u rated,
+
+    r̂_ui − r̄_i = y = Σ s_j x_j / Σ |s_j|
+    e = y − (r_ui − r̄_i),   ∂(½ e²)/∂s_j = e (x_j − sign(s_j) y) / Σ |s_j|
+
+(Wang & Tang 2017, eqs (2), (5), the derivative of |s_j| included). Work is proportional to the
+pairs of ratings that users have in common, never to users times items.
+
+A row is a flat float32 array `(M, 16)`: lane `w` is that of world `w`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes
+from dpaudit.kernels.lanes import (
+    LANES,
+    every,
+    fma,
+    greatest,
+    least,
+    load,
+    magnitude,
+    store,
+    where_within,
+    with_sign,
+)
+
+F32 = np.float32
+
+Flat = NDArray[np.float32]
+Words = NDArray[np.uint32]
+
+# A denominator below it is taken as it: where every weight is 0, so is the numerator.
+_LEAST = F32(1e-30)
+
+
+@exact_kernel
+def _select(
+    kth: Flat,
+    sizes: Flat,
+    row: Flat,
+    item: int,
+    columns: NDArray[np.int32],
+    first: int,
+    last: int,
+    neighbors: int,
+) -> None:
+    """The `neighbors`-th largest |s_j| of each world `(16,)`; 0 where there are no more."""
+    for w in range(LANES):
+        count = 0
+        for q in range(first, last):
+            if columns[q] != item:
+                sizes[count] = abs(row[columns[q] * LANES + w])
+                count += 1
+        place = count - neighbors
+        kth[w] = np.partition(sizes[:count], place)[place] if place > 0 else F32(0)
+
+
+@exact_kernel
+def gradient(
+    out: Flat,
+    row: Flat,
+    item: int,
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    targets: Flat,
+    columns: NDArray[np.int32],
+    centred: Flat,
+    taken: Flat,
+    bound: np.float32,
+    flat_from: np.float32,
+    flat_to: np.float32,
+    clips: Flat,
+    neighbors: int,
+    weights: Flat,
+) -> None:
+    """Sum the raters' gradients of `½ e²` by the row, each weighted, its error clamped.
+
+    Args:
+        out: result `(M, 16)`, flat.
+        row: the similarities `(M, 16)`, flat; the item's own is not read.
+        item: i.
+        starts: where each rater's ratings begin in `columns`, `(n,)`.
+        stops: where they end.
+        targets: `r_ui − r̄_i` of each rater.
+        columns: the items of all users' ratings `(R,)`.
+        centred: `x` of all users' ratings.
+        taken: how often a rater's rating is in the mini-batch, `(n, 16)`, flat; or empty: once.
+        bound: the largest |e|.
+        flat_from: the likelihood is flat, and the gradient 0, where y lies below it,
+        flat_to: or above it.
+        clips: the largest L1 norm of each rater's gradient `(n,)`; or empty: any.
+        neighbors: N_k: only that many of a rater's items, those of the largest |s_j|, count, with
+            all that tie with the last.
+        weights: result: the smallest `Σ |s_j|` of the raters, `(16,)`.
+    """
+    nothing = every(F32(0))
+    for p in range(0, len(out), LANES):
+        store(out, p, nothing)
+    smallest = every(F32(np.inf))
+    high, low = every(bound), every(F32(-bound))
+    bottom, top = every(flat_from), every(flat_to)
+    kth = np.zeros(LANES, np.float32)
+    sizes = np.empty(int((stops - starts).max()) if len(starts) else 0, np.float32)
+    for k in range(len(starts)):
+        first, last = starts[k], stops[k]
+        limited = last - first - 1 > neighbors
+        if limited:
+            _select(kth, sizes, row, item, columns, first, last, neighbors)
+        least_size, most_size = load(kth, 0), every(F32(np.inf))
+        top_sum, weight = nothing, nothing
+        for q in range(first, last):
+            if columns[q] != item:
+                s = load(row, columns[q] * LANES)
+                if limited:
+                    s = where_within(s, magnitude(s), least_size, most_size)
+                top_sum = fma(s, every(centred[q]), top_sum)
+                weight = weight + magnitude(s)
+        smallest = least(smallest, weight)
+        inverse = every(F32(1)) / greatest(weight, every(_LEAST))
+        y = top_sum * inverse
+        e = where_within(y - every(targets[k]), y, bottom, top)
+        scaled = greatest(least(e, high), low) * inverse
+        if len(clips) > 0:
+            norm = nothing
+            for q in range(first, last):
+                if columns[q] != item:
+                    s = load(row, columns[q] * LANES)
+                    d = every(centred[q]) - with_sign(y, s * y)
+                    if limited:
+                        d = where_within(d, magnitude(s), least_size, most_size)
+                    norm = norm + magnitude(d)
+            norm = norm * magnitude(scaled)
+            most = every(clips[k])
+            scaled = scaled * most / greatest(norm, most)
+        if len(taken) > 0:
+            scaled = scaled * load(taken, k * LANES)
+        for q in range(first, last):
+            if columns[q] != item:
+                place = columns[q] * LANES
+                s = load(row, place)
+                d = every(centred[q]) - with_sign(y, s * y)
+                if limited:
+                    d = where_within(d, magnitude(s), least_size, most_size)
+                store(out, place, fma(scaled, d, load(out, place)))
+    store(weights, 0, smallest)
+
+
+@exact_kernel
+def step(
+    row: Flat,
+    slope: Flat,
+    gain: np.float32,
+    pull: np.float32,
+    spread: np.float32,
+    gaussian: bool,
+    first: int,
+    number: int,
+    worlds: Words,
+    key: Words,
+) -> None:
+    """`s ← s − pull · s − gain · slope + spread · noise` in place, every coordinate noised.
+
+    The change is summed first: one less a small pull would round to one.
+
+    Args:
+        row: the similarities `(M, 16)`, flat.
+        slope: from `gradient`.
+        gain: the step, with all that multiplies the gradient.
+        pull: the share by which the prior pulls.
+        spread: the scale of Laplace noise, or the standard deviation of normal noise; 0 for none.
+        gaussian: whether the noise is normal.
+        first: the noise source's coordinate of the row's first entry, a multiple of LANE_TILE.
+        number: the noise source's step.
+        worlds: from `world_words`.
+        key: the noise source's key.
+    """
+    pulled, stepped, scale = every(F32(-pull)), every(F32(-gain)), every(spread)
+    noise = np.zeros(LANE_TILE * LANES, np.float32)
+    words = np.empty(LANE_TILE * LANES, np.uint32)
+    for start in range(0, len(row), LANE_TILE * LANES):
+        if spread > 0:
+            coordinate = first + start // LANES
+            if gaussian:
+                normal_lanes(noise, words, coordinate, number, worlds, key)
+            else:
+                laplace_lanes(noise, words, coordinate, number, worlds, key)
+        for p in range(start, min(start + LANE_TILE * LANES, len(row)), LANES):
+            s = load(row, p)
+            moved = fma(stepped, load(slope, p), s * pulled)
+            store(row, p, s + fma(scale, load(noise, p - start), moved))
+
+
+@exact_kernel
+def scores(
+    out: Flat,
+    row: Flat,
+    item: int,
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    centred: Flat,
+    neighbors: int,
+) -> None:
+    """`y = r̂_ui − r̄_i` of some users, `(n, 16)`, flat; the arguments are those of `gradient`."""
+    kth = np.zeros(LANES, np.float32)
+    sizes = np.empty(int((stops - starts).max()) if len(starts) else 0, np.float32)
+    nothing = every(F32(0))
+    for k in range(len(starts)):
+        first, last = starts[k], stops[k]
+        kth[:] = F32(0)
+        if last - first > neighbors:
+            _select(kth, sizes, row, item, columns, first, last, neighbors)
+        least_size, most_size = load(kth, 0), every(F32(np.inf))
+        top_sum, weight = nothing, nothing
+        for q in range(first, last):
+            if columns[q] != item:
+                s = load(row, columns[q] * LANES)
+                s = where_within(s, magnitude(s), least_size, most_size)
+                top_sum = fma(s, every(centred[q]), top_sum)
+                weight = weight + magnitude(s)
+        store(out, k * LANES, top_sum / greatest(weight, every(_LEAST)))
