@@ -5,12 +5,15 @@ An attack declares which of these types it reads; a defense returns the one its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpaudit.data.ratings import Profile
 
 WorldArray = NDArray[np.int64]
 Key = NDArray[np.uint32]
@@ -85,6 +88,54 @@ class ItemList:
 
 
 @dataclass(frozen=True, eq=False)
+class ItemFactors:
+    """Observer `public` of a matrix factorisation: the items' side of the final model.
+
+    Attributes:
+        factors: the items' factors, then their bias, in each world, `(W, M, d + 1)`.
+        mean: `b_0`.
+    """
+
+    factors: NDArray[np.float32]
+    mean: float
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityRows:
+    """Observer `public` of a neighbourhood model: some rows of the final similarities.
+
+    Attributes:
+        items: whose rows they are `(n,)`.
+        rows: the rows in each world `(W, n, M)`.
+        means: the items' means `(M,)`.
+    """
+
+    items: NDArray[np.int32]
+    rows: NDArray[np.float32]
+    means: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Suspect:
+    """The one user in whom two neighbouring data sets differ, as an attacker may know her.
+
+    Attributes:
+        watcher: the index of another user, who is shown predictions.
+        before: her ratings in world `D`; none where she is not there.
+        after: her ratings in world `D'`.
+    """
+
+    watcher: int
+    before: Profile
+    after: Profile
+
+    @property
+    def items(self) -> NDArray[np.int32]:
+        """The items that she rated in either world, increasing."""
+        return np.union1d(self.before.items, self.after.items)
+
+
+@dataclass(frozen=True, eq=False)
 class SeesItems:
     """An observer who is shown the predictions of `items` `(W, k)` in each world."""
 
@@ -147,6 +198,36 @@ class ListPair:
 
     absent: ListLaw
     present: ListLaw
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedSteps:
+    """Observer `iterates`: what a training's steps showed, where two data sets differ.
+
+    Attributes:
+        shown: the noised numbers `(W, C)`.
+    """
+
+    shown: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StepsPair:
+    """The law of noised steps in two neighbouring worlds, given all that was shown before them.
+
+    Attributes:
+        absent: the numbers without noise in world `D` `(W, C)`.
+        present: the same in world `D'`.
+        scale: the Laplace scale, or the standard deviation, of each number's noise `(C,)`.
+        gaussian: whether the noise is normal.
+        bound: the noised numbers were clamped to plus or minus it.
+    """
+
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    gaussian: bool
+    bound: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,5 +137,5 @@ class ListDefense(Defense, Protocol):
 
 
 def shows_lists(defense: object) -> TypeGuard[ListDefense]:
-    """Whether a defense, or its class, shows lists alone: it has a `law`."""
-    return hasattr(defense, "law")
+    """Whether a defense, or its class, shows lists alone: it has a `law` and releases lists."""
+    return hasattr(defense, "law") and hasattr(defense, "release_list")

@@ -159,7 +159,8 @@ class Neighborhood(Part):
             _FLAT * scale.width**2,
             self.shrinkage,
         )
-        return NeighborStatistics(ratings, item_means(public or ratings), similarity)
+        known = ratings if public is None else public
+        return NeighborStatistics(ratings, item_means(known), similarity)
 
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
         """The same model in every world, since nothing is drawn."""

@@ -1,0 +1,137 @@
+"""Matrix factorisation with biases: the rows it learns from and the models it yields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.kernels import factor_worlds as kernels
+from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.releases import ItemFactors, Streams
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int32]
+
+# Steps of the noise source: the first are those of the initial factors.
+USERS, ITEMS, FIRST = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class FactorRows:
+    """The ratings as the kernels read them: by user, then item.
+
+    Attributes:
+        start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
+        users: the user of each row `(R,)`.
+        items: its item.
+        values: its rating.
+        n_items: `M`.
+        mean: `b_0`.
+        scale: the rating scale.
+    """
+
+    start: NDArray[np.int64]
+    users: Indices
+    items: Indices
+    values: Floats
+    n_items: int
+    mean: float
+    scale: Scale
+
+    @classmethod
+    def of(cls, ratings: Ratings, mean: float) -> FactorRows:
+        """The rows of `ratings` with this `b_0`."""
+        return cls(
+            start=ratings.by_user.start,
+            users=ratings.user,
+            items=ratings.item,
+            values=ratings.value,
+            n_items=ratings.n_items,
+            mean=mean,
+            scale=ratings.scale,
+        )
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_users(self) -> int:
+        """`N`."""
+        return len(self.start) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class FactorBlock:
+    """Up to 16 models in training, one a lane.
+
+    Attributes:
+        users: the users' factors, then their bias, `(N, d + 1, 16)`.
+        items: the items', `(M, d + 1, 16)`.
+        worlds: the noise source's words of the worlds.
+        count: how many lanes are worlds.
+    """
+
+    users: Floats
+    items: Floats
+    worlds: NDArray[np.uint32]
+    count: int
+
+    @classmethod
+    def drawn(
+        cls, rows: FactorRows, size: int, spread: float, streams: Streams, first: int = 0
+    ) -> FactorBlock:
+        """Models with factors from `N(0, spread²)` and biases 0; the noise's steps from `first`."""
+        worlds = world_words(streams.worlds)
+        sides = []
+        for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS)):
+            side = aligned(count, size + 1, LANES)
+            variance = np.full(count, spread**2)
+            kernels.settle(side.reshape(-1), size, variance, first + step, worlds, streams.key)
+            side[:, size] = 0
+            sides.append(side)
+        return cls(sides[0], sides[1], worlds, len(streams))
+
+
+@dataclass(frozen=True, eq=False)
+class FactorModels:
+    """Trained factorisations of W worlds: `r̂_ui = b_0 + b_u + b_i + u·v`, cut to the scale.
+
+    Attributes:
+        users: for each block of worlds the users' factors, then their bias, `(N, d + 1, 16)`.
+        items: the items', `(M, d + 1, 16)`.
+        worlds: W.
+        mean: `b_0`.
+        scale: the rating scale.
+    """
+
+    users: Sequence[Floats]
+    items: Sequence[Floats]
+    worlds: int
+    mean: float
+    scale: Scale
+
+    def predict(self, users: Indices, items: Indices) -> Floats:
+        """The predicted ratings of pairs of a user and an item `(W, n)`."""
+        shown = np.empty((len(self.users) * LANES, len(users)), np.float32)
+        for block, (left, right) in enumerate(zip(self.users, self.items, strict=True)):
+            part = shown[block * LANES : (block + 1) * LANES]
+            for start in range(0, len(users), _PAIRS):
+                pairs = slice(start, start + _PAIRS)
+                u, v = left[users[pairs]], right[items[pairs]]
+                dot = np.einsum("nfw,nfw->wn", u[:, :-1], v[:, :-1])
+                part[:, pairs] = self.mean + (u[:, -1] + v[:, -1]).T + dot
+        return np.clip(shown[: self.worlds], self.scale.minimum, self.scale.maximum)
+
+    def public(self, items: Indices) -> ItemFactors:
+        """What is published of them: every item's factors and bias, whatever `items`."""
+        whole = np.concatenate([np.moveaxis(block, 2, 0) for block in self.items])
+        return ItemFactors(whole[: self.worlds], self.mean)
+
+
+# Pairs gathered at a time: 16 MiB at d = 16.
+_PAIRS = 2**14

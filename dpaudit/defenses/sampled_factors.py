@@ -1,0 +1,356 @@
+"""Matrix factorisation by posterior sampling (Liu, Wang, Smola 2015)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.factors import FIRST, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.schedule import Schedule, step_sizes
+from dpaudit.defenses.trained import check_finite, lane_blocks
+from dpaudit.errors import ConfigError, RunError
+from dpaudit.kernels import factor_worlds as kernels
+from dpaudit.kernels.lanes import LANES
+from dpaudit.parts import STRICT, Part
+from dpaudit.releases import Streams
+
+if TYPE_CHECKING:
+    from dpaudit.defenses.exact_factors import ExactFactors
+
+# Noise steps of a draw: two for its start, the passes, two for what is due at the end.
+_STEPS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """What a posterior sampler knows exactly.
+
+    Attributes:
+        rows: the ratings.
+        weights: `w_u` of each user `(N,)`.
+    """
+
+    rows: FactorRows
+    weights: NDArray[np.float64]
+
+
+@parameters(frozen=True, config=STRICT)
+class SampledFactors(Part):
+    """Matrix factorisation with biases, one draw from a scaled posterior by Langevin dynamics.
+
+    The target is the law with density proportional to
+
+        exp(−(ε/4B) (Σ_u w_u Σ_i (r_ui − r̂_ui)² + λ (‖U‖² + ‖V‖²))),
+        w_u = min(1, B/(m_u (Δr + κ)²)),
+
+    λ for the biases too, no prediction outside `[r_min − κ, r_max + κ]`. It is approached by
+    stochastic gradient Langevin dynamics with step `η_t = η_1 t^−ξ` in pass t: a mini-batch is one
+    rating, in an order that everybody knows; noise that is due to a coordinate is drawn when it is
+    next read. A user or item without ratings, which no step touches, is drawn from the prior. Only
+    the items' side is released; each user fits her own by ridge regression.
+
+    **Published** draws again while a prediction, of any pair, leaves the range, up to `retries`
+    times. **Corrected** cuts predictions to the range inside the likelihood instead: then no user
+    changes the log-density by more than ε/4, and none can be told from another by more than ε/2
+    under `user-replace`, which the claim says, from her own absence by more than ε/4. `b_0` is the
+    middle of the scale.
+
+    Both claims are about the target; how many draws it takes until one is accepted, or that none
+    is, they do not cover. A chain that is δ away from it in total variation has
+    (ε, (1 + e^ε) δ), and no δ is known of a chain that is stopped: the claim says so.
+
+    Attributes:
+        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
+        variant: whose mechanism it is.
+        dimensions: d, 1 to 127.
+        passes: passes over the ratings.
+        step: η_1 times the number of ratings: the step of a pass.
+        exponent: ξ.
+        schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which freezes.
+        decay: λ.
+        spread: the standard deviation of the initial factors.
+        cap: τ, the most ratings of a user; more are a mistake: trim the data first.
+        margin: κ.
+        bound: B, public; `τ (Δr + κ)²` unless given, and at most that.
+        temperature: what multiplies the noise's variance; below 1 the claim is false by that
+            factor, so `corrected` has 1.
+        retries: how often a draw is made again.
+        accept: which predictions must be in range: `all` pairs, only the `rated` ones (a reading
+            that reveals who rated what), or `any` draw passes.
+        mean: `b_0`, a constant; unless given the middle of the scale if corrected, else the mean
+            of the ratings, which counts as public.
+        biases: whether users and items have biases, as in the paper.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    dimensions: Annotated[int, Field(ge=1, le=127)] = 16
+    passes: Annotated[int, Field(ge=1, le=100_000)] = 50
+    step: Annotated[float, Field(gt=0, le=1e6)] = 0.1
+    exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
+    schedule: Schedule = "text"
+    decay: Annotated[float, Field(gt=0, le=1e6)] = 10.0
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.1
+    cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    margin: Annotated[float, Field(ge=0, le=1e3)] = 1.0
+    bound: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    temperature: Annotated[float, Field(gt=0, le=1)] = 1.0
+    retries: Annotated[int, Field(ge=0, le=1000)] = 10
+    accept: Literal["all", "rated", "any"] | None = None
+    mean: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
+    biases: bool = True
+
+    name: ClassVar[str] = "dpps-mf"
+    title: ClassVar[str] = "Matrix factorisation drawn from a scaled posterior by Langevin dynamics"
+    source: ClassVar[str] = (
+        "Liu, Wang, Smola, Fast Differentially Private Matrix Factorization, 2015, "
+        "doi:10.1145/2792838.2800191; Wang & Tang 2017, §5.1"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SampledFactors:
+        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
+            raise ValueError(
+                f"epsilon = {self.epsilon:g} scales no posterior: give at most 1e6, or use the "
+                "variant 'nonprivate'"
+            )
+        if self.variant == "corrected" and (self.temperature != 1 or self.accept is not None):
+            raise ValueError(
+                "the corrected form has temperature 1 and cuts predictions instead of accepting "
+                "draws: remove temperature and accept"
+            )
+        return self
+
+    def claim(self) -> Claim | None:
+        """ε for a user, of the law that the chain is to reach."""
+        if self.variant == "nonprivate":
+            return None
+        corrected = self.variant == "corrected"
+        return Claim(
+            epsilon=self.epsilon / 2 if corrected else self.epsilon,
+            delta=0.0,
+            adjacency="user-replace",
+            observer="public",
+            public="the numbers of users and items, the scale, τ, B"
+            + ("" if corrected or self.mean is not None else ", the mean b_0")
+            + "; the chain counts as an exact draw",
+            source="class docstring" if corrected else "Liu, Wang, Smola 2015, Theorem 2",
+        )
+
+    def largest_loss(self, scale: Scale) -> float:
+        """B.
+
+        Raises:
+            ConfigError: the given B is beyond `τ (Δr + κ)²`.
+        """
+        most = self.cap * (scale.width + self.margin) ** 2
+        if self.bound is not None and self.bound > most:
+            raise ConfigError(
+                f"params.bound = {self.bound:g} lies above cap (Δr + margin)² = {most:g}, where "
+                "every weight is 1 already: lower it"
+            )
+        return most if self.bound is None else self.bound
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SampledRows:
+        """The rows with `b_0` and the weights.
+
+        Raises:
+            ConfigError: there is nothing to learn from, or a user has more than τ ratings.
+        """
+        if not len(ratings):
+            raise ConfigError("there are no ratings to learn from: use more data")
+        counts = np.diff(ratings.by_user.start)
+        if self.variant != "nonprivate" and counts.max() > self.cap:
+            raise ConfigError(
+                f"a user has {counts.max()} ratings and params.cap = {self.cap}: trim the data to "
+                "that many ratings a user, or raise it"
+            )
+        scale, mean = ratings.scale, self.mean
+        if mean is None and self.variant == "corrected":
+            mean = (scale.minimum + scale.maximum) / 2
+        elif mean is None:
+            mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
+        # w_u = min(1, B / (m_u (Δr + κ)²))
+        most = counts * (scale.width + self.margin) ** 2
+        weights = np.minimum(1.0, self.largest_loss(scale) / np.maximum(most, 1e-300))
+        return SampledRows(
+            FactorRows.of(ratings, mean),
+            np.ones(len(counts)) if self.variant == "nonprivate" else weights,
+        )
+
+    def law(self, prepared: SampledRows) -> ExactFactors:
+        """What the chain is to reach, drawn exactly: for small data.
+
+        Raises:
+            ConfigError: of `nonprivate`, which is no draw.
+        """
+        from dpaudit.defenses.exact_factors import ExactFactors
+
+        if self.variant == "nonprivate":
+            raise ConfigError("the variant 'nonprivate' draws from no law: use another")
+        # The density to the power 1/temperature: k_u = (ε/4B) w_u / T, s² = T / (2 (ε/4B) λ)
+        scale = prepared.rows.scale
+        factor = self.epsilon / (4 * self.largest_loss(scale)) / self.temperature
+        return ExactFactors(
+            rows=prepared.rows,
+            weights=factor * prepared.weights,
+            deviation=math.sqrt(1 / (2 * factor * self.decay)),
+            dimensions=self.dimensions,
+            biases=self.biases,
+            bounds=self._range(scale),
+            form="cut" if self.variant == "corrected" else self.accept or "all",
+            name=self.name,
+        )
+
+    def train(self, prepared: SampledRows, streams: Streams) -> FactorModels:
+        """The models of these worlds, with each user's own fit.
+
+        Raises:
+            RunError: a training diverged, or no draw of a world was accepted.
+        """
+        blocks = [self._draw(prepared, part) for part in lane_blocks(streams)]
+        rows = prepared.rows
+        return FactorModels(
+            users=[fitted(rows, block.items, self.decay, self.biases) for block in blocks],
+            items=[block.items for block in blocks],
+            worlds=len(streams),
+            mean=rows.mean,
+            scale=rows.scale,
+        )
+
+    def _draw(self, prepared: SampledRows, streams: Streams) -> FactorBlock:
+        block = self._chain(prepared, streams, 0)
+        if self.variant != "published" or self.accept == "any":
+            return block
+        done = self._accepted(prepared.rows, block)
+        tried, passed = len(done), int(done.sum())
+        for attempt in range(1, self.retries + 1):
+            if done.all():
+                return block
+            again = self._chain(prepared, streams, attempt)
+            good = self._accepted(prepared.rows, again) & ~done
+            tried, passed = tried + int((~done).sum()), passed + int(good.sum())
+            lanes = np.flatnonzero(good)
+            block.users[:, :, lanes] = again.users[:, :, lanes]
+            block.items[:, :, lanes] = again.items[:, :, lanes]
+            done |= good
+        if not done.all():
+            raise RunError(
+                f"{self.name}: {passed} of {tried} draws kept every prediction in range, fewer "
+                f"than one for each world after params.retries = {self.retries}: raise it or "
+                "params.margin, lower params.dimensions, or set params.accept = 'any' or the "
+                "variant 'corrected'"
+            )
+        return block
+
+    def _accepted(self, rows: FactorRows, block: FactorBlock) -> NDArray[np.bool_]:
+        """Whether the predictions of each world stay in range `(W,)`."""
+        low, high = self._range(rows.scale)
+        good = np.ones(block.count, bool)
+        for w in range(block.count):
+            left, right = block.users[:, :, w], block.items[:, :, w]
+            if self.accept == "rated":
+                u, v = left[rows.users], right[rows.items]
+                shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
+            else:
+                shown = left[:, :-1] @ right[:, :-1].T + left[:, -1:] + right[:, -1]
+            shown = rows.mean + shown
+            good[w] = bool((shown >= low).all() and (shown <= high).all())
+        return good
+
+    def _range(self, scale: Scale) -> tuple[float, float]:
+        return scale.minimum - self.margin, scale.maximum + self.margin
+
+    def _chain(self, prepared: SampledRows, streams: Streams, attempt: int) -> FactorBlock:
+        rows = prepared.rows
+        start = attempt * _STEPS
+        block = FactorBlock.drawn(rows, self.dimensions, self.spread, streams, start)
+        private = self.variant != "nonprivate"
+        # The log-density is −factor · (Σ w e² + λ‖·‖²); plain descent takes ½ (Σ e² + λ‖·‖²).
+        factor = self.epsilon / (4 * self.largest_loss(rows.scale)) if private else 0.5
+        temperature = self.temperature if private else 0.0
+        bounds = self._range(rows.scale) if self.variant == "corrected" else (-math.inf, math.inf)
+        due = [np.zeros(rows.n_users), np.zeros(rows.n_items)]
+        touches = [np.diff(rows.start), np.bincount(rows.items, minlength=rows.n_items)]
+        pulls = [factor * self.decay / np.maximum(n, 1) for n in touches]
+        first = FIRST + start
+        sizes = step_sizes(self.step, self.exponent, self.schedule, self.passes)
+        for t, size in enumerate(sizes):
+            # A step of η moves by η/2 · 2 · factor · R · w_u e v, R ratings in place of one.
+            gains = (size * factor * prepared.weights).astype(np.float32)
+            decays = [
+                np.repeat(np.minimum(size * pull, 1.0), LANES).astype(np.float32) for pull in pulls
+            ]
+            kernels.sample(
+                rows.users,
+                rows.items,
+                rows.values,
+                block.users.reshape(-1),
+                block.items.reshape(-1),
+                self.dimensions,
+                np.float32(rows.mean),
+                np.float32(size / len(rows)),
+                gains,
+                decays[0],
+                decays[1],
+                (np.float32(bounds[0]), np.float32(bounds[1])),
+                np.float32(temperature),
+                due[0],
+                due[1],
+                first + t,
+                block.worlds,
+                streams.key,
+                self.biases,
+            )
+            check_finite(self.name, t + 1, "pass", _DIVERGED, block.users, block.items)
+        sides = (block.users, block.items)
+        for place, (side, left, n) in enumerate(zip(sides, due, touches, strict=True)):
+            # No step pulls what has no rating: its law is the prior's, N(0, 1/(2 factor λ)).
+            side[n == 0] = 0
+            left[n == 0] = temperature / (2 * factor * self.decay)
+            kernels.settle(
+                side.reshape(-1),
+                self.dimensions,
+                left,
+                first + self.passes + place,
+                block.worlds,
+                streams.key,
+            )
+            if not self.biases:
+                side[:, self.dimensions] = 0
+        return block
+
+
+def fitted(
+    rows: FactorRows, items: NDArray[np.float32], decay: float, biases: bool = True
+) -> NDArray[np.float32]:
+    """Every user's own side by ridge regression on the items' `(M, d + 1, 16)`: `(N, d + 1, 16)`.
+
+    With `x_i = (v_i, 1)` and `y_i = r_ui − b_0 − b_i`: `(Σ x xᵀ + λ I)⁻¹ Σ y x`. A user without
+    ratings has zeros, and so is a bias where there are none.
+    """
+    full = items.shape[1]
+    found = np.zeros((rows.n_users, full, LANES), np.float32)
+    ridge = max(decay, 1e-6) * np.eye(full)
+    for u in range(rows.n_users):
+        mine = slice(rows.start[u], rows.start[u + 1])
+        if mine.start == mine.stop:
+            continue
+        x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64)
+        y = rows.values[mine] - rows.mean - x[:, :, -1]
+        x[:, :, -1] = float(biases)
+        left = np.swapaxes(x, 1, 2)
+        solved = np.linalg.solve(left @ x + ridge, left @ y[:, :, None])
+        found[u] = solved[:, :, 0].T
+    return found
+
+
+_DIVERGED = "its steps grow instead of shrinking; lower params.step"

@@ -1,0 +1,346 @@
+"""Matrix factorisation by noised stochastic gradient descent (Berlioz et al. 2015)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.bounds.accounting import noise_multiplier
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.factor_steps import watched_errors, watched_rounds
+from dpaudit.defenses.factors import FIRST, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.trained import check_finite, lane_blocks
+from dpaudit.errors import ConfigError
+from dpaudit.kernels import factor_worlds as kernels
+from dpaudit.kernels import noise
+from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.parts import STRICT, Part
+from dpaudit.releases import NoisedSteps, StepsPair, Streams
+
+_NOBODY = np.empty(0, np.int32)
+_NOTHING = np.empty(0, np.float32)
+
+
+@parameters(frozen=True, config=STRICT)
+class SgdFactors(Part):
+    """Matrix factorisation with biases, trained by stochastic gradient descent with noise.
+
+    **Published** (Berlioz et al. 2015, as wt17 uses it): K passes over the ratings in a fixed
+    order; the error of each is noised, then clamped, and drives the updates,
+
+        e = clamp(r − r̂ + Lap(K Δr/ε), ±e_max),   u ← u + η (e v − λ u),   v ← v + η (e u − λ v).
+
+    Its claim, ε for one rating's value, holds against an observer of every iterate, the users'
+    factors too: a rating enters through its own K errors alone, each of which moves by at most Δr
+    given all that was seen before, and everything else is computed from them. Who rates what, the
+    order and `b_0` are public by assumption.
+
+    **Corrected** protects whole users. In each of K rounds every user fits her own factors, which
+    she keeps, to the items' factors published so far; her gradient for the items' side, as one
+    vector, is cut to the L2 norm c, and the sum is published with Gaussian noise on every
+    coordinate:
+
+        v ← (1 − η_v λ) v + η_v (Σ_u cut_c(g_u) + N(0, σ² c²)).
+
+    What a user sends is a function of her own ratings and of what was published, and of norm c at
+    most, so K rounds are K Gaussian mechanisms of sensitivity c where a user joins or leaves, 2c
+    where she is replaced, each on a Poisson sample of the users with rate q; σ is the least whose
+    privacy loss, composed, keeps (ε, δ). `b_0` is the middle of the scale. The sum of squares needs
+    no second pass: ‖g_u‖² = (‖u‖² + 1) Σ_i e_ui².
+
+    Attributes:
+        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
+        variant: `nonprivate` is plain descent.
+        dimensions: d, 1 to 127.
+        passes: K, passes over the ratings, or rounds.
+        rate: η of the descent; in the corrected form of each user's own factors.
+        decay: λ.
+        spread: the standard deviation of the initial factors.
+        bound: e_max, the largest error; `nonprivate` has none.
+        clip: c, the largest norm of a user's part in a round.
+        item_rate: η_v, the step of a round.
+        sampling: q, the share of the users who take part in a round.
+        delta: δ of the corrected claim.
+        adjacency: the neighbours that the corrected claim is about.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    dimensions: Annotated[int, Field(ge=1, le=127)] = 16
+    passes: Annotated[int, Field(ge=1, le=100_000)] = 20
+    rate: Annotated[float, Field(gt=0, le=1)] = 0.01
+    decay: Annotated[float, Field(ge=0, le=10)] = 0.05
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.1
+    bound: Annotated[float, Field(gt=0, le=1e6)] = 2.0
+    clip: Annotated[float, Field(gt=0, le=1e6)] = 4.0
+    item_rate: Annotated[float, Field(gt=0, le=10)] = 0.02
+    sampling: Annotated[float, Field(gt=0, le=1)] = 1.0
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None
+
+    name: ClassVar[str] = "dpsgd-mf"
+    title: ClassVar[str] = "Matrix factorisation by stochastic gradient descent with noised errors"
+    source: ClassVar[str] = (
+        "Berlioz, Friedman, Kaafar, Boreli, Berkovsky, Applying differential privacy to matrix "
+        "factorization, 2015, doi:10.1145/2792838.2800173; Wang & Tang 2017, §5.1"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SgdFactors:
+        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
+            raise ValueError(
+                f"epsilon = {self.epsilon:g} scales no noise: give at most 1e6, or use the variant "
+                "'nonprivate'"
+            )
+        rating = self.adjacency == "rating-replace"
+        if self.variant == "published" and not (rating or self.adjacency is None):
+            raise ValueError(
+                "the published claim is about 'rating-replace': use the variant 'corrected'"
+            )
+        if self.variant == "corrected" and rating:
+            raise ValueError(
+                "the corrected form protects whole users: use adjacency 'user-replace', which "
+                "covers a rating, or 'user-add-remove'"
+            )
+        return self
+
+    def claim(self) -> Claim | None:
+        """ε for a rating's value, or (ε, δ) for a user."""
+        if self.variant == "nonprivate":
+            return None
+        if self.variant == "published":
+            return Claim(
+                epsilon=self.epsilon,
+                delta=0.0,
+                adjacency="rating-replace",
+                observer="iterates",
+                public="who rates what, the order of the ratings, their mean b_0",
+                source="Berlioz et al. 2015, section 4; Wang & Tang 2017, section 5.1",
+            )
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self._users,
+            observer="iterates",
+            public="the number of items and the scale",
+            source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
+        )
+
+    @property
+    def _users(self) -> Literal["user-replace", "user-add-remove"]:
+        return "user-replace" if self.adjacency == "user-replace" else "user-add-remove"
+
+    def noise_scale(self, scale: Scale) -> float:
+        """`K Δr/ε`, the scale of the Laplace noise on each error; 0 of `nonprivate`."""
+        return self.passes * scale.width / self.epsilon if self.variant == "published" else 0.0
+
+    @property
+    def noise_deviation(self) -> float:
+        """`σ c`, the standard deviation of the Gaussian noise of a round."""
+        sigma = noise_multiplier(
+            self.epsilon,
+            delta=self.delta,
+            compositions=self.passes,
+            sampling=self.sampling,
+            neighbors="replace" if self._users == "user-replace" else "add-remove",
+        )
+        return sigma * self.clip
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> FactorRows:
+        """The rows, with `b_0`: the mean of `public`, or the middle of the scale if corrected.
+
+        Raises:
+            ConfigError: there is nothing to learn from.
+        """
+        if not len(ratings):
+            raise ConfigError("there are no ratings to learn from: use more data")
+        scale = ratings.scale
+        mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
+        return FactorRows.of(
+            ratings, (scale.minimum + scale.maximum) / 2 if self.variant == "corrected" else mean
+        )
+
+    def train(self, rows: FactorRows, streams: Streams) -> FactorModels:
+        """The models of these worlds.
+
+        Raises:
+            RunError: a training diverged.
+        """
+        fit = self._rounds if self.variant == "corrected" else self._descent
+        blocks = [fit(rows, part) for part in lane_blocks(streams)]
+        return FactorModels(
+            users=[block.users for block in blocks],
+            items=[block.items for block in blocks],
+            worlds=len(streams),
+            mean=rows.mean,
+            scale=rows.scale,
+        )
+
+    def drawn(self, rows: FactorRows, streams: Streams) -> FactorBlock:
+        """The initial models of up to 16 worlds."""
+        return FactorBlock.drawn(rows, self.dimensions, self.spread, streams)
+
+    def _descent(self, rows: FactorRows, streams: Streams) -> FactorBlock:
+        block = self.drawn(rows, streams)
+        for t in range(self.passes):
+            self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
+        return block
+
+    def descend(
+        self,
+        rows: FactorRows,
+        block: FactorBlock,
+        streams: Streams,
+        t: int,
+        watched: NDArray[np.int32],
+        seen: NDArray[np.float32],
+    ) -> None:
+        """Pass t of the published form, or without noise, from 0 on.
+
+        Args:
+            rows: what is learned from.
+            block: the models; changed in place.
+            streams: their worlds.
+            t: the pass.
+            watched: rows whose errors are wanted, increasing `(C,)`.
+            seen: result: their errors before and after the noise `(C, 2, 16)`, flat.
+
+        Raises:
+            RunError: the training diverged.
+        """
+        bound = math.inf if self.variant == "nonprivate" else self.bound
+        kernels.descend(
+            rows.users,
+            rows.items,
+            rows.values,
+            block.users.reshape(-1),
+            block.items.reshape(-1),
+            self.dimensions,
+            np.float32(rows.mean),
+            np.float32(self.rate),
+            np.float32(self.decay),
+            np.float32(self.noise_scale(rows.scale)),
+            np.float32(bound),
+            FIRST + t,
+            block.worlds,
+            streams.key,
+            watched,
+            seen,
+        )
+        check_finite(self.name, t + 1, "pass", _DIVERGED, block.users, block.items)
+
+    def _rounds(self, rows: FactorRows, streams: Streams) -> FactorBlock:
+        block = self.drawn(rows, streams)
+        total = aligned(block.items.size)
+        for t in range(self.passes):
+            self.round(rows, block, streams, t, total)
+        return block
+
+    def round(
+        self,
+        rows: FactorRows,
+        block: FactorBlock,
+        streams: Streams,
+        t: int,
+        total: NDArray[np.float32],
+    ) -> None:
+        """Round t of the corrected form, from 0 on.
+
+        Args:
+            rows: what is learned from.
+            block: the models; changed in place.
+            streams: their worlds.
+            t: the round.
+            total: result: the sum of the users' parts without noise, of the size of `block.items`.
+
+        Raises:
+            RunError: the training diverged.
+        """
+        taken = self._taken(rows.n_users, streams, t)
+        total[:] = 0
+        self.sum_clipped(rows, block, total, taken)
+        kernels.take_step(
+            block.items.reshape(-1),
+            total.copy(),  # the step spends it
+            np.float32(self.item_rate),
+            np.float32(self.decay),
+            np.float32(self.noise_deviation),
+            FIRST + 2 * t,
+            block.worlds,
+            streams.key,
+        )
+        check_finite(self.name, t + 1, "round", _DIVERGED, block.users, block.items)
+
+    def sum_clipped(
+        self,
+        rows: FactorRows,
+        block: FactorBlock,
+        total: NDArray[np.float32],
+        taken: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Let every user fit her own factors, and add what each sends to `total`.
+
+        Args:
+            rows: the users' ratings.
+            block: the models; the users' side is changed in place.
+            total: what is added to, of the size of `block.items`.
+            taken: 1 where a user takes part `(N, 16)`; all do unless given.
+        """
+        if taken is None:
+            taken = np.ones((rows.n_users, LANES), np.float32)
+        most = int(np.diff(rows.start).max(initial=0))
+        kernels.sum_clipped(
+            rows.start,
+            rows.items,
+            rows.values,
+            block.users.reshape(-1),
+            block.items.reshape(-1),
+            total,
+            taken.reshape(-1),
+            self.dimensions,
+            np.float32(rows.mean),
+            np.float32(self.rate),
+            np.float32(self.decay),
+            np.float32(self.clip),
+            aligned(most * LANES),
+        )
+
+    def watch(
+        self, before: FactorRows, after: FactorRows, trained: FactorRows, streams: Streams
+    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+        """What the steps on one of two data sets show where these differ, in up to 16 worlds.
+
+        Args:
+            before: world `D`.
+            after: world `D'`.
+            trained: which of the two is learned from.
+            streams: the worlds.
+
+        Raises:
+            ConfigError: the data sets are no neighbours of the claim.
+            RunError: a training diverged.
+        """
+        if self.variant == "corrected":
+            yield from watched_rounds(self, before, after, trained, streams)
+        else:
+            yield watched_errors(self, before, after, trained, streams)
+
+    def _taken(self, users: int, streams: Streams, t: int) -> NDArray[np.float32]:
+        """Who takes part in round t, 1 or 0, of up to 16 worlds `(N, 16)`: a Poisson sample."""
+        if self.sampling == 1:
+            return np.ones((users, LANES), np.float32)
+        draws = np.empty((len(streams), users), np.float32)
+        noise.uniform(draws, streams.worlds, FIRST + 2 * t + 1, streams.key)
+        # Lanes that are no world repeat the last one here too: they diverge only if it does.
+        full = np.pad(draws, ((0, LANES - len(streams)), (0, 0)), mode="edge")
+        return np.ascontiguousarray((self.sampling > full.T).astype(np.float32))
+
+
+_DIVERGED = "its steps grow instead of shrinking; lower params.rate (or item_rate), or raise decay"

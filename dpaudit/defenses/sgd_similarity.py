@@ -1,0 +1,289 @@
+"""The probabilistic neighbourhood model by noised gradient descent (Wang & Tang 2017, §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.neighbors import Neighborhood
+from dpaudit.defenses.similarity import (
+    SimilarityData,
+    SimilarityModels,
+    Slope,
+    item_means,
+    middle_means,
+    moved_rows,
+)
+from dpaudit.defenses.trained import check_finite
+from dpaudit.errors import ConfigError
+from dpaudit.kernels import noise
+from dpaudit.kernels import similarity_rows as kernels
+from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lanes import LANES
+from dpaudit.parts import STRICT, Part
+from dpaudit.releases import NoisedSteps, StepsPair, Streams
+
+# A similarity of 0 would stay in no prediction and keep its sign for ever.
+_LEAST = 1e-3
+
+
+@parameters(frozen=True, config=STRICT)
+class SgdSimilarity(Part):
+    """Item-item similarities learned by gradient descent with Laplace noise on every coordinate.
+
+    **Published**, Algorithm 1, for t = 1 … K, from the same value β s_1 of every similarity,
+
+        e_ui = clamp(r̂_ui − r_ui, ±e_max),  e_max = 0.5 + (φ − 1)/(t + 1),  φ = Δr
+        G = Σ_{(u,i) in Φ} e_ui ∂r̂_ui/∂S_i + Lap(γ K ΔF/ε) on every coordinate,  ΔF = 2 e_max φ/C
+        S ← S − η (β G + λ S)
+
+    Φ a uniform share γ of the ratings, fresh in every step and world. Its claim, Theorem 1, is
+    false: ΔF bounds one coordinate of a rater's part, while a rating moves all her part of its
+    item's row and, as a feature, all her part of the row of every other item that she rated; and
+    sampling multiplies ε by γ only where the steps' own ε is small and one drawn rating alone
+    depends on the record, not all of its user's. `|S_i| I_u ≥ C` is assumed, never enforced;
+    `Slope.of` says the least of it.
+
+    **Corrected** protects whole users, adjacency `user-replace`: of her `n_u` rows each gets a
+    gradient of L1 norm at most `c/n_u`, all together at most c, so with `Lap(2c/ε_0)` on every
+    coordinate a step on all users has ε_0. A step on a uniform sample of fixed size, a share γ of
+    the users, has `ln(1 + γ (e^{ε_0} − 1))`, since the law given a batch with her is within ε_0
+    both of that with her replacement and of that with another user in her place; so K steps have ε
+    for
+
+        ε_0 = ln(1 + (e^{ε/K} − 1)/γ).
+
+    The sample has `⌊γ N⌋` users, so its true share is γ at most. The means are the middle of the
+    scale; who rates what is not public, since every coordinate is noised. (Cutting row
+    by row costs little against cutting her whole gradient at c, since her rows' norms are alike,
+    and leaves the rows independent.)
+
+    Attributes:
+        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
+        variant: `nonprivate` is Algorithm 1 without noise and clamp.
+        steps: K.
+        rate: η.
+        decay: λ.
+        rescale: β.
+        start: s_1, before the rescaling: the value of every similarity, or the mean of each row.
+        initial: whether all begin at s_1, or rows in proportion to their cosine similarities; these
+            are computed from the ratings without noise, so `nonprivate` alone may have them.
+        weight: C, the assumed least `|S_i| I_u`.
+        neighbors: N_k.
+        share: γ, of the ratings, to the nearest whole number, or of the users if corrected.
+        more_than: users with more ratings than this are learned from.
+        clip: c.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    steps: Annotated[int, Field(ge=1, le=10_000)] = 10
+    rate: Annotated[float, Field(gt=0, le=1e3)] = 0.1
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.005
+    rescale: Annotated[float, Field(gt=0, le=1e6)] = 10.0
+    start: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    initial: Literal["constant", "cosine"] = "constant"
+    weight: Annotated[float, Field(gt=0, le=1e9)] = 10.0
+    neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
+    clip: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+
+    name: ClassVar[str] = "dpsgd-pnbm"
+    title: ClassVar[str] = "Item similarities learned by gradient descent with Laplace noise"
+    source: ClassVar[str] = (
+        "Wang & Tang, Differentially Private Neighborhood-Based Recommender Systems, 2017, "
+        "Algorithm 1 and Theorem 1, doi:10.1007/978-3-319-58469-0_31"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SgdSimilarity:
+        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
+            raise ValueError(
+                f"epsilon = {self.epsilon:g} scales no noise: give at most 1e6, or use the variant "
+                "'nonprivate'"
+            )
+        if self.variant != "nonprivate" and self.initial != "constant":
+            raise ValueError(
+                "initial = 'cosine' reveals the ratings without noise: use 'constant', or the "
+                "variant 'nonprivate'"
+            )
+        return self
+
+    def claim(self) -> Claim | None:
+        """ε for a rating's value, or for a user."""
+        if self.variant == "nonprivate":
+            return None
+        corrected = self.variant == "corrected"
+        return Claim(
+            epsilon=self.epsilon,
+            delta=0.0,
+            adjacency="user-replace" if corrected else "rating-replace",
+            observer="iterates",
+            public="the numbers of users and items, the scale"
+            if corrected
+            else "the means of the items, who rates what",
+            source="class docstring" if corrected else "Wang & Tang 2017, Theorem 1",
+        )
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
+        """The ratings with the items' means: those of `public`, the middle if corrected.
+
+        Raises:
+            ConfigError: no user has enough ratings, or the corrected form would sample no user.
+        """
+        if self.variant == "corrected" and math.floor(self.share * ratings.n_users) < 1:
+            raise ConfigError(
+                f"params.share = {self.share:g} of {ratings.n_users} users is less than one user: "
+                f"give at least {1 / max(ratings.n_users, 1):.3g}"
+            )
+        known = ratings if public is None else public
+        means = middle_means(known) if self.variant == "corrected" else item_means(known)
+        data = SimilarityData.of(ratings, means, self.more_than)
+        if self.initial == "constant":
+            return data
+        found = Neighborhood(similarity="cosine").prepare(ratings).similarity
+        sizes = np.maximum(
+            found.sum(1, keepdims=True) / np.maximum((found > 0).sum(1), 1)[:, None], _LEAST
+        )
+        return replace(data, initial=np.maximum(found / sizes, _LEAST).astype(np.float32))
+
+    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
+        """The models of these worlds; a row is learned when it is read."""
+        return SimilarityModels(self, prepared, streams)
+
+    def largest_error(self, t: int, scale: Scale) -> float:
+        """`e_max` of step t, from 1 on."""
+        return 0.5 + (scale.width - 1) / (t + 1)
+
+    def noise_scale(self, t: int, scale: Scale) -> float:
+        """The scale of the Laplace noise on each coordinate of the gradient of step t."""
+        if self.variant == "nonprivate":
+            return 0.0
+        if self.variant == "published":
+            # γ K ΔF/ε,  ΔF = 2 e_max φ/C
+            sensitivity = 2 * self.largest_error(t, scale) * scale.width / self.weight
+            return self.share * self.steps * sensitivity / self.epsilon
+        # 2c/ε_0,  ε_0 = ln(1 + (e^{ε/K} − 1)/γ), written so that nothing overflows
+        one = self.epsilon / self.steps
+        if one > 50:
+            return 2 * self.clip / (one - math.log(self.share))
+        return 2 * self.clip / math.log1p(math.expm1(one) / self.share)
+
+    def slope(self, data: SimilarityData, t: int) -> Slope:
+        """How the gradient of step t is formed."""
+        if self.variant == "nonprivate":
+            return Slope(self.neighbors)
+        if self.variant == "published":
+            return Slope(self.neighbors, bound=self.largest_error(t, data.scale))
+        counts = np.diff(data.profiles.start)[data.raters.column]
+        return Slope(self.neighbors, clips=(self.clip / counts).astype(np.float32))
+
+    def iterates(
+        self, data: SimilarityData, item: int, streams: Streams
+    ) -> Iterator[NDArray[np.float32]]:
+        """The row `(M, 16)` before the first step and after each; every one is the same array.
+
+        Raises:
+            RunError: a training diverged.
+        """
+        row = np.full((data.n_items, LANES), self.rescale * self.start, np.float32)
+        if data.initial is not None:
+            row *= data.initial[item][:, None]
+        worlds = world_words(streams.worlds)
+        yield row
+        for t in range(1, self.steps + 1):
+            taken = self._taken(data, item, streams, t) if self.share < 1 else None
+            slope, _ = self.slope(data, t).of(data, item, row, taken)
+            gain = self.rate * self.rescale
+            kernels.step(
+                row.reshape(-1),
+                slope.reshape(-1),
+                np.float32(gain),
+                np.float32(self.rate * self.decay),
+                np.float32(gain * self.noise_scale(t, data.scale)),
+                False,
+                item * data.row_space,
+                2 * t,
+                worlds,
+                streams.key,
+            )
+            check_finite(self.name, t, "step", "lower params.rate or params.rescale", row)
+            yield row
+
+    def _taken(
+        self, data: SimilarityData, item: int, streams: Streams, t: int
+    ) -> NDArray[np.float32]:
+        """Which of the item's ratings are in the mini-batch of step t in each world `(n, 16)`."""
+        entries = data.entries(item)
+        users = self.variant == "corrected"
+        count = len(data.profiles.start) - 1 if users else len(data.places)
+        chosen = data.raters.column[entries] if users else np.arange(entries.start, entries.stop)
+        taken = np.zeros((len(chosen), LANES), np.float32)
+        # Rounding up would sample more than the share that ε_0 is computed from.
+        size = math.floor(self.share * count) if users else max(1, round(self.share * count))
+        draws = np.empty((1, count), np.float32)
+        for w in range(len(streams)):
+            # The `size` smallest of as many uniform draws, ties by index, are a uniform sample.
+            noise.uniform(draws, streams.worlds[w : w + 1], 2 * t + 1, streams.key)
+            last = np.argsort(draws[0], kind="stable")[:size]
+            batch = np.zeros(count, bool)
+            batch[last] = True
+            taken[:, w] = batch[chosen]
+        return taken
+
+    def watch(
+        self,
+        before: SimilarityData,
+        after: SimilarityData,
+        trained: SimilarityData,
+        streams: Streams,
+    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+        """What the steps on one of two data sets show where these differ, row by row.
+
+        An observer of every iterate knows the gradient in either data set, and so reads the noised
+        gradient off the update. With mini-batches she does not know who is in them: the law is that
+        of whole batches, and what is shown is scaled to one.
+
+        Args:
+            before: world `D`.
+            after: world `D'`.
+            trained: which of the two is learned from.
+            streams: the worlds, up to 16.
+
+        Raises:
+            RunError: a training diverged.
+        """
+        gain, keep = self.rate * self.rescale, np.float32(1 - self.rate * self.decay)
+        for item in moved_rows(before, after):
+            iterates = [row.copy() for row in self.iterates(trained, int(item), streams)]
+            shown, absent, present, scales = [], [], [], []
+            for t, (row, following) in enumerate(pairwise(iterates), 1):
+                both = [self.slope(data, t).of(data, int(item), row)[0] for data in (before, after)]
+                moved = np.flatnonzero((both[0] != both[1]).any(1))
+                # s' = keep s − gain (gradient + noise)
+                noised = (keep * row[moved].astype(np.float64) - following[moved]) / gain
+                shown.append(noised / self.share)
+                absent.append(both[0][moved])
+                present.append(both[1][moved])
+                scales.append(np.full(len(moved), self.noise_scale(t, before.scale) / self.share))
+            count = len(streams)
+            yield (
+                NoisedSteps(np.concatenate(shown)[:, :count].T.astype(np.float64)),
+                StepsPair(
+                    absent=np.concatenate(absent)[:, :count].T.astype(np.float64),
+                    present=np.concatenate(present)[:, :count].T.astype(np.float64),
+                    scale=np.concatenate(scales),
+                    gaussian=False,
+                ),
+            )

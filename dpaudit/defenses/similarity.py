@@ -1,0 +1,249 @@
+"""Learned item-item similarities: the data they are learned from and the rows they yield."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.defenses.trained import lane_blocks
+from dpaudit.errors import ConfigError
+from dpaudit.kernels import similarity_rows as kernels
+from dpaudit.kernels.lane_noise import LANE_TILE
+from dpaudit.kernels.lanes import LANES
+from dpaudit.releases import SimilarityRows, Streams
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityData:
+    """What a neighbourhood model knows of the ratings.
+
+    Attributes:
+        profiles: the ratings by user.
+        centred: `r_uj − r̄_j` of the ratings by user `(R,)`.
+        raters: for each item the users whose ratings of it are learned from, as rows.
+        targets: `r_ui − r̄_i` of the entries of `raters`.
+        places: where these entries stand among the ratings by user.
+        means: `r̄_i` of each item `(M,)`.
+        scale: the rating scale.
+        initial: what every row begins in proportion to `(M, M)`; None for a constant.
+    """
+
+    profiles: Csr
+    centred: Floats
+    raters: Csr
+    targets: Floats
+    places: NDArray[np.int64]
+    means: Floats
+    scale: Scale
+    initial: Floats | None = None
+
+    @classmethod
+    def of(cls, ratings: Ratings, means: Floats, more_than: int) -> SimilarityData:
+        """The users with more than so many ratings are learned from.
+
+        Raises:
+            ConfigError: there are none.
+        """
+        counts = np.diff(ratings.by_user.start)
+        kept = np.flatnonzero((counts > more_than)[ratings.user])
+        if not len(kept):
+            raise ConfigError(
+                f"no user has more than params.more_than = {more_than} ratings: lower it or use "
+                "more data"
+            )
+        order = kept[np.argsort(ratings.item[kept], kind="stable")]
+        start = np.searchsorted(ratings.item[order], np.arange(ratings.n_items + 1))
+        centred = (ratings.value - means[ratings.item]).astype(np.float32)
+        return cls(
+            profiles=ratings.by_user,
+            centred=centred,
+            raters=Csr(start.astype(np.int64), ratings.user[order], ratings.value[order]),
+            targets=centred[order],
+            places=order,
+            means=means,
+            scale=ratings.scale,
+        )
+
+    @property
+    def n_items(self) -> int:
+        """`M`."""
+        return len(self.means)
+
+    @property
+    def row_space(self) -> int:
+        """Coordinates of the noise source that a row takes: `M`, rounded up to whole tiles."""
+        return -(-self.n_items // LANE_TILE) * LANE_TILE
+
+    def entries(self, item: int) -> slice:
+        """The entries of `raters` that are of this item."""
+        return slice(int(self.raters.start[item]), int(self.raters.start[item + 1]))
+
+
+def item_means(ratings: Ratings) -> Floats:
+    """`r̄_i`, the mean of all where an item has no rating `(M,)`."""
+    counts = np.bincount(ratings.item, minlength=ratings.n_items)
+    sums = np.bincount(ratings.item, ratings.value, ratings.n_items)
+    overall = sums.sum() / max(len(ratings), 1)
+    return np.where(counts, sums / np.maximum(counts, 1), overall).astype(np.float32)
+
+
+def middle_means(ratings: Ratings) -> Floats:
+    """The middle of the scale for every item: known without the data `(M,)`."""
+    middle = (ratings.scale.minimum + ratings.scale.maximum) / 2
+    return np.full(ratings.n_items, middle, np.float32)
+
+
+def moved_rows(before: SimilarityData, after: SimilarityData) -> Indices:
+    """The items whose gradients may differ: those that a user whose ratings differ has rated."""
+    moved: set[int] = set()
+    for user in range(len(before.profiles.start) - 1):
+        profiles = []
+        for data in (before, after):
+            mine = slice(int(data.profiles.start[user]), int(data.profiles.start[user + 1]))
+            profiles.append((data.profiles.column[mine], data.centred[mine]))
+        (items, values), (others, changed) = profiles
+        if not (np.array_equal(items, others) and np.array_equal(values, changed)):
+            moved |= {*items.tolist(), *others.tolist()}
+    return np.array(sorted(moved), np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """How the gradient of one row is formed.
+
+    Attributes:
+        neighbors: N_k.
+        bound: the largest error.
+        flat_from: predictions, less the item's mean, below which the likelihood is flat,
+        flat_to: and above which.
+        clips: for each entry of `raters` the largest L1 norm of its gradient; empty for any.
+    """
+
+    neighbors: int
+    bound: float = math.inf
+    flat_from: float = -math.inf
+    flat_to: float = math.inf
+    clips: Floats | None = None
+
+    def of(
+        self, data: SimilarityData, item: int, row: Floats, taken: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """The gradient by the row `(M, 16)`, and the least `Σ |s_j|` of a rater `(16,)`.
+
+        Args:
+            data: the ratings.
+            item: whose row it is.
+            row: the row `(M, 16)`.
+            taken: how often each rater's rating counts `(n, 16)`; once unless given.
+        """
+        entries = data.entries(item)
+        users = data.raters.column[entries]
+        out = np.empty(row.size, np.float32)
+        least = np.empty(LANES, np.float32)
+        kernels.gradient(
+            out,
+            row.reshape(-1),
+            item,
+            data.profiles.start[users],
+            data.profiles.start[users + 1],
+            data.targets[entries],
+            data.profiles.column,
+            data.centred,
+            _NOTHING if taken is None else taken.reshape(-1),
+            np.float32(self.bound),
+            np.float32(self.flat_from),
+            np.float32(self.flat_to),
+            _NOTHING if self.clips is None else self.clips[entries],
+            self.neighbors,
+            least,
+        )
+        return out.reshape(row.shape), least
+
+
+class RowTrainer(Protocol):
+    """Learns one row of the similarities in up to 16 worlds."""
+
+    @property
+    def neighbors(self) -> int:
+        """N_k."""
+        ...
+
+    def iterates(self, data: SimilarityData, item: int, streams: Streams) -> Iterator[Floats]:
+        """The row `(M, 16)` before the first step and after each; every one is the same array."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityModels:
+    """Similarities of W worlds: `r̂_ui = r̄_i + Σ s_ij (r_uj − r̄_j) / Σ |s_ij|`, cut to the scale.
+
+    Rows do not depend on each other, and a row is learned when it is asked for: what is never read
+    is never computed, and no matrix is kept.
+
+    Attributes:
+        trainer: learns a row.
+        data: the ratings; predictions use the user's own.
+        streams: the worlds.
+    """
+
+    trainer: RowTrainer
+    data: SimilarityData
+    streams: Streams
+
+    def row(self, item: int, streams: Streams) -> Floats:
+        """The final row of up to 16 worlds `(M, 16)`."""
+        for row in self.trainer.iterates(self.data, item, streams):
+            final = row
+        return final
+
+    def public(self, items: Indices) -> SimilarityRows:
+        """What is published of them: the final rows of these items."""
+        found = [
+            np.stack([self.row(int(item), part)[:, : len(part)].T for item in items], axis=1)
+            for part in lane_blocks(self.streams)
+        ]
+        return SimilarityRows(items, np.concatenate(found), self.data.means)
+
+    def predict(self, users: Indices, items: Indices) -> Floats:
+        """The predicted ratings of pairs of a user and an item `(W, n)`."""
+        order = np.argsort(items, kind="stable")
+        bounds = np.flatnonzero(np.diff(items[order])) + 1
+        shown = np.empty((len(self.streams), len(users)), np.float32)
+        done = 0
+        for part in lane_blocks(self.streams):
+            block = shown[done : done + len(part)]
+            for pairs in np.split(order, bounds):
+                if len(pairs):
+                    item = int(items[pairs[0]])
+                    found = self._scores(item, users[pairs], self.row(item, part))
+                    block[:, pairs] = found[:, : len(part)].T
+            done += len(part)
+        scale = self.data.scale
+        return np.clip(shown + self.data.means[items], scale.minimum, scale.maximum)
+
+    def _scores(self, item: int, users: Indices, row: Floats) -> Floats:
+        out = np.empty((len(users), LANES), np.float32)
+        profiles = self.data.profiles
+        kernels.scores(
+            out.reshape(-1),
+            row.reshape(-1),
+            item,
+            profiles.start[users],
+            profiles.start[users + 1],
+            profiles.column,
+            self.data.centred,
+            self.trainer.neighbors,
+        )
+        return out
+
+
+_NOTHING = np.empty(0, np.float32)

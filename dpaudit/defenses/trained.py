@@ -1,0 +1,95 @@
+"""What recommenders that are trained have in common, whatever their model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Claim, Variant
+from dpaudit.errors import RunError
+from dpaudit.kernels.lanes import LANES
+from dpaudit.releases import Streams
+
+P = TypeVar("P")
+
+
+class Trained(Protocol):
+    """The models of W worlds."""
+
+    def predict(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
+        """The predicted ratings of pairs of a user and an item, on the scale, `(W, n)`."""
+        ...
+
+
+class TrainedDefense(Protocol[P]):
+    """A recommender that learns from the ratings, many worlds at once."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of the sweep."""
+        ...
+
+    @property
+    def variant(self) -> Variant:
+        """Whose mechanism it is."""
+        ...
+
+    def claim(self) -> Claim | None:
+        """What it says it guarantees."""
+        ...
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> P:
+        """All that needs no randomness.
+
+        Args:
+            ratings: what is learned from.
+            public: the data whose statistics count as public, `ratings` unless given: neighbouring
+                data sets share them.
+        """
+        ...
+
+    def train(self, prepared: P, streams: Streams) -> Trained:
+        """The models of these worlds; each draws from its own stream alone.
+
+        Raises:
+            RunError: a training left the range of numbers.
+        """
+        ...
+
+
+def trains(defense: object) -> bool:
+    """Whether a defense, or its class, learns a model: it has a `train`."""
+    return hasattr(defense, "train")
+
+
+def lane_blocks(streams: Streams) -> Iterator[Streams]:
+    """The worlds, as many at a time as a kernel trains together."""
+    return streams.blocks(LANES)
+
+
+def check_finite(
+    what: str, step: int, steps: str, cause: str, *arrays: NDArray[np.float32]
+) -> None:
+    """Stop a training that left the range of numbers.
+
+    Args:
+        what: the model, for the message.
+        step: how many steps are done.
+        steps: what a step is called.
+        cause: the likely cause with its remedy.
+        arrays: what must be finite.
+
+    Raises:
+        RunError: a number is infinite or NaN.
+    """
+    for array in arrays:
+        if not np.isfinite(array).all():
+            raise RunError(f"{what}: no finite numbers after {steps} {step}: {cause}")
