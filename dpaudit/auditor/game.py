@@ -15,7 +15,7 @@ from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.releases import LaplacePair, ListPair, Streams
 
 # The score of an output that only one world can have.
-_CERTAIN = 1e300
+CERTAIN = 1e300
 # Worlds released at a time, so that memory does not grow with the trials.
 _BLOCK = 2**16
 
@@ -84,7 +84,7 @@ def play_game(
             release = defense.release_items(exact, streams, shown)
             found[streams.worlds] = attack.score(release, knowledge)
         # Without noise an output is impossible in the other world; bounds take finite scores.
-        return np.clip(found, -_CERTAIN, _CERTAIN)
+        return np.clip(found, -CERTAIN, CERTAIN)
 
     return GameScores(
         absent=score(before, "absent"),
@@ -135,6 +135,6 @@ def play_entry_game(
             attack.score(defense.release_list(exact, streams), knowledge)
             for streams in Streams.first(seed, f"entry/{world}", trials).blocks(_BLOCK)
         ]
-        return np.clip(np.concatenate(found), -_CERTAIN, _CERTAIN)
+        return np.clip(np.concatenate(found), -CERTAIN, CERTAIN)
 
     return ListScores(score(pair.before, "absent"), score(pair.after, "present"))

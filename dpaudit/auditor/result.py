@@ -93,6 +93,7 @@ class PointRecord(_Part):
         sensitivity: the Δf in use; None where it is not known, or no noise is added.
         noise_scale: the Laplace scale Δf/ε; None where there is none.
         claim: what the variant guarantees here, if anything.
+        chosen: the hyper-parameters that a grid search chose here; empty without one.
     """
 
     model: str
@@ -100,6 +101,7 @@ class PointRecord(_Part):
     sensitivity: float | None
     noise_scale: float | None
     claim: ClaimRecord | None
+    chosen: dict[str, Any] = {}
 
 
 class Measurement(_Part):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpaudit.claims import pa11, pa11_lists
+from dpaudit.claims import berlioz15, lws15, pa11, pa11_lists, wt17, wt17_chain, wt17_sampled
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.errors import ConfigError
 from dpaudit.registry import suggestion
@@ -13,6 +13,11 @@ CATALOGUE: tuple[PublishedClaim, ...] = (
     *pa11.CLAIMS,
     *pa11_lists.LISTS,
     *pa11_lists.ALGEBRA,
+    *wt17.DESCENT,
+    *wt17_sampled.POSTERIOR,
+    *wt17_chain.CHAIN,
+    *lws15.CLAIMS,
+    *berlioz15.CLAIMS,
 )
 
 

@@ -47,7 +47,7 @@ class _DefenseGame(Generic[D, P]):
 
     def claimed(self) -> tuple[float, float]:
         """What the defense claims."""
-        return _claimed(self.defense.claim())
+        return claim_of(self.defense)
 
     def mechanism(self) -> str:
         """The defense with its parameters."""
@@ -65,7 +65,7 @@ class PredictionGame(_DefenseGame[ItemItem, WorldPair]):
     def digest(self) -> str:
         """Of the ratings, their change, and who is shown what."""
         pair = self.worlds(self.defense)
-        return _digest(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
+        return digest_of(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Release and score; the truth is that of Laplace noise on the shifts."""
@@ -109,7 +109,7 @@ class EntryGame(_DefenseGame[TopK, EntryPair]):
     def digest(self) -> str:
         """Of the two rows."""
         pair = self.worlds(self.defense)
-        return _digest(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
+        return digest_of(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Release and score by the two laws of the list."""
@@ -132,11 +132,14 @@ def described(defense: Any) -> str:
     return f"{defense.name}, {variant}: {words}"
 
 
-def _digest(*parts: str) -> str:
+def digest_of(*parts: str) -> str:
+    """Tells these words from all others."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def _claimed(claim: Claim | None) -> tuple[float, float]:
+def claim_of(defense: Any) -> tuple[float, float]:
+    """The claimed ε and δ."""
+    claim: Claim | None = defense.claim()
     if claim is None:
         raise ValueError("a game of the catalogue needs a defense with a claim")
     return claim.epsilon, claim.delta

@@ -65,6 +65,7 @@ def test_the_catalogue_records_each_as_it_is_here() -> None:
     recorded = {
         function(play.counterexample): entry.recorded
         for entry in CATALOGUE
+        if entry.id.startswith("pa11-")
         for play in entry.published
         if isinstance(play, Check)
     }

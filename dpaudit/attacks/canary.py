@@ -1,0 +1,150 @@
+"""Membership of a rating or a user, judged by how well a released model fits her."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.data.ratings import Profile
+from dpaudit.errors import InputError
+from dpaudit.parts import STRICT, Part
+from dpaudit.releases import ItemFactors, Predictions, SimilarityRows, Suspect
+
+Features = NDArray[np.float64]
+
+# Added to each feature's variance, so that one that never varies has a law too: about what rounding
+# to single precision leaves of a prediction.
+_FLOOR = 1e-12
+
+
+@parameters(frozen=True, config=STRICT)
+class Canary(Part):
+    """Tell whose ratings a model was trained on by the losses of both versions of one user.
+
+    A released factorisation is completed by her own factors, fitted to either version of her
+    ratings, and either leaves a mean squared error; a neighbourhood model predicts either version
+    from the rest of it. A recipient of predictions has these numbers themselves. What is seen in
+    worlds trained for the purpose is fitted by one normal law for each data set, and the score is
+    the ratio of the two (Carlini et al. 2022, section V, with shadow models on either side).
+
+    The laws are fitted to other worlds than those that certify, so the score is valid however badly
+    they fit.
+
+    Attributes:
+        calibration: worlds of either data set that the laws are fitted to.
+        ridge: λ of the fit of her own factors.
+    """
+
+    calibration: Annotated[int, Field(ge=16, le=1_000_000)] = 256
+    ridge: Annotated[float, Field(gt=0, le=1e6)] = 0.1
+
+    name: ClassVar[str] = "canary"
+    title: ClassVar[str] = "Fit of a released model to one user, against worlds trained to compare"
+    source: ClassVar[str] = (
+        "Carlini, Chien, Nasr, Song, Terzis, Tramèr, Membership Inference Attacks From First "
+        "Principles, 2022, doi:10.1109/SP46214.2022.9833649, section V"
+    )
+
+    def features(
+        self, release: ItemFactors | SimilarityRows | Predictions, knowledge: Suspect
+    ) -> Features:
+        """What is read off each world `(W, F)`: the loss of either version, or the predictions."""
+        if isinstance(release, Predictions):
+            return release.values.astype(np.float64)
+        loss = self._factor_loss if isinstance(release, ItemFactors) else _row_loss
+        return np.stack(
+            [
+                loss(release, version)  # type: ignore[arg-type]
+                for version in (knowledge.before, knowledge.after)
+                if len(version)
+            ],
+            axis=1,
+        )
+
+    def fit(self, absent: Features, present: Features) -> NormalRatio:
+        """The normal laws of features seen in worlds D and D'.
+
+        Raises:
+            InputError: fewer than two worlds of either, or a feature that is not finite.
+        """
+        return NormalRatio.fit(absent, present)
+
+    def _factor_loss(self, release: ItemFactors, version: Profile) -> Features:
+        """Of her ridge fit `(W,)`."""
+        x = release.factors[:, version.items].astype(np.float64)
+        y = version.values - release.mean - x[:, :, -1]
+        x[:, :, -1] = 1.0
+        left = np.swapaxes(x, 1, 2)
+        ridge = self.ridge * np.eye(x.shape[2])
+        own = np.linalg.solve(left @ x + ridge, left @ y[:, :, None])
+        return np.mean((y - (x @ own)[:, :, 0]) ** 2, axis=1)
+
+
+def _row_loss(release: SimilarityRows, version: Profile) -> Features:
+    """Of her ratings of the items whose rows are seen, each predicted from the others `(W,)`."""
+    centred = version.values - release.means[version.items]
+    total, count = np.zeros(len(release.rows)), 0
+    for place, item in enumerate(release.items):
+        at = np.flatnonzero(version.items == item)
+        if len(at):
+            weights = release.rows[:, place, version.items].astype(np.float64)
+            weights[:, at[0]] = 0
+            size = np.maximum(np.abs(weights).sum(1), 1e-30)
+            total += (weights @ centred / size - centred[at[0]]) ** 2
+            count += 1
+    return total / max(count, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalRatio:
+    """The log-likelihood ratio of two normal laws.
+
+    Attributes:
+        means: of the features in worlds D and D' `(2, F)`.
+        precisions: the inverses of their covariances `(2, F, F)`.
+        log_determinants: of the covariances `(2,)`.
+    """
+
+    means: Features
+    precisions: Features
+    log_determinants: Features
+
+    @classmethod
+    def fit(cls, absent: Features, present: Features) -> NormalRatio:
+        """The laws with the features' means and their covariances, shrunk (Ledoit & Wolf 2004).
+
+        Raises:
+            InputError: fewer than two worlds of either, or a feature that is not finite.
+        """
+        from sklearn.covariance import LedoitWolf
+
+        laws = []
+        for features, world in ((absent, "absent"), (present, "present")):
+            if len(features) < 2:
+                raise InputError(f"{world} has {len(features)} worlds: give at least 2 to fit")
+            if not np.isfinite(features).all():
+                raise InputError(f"{world} holds a feature that is not finite: leave it out")
+            laws.append(LedoitWolf(store_precision=False).fit(features))
+        floor = _FLOOR * np.eye(len(laws[0].location_))
+        covariances = np.stack([law.covariance_ + floor for law in laws])
+        return cls(
+            means=np.stack([law.location_ for law in laws]),
+            precisions=np.linalg.inv(covariances),
+            log_determinants=np.linalg.slogdet(covariances)[1],
+        )
+
+    def score(self, features: Features) -> Features:
+        """Large where world D' is likelier `(W,)`."""
+        logs = []
+        for mean, precision, log in zip(
+            self.means, self.precisions, self.log_determinants, strict=True
+        ):
+            away = features - mean
+            logs.append(-0.5 * (np.einsum("wi,ij,wj->w", away, precision, away) + log))
+        found: Features = logs[1] - logs[0]
+        return found

@@ -1,0 +1,101 @@
+"""Neighbouring data sets made of the audited data: the rating or the user who is in doubt."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.auditor.trained_game import DataPair
+from dpaudit.data.neighbors import (
+    Adjacency,
+    Change,
+    RatingRemoved,
+    RatingReplaced,
+    UserRemoved,
+    UserReplaced,
+    apply,
+)
+from dpaudit.data.ratings import Profile, Ratings
+from dpaudit.errors import DataError
+from dpaudit.releases import Suspect
+
+
+def suspect_pair(
+    ratings: Ratings, adjacency: Adjacency, more_than: int
+) -> tuple[DataPair, Suspect]:
+    """A pair that is likely to show much: neighbours under this adjacency, in the audited data.
+
+    Of a rating: the user with the fewest ratings that are learned from, so that each weighs most;
+    of hers that can move farthest, and of these that on the item with the fewest raters, where the
+    fewest others interfere. It takes the value at the far end of the scale, or disappears. Of a
+    user: the one with the most ratings; each of hers goes to the far end of the scale, or all
+    disappear.
+
+    Args:
+        ratings: the audited data, world `D`.
+        adjacency: what neighbours are.
+        more_than: users with more ratings than this are learned from.
+
+    Raises:
+        DataError: no user has so many ratings, or there is no other user to watch.
+    """
+    if ratings.n_users < 2:
+        raise DataError("there is one user, and none to be shown predictions: use more data")
+    counts = np.diff(ratings.by_user.start)
+    learned = np.flatnonzero(counts > max(more_than, 1))
+    if not len(learned):
+        raise DataError(
+            f"no user has more than {max(more_than, 1)} ratings, so there is nobody to suspect: "
+            "use more data"
+        )
+    of_user = adjacency.startswith("user")
+    most = counts[learned].max() if of_user else counts[learned].min()
+    user = int(learned[counts[learned] == most][0])
+    change, words = (_user if of_user else _rating)(ratings, user, adjacency)
+    after = apply(ratings, change)
+    pair = DataPair(ratings, after, ratings, words)
+    watcher = _watcher(ratings, user)
+    return pair, Suspect(watcher, ratings.profile(user), after.profile(user))
+
+
+def _watcher(ratings: Ratings, user: int) -> int:
+    """The other user who shares most items with this one."""
+    mine = np.zeros(ratings.n_items, bool)
+    mine[ratings.profile(user).items] = True
+    shared = np.bincount(ratings.user, mine[ratings.item], ratings.n_users)
+    shared[user] = -1
+    return int(np.argmax(shared))
+
+
+def _rating(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, str]:
+    profile = ratings.profile(user)
+    raters = np.bincount(ratings.item, minlength=ratings.n_items)[profile.items]
+    far = _opposed(ratings, profile).values
+    place = int(np.lexsort((raters, -abs(far - profile.values)))[0])
+    item, value = int(profile.items[place]), float(profile.values[place])
+    who = f"of {len(profile)} ratings of one user, that of an item with {raters[place]} raters"
+    if adjacency == "rating-add-remove":
+        return RatingRemoved(user, item), f"{who} disappears"
+    return (
+        RatingReplaced(user, item, float(far[place])),
+        f"{who} goes from {value:g} to {far[place]:g}",
+    )
+
+
+def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, str]:
+    profile = ratings.profile(user)
+    who = f"one user with {len(profile)} ratings"
+    if adjacency == "user-add-remove":
+        return UserRemoved(user), f"{who} disappears"
+    opposed = _opposed(ratings, profile)
+    return (
+        UserReplaced(user, profile.items, opposed.values),
+        f"{who} takes each at the far end of the scale",
+    )
+
+
+def _opposed(ratings: Ratings, profile: Profile) -> Profile:
+    """Every rating at the end of the scale that is farther away."""
+    scale = ratings.scale
+    middle = (scale.minimum + scale.maximum) / 2
+    values = np.where(profile.values > middle, scale.minimum, scale.maximum).astype(np.float32)
+    return Profile(profile.items, values)

@@ -1,0 +1,168 @@
+"""Distinguishing games on recommenders that are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.canary import Canary
+from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.game import CERTAIN, ListScores
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.trained import lane_blocks
+from dpaudit.errors import ConfigError
+from dpaudit.releases import (
+    ItemFactors,
+    NoisedSteps,
+    Predictions,
+    SimilarityRows,
+    StepsPair,
+    Streams,
+    Suspect,
+)
+
+ReleaseObserver = Literal["public", "values"]
+
+
+@dataclass(frozen=True, eq=False)
+class DataPair:
+    """Two neighbouring data sets to learn from.
+
+    Attributes:
+        before: the ratings of world `D`.
+        after: the ratings of world `D'`.
+        public: the data whose statistics count as public in both; None where each world computes
+            its own.
+        summary: the pair in one sentence, without naming any record.
+    """
+
+    before: Ratings
+    after: Ratings
+    public: Ratings | None
+    summary: str
+
+
+class StepsDefense(Protocol):
+    """A defense whose steps' noise has a known law given what was shown before."""
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Any:
+        """All that needs no randomness."""
+        ...
+
+    def watch(
+        self, before: Any, after: Any, trained: Any, streams: Streams
+    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+        """What the steps on one of two data sets show where these differ."""
+        ...
+
+
+def play_steps_game(
+    defense: StepsDefense,
+    pair: DataPair,
+    attack: LikelihoodRatio,
+    *,
+    trials: int,
+    seed: int,
+    threads: int = 1,
+) -> ListScores:
+    """Train `trials` worlds on D and as many on D', and score what their steps show.
+
+    Every world draws its own noise; D and D' share no stream.
+
+    Raises:
+        ConfigError: the pair is none that the defense's steps can be compared on.
+        RunError: a training diverged.
+    """
+    before = defense.prepare(pair.before, pair.public)
+    after = defense.prepare(pair.after, pair.public)
+
+    def score(trained: Any) -> Callable[[Streams], NDArray[np.float64]]:
+        def of_block(streams: Streams) -> NDArray[np.float64]:
+            total = np.zeros(len(streams))
+            for release, knowledge in defense.watch(before, after, trained, streams):
+                # Without noise rounding can let steps contradict each other; infinities clash.
+                total += np.clip(attack.score(release, knowledge), -CERTAIN, CERTAIN)
+            return np.clip(total, -CERTAIN, CERTAIN)
+
+        return of_block
+
+    return ListScores(
+        _each(score(before), Streams.first(seed, "steps/absent", trials), threads),
+        _each(score(after), Streams.first(seed, "steps/present", trials), threads),
+    )
+
+
+class ReleasingDefense(Protocol):
+    """A defense whose models an observer is shown a part of."""
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Any:
+        """All that needs no randomness."""
+        ...
+
+    def train(self, prepared: Any, streams: Streams) -> Any:
+        """The models of some worlds."""
+        ...
+
+
+def play_release_game(
+    defense: ReleasingDefense,
+    pair: DataPair,
+    suspect: Suspect,
+    observe: ReleaseObserver,
+    attack: Canary,
+    *,
+    trials: int,
+    seed: int,
+    threads: int = 1,
+) -> ListScores:
+    """Train `trials` worlds on D and as many on D', and score what is released of them.
+
+    The attack is fitted to worlds of its own: no stream is shared with those that are scored.
+
+    Raises:
+        ConfigError: the defense publishes nothing that this observer could see.
+        RunError: a training diverged.
+    """
+    prepared = [defense.prepare(ratings, pair.public) for ratings in (pair.before, pair.after)]
+
+    def features(index: int, purpose: str, count: int) -> NDArray[np.float64]:
+        def of_block(streams: Streams) -> NDArray[np.float64]:
+            models = defense.train(prepared[index], streams)
+            return attack.features(_released(models, observe, suspect), suspect)
+
+        name = f"release/{purpose}/{('absent', 'present')[index]}"
+        return _each(of_block, Streams.first(seed, name, count), threads)
+
+    ratio = attack.fit(*(features(index, "fit", attack.calibration) for index in (0, 1)))
+    absent, present = (ratio.score(features(index, "play", trials)) for index in (0, 1))
+    return ListScores(absent, present)
+
+
+def _released(
+    models: Any, observe: ReleaseObserver, suspect: Suspect
+) -> ItemFactors | SimilarityRows | Predictions:
+    """What the observer holds of the models of a block of worlds."""
+    items = suspect.items.astype(np.int32)
+    if observe == "public":
+        if not hasattr(models, "public"):
+            raise ConfigError(
+                "observe = 'public' needs a model that is published, and this one is not: use "
+                "observe = 'values'"
+            )
+        found: ItemFactors | SimilarityRows = models.public(items)
+        return found
+    shown = models.predict(np.full(len(items), suspect.watcher, np.int32), items)
+    return Predictions(np.broadcast_to(items, shown.shape), shown)
+
+
+def _each(
+    score: Callable[[Streams], NDArray[np.float64]], streams: Streams, threads: int
+) -> NDArray[np.float64]:
+    """The scores of all worlds, in blocks whose size depends on nothing."""
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        return np.concatenate(list(pool.map(score, lane_blocks(streams))))

@@ -1,0 +1,133 @@
+"""The neighbouring data sets that trained models are played on."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from dpaudit.auditor.suspects import suspect_pair
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.neighbors import Adjacency
+from dpaudit.data.ratings import Profile, Ratings, Scale
+from dpaudit.errors import DataError
+
+STARS = Scale()
+# The least are those of user 1, the most those of user 2; user 0 has too few to count. Item 4 has
+# one rater, item 3 two and item 0 four.
+PROFILES = [
+    [(0, 3.0)],
+    [(0, 5.0), (3, 1.0), (4, 3.0)],
+    [(0, 1.0), (1, 2.0), (2, 5.0), (3, 3.0), (5, 4.0)],
+    [(0, 2.0), (1, 4.0), (2, 2.0), (5, 1.0)],
+]
+PLAYED = [each for each in get_args(Adjacency) if each != "entry-replace"]
+
+
+def data() -> Ratings:
+    return from_profiles(PROFILES, 6, STARS)
+
+
+def dictionary(profile: Profile) -> dict[int, float]:
+    return dict(zip(profile.items.tolist(), profile.values.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("adjacency", PLAYED)
+@pytest.mark.parametrize("seed", range(5))
+def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: int) -> None:
+    source = np.random.default_rng(seed)
+    user, item = np.nonzero(source.random((12, 9)) < 0.5)
+    value = source.integers(1, 6, len(user)).astype(np.float32)
+    ratings = Ratings.build(user, item, value, 12, 9, STARS)
+    pair, suspect = suspect_pair(ratings, adjacency, 2)
+    again, _ = suspect_pair(ratings, adjacency, 2)
+    assert pair.before is pair.public is ratings
+    assert (pair.after.digest, pair.summary) == (again.after.digest, again.summary)
+    assert (pair.after.n_users, pair.after.n_items) == (12, 9)
+    differ = []
+    for u in range(12):
+        old, new = (dictionary(world.profile(u)) for world in (pair.before, pair.after))
+        if old != new:
+            differ.append((u, old, new))
+    [(found, old, new)] = differ
+    assert dictionary(suspect.before) == old
+    assert dictionary(suspect.after) == new
+    assert suspect.watcher != found
+    np.testing.assert_array_equal(suspect.items, sorted({*old, *new}))
+    counts = np.diff(ratings.by_user.start)
+    assert (
+        counts[found]
+        == len(old)
+        == (counts.max() if adjacency.startswith("user") else counts[counts > 2].min())
+    )
+    moved = {item for item in old if old[item] != new.get(item)}
+    assert all(1 <= value <= 5 for value in new.values())
+    match adjacency:
+        case "rating-replace":
+            assert len(moved) == 1
+            assert new.keys() == old.keys()
+        case "rating-add-remove":
+            assert len(moved) == 1
+            assert new == {item: value for item, value in old.items() if item not in moved}
+        case "user-replace":
+            assert new.keys() == old.keys() == moved
+        case _:
+            assert not new
+
+
+def test_a_rating_moves_as_far_as_one_can() -> None:
+    # Of user 1 both 5 and 1 move by 4; item 3 has fewer raters than item 0.
+    pair, suspect = suspect_pair(data(), "rating-replace", 1)
+    assert dictionary(suspect.before) == {0: 5, 3: 1, 4: 3}
+    assert dictionary(suspect.after) == {0: 5, 3: 5, 4: 3}
+    words = "of 3 ratings of one user, that of an item with 2 raters goes from 1 to 5"
+    assert pair.summary == words
+    pair, suspect = suspect_pair(data(), "rating-add-remove", 1)
+    assert dictionary(suspect.after) == {0: 5, 4: 3}
+    assert pair.summary == words.replace("goes from 1 to 5", "disappears")
+    # She counts only if she is learned from.
+    pair, suspect = suspect_pair(data(), "rating-replace", 3)
+    assert dictionary(suspect.before) == dict(PROFILES[3])
+    # Both ends are 4 away: of items 0 and 5 the latter has fewer raters, but only its 1 is far.
+    assert dictionary(suspect.after) == dict(PROFILES[3]) | {5: 5}
+
+
+def test_a_user_takes_the_far_end_everywhere_or_leaves() -> None:
+    pair, suspect = suspect_pair(data(), "user-replace", 1)
+    assert dictionary(suspect.before) == dict(PROFILES[2])
+    assert dictionary(suspect.after) == {0: 5, 1: 5, 2: 1, 3: 5, 5: 1}
+    assert suspect.watcher == 3
+    assert pair.summary == "one user with 5 ratings takes each at the far end of the scale"
+    pair, suspect = suspect_pair(data(), "user-add-remove", 1)
+    assert len(suspect.after) == 0
+    assert suspect.items.tolist() == [0, 1, 2, 3, 5]
+    assert pair.summary == "one user with 5 ratings disappears"
+
+
+@pytest.mark.parametrize("adjacency", PLAYED)
+def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
+    ratings = data()
+    users, items = (
+        np.array([f"{kind}-{k}" for k in range(count)], object)
+        for kind, count in (("person", 4), ("film", 6))
+    )
+    named = Ratings.build(
+        ratings.user, ratings.item, ratings.value, 4, 6, STARS, user_ids=users, item_ids=items
+    )
+    pair, _ = suspect_pair(named, adjacency, 1)
+    assert "person" not in pair.summary
+    assert "film" not in pair.summary
+    assert pair.summary == suspect_pair(ratings, adjacency, 1)[0].summary
+
+
+def test_data_without_a_suspect_or_a_watcher_are_refused() -> None:
+    for more_than in (5, 100):
+        with pytest.raises(DataError, match=f"no user has more than {more_than} .*more data"):
+            suspect_pair(data(), "rating-replace", more_than)
+    alone = from_profiles(PROFILES[2:3], 6, STARS)
+    with pytest.raises(DataError, match=r"one user, and none to be shown.*more data"):
+        suspect_pair(alone, "rating-replace", 1)
+    single = from_profiles([[(0, 1.0)], [(1, 2.0)]], 2, STARS)
+    with pytest.raises(DataError, match=r"no user has more than 1 ratings"):
+        suspect_pair(single, "user-replace", 0)
