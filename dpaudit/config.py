@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from dpaudit import registry
 from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
-from dpaudit.config_played import Attack, Campaign, Convergence, Game
+from dpaudit.config_played import Attack, Campaign, Convergence, Game, Train
+from dpaudit.config_trained import check_trained
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Policy",
     "PythonDefense",
     "Split",
+    "Train",
 ]
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -99,12 +101,16 @@ class Gate(_Table):
         )
 
 
+_DEFAULT = {"split": Split(), "convergence": None}
+
+
 class Config(_Table):
     """A whole audit."""
 
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     data: DataSource = DataSource()
     split: Split = Split()
+    train: Train | None = None
     model: Annotated[list[Model], BeforeValidator(as_list), Field(min_length=1)] = [Model()]
     attack: Annotated[list[Attack], BeforeValidator(as_list)] = []
     audit: Audit = Audit()
@@ -117,7 +123,7 @@ class Config(_Table):
     @model_validator(mode="after")
     def _either(self) -> Self:
         other = self.model_fields_set & {
-            *("data", "split", "model", "attack", "game", "campaign", "convergence")
+            *("data", "split", "train", "model", "attack", "game", "campaign", "convergence")
         }
         if self.defense and other:
             raise ValueError(
@@ -142,6 +148,32 @@ class Config(_Table):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         """Refuse what cannot be played together; unknown names are refused where they are made."""
+        if self.trains:
+            check_trained(
+                self.model,
+                self.attack,
+                self.campaign,
+                self.game,
+                # What is left at its default asks for nothing.
+                {
+                    name
+                    for name in ("split", "convergence")
+                    if getattr(self, name) != _DEFAULT[name]
+                },
+                [gate.metric for gate in self.gate],
+            )
+            return self
+        if self.train:
+            raise ValueError(
+                "[train] is about models that are trained, such as 'dpsgd-mf', and there is none: "
+                "remove it, or use [split]"
+            )
+        for game in self.game:
+            if game.observe in {"iterates", "public"}:
+                raise ValueError(
+                    f"[[game]] {game.label!r}: observe = {game.observe!r} is of models that are "
+                    "trained: use 'values' or 'list'"
+                )
         for model in self.model:
             if model.shows_lists:
                 _check_lists(model, self.attack, self.game, self.campaign)
@@ -163,12 +195,35 @@ class Config(_Table):
             )
         return self
 
+    @property
+    def training(self) -> Train:
+        """How models that are trained are tested, defaults included."""
+        return self.train or Train()
+
+    @property
+    def trains(self) -> bool:
+        """Whether the models are trained."""
+        return any(model.trains for model in self.model)
+
     def measured(self) -> list[dict[str, Any]]:
         """The intervals that this config measures: metric, model, ε, and attack or pair."""
         if self.defense:
             part = self.defense
             where = {"model": part.label, "epsilon": part.epsilon, "pair": "given"}
             return [{"metric": "epsilon", **where}]
+        if self.trains:
+            return [
+                {
+                    "metric": "epsilon",
+                    "attack": game.attack,
+                    "pair": game.label,
+                    "model": model.label,
+                    "epsilon": epsilon,
+                }
+                for model in self.model
+                for epsilon in model.epsilon
+                for game in self.game
+            ]
         rated = self.data.binarize is None and (
             self.data.columns is None or self.data.columns.rating is not None
         )

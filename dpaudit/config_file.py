@@ -80,22 +80,30 @@ def load_policy(path: Path) -> list[Gate]:
 def _check_parts(path: Path, config: Config) -> None:
     """Refuse unknown defenses, attacks, parameters and gates before anything runs."""
     for index, model in enumerate(config.model):
+        if model.grid and not model.trains:
+            raise ConfigError(
+                f"{path}: model.{index}.grid is of models that are trained: remove it, or give "
+                "several [[model]] tables"
+            )
+        for epsilon in model.epsilon:  # every combination is checked
+            model.combinations(f"{path}: model.{index}", epsilon)
         for defense in model.defenses(f"{path}: model.{index}"):
-            for game in config.game:
+            for game in () if model.trains else config.game:
                 pairs = [*defense.pairs(), "data"]
                 if game.pair not in pairs:
                     raise ConfigError(
                         f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
                         f"{suggestion(game.pair, pairs)}"
                     )
-    played: Sequence[tuple[str, Sequence[Attack | Game], str]] = (
-        ("attack", config.attack, "infer"),
-        ("game", config.game, "score"),
+    played: Sequence[tuple[str, Sequence[Attack | Game], tuple[str, ...]]] = (
+        ("attack", config.attack, ("infer",)),
+        ("game", config.game, ("score", "features") if config.trains else ("score",)),
     )
-    for table, parts, verb in played:
+    for table, parts, verbs in played:
         for index, part in enumerate(parts):
             place = f"{path}: {table}.{index}"
-            if not hasattr(part.create(place), verb):
+            made = part.create(place)
+            if not any(hasattr(made, verb) for verb in verbs):
                 raise ConfigError(
                     f"{place}: {part.part!r} is not played by [[{table}]]: [[attack]] takes those "
                     "that recover a rating, such as 'linear-ideal', and [[game]] those that tell "

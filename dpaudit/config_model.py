@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dpaudit import registry
 from dpaudit.defenses.base import shows_lists
+from dpaudit.defenses.trained import trains
 from dpaudit.errors import ConfigError
 
 Epsilon = Annotated[float, Field(gt=0)]
@@ -34,6 +36,9 @@ class Model(_Table):
         variant: `nonprivate`, `published` or `corrected`.
         epsilon: the values of ε to audit.
         params: hyper-parameters of the defense, see `dpaudit show DEFENSE`.
+        grid: of a defense that is trained: values to try of some hyper-parameters. At each ε the
+            combination with the least error on ratings held back from the first fold's training is
+            used. Choosing by the data costs privacy that no claim counts.
     """
 
     label: str = ""
@@ -41,6 +46,7 @@ class Model(_Table):
     variant: Literal["nonprivate", "published", "corrected"] = "published"
     epsilon: Annotated[list[Epsilon], BeforeValidator(as_list), Field(min_length=1)] = [1.0]
     params: dict[str, Any] = {}
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -67,29 +73,54 @@ class Model(_Table):
         return known and shows_lists(registry.load("defenses", self.defense))
 
     @property
+    def trains(self) -> bool:
+        """Whether it learns a model from the ratings; False of an unknown defense."""
+        known = self.defense in registry.names("defenses")
+        return known and trains(registry.load("defenses", self.defense))
+
+    @property
     def walks_chain(self) -> bool:
         """Whether it may walk a published chain, whose convergence can be computed."""
         return self.shows_lists and self.variant == "published"
 
     def defenses(self, place: str) -> list[Any]:
-        """The defense at each ε.
+        """The defense at each ε; of a grid the first combination.
 
         Raises:
             ConfigError: it, or a hyper-parameter, is unknown or out of range.
         """
-        for reserved in ("epsilon", "variant"):
-            if reserved in self.params:
-                raise ConfigError(
-                    f"{place}.params.{reserved} does not belong there: set model.{reserved}"
-                )
+        return [self.combinations(place, epsilon)[0] for epsilon in self.epsilon]
+
+    def combinations(self, place: str, epsilon: float) -> list[Any]:
+        """The defense at one ε with each combination of the grid's values.
+
+        Raises:
+            ConfigError: it, or a hyper-parameter, is unknown or out of range.
+        """
+        for table, names in (("params", self.params), ("grid", self.grid)):
+            for reserved in ("epsilon", "variant"):
+                if reserved in names:
+                    raise ConfigError(
+                        f"{place}.{table}.{reserved} does not belong there: set model.{reserved}"
+                    )
+        twice = set(self.params) & set(self.grid)
+        if twice:
+            raise ConfigError(
+                f"{place}.grid.{min(twice)} stands in params too: remove one of the two"
+            )
         return [
             registry.create(
                 "defenses",
                 self.defense,
                 place,
-                {**self.params, "epsilon": epsilon, "variant": self.variant},
+                {
+                    **self.params,
+                    **dict(zip(self.grid, values, strict=True)),
+                    "epsilon": epsilon,
+                    "variant": self.variant,
+                },
             )
-            for epsilon in self.epsilon
+            for values in product(*self.grid.values())
         ]
 
 

@@ -59,23 +59,31 @@ class Attack(_Played):
         return self.name
 
 
+# What is seen goes without saying.
+_UNSAID = (None, "values")
+
+
 class Game(_Played):
     """A distinguishing game that certifies a lower bound on ε.
 
     Attributes:
         pair: the neighbouring data sets: a defense's constructed pair (`dpaudit show DEFENSE`), or
-            `data`: one rating changed in the audited data.
+            `data`: one rating changed in the audited data; of a defense that is trained `data`,
+            `rating`, `user`, or `many`: many ratings, each decided by a coin of its own in every
+            training.
         observe: of a defense that shows predictions: `values` unless given, or the `list` of the
-            best without them. A defense that shows lists leaves no choice.
+            best without them. A defense that shows lists leaves no choice. Of one that is trained:
+            its `iterates` unless given, its `public` model, or the `values` shown to another user.
         attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, and of
             an observed `list` `item-place`.
         params: its parameters, see `dpaudit show ATTACK`.
-        trials: worlds of either data set.
-        candidates: with `pair = "data"`, how many changed ratings are compared.
+        trials: worlds of either data set; with `many`, trainings.
+        candidates: with `pair = "data"`, how many changed ratings are compared; with `many`, how
+            many are in doubt.
     """
 
     pair: str = "crossing"
-    observe: Literal["values", "list"] | None = None
+    observe: Literal["iterates", "public", "values", "list"] | None = None
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
@@ -83,8 +91,9 @@ class Game(_Played):
     @model_validator(mode="before")
     @classmethod
     def _by_place(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("observe") == "list":
-            values = {"attack": "item-place", **values}
+        attacks = {"list": "item-place", "iterates": "likelihood-ratio", "public": "canary"}
+        if isinstance(values, dict) and values.get("observe") in attacks:
+            values = {"attack": attacks[values["observe"]], **values}
         return values
 
     @property
@@ -95,7 +104,7 @@ class Game(_Played):
     @property
     def label(self) -> str:
         """The pair, and what is seen of it where that was chosen."""
-        return f"{self.pair} (list)" if self.observe == "list" else self.pair
+        return f"{self.pair} ({self.observe})" if self.observe not in _UNSAID else self.pair
 
     @property
     def knowledge(self) -> str:
@@ -151,6 +160,26 @@ class Campaign(_Played):
         """How much is played, as it stands beside the attack's parameters."""
         watched = {"background": self.background} if self.attack == "list-watcher" else {}
         return {"efforts": self.efforts, "trials": self.trials, **watched}
+
+
+class Train(_Table):
+    """How models that are trained are tested, and what they learn from.
+
+    Attributes:
+        folds: into how many parts the ratings are divided; each is once the test.
+        files: published test files instead, one a fold.
+        play: so many of the folds are played; all unless given.
+        cap: at most so many ratings of each user are kept, a random choice; all unless given.
+        more_than: users with more ratings than this are kept, before the cap.
+        worlds: trainings of each model on each fold.
+    """
+
+    folds: Annotated[int, Field(ge=2, le=100)] = 5
+    files: list[str] = []
+    play: Annotated[int, Field(ge=2, le=100)] | None = None
+    cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    worlds: Annotated[int, Field(ge=1, le=10_000)] = 16
 
 
 class Convergence(_Table):

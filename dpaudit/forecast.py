@@ -67,6 +67,11 @@ def forecast(
         raise InputError(f"factor = {factor} is not a finite number above 1: use e.g. 1.2")
     if minutes is not None and not 0 < minutes < math.inf:
         raise InputError(f"minutes = {minutes} is not a positive number: use e.g. 10")
+    if config.trains:
+        raise InputError(
+            "models that are trained are not forecast: play their games with few trials first "
+            "(-s game.0.trials=100) and read what they would have found"
+        )
     ratings = load(config.data)
     alpha = family_of(config, ratings).alpha
     gates = [gate.detectable for gate in config.gate if gate.detectable]

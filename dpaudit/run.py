@@ -76,6 +76,10 @@ def run_audit(
         from dpaudit.run_python import run_python
 
         return run_python(config, config.defense, progress.stage)
+    if config.trains:
+        from dpaudit.run_trained import run_trained
+
+        return run_trained(config, threads=threads, progress=progress)
     started, clock = datetime.now(UTC), time.perf_counter()
     progress.stage("reading the data")
     ratings = load(config.data)

@@ -22,6 +22,8 @@ name = "linear-ideal"
 pair = "crossing"
 """
 
+TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
+
 
 def write(folder: Path, text: str, name: str = "audit.toml") -> Path:
     path = folder / name
@@ -126,6 +128,80 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             "[model]\ndefense = 'top-k'\n[convergence]\nsteps = [3, 1]",
             ["line 4", "convergence.steps", "do not increase"],
         ),
+        (
+            "[train]\nfolds = 3",
+            ["[train] is about models that are trained", "'dpsgd-mf'", "use [split]"],
+        ),
+        (TRAINED + "[split]\ntest_share = 0.1", ["[split]", "use [train]"]),
+        (TRAINED + "[convergence]\nusers = 5", ["[convergence]", "remove it"]),
+        (
+            TRAINED + "[[attack]]\nlabel = 'mine'",
+            ["[[attack]] 'mine'", "'dpsgd-mf published' (dpsgd-mf)", "remove it"],
+        ),
+        (TRAINED + "[[campaign]]", ["[[campaign]] 'dynamic, values'", "remove it"]),
+        (
+            TRAINED + "[[model]]\ndefense = 'cosine'",
+            ["'dpsgd-mf published' is trained", "'cosine published' is not", "two configs"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'utility.rmse'\nmax = 1",
+            ["utility.rmse", "normal law", "remove it"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'utility.overlap'\nmin = 1",
+            ["a gate on utility.overlap", "remove it, or gate 'epsilon'"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2",
+            ["'epsilon' is not measured", "[[game]]"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'crossing'",
+            ["pair = 'crossing'", "use 'data', 'rating', 'user'"],
+        ),
+        (TRAINED + "[[game]]", ["pair = 'crossing'", "'data'"]),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'list'",
+            ["'data (list)'", "not played yet", "observe = 'values'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'values'",
+            ["'data'", "'likelihood-ratio' does not read", "use 'canary'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'iterates'\nattack = 'canary'",
+            ["'data (iterates)'", "'canary' does not read", "use 'likelihood-ratio'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nattack = 'item-place'",
+            ["'item-place' does not read", "use 'likelihood-ratio'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nattack = 'canery'",
+            ["game.0", "did you mean 'canary'?"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'itrates'",
+            ["game.0.observe = 'itrates'", "'iterates', 'public'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'public'\nparams = { ridg = 1 }",
+            ["ridg is not known", "did you mean 'ridge'?"],
+        ),
+        (TRAINED + "[train]\nfold = 5", ["train.fold", "did you mean 'folds'?"]),
+        (TRAINED + "[train]\nfolds = 1", ["train.folds = 1", "greater than or equal to 2"]),
+        (TRAINED + "[train]\nworlds = 0", ["train.worlds = 0", "greater than or equal to 1"]),
+        (TRAINED + "params = { pases = 5 }", ["pases", "did you mean 'passes'?"]),
+        (TRAINED + "params = { passes = 0 }", ["passes = 0", "greater than or equal to 1"]),
+        (
+            "[[game]]\nobserve = 'iterates'",
+            ["observe = 'iterates'", "models that are trained", "use 'values' or 'list'"],
+        ),
+        ("[[game]]\nobserve = 'public'", ["observe = 'public'", "use 'values' or 'list'"]),
+        (
+            "[[game]]\nattack = 'canary'",
+            ["'canary' is not played by [[game]]", "'likelihood-ratio'"],
+        ),
         ("[data\n", ["not valid TOML", "line 1"]),
         ("[data]\nformat = 'movielens-100k'", ["path is missing"]),
     ],
@@ -204,6 +280,27 @@ def test_lists_have_no_rating_error() -> None:
         ("utility.overlap", "slope-one"),
         ("utility.rmse", "slope-one"),
     ]
+
+
+def test_a_config_of_trained_models_survives_its_record() -> None:
+    games = [{"pair": "data"}, {"pair": "data", "observe": "public"}, {"pair": "user"}]
+    models = [{"defense": "dpsgd-mf", "epsilon": [1, 2]}]
+    values = {"model": models, "game": games, "train": {"folds": 2}}
+    config = Config.model_validate(values)
+    assert config.trains
+    assert [game.label for game in config.game] == ["data", "data (public)", "user"]
+    assert [game.attack for game in config.game] == [
+        "likelihood-ratio",
+        "canary",
+        "likelihood-ratio",
+    ]
+    # Errors over folds are no part of the family.
+    assert [(point["metric"], point["pair"], point["epsilon"]) for point in config.measured()] == [
+        ("epsilon", pair, epsilon)
+        for epsilon in (1.0, 2.0)
+        for pair in ("data", "data (public)", "user")
+    ]
+    assert Config.model_validate(config.model_dump(mode="json")) == config
 
 
 def test_a_policy_holds_gates_only(tmp_path: Path) -> None:

@@ -86,7 +86,9 @@ def _first_line(part: Any) -> str:
 
 
 def _explain(part: Any) -> None:
+    from dpaudit.config_trained import PAIRS
     from dpaudit.defenses.base import shows_lists
+    from dpaudit.defenses.trained import trains
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))
@@ -96,12 +98,12 @@ def _explain(part: Any) -> None:
         click.echo("\nParameters:")
     for field in parameters:
         click.echo(f"  {field.name} = {field.default!r}")
-    if not hasattr(part, "pairs"):
+    if not (trains(part) or hasattr(part, "pairs")):
         return
     click.echo("\nPairs for [[game]]:")
-    for name, summary in _pairs(part).items():
+    for name, summary in (PAIRS if trains(part) else _pairs(part)).items():
         click.echo(f"  {name}: {summary}")
-    if not shows_lists(part):
+    if not (trains(part) or shows_lists(part)):
         click.echo("  data: one rating changed in the audited data, chosen by search")
 
 

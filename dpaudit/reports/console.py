@@ -40,6 +40,8 @@ def show(result: AuditResult, console: Console) -> None:
         _show_model(model, by_model[model.label], console)
     _show_campaigns(result, console)
     _show_gates(result, console)
+    if not digest.judged(result):
+        return
     console.print(
         Text(
             f"{digest.together(result.family)}. A lower bound on ε is not a proof of privacy: "

@@ -151,13 +151,23 @@ def findings(result: AuditResult) -> list[Finding]:
 def footnotes(result: AuditResult) -> list[str]:
     """What has to be said beside the numbers so that they are not misread."""
     family = result.family
-    notes = [
-        f"{together(family)}: {'it' if family.size == 1 else 'each'} has the level "
-        f"α = {family.alpha:.3g}{'' if family.size == 1 else ' (Bonferroni)'}. Interval ends are "
-        "rounded outwards.",
+    notes = []
+    if judged(result):
+        level = f"α = {family.alpha:.3g}{'' if family.size == 1 else ' (Bonferroni)'}"
+        notes.append(
+            f"{together(family)}: {'it' if family.size == 1 else 'each'} has the level {level}. "
+            "Interval ends are rounded outwards."
+        )
+    notes.append(
         "A lower bound on ε is not a proof of privacy: other attacks or other data may reveal "
-        "more. What was tried is listed.",
-    ]
+        "more. What was tried is listed."
+    )
+    if any(_over_folds(found) for found in result.measurements):
+        notes.append(
+            "The error is a mean over the folds, with Student's interval over folds: each stands "
+            "for itself. It shows scatter, assumes a normal law and independent folds, and gates "
+            "nothing."
+        )
     if any(found.theory for found in result.measurements):
         notes.append(
             f"Beside the certified ε stands the ε of the same pair by the law of {_drawn(result)}: "
@@ -165,7 +175,7 @@ def footnotes(result: AuditResult) -> list[str]:
             "certified one sees both, and judges."
         )
     notes += _power(result)
-    if result.attacks:
+    if any(found.metric == "attack.accuracy" for found in result.measurements):
         notes.append(
             "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered."
         )
@@ -194,6 +204,10 @@ def footnotes(result: AuditResult) -> list[str]:
     return notes
 
 
+def _over_folds(found: Measurement) -> bool:
+    return found.metric == "utility.rmse" and found.estimate.kind != "frequentist"
+
+
 def _drawn(result: AuditResult) -> str:
     """What the laws beside the certified ε are laws of."""
     known = [found for found in result.measurements if found.theory]
@@ -202,6 +216,11 @@ def _drawn(result: AuditResult) -> str:
     if all(found.shift is not None for found in known):
         return noise
     return lists if all(found.shift is None for found in known) else f"{noise}, or of {lists}"
+
+
+def judged(result: AuditResult) -> bool:
+    """Whether any interval belongs to the family that holds together."""
+    return not all(_over_folds(found) for found in result.measurements)
 
 
 def together(family: Family) -> str:
@@ -257,7 +276,8 @@ def _found(here: list[Row], pair: str) -> str:
             said = words.epsilon(claim.epsilon)
             told.append(f"{words.at_most(least)} where {said} is claimed")
     if never:
-        told.append(f"none (∞) where {words.listed(never)} is claimed: that needs more trials")
+        remedy = "more trials, or a pair of which is known how much it shows"
+        told.append(f"none (∞) where {words.listed(never)} is claimed: that needs {remedy}")
     return "; ".join(told)
 
 

@@ -77,6 +77,8 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         "claimed ε",
         [words.epsilon(point.claim.epsilon) if point.claim else "none" for point in points],
     )
+    if any(point.chosen for point in points):
+        yield "chosen", [words.settings(point.chosen) for point in points]
     if any(point.sensitivity is not None for point in points):
         yield "Δf", [number(point.sensitivity) for point in points]
     for pair in here[0].games if here else ():

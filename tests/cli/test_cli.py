@@ -209,6 +209,22 @@ def test_lists_and_explanations() -> None:
     assert "observe = 'one'" in call("show", "linear-ideal").output
 
 
+def test_models_that_are_trained_are_listed_and_explained() -> None:
+    listed = call("list", "defenses").output
+    for name in ("dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm", "neighborhood"):
+        assert name in listed
+        shown = call("show", name)
+        assert shown.exit_code == 0, shown.output
+        for pair in ("data", "rating", "user"):
+            assert f"\n  {pair}: " in shown.output
+        assert shown.output.count("\n  data: ") == 1
+    assert "passes = 20" in call("show", "dpsgd-mf").output
+    assert "canary" in call("list", "attacks").output
+    assert "calibration = 256" in call("show", "canary").output
+    schema = json.loads(call("schema").output)
+    assert "worlds" in schema["$defs"]["Train"]["properties"]
+
+
 def test_the_schema_is_json_schema() -> None:
     schema = json.loads(call("schema").output)
     assert set(schema["properties"]) >= {"data", "model", "attack", "audit", "game", "gate", "seed"}
@@ -247,6 +263,21 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def little_training(text: str) -> list[str]:
+    options = ["train.worlds=1", "train.play=2"]
+    for i, model in enumerate(text.split("[[model]]")[1:]):
+        options.append(f"model.{i}.grid={{}}")
+        if "passes =" in model:
+            options.append(f"model.{i}.params.passes=2")
+        if "nonprivate" not in model:
+            options.append(f"model.{i}.epsilon=[5]")
+    for i, game in enumerate(text.split("[[game]]")[1:]):
+        options.append(f"game.{i}.trials=16")
+        if "public" in game:
+            options.append(f"game.{i}.params.calibration=16")
+    return [part for option in options for part in ("-s", option)]
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if "DPAUDIT_DATA" in example.read_text():
@@ -261,6 +292,10 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
             options += ["-s", f"{table}.{i}.trials={60 if table == 'game' else 2}"]
     if "[convergence]" in text:
         options += ["-s", "convergence.users=3"]
+    if "[train]" in text:
+        options += little_training(text)
+    if "grid =" in text:  # what is played is the same, on fewer ratings
+        options += ["-s", 'data={ format = "synthetic" }']
     if "[defense]" in text:
         options = ["-s", "audit.trials=2000", "--allow-code"]
     result = call("run", example, "-q", "-o", tmp_path, *options)

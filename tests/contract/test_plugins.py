@@ -24,6 +24,7 @@ from dpaudit.defenses.base import (
     WorldPair,
     shows_lists,
 )
+from dpaudit.defenses.trained import trains
 from dpaudit.errors import ConfigError
 from dpaudit.kernels.noise import laplace_at
 from dpaudit.parts import Part
@@ -32,9 +33,12 @@ from dpaudit.releases import SeesItems, SeesTop, Streams
 DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-KINDS = [(name, variant) for name in DEFENSES for variant in VARIANTS]
-LISTS = [name for name, part in DEFENSES.items() if shows_lists(part)]
-PREDICTIONS = [name for name in DEFENSES if name not in LISTS]
+# What is trained has its own contract: test_trained.py.
+TRAINED = [name for name, part in DEFENSES.items() if trains(part)]
+SHOWN = [name for name in DEFENSES if name not in TRAINED]
+KINDS = [(name, variant) for name in SHOWN for variant in VARIANTS]
+LISTS = [name for name in SHOWN if shows_lists(DEFENSES[name])]
+PREDICTIONS = [name for name in SHOWN if name not in LISTS]
 
 
 def accepted(name: str, variant: str, adjacency: str) -> bool:
@@ -70,7 +74,8 @@ def create(group: Any, name: str, **parameters: Any) -> Any:
 def test_the_registered_parts() -> None:
     assert {"slope-one", "cosine"} <= set(PREDICTIONS)
     assert {"top-k"} <= set(LISTS)
-    assert {"linear-ideal", "likelihood-ratio", "item-place"} <= set(ATTACKS)
+    assert {"dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm", "neighborhood"} <= set(TRAINED)
+    assert {"linear-ideal", "likelihood-ratio", "item-place", "canary"} <= set(ATTACKS)
     assert registry.names("defenses") == sorted(DEFENSES)
 
 
@@ -106,10 +111,15 @@ def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
             create(group, name, **{field.name + "x": 1})
 
 
+# Parameters that may be negative.
+SIGNED = {("dpps-mf", "mean"), ("dpps-pnbm", "start")}
+
+
 @pytest.mark.parametrize(("group", "name"), PARTS)
 def test_values_out_of_range_are_refused_by_name(group: str, name: str) -> None:
     for field in dataclasses.fields(part_of(group, name)):
-        for wrong in (-1, "nonsense", [1], float("nan")):
+        below = -1e9 if (name, field.name) in SIGNED else -1
+        for wrong in (below, "nonsense", [1], float("nan")):
             with pytest.raises(ConfigError, match=rf"model\.0\.params\.{field.name}"):
                 create(group, name, **{field.name: wrong})
 
@@ -121,6 +131,9 @@ def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
         release, told = list(signature(part.score).parameters)[1:]
         assert release == "release"
         assert told in {"knowledge", "item"}
+    elif hasattr(part, "features"):
+        assert list(signature(part.features).parameters)[1:] == ["release", "knowledge"]
+        assert list(signature(part.fit).parameters)[1:] == ["absent", "present"]
     else:
         assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 
@@ -138,7 +151,9 @@ def test_values_of_another_type_are_refused_by_name(group: str, name: str) -> No
     required = {"epsilon": 1.0} if group == "defenses" else {}
     for field in dataclasses.fields(part):
         kind = number(part, field.name)
-        wrong: list[Any] = [True, b"1", {}]
+        wrong: list[Any] = [b"1", {}]
+        if get_type_hints(part)[field.name] is not bool:
+            wrong.append(True)
         if kind is not None:
             wrong += ["5", "1", "inf"]
         if kind is int:
@@ -150,7 +165,7 @@ def test_values_of_another_type_are_refused_by_name(group: str, name: str) -> No
                 create(group, name, **{field.name: value})
             with pytest.raises(ValidationError, match=field.name):
                 part(**{**required, field.name: value})
-        if kind is float:  # a whole number is a number
+        if kind is float and field.name != "delta":  # a whole number is a number
             made = create(group, name, **{field.name: 1})
             assert getattr(made, field.name) == 1
             assert made == create(group, name, **{field.name: 1.0})
@@ -166,12 +181,15 @@ def test_the_types_of_numbers_are_known() -> None:
     }
     for name in DEFENSES:
         assert found[name, "epsilon"] is float
-        assert found[name, "min_ratings"] is found[name, "top_k"] is int
         assert found[name, "variant"] is None
+    for name in SHOWN:
+        assert found[name, "min_ratings"] is found[name, "top_k"] is int
     for name in PREDICTIONS:
         assert found[name, "outputs"] is int
     assert found["slope-one", "delta_r"] is found["cosine", "damping"] is float
-    assert found["likelihood-ratio", "grid"] is float
+    assert found["likelihood-ratio", "grid"] is found["canary", "ridge"] is float
+    assert found["dpsgd-mf", "passes"] is found["dpps-pnbm", "cap"] is int
+    assert found["dpsgd-mf", "delta"] is found["dpps-mf", "bound"] is float
     assert found["slope-one", "min_co_ratings"] is found["top-k", "iterations"] is int
 
 
@@ -276,7 +294,7 @@ def test_lists_are_a_function_of_the_seed_and_the_world(name: str, variant: Vari
     assert (len(np.unique(once, axis=0)) == 1) is (variant == "nonprivate")
 
 
-@pytest.mark.parametrize("name", DEFENSES)
+@pytest.mark.parametrize("name", SHOWN)
 def test_lists_of_different_worlds_are_independent(name: str) -> None:
     # The sums of the shown items' numbers, of D and D' and of neighbouring worlds.
     defense = create("defenses", name)

@@ -1,0 +1,99 @@
+"""What a config may ask of models that are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpaudit import registry
+from dpaudit.config_model import Model
+from dpaudit.config_played import Attack, Campaign, Game
+
+# The pairs of models that are trained, each in a sentence.
+PAIRS = {
+    "data": "what the claim is about, a rating's value where there is none, in the audited data",
+    "rating": "one user's rating takes the far end of the scale, or disappears",
+    "user": "each rating of one user takes the far end of the scale, or all disappear",
+    "many": "ratings of many users, each at either end of the scale by a coin of its own",
+}
+
+
+def check_trained(
+    models: Sequence[Model],
+    attacks: Sequence[Attack],
+    campaigns: Sequence[Campaign],
+    games: Sequence[Game],
+    given: set[str],
+    gated: Sequence[str],
+) -> None:
+    """Refuse what does not go with models that are trained, of which there is at least one.
+
+    Args:
+        models: `[[model]]`.
+        attacks: `[[attack]]`.
+        campaigns: `[[campaign]]`.
+        games: `[[game]]`.
+        given: the tables that ask for something.
+        gated: the metrics of the gates.
+
+    Raises:
+        ValueError: with the table and the remedy.
+    """
+    trained = next(model for model in models if model.trains)
+    for model in models:
+        if not model.trains:
+            raise ValueError(
+                f"model {trained.label!r} is trained and model {model.label!r} is not: audit them "
+                "in two configs"
+            )
+    if "split" in given:
+        raise ValueError("[split] is about models that are not trained: use [train]")
+    for name, labels in (
+        ("attack", [attack.label for attack in attacks]),
+        ("campaign", [campaign.label for campaign in campaigns]),
+    ):
+        if labels:
+            raise ValueError(
+                f"[[{name}]] {labels[0]!r} is about predictions of item-item models, which model "
+                f"{trained.label!r} ({trained.defense}) does not make: remove it"
+            )
+    if "convergence" in given:
+        raise ValueError("[convergence] is about the chain of 'top-k': remove it")
+    if "utility.rmse" in gated:
+        raise ValueError(
+            "a gate on utility.rmse of models that are trained cannot pass: its interval over "
+            "folds assumes a normal law; remove it"
+        )
+    for metric in gated:
+        if metric != "epsilon":
+            raise ValueError(
+                f"a gate on {metric} is about models that are not trained: remove it, or gate "
+                "'epsilon'"
+            )
+    for game in games:
+        _check_game(game)
+
+
+def _check_game(game: Game) -> None:
+    if game.pair not in PAIRS:
+        raise ValueError(
+            f"[[game]] pair = {game.pair!r} is not one of a model that is trained: use "
+            f"{', '.join(repr(pair) for pair in PAIRS)}"
+        )
+    if game.pair == "many" and game.observe not in {None, "iterates"}:
+        raise ValueError(
+            f"[[game]] {game.label!r}: many ratings are told apart by the steps of a training: "
+            "use observe = 'iterates'"
+        )
+    if game.observe == "list":
+        raise ValueError(
+            f"[[game]] {game.label!r}: a list of a model that is trained is not played yet: use "
+            "observe = 'values', which tells more"
+        )
+    wanted = "likelihood-ratio" if game.observe in {None, "iterates"} else "canary"
+    known = registry.names("attacks")
+    fits = {"likelihood-ratio", "canary"} if game.observe is None else {wanted}
+    if game.attack in known and game.attack not in fits:
+        raise ValueError(
+            f"[[game]] {game.label!r}: attack {game.attack!r} does not read what is seen there: "
+            f"use {wanted!r}"
+        )

@@ -1,0 +1,297 @@
+"""Plays an audit of models that are trained: their error against ε, and their games."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpaudit import __version__
+from dpaudit import config as configs
+from dpaudit.auditor import result as records
+from dpaudit.auditor.describe import attack_record
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
+from dpaudit.data.ratings import Ratings
+from dpaudit.data.readers import load
+from dpaudit.data.source import DataSource
+from dpaudit.defenses.base import Claim
+from dpaudit.defenses.trained import lane_blocks
+from dpaudit.errors import DataError, RunError
+from dpaudit.gate import judge
+from dpaudit.provenance import environment
+from dpaudit.releases import Streams
+from dpaudit.run_trained_games import TrainedGames, check_games, trainings
+
+# One part in so many of the first fold's training is held back to choose from a grid.
+_VALIDATION = 10
+
+
+class Progress(Protocol):
+    """Told what is being done."""
+
+    def start(self, total: int) -> None:
+        """The number of trainings to come."""
+
+    def stage(self, text: str) -> None:
+        """What is done now."""
+
+    def advance(self, trials: int) -> None:
+        """So many trainings are done."""
+
+
+def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> records.AuditResult:
+    """Train every model of the config on every fold, play its games, judge its gates.
+
+    Args:
+        config: a checked config whose models are trained.
+        threads: number of threads; the numbers do not depend on it.
+        progress: told what is being done.
+
+    Raises:
+        DataError: the data cannot be read or are too few.
+        ConfigError: a model does not fit the data, or a game its claim.
+        RunError: a training diverged.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    progress.stage("reading the data")
+    ratings = load(config.data)
+    for model in config.model:
+        check_games(model, config.game)
+    play = _Play(config, ratings, _family(config), threads, progress)
+    games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
+    progress.start(play.trainings())
+    measurements: list[records.Measurement] = []
+    pairs: list[records.PairRecord] = []
+    models, points = [], []
+    folds = play.folds()
+    for model in config.model:
+        defenses = play.chosen(model, folds[0])
+        models.append(_model_record(model.label, defenses[0], model.grid))
+        points += [_point_record(model, defense) for defense in defenses]
+        measurements += play.errors(model.label, defenses, folds)
+        for game in config.game:
+            progress.stage(f"{model.label}: game {game.label}")
+            record, found = games.play(model.label, defenses, game)
+            pairs.append(record)
+            measurements += found
+    gates = [judge(gate, points, measurements) for gate in config.gate]
+    return records.AuditResult(
+        tool=__version__,
+        environment=environment(),
+        config=config.model_copy(update={"train": config.training}).model_dump(
+            mode="json", exclude={"defense", "split"}
+        ),
+        data=_data_record(ratings, play.learned),
+        family=play.family,
+        models=models,
+        attacks={game.attack: attack_record(game.create("game")) for game in config.game},
+        pairs=pairs,
+        points=points,
+        measurements=measurements,
+        gates=gates,
+        outcome=records.worst([gate.outcome for gate in gates]),
+        timing=records.Timing.since(started, clock),
+    )
+
+
+def _family(config: configs.Config) -> records.Family:
+    """Every game gets the same share of the error probability (Bonferroni)."""
+    size = max(1, len(config.measured()))
+    confidence = config.audit.confidence
+    return records.Family(confidence=confidence, size=size, alpha=(1 - confidence) / size)
+
+
+@dataclass(frozen=True)
+class _Play:
+    """Plays the parts of an audit."""
+
+    config: configs.Config
+    ratings: Ratings
+    family: records.Family
+    threads: int
+    progress: Progress
+
+    @property
+    def learned(self) -> Ratings:
+        """The ratings that games train on: those of users with enough, at most so many each."""
+        return self._kept(self.ratings)
+
+    def _kept(self, ratings: Ratings) -> Ratings:
+        train = self.config.training
+        kept = active(ratings, train.more_than) if train.more_than else ratings
+        return kept if train.cap is None else capped(kept, train.cap, self.config.seed)
+
+    def folds(self) -> list[Fold]:
+        """The folds that are played, their training cut to what models learn from."""
+        train = self.config.training
+        if train.files:
+            found = files_folds(self.ratings, _test_files(train.files))
+        else:
+            found = random_folds(self.ratings, train.folds, self.config.seed)
+        return [
+            Fold(self._kept(fold.train), fold.users, fold.items, fold.values)
+            for fold in found[: train.play]
+        ]
+
+    def chosen(self, model: configs.Model, first: Fold) -> list[Any]:
+        """The defense at each ε, its grid's parameters those of the least error on validation.
+
+        A tenth of the first fold's training ratings is held back; the test ratings choose nothing.
+        """
+        if not model.grid:
+            return model.defenses("model")
+        validation = random_folds(first.train, _VALIDATION, self.config.seed)[0]
+        found = []
+        for epsilon in model.epsilon:
+            self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
+            tried = []
+            for defense in model.combinations("model", epsilon):
+                streams = Streams.first(self.config.seed, "grid", self.config.training.worlds)
+                prepared = defense.prepare(validation.train)
+                try:
+                    tried.append((self._error(defense, prepared, validation, streams), defense))
+                except RunError:  # a combination that diverges is not chosen
+                    tried.append((math.inf, defense))
+                self.progress.advance(self.config.training.worlds)
+            error, best = min(tried, key=lambda pair: pair[0])
+            if error == math.inf:
+                raise RunError(
+                    f"{model.label}: every combination of model.grid diverges at ε = {epsilon:g}: "
+                    "offer smaller steps"
+                )
+            found.append(best)
+        return found
+
+    def trainings(self) -> int:
+        """The number of trainings that the progress counts."""
+        train = self.config.training
+        tried = sum(
+            len(model.epsilon) * math.prod(len(values) for values in model.grid.values())
+            for model in self.config.model
+            if model.grid
+        )
+        folds = min(len(train.files) or train.folds, train.play or 100)
+        points = sum(len(model.epsilon) for model in self.config.model)
+        games = sum(trainings(game) for game in self.config.game)
+        return points * (folds * train.worlds + games) + tried * train.worlds
+
+    def errors(
+        self, label: str, defenses: Sequence[Any], folds: Sequence[Fold]
+    ) -> Iterator[records.Measurement]:
+        """The error on the test ratings at every ε: the mean over folds and worlds."""
+        worlds = self.config.training.worlds
+        for defense in defenses:
+            self.progress.stage(f"{label}: ε = {defense.epsilon:g}")
+            found = []
+            for number, fold in enumerate(folds):
+                prepared = defense.prepare(fold.train)
+                streams = Streams.first(self.config.seed, f"fold/{number}", worlds)
+                found.append(self._error(defense, prepared, fold, streams))
+                self.progress.advance(worlds)
+            yield records.Measurement(
+                metric="utility.rmse",
+                model=label,
+                epsilon=defense.epsilon,
+                estimate=over_folds(found, self.config.audit.confidence),
+            )
+
+    def _error(self, defense: Any, prepared: Any, fold: Fold, streams: Streams) -> float:
+        """The root mean squared error on one fold, a mean over worlds."""
+
+        def of_block(part: Streams) -> list[float]:
+            shown = defense.train(prepared, part).predict(fold.users, fold.items)
+            square = np.mean((shown.astype(np.float64) - fold.values) ** 2, axis=1)
+            return [float(root) for root in np.sqrt(square)]
+
+        with ThreadPoolExecutor(max_workers=self.threads) as pool:
+            parts = list(pool.map(of_block, lane_blocks(streams)))
+        return math.fsum(error for part in parts for error in part) / len(streams)
+
+
+def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
+    """The mean over folds with Student's interval.
+
+    The folds share training data, so their errors are not quite independent, and few of them are no
+    proof of a normal law: the interval shows scatter and gates nothing. It stands for itself, not
+    together with others.
+    """
+    from scipy.stats import t
+
+    mean, n = math.fsum(errors) / len(errors), len(errors)
+    deviation = math.sqrt(math.fsum((error - mean) ** 2 for error in errors) / (n - 1) / n)
+    half = float(t.ppf((1 + confidence) / 2, n - 1)) * deviation
+    return Estimate(
+        value=mean,
+        lower=mean - half,
+        upper=mean + half,
+        confidence=confidence,
+        alpha=1 - confidence,
+        n=n,
+        method=f"mean of {n} folds, Student's t over folds, by itself",
+        kind="assumes-law",
+    )
+
+
+def _test_files(files: Sequence[str]) -> list[Path]:
+    """Where the published test files lie.
+
+    Raises:
+        DataError: there are too few for an interval, or one does not exist.
+    """
+    if len(files) < 2:
+        raise DataError(
+            f"train.files names {len(files)} file, and the interval over folds needs at least 2: "
+            "add one, or use train.folds"
+        )
+    places = [DataSource(format="movielens-100k", path=file).file() for file in files]
+    for place in places:
+        if not place.is_file():
+            raise DataError(f"train.files names {place}, which is no file: correct the path")
+    return places
+
+
+def _data_record(ratings: Ratings, learned: Ratings) -> records.DataRecord:
+    scale = ratings.scale
+    return records.DataRecord(
+        digest=ratings.digest,
+        users=ratings.n_users,
+        items=ratings.n_items,
+        ratings=len(ratings),
+        scale=(scale.minimum, scale.maximum, scale.step),
+        trained=int((np.diff(learned.by_user.start) > 0).sum()),
+        attacked=1,
+    )
+
+
+def _model_record(label: str, defense: Any, grid: dict[str, Any]) -> records.ModelRecord:
+    return records.ModelRecord(
+        label=label,
+        defense=defense.name,
+        title=defense.title,
+        variant=defense.variant,
+        source=defense.source,
+        params={
+            key: value for key, value in {**asdict(defense), **grid}.items() if key != "epsilon"
+        },
+        top_k=0,
+    )
+
+
+def _point_record(model: configs.Model, defense: Any) -> records.PointRecord:
+    claim: Claim | None = defense.claim()
+    return records.PointRecord(
+        model=model.label,
+        epsilon=defense.epsilon,
+        sensitivity=None,
+        noise_scale=None,
+        claim=claim and records.ClaimRecord(**asdict(claim)),
+        chosen={name: getattr(defense, name) for name in model.grid},
+    )

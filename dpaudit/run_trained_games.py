@@ -1,0 +1,249 @@
+"""The games of models that are trained: which one a config means, and what it certifies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpaudit import config as configs
+from dpaudit.auditor import result as records
+from dpaudit.auditor.one_training import play_coins_game, rare_ratings
+from dpaudit.auditor.suspects import suspect_pair
+from dpaudit.auditor.trained_game import DataPair, play_release_game, play_steps_game
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.labels import label_epsilon
+from dpaudit.bounds.one_run import default_grid, one_run_scores_epsilon
+from dpaudit.bounds.power import detectable_epsilon, least_found, one_run_power
+from dpaudit.data.neighbors import Adjacency
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Claim
+from dpaudit.defenses.sgd_factors import SgdFactors
+from dpaudit.errors import ConfigError
+from dpaudit.releases import Suspect
+
+# The chance at which a violation counts as found.
+_POWER = 0.95
+# Observers whose view a claim about another observer covers.
+_COVERS: dict[str, tuple[str, ...]] = {
+    "iterates": ("iterates", "public", "values"),
+    "public": ("public", "values"),
+    "values": ("values",),
+}
+# Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
+_REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
+    "rating-replace": ("rating-replace",),
+    "rating-add-remove": ("rating-add-remove",),
+    "user-replace": ("user-replace", "rating-replace", "rating-add-remove"),
+    "user-add-remove": ("user-add-remove",),
+}
+
+
+# A game's pair in words, its bound, the event that certifies, and what would have been found.
+_Found = tuple[str, Estimate, str, float | None]
+
+
+@dataclass(frozen=True)
+class TrainedGames:
+    """Plays the games of a config.
+
+    Attributes:
+        ratings: what the models learn from.
+        family: the level of each bound.
+        seed: decides every stream.
+        threads: number of threads; the numbers do not depend on it.
+        advance: told the number of trainings done.
+    """
+
+    ratings: Ratings
+    family: records.Family
+    seed: int
+    threads: int
+    advance: Callable[[int], None]
+
+    def play(
+        self, label: str, defenses: Sequence[Any], game: configs.Game
+    ) -> tuple[records.PairRecord, list[records.Measurement]]:
+        """The certified lower bound on ε of one pair at every ε of a model."""
+        attack = game.create("game")
+        summary, found = "", []
+        for defense in defenses:
+            claim = defense.claim()
+            played = self._many if game.pair == "many" else self._pair
+            summary, estimate, event, least = played(label, defense, claim, attack, game)
+            found.append(
+                records.Measurement(
+                    metric="epsilon",
+                    model=label,
+                    epsilon=defense.epsilon,
+                    attack=game.attack,
+                    pair=game.label,
+                    estimate=estimate,
+                    detectable=least,
+                    event=event,
+                )
+            )
+            self.advance(trainings(game))
+        return records.PairRecord(model=label, pair=game.label, summary=summary), found
+
+    def _pair(
+        self, label: str, defense: Any, claim: Claim | None, attack: Any, game: configs.Game
+    ) -> _Found:
+        """Two neighbouring data sets, told apart by the label test."""
+        adjacency = _adjacency(label, game, claim)
+        observe = _observed(label, game, defense)
+        more_than = getattr(defense, "more_than", 0)
+        pair, suspect = suspect_pair(self.ratings, adjacency, more_than)
+        scores = self._scores(defense, pair, suspect, observe, attack, game)
+        alpha, delta = self.family.alpha, claim.delta if claim else 0.0
+        estimate, event = label_epsilon(
+            scores.absent,
+            scores.present,
+            delta=delta,
+            alpha=alpha,
+            confidence=self.family.confidence,
+            seed=self.seed,
+        )
+        least = None
+        if claim:
+            least = detectable_epsilon(claim.epsilon, estimate.n, alpha, delta=delta)
+            share = _share(defense, suspect, observe, self.ratings.scale.width)
+            least = least / share if share else math.inf
+        summary = f"{pair.summary} ({adjacency}, observer {observe})"
+        return summary, estimate, str(event), least
+
+    def _many(
+        self, label: str, defense: Any, claim: Claim | None, attack: Any, game: configs.Game
+    ) -> _Found:
+        """Many ratings, each decided by a coin that is guessed."""
+        rows = rare_ratings(self.ratings, game.candidates)
+        found = play_coins_game(
+            defense,
+            self.ratings,
+            rows,
+            attack,
+            trainings=game.trials,
+            seed=self.seed,
+            threads=self.threads,
+        )
+        estimate = one_run_scores_epsilon(
+            found.scores,
+            found.coins,
+            alpha=self.family.alpha,
+            confidence=self.family.confidence,
+            seed=self.seed,
+        )
+        summary = (
+            f"in each of {game.trials} trainings {len(rows)} ratings, one of each of as many users "
+            "on the items with the fewest raters, are at either end of the scale by coins of their "
+            "own (rating-replace, observer iterates)"
+        )
+        claimed = claim.epsilon if claim else math.inf
+        # The bound tries several numbers of guesses, each at its share of the level.
+        level = self.family.alpha / len(default_grid(estimate.n))
+
+        def chance(epsilon: float) -> float:
+            p, q = 0.5, 0.5 * math.exp(-epsilon)
+            return one_run_power(p, q, estimate.n, claimed=claimed, delta=0.0, alpha=level)
+
+        return summary, estimate, estimate.method, least_found(chance, claimed, _POWER)
+
+    def _scores(
+        self,
+        defense: Any,
+        pair: DataPair,
+        suspect: Suspect,
+        observe: str,
+        attack: Any,
+        game: configs.Game,
+    ) -> Any:
+        options = {"trials": game.trials, "seed": self.seed, "threads": self.threads}
+        if observe == "iterates":
+            return play_steps_game(defense, pair, attack, **options)
+        return play_release_game(
+            defense, pair, suspect, "public" if observe == "public" else "values", attack, **options
+        )
+
+
+def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
+    """Refuse games that the model's claim does not cover, before anything is trained.
+
+    Raises:
+        ConfigError: with the game and the remedy.
+    """
+    for defense in model.defenses("model"):
+        for game in games:
+            if game.pair == "many":
+                _check_many(model.label, defense)
+                continue
+            _adjacency(model.label, game, defense.claim())
+            _observed(model.label, game, defense)
+
+
+def trainings(game: configs.Game) -> int:
+    """The trainings of a game."""
+    return game.trials if game.pair == "many" else 2 * game.trials
+
+
+def _adjacency(label: str, game: configs.Game, claim: Claim | None) -> Adjacency:
+    """The neighbours of a game, of which the claim must speak.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if game.pair == "data":
+        return claim.adjacency if claim else "rating-replace"
+    if claim is None:
+        return "rating-replace" if game.pair == "rating" else "user-replace"
+    reached = [each for each in _REACHES[claim.adjacency] if each.startswith(game.pair)]
+    if not reached:
+        raise ConfigError(
+            f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, but for "
+            f"{claim.adjacency}: use pair = 'data'"
+        )
+    return reached[0]
+
+
+def _share(defense: Any, suspect: Suspect, observe: str, width: float) -> float:
+    """How much of the mechanism's ε the pair shows by its law; 0 where nothing is known of it."""
+    known = isinstance(defense, SgdFactors) and defense.variant == "published"
+    if not known or observe != "iterates" or len(suspect.before) != len(suspect.after):
+        return 0.0
+    return float(abs(suspect.after.values - suspect.before.values).max()) / width
+
+
+def _check_many(label: str, defense: Any) -> None:
+    """Refuse many ratings in doubt where the steps do not show each apart.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    if not (isinstance(defense, SgdFactors) and defense.variant == "published"):
+        raise ConfigError(
+            f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
+            "use pair = 'data', or the published 'dpsgd-mf'"
+        )
+
+
+def _observed(label: str, game: configs.Game, defense: Any) -> str:
+    """The observer of a game, of whom the claim must speak.
+
+    Raises:
+        ConfigError: it does not, or the defense shows the observer nothing.
+    """
+    claim: Claim | None = defense.claim()
+    observe = game.observe
+    if observe is None:
+        observe = "iterates" if game.attack == "likelihood-ratio" else "public"
+    if claim and observe not in _COVERS.get(claim.observer, ()):
+        raise ConfigError(
+            f"[[game]] {game.label!r}: model {label!r} claims nothing for observer {observe!r}, "
+            f"but for {claim.observer!r}: use observe = {claim.observer!r}"
+        )
+    if observe == "iterates" and not hasattr(defense, "watch"):
+        raise ConfigError(
+            f"[[game]] {game.label!r}: model {label!r} ({defense.name}) shows no iterates of a "
+            "known law: use observe = 'public', or 'values' where no model is published"
+        )
+    return observe

@@ -1,0 +1,218 @@
+"""What every registered recommender that is trained must state and do."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from dpaudit import registry
+from dpaudit.auditor.suspects import suspect_pair
+from dpaudit.data.neighbors import Adjacency
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import Claim, ObserverName, Variant
+from dpaudit.defenses.trained import lane_blocks, trains
+from dpaudit.errors import ConfigError, DpauditError
+from dpaudit.releases import ItemFactors, Streams
+
+DEFENSES = {name: part for name, part in registry.load_all("defenses").items() if trains(part)}
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+# Small, and every draw of a posterior passes.
+SMALL: dict[str, dict[str, Any]] = {
+    "dpsgd-mf": {"dimensions": 2, "passes": 2},
+    "dpps-mf": {"dimensions": 2, "passes": 3, "cap": 40},
+    "dpsgd-pnbm": {"steps": 2, "more_than": 1},
+    "dpps-pnbm": {"steps": 2, "more_than": 1, "cap": 40},
+}
+
+
+def create(name: str, variant: str, **parameters: Any) -> Any:
+    extra = {"accept": "any"} if (name, variant) == ("dpps-mf", "published") else {}
+    small = SMALL.get(name, {}) | extra
+    given = {"epsilon": 1.0, "variant": variant} | small | parameters
+    return registry.create("defenses", name, "model.0", given)
+
+
+KINDS = [
+    (name, variant)
+    for name in DEFENSES
+    for variant in VARIANTS
+    if name != "neighborhood" or variant == "nonprivate"
+]
+PRIVATE = [kind for kind in KINDS if kind[1] != "nonprivate"]
+# Without noise these have nothing to draw; a factorisation draws where it begins.
+FIXED = {("neighborhood", "nonprivate"), ("dpsgd-pnbm", "nonprivate"), ("dpps-pnbm", "nonprivate")}
+ITEMS = np.array([2, 0], np.int32)
+
+
+def drawn(seed: int = 0, n_users: int = 9, n_items: int = 7) -> Ratings:
+    source = np.random.default_rng(seed)
+    rated = source.random((n_users, n_items)) < 0.6
+    rated[:, :2] = True
+    user, item = np.nonzero(rated)
+    value = source.integers(1, 6, len(user)).astype(np.float32)
+    return Ratings.build(user, item, value, n_users, n_items, Scale())
+
+
+def numbers(models: Any) -> Any:
+    """What is published of two items, or where nothing is, two predictions `(W, …)`."""
+    if not hasattr(models, "public"):
+        return models.predict(np.array([1, 3], np.int32), ITEMS)
+    shown = models.public(ITEMS)
+    return shown.factors if isinstance(shown, ItemFactors) else shown.rows
+
+
+def test_these_are_trained() -> None:
+    known = {"dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm", "neighborhood"}
+    assert known <= set(DEFENSES)
+    assert len(PRIVATE) >= 8
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) -> None:
+    least = 1e-6 if name == "neighborhood" else 1e-3
+    for epsilon in (least, 1e6):
+        assert create(name, variant, epsilon=epsilon).epsilon == epsilon
+    wrong = [least / 1.001, 0.0, -1.0, float("nan")]
+    if variant != "nonprivate":
+        wrong += [1.001e6, float("inf")]
+    for epsilon in wrong:
+        with pytest.raises(ConfigError, match=r"model\.0\.params.*epsilon"):
+            create(name, variant, epsilon=epsilon)
+    if variant == "nonprivate":
+        assert create(name, variant, epsilon=float("inf")).claim() is None
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_claims(name: str, variant: Variant) -> None:
+    defense = create(name, variant, epsilon=0.7)
+    claim = defense.claim()
+    assert (defense.variant, defense.epsilon) == (variant, 0.7)
+    if variant == "nonprivate":
+        assert claim is None
+        return
+    assert isinstance(claim, Claim)
+    # A corrected posterior keeps a share of the parameter, and its claim says which.
+    if variant == "published":
+        assert (claim.epsilon, claim.delta) == (0.7, 0)
+    else:
+        assert 0 < claim.epsilon <= 0.7
+        assert create(name, variant, epsilon=1.4).claim().epsilon == 2 * claim.epsilon
+    assert 0 <= claim.delta < 1
+    assert claim.adjacency in get_args(Adjacency)
+    assert claim.observer in get_args(ObserverName)
+    assert claim.observer in {"iterates", "public"}
+    # Iterates are played by their law, which only what is watched has.
+    assert (claim.observer == "iterates") is hasattr(defense, "watch")
+    assert len(claim.public) > 10
+    assert len(claim.source) > 10
+
+
+@pytest.mark.parametrize("adjacency", get_args(Adjacency))
+def test_neighbours_that_are_not_derived_for_are_refused_by_name(adjacency: Adjacency) -> None:
+    known = {
+        "published": {"rating-replace"},
+        "corrected": {"user-replace", "user-add-remove"},
+    }
+    for variant, reached in known.items():
+        if adjacency in reached:
+            assert create("dpsgd-mf", variant, adjacency=adjacency).claim().adjacency == adjacency
+            continue
+        with pytest.raises(ConfigError, match=r"model\.0\.params.*(adjacency|rating-replace)"):
+            create("dpsgd-mf", variant, adjacency=adjacency)
+    for name in set(DEFENSES) - {"dpsgd-mf"}:
+        variant = "nonprivate" if name == "neighborhood" else "published"
+        with pytest.raises(ConfigError, match=r"params\.adjacency is not known"):
+            create(name, variant, adjacency=adjacency)
+
+
+@pytest.mark.parametrize("variant", ["published", "corrected"])
+def test_a_model_without_privacy_has_no_other_variant(variant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{variant!r} does not exist.*use 'nonprivate'"):
+        create("neighborhood", variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
+    defense = create(name, variant)
+    prepared = defense.prepare(drawn())
+    many = Streams.first(1, "x", 35)
+    users, items = (part.astype(np.int32) for part in np.divmod(np.arange(63), 7))
+
+    def trained(streams: Streams) -> tuple[Any, Any]:
+        models = defense.train(prepared, streams)
+        return numbers(models), models.predict(users, items)
+
+    whole, shown = trained(many)
+    assert shown.shape == (35, 63)
+    assert shown.dtype == np.float32
+    assert np.isfinite(shown).all()
+    assert ((shown >= 1) & (shown <= 5)).all()
+    assert np.isfinite(whole).all()
+    again, _ = trained(many)
+    assert again.tobytes() == whole.tobytes()
+    other, _ = trained(Streams.first(2, "x", 35))
+    purpose, _ = trained(Streams.first(1, "y", 35))
+    same = (name, variant) in FIXED
+    assert (other.tobytes() == whole.tobytes()) is (purpose.tobytes() == whole.tobytes()) is same
+    assert len({row.tobytes() for row in whole}) == (1 if same else 35)
+    # 17 worlds together, world 16 and others alone, and blocks in two threads.
+    for worlds in (list(range(17)), [16], [34, 3]):
+        part = trained(Streams(many.key, np.array(worlds, np.int64)))
+        assert part[0].tobytes() == whole[worlds].tobytes()
+        assert part[1].tobytes() == shown[worlds].tobytes()
+    with ThreadPoolExecutor(2) as pool:
+        parts = list(pool.map(trained, lane_blocks(many)))
+    assert np.concatenate([part[0] for part in parts]).tobytes() == whole.tobytes()
+    assert np.concatenate([part[1] for part in parts]).tobytes() == shown.tobytes()
+
+
+@pytest.mark.parametrize(("name", "variant"), PRIVATE)
+def test_worlds_are_independent(name: str, variant: Variant) -> None:
+    defense = create(name, variant)
+    n = 3000
+    pair, _ = suspect_pair(drawn(n_users=4, n_items=3), defense.claim().adjacency, 1)
+    absent, present = (
+        numbers(defense.train(defense.prepare(ratings, pair.public), Streams.first(7, purpose, n)))
+        .reshape(n, -1)[:, 1]
+        .astype(np.float64)
+        for ratings, purpose in ((pair.before, "play/absent"), (pair.after, "play/present"))
+    )
+    # Correlations times √n are standard normal: 5.1 errs at a rate of 1e-6 over all three.
+    for x, y in ((absent, present), (absent[1:], absent[:-1]), (absent[16:], absent[:-16])):
+        assert abs(np.corrcoef(x, y)[0, 1]) * np.sqrt(n) < 5.1
+        shared = y + 0.25 * x * y.std() / x.std()
+        assert abs(np.corrcoef(x, shared)[0, 1]) * np.sqrt(n) > 5.1
+
+
+def statistics(prepared: Any) -> Any:
+    """The mean, or the items' means, that the model knows."""
+    rows = getattr(prepared, "rows", prepared)
+    return np.asarray(rows.mean if hasattr(rows, "mean") else rows.means)
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_neighbours_share_what_counts_as_public(name: str, variant: Variant) -> None:
+    defense = create(name, variant)
+    claim = defense.claim()
+    adjacency: Adjacency = claim.adjacency if claim else "rating-replace"
+    pair, _ = suspect_pair(drawn(), adjacency, 1)
+    own, shared, alone = (
+        statistics(defense.prepare(*data))
+        for data in ((pair.before,), (pair.after, pair.before), (pair.after,))
+    )
+    np.testing.assert_array_equal(own, shared)
+    # What only the corrected form knows without the data moves with them elsewhere.
+    assert (alone != own).any() == (variant != "corrected")
+    if variant == "corrected":
+        assert (own == 3).all()
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_no_ratings_are_refused(name: str, variant: Variant) -> None:
+    none = np.empty(0, np.int32)
+    empty = Ratings.build(none, none, none.astype(np.float32), 2, 2, Scale())
+    with pytest.raises(DpauditError, match=r"no ratings|there are none|no user has more"):
+        create(name, variant).prepare(empty)

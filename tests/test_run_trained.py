@@ -1,0 +1,428 @@
+"""Audits of models that are trained, from config to record and reports."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+from scipy import stats
+
+from dpaudit.auditor.result import AuditResult, Measurement
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.cli import main
+from dpaudit.config import Config
+from dpaudit.data.folds import active, capped, random_folds
+from dpaudit.data.readers import load
+from dpaudit.defenses.sgd_factors import SgdFactors
+from dpaudit.errors import ConfigError, DataError, RunError
+from dpaudit.releases import Streams
+from dpaudit.reports import console, html, markdown
+from dpaudit.run import run_audit
+from dpaudit.run_trained import over_folds
+
+SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
+SMALL: dict[str, Any] = {"dimensions": 2, "passes": 3, "rate": 0.003}
+BASE: dict[str, Any] = {
+    "seed": 3,
+    "data": {"synthetic": SYNTHETIC},
+    "train": {"folds": 3, "worlds": 4},
+    "model": [
+        {
+            "label": "errors",
+            "defense": "dpsgd-mf",
+            "epsilon": [1, 30],
+            "params": SMALL | {"bound": 1000.0},
+        },
+        {
+            "label": "users",
+            "defense": "dpsgd-mf",
+            "variant": "corrected",
+            "epsilon": 2,
+            "params": {"dimensions": 2, "passes": 2},
+        },
+        {"label": "exact", "defense": "dpsgd-mf", "variant": "nonprivate", "params": SMALL},
+    ],
+    "game": [
+        {"pair": "data", "trials": 400},
+        {"pair": "data", "observe": "public", "trials": 60, "params": {"calibration": 32}},
+    ],
+}
+PNBM = {"defense": "dpsgd-pnbm", "params": {"steps": 2, "more_than": 3}}
+
+
+def play(threads: int = 1, **changes: Any) -> AuditResult:
+    return run_audit(Config.model_validate(BASE | changes), threads=threads)
+
+
+def numbers(result: AuditResult) -> str:
+    return json.dumps(result.model_dump(mode="json", exclude={"timing"}))
+
+
+def at(result: AuditResult, metric: str) -> dict[tuple[Any, ...], Measurement]:
+    return {
+        (found.model, found.epsilon, found.pair): found
+        for found in result.measurements
+        if found.metric == metric
+    }
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    return play()
+
+
+def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditResult) -> None:
+    points = [("errors", 1.0), ("errors", 30.0), ("users", 2.0), ("exact", math.inf)]
+    assert [(point.model, point.epsilon) for point in result.points] == points
+    errors, bounds = at(result, "utility.rmse"), at(result, "epsilon")
+    assert set(errors) == {(*point, None) for point in points}
+    assert set(bounds) == {(*point, pair) for point in points for pair in ("data", "data (public)")}
+    assert len(result.measurements) == 12
+    # Errors stand for themselves: only the bounds share the error probability.
+    assert result.family.size == 8
+    assert result.family.alpha == pytest.approx(0.05 / 8)
+    for found in bounds.values():
+        assert found.estimate.kind == "frequentist"
+        assert found.estimate.alpha == result.family.alpha
+        assert (found.attack == "canary") is (found.pair == "data (public)")
+        assert found.shift is None
+        assert found.theory is None
+        assert found.event
+    assert result.outcome == "pass"
+    assert result.data is not None
+    assert (result.data.users, result.data.items, result.data.trained) == (30, 20, 30)
+    assert result.data.digest == load(Config.model_validate(BASE).data).digest
+    text = result.model_dump_json()
+    assert AuditResult.model_validate_json(text).model_dump_json() == text
+
+
+def test_claims_and_what_differs_are_recorded(result: AuditResult) -> None:
+    claims = {point.model: point.claim for point in result.points}
+    assert claims["exact"] is None
+    for label, adjacency, delta in (
+        ("errors", "rating-replace", 0.0),
+        ("users", "user-add-remove", 1e-5),
+    ):
+        claim = claims[label]
+        assert claim is not None
+        assert (claim.adjacency, claim.observer, claim.delta) == (adjacency, "iterates", delta)
+    summaries = {(pair.model, pair.pair): pair.summary for pair in result.pairs}
+    assert len(summaries) == 6
+    assert "(rating-replace, observer iterates)" in summaries["errors", "data"]
+    assert "disappears (user-add-remove, observer public)" in summaries["users", "data (public)"]
+    assert set(result.attacks) == {"likelihood-ratio", "canary"}
+    assert result.attacks["canary"]["calibration"] == 32
+    assert result.models[0].params["bound"] == 1000
+    assert "epsilon" not in result.models[0].params
+
+
+def test_bounds_keep_the_claims_and_say_what_could_be_found(result: AuditResult) -> None:
+    for found in at(result, "epsilon").values():
+        assert found.estimate.lower <= found.epsilon
+        claim = {"errors": 0.0, "users": 1e-5}.get(found.model)
+        if claim is None:
+            assert found.detectable is None
+            continue
+        n, alpha = found.estimate.n, result.family.alpha
+        least = detectable_epsilon(found.epsilon, n, alpha, delta=claim)
+        # A rating that moves by 3 of 4 shows as much of ε; how much others show is not known.
+        known = (found.model, found.pair) == ("errors", "data")
+        assert found.detectable == (pytest.approx(least / 0.75) if known else math.inf)
+    certain = at(result, "epsilon")["exact", math.inf, "data"].estimate
+    assert certain.value == math.inf
+    assert certain.lower > 4
+
+
+def test_the_error_is_the_mean_over_folds_of_the_mean_over_worlds(result: AuditResult) -> None:
+    config = Config.model_validate(BASE)
+    folds = random_folds(load(config.data), 3, 3)
+    for label, defense in (
+        ("errors", SgdFactors(30.0, **SMALL, bound=1000.0)),
+        ("exact", SgdFactors(math.inf, "nonprivate", **SMALL)),
+    ):
+        errors = []
+        for number, fold in enumerate(folds):
+            models = defense.train(
+                defense.prepare(fold.train), Streams.first(3, f"fold/{number}", 4)
+            )
+            away = models.predict(fold.users, fold.items).astype(float) - fold.values
+            errors.append(float(np.sqrt((away**2).mean(1)).mean()))
+        found = at(result, "utility.rmse")[label, defense.epsilon, None].estimate
+        assert found.value == pytest.approx(np.mean(errors))
+        low, high = stats.t.interval(0.95, 2, np.mean(errors), stats.sem(errors))
+        assert [found.lower, found.upper] == pytest.approx([low, high])
+        assert (found.n, found.kind) == (3, "assumes-law")
+        assert found.alpha == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("n", [2, 3, 30])
+def test_over_folds_is_students_interval(confidence: float, n: int) -> None:
+    errors = np.random.default_rng(n).normal(1, 0.1, n).tolist()
+    found = over_folds(errors, confidence)
+    low, high = stats.t.interval(confidence, n - 1, np.mean(errors), stats.sem(errors))
+    assert (found.value, found.lower, found.upper) == pytest.approx((np.mean(errors), low, high))
+    same = over_folds([0.9] * n, confidence)
+    assert same.lower == same.value == same.upper == pytest.approx(0.9)
+
+
+def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
+    assert numbers(play(threads=2)) == numbers(result)
+    other = play(seed=4)
+    for metric in ("utility.rmse", "epsilon"):
+        values = [
+            [found.estimate.value for found in at(record, metric).values()]
+            for record in (result, other)
+        ]
+        assert values[0] != values[1]
+
+
+def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
+    # Two bounds in place of eight, each with the same share of the error probability.
+    audit = {"confidence": 1 - 0.05 / 4}
+    alone = play(model=[BASE["model"][0] | {"epsilon": [30]}], audit=audit)
+    for metric in ("utility.rmse", "epsilon"):
+        for key, found in at(alone, metric).items():
+            assert found.estimate.value == at(result, metric)[key].estimate.value
+
+
+def test_what_is_learned_from_is_filtered_then_capped() -> None:
+    train = {"folds": 2, "play": 2, "worlds": 1, "cap": 5, "more_than": 6}
+    model = [PNBM | {"epsilon": 1}]
+    record = play(train=train, model=model, game=[{"pair": "data", "trials": 20}])
+    ratings = load(Config.model_validate(BASE).data)
+    kept = capped(active(ratings, 6), 5, 3)
+    assert record.data is not None
+    assert record.data.ratings == len(ratings) > len(kept)
+    assert record.data.trained == (np.diff(kept.by_user.start) > 0).sum() < 30
+    assert "of 5 ratings of one user" in record.pairs[0].summary
+    [error] = at(record, "utility.rmse").values()
+    assert error.estimate.n == 2
+
+
+def test_observers_and_neighbours_that_a_claim_covers_are_played() -> None:
+    params = {"dimensions": 2, "passes": 2}
+    replaced = {"defense": "dpsgd-mf", "variant": "corrected", "label": "replaced"}
+    sampled = {"defense": "dpps-mf", "variant": "corrected", "label": "sampled"}
+    record = play(
+        model=[
+            replaced | {"params": params | {"adjacency": "user-replace"}},
+            sampled | {"params": params | {"cap": 30}},
+        ],
+        game=[
+            {"pair": pair, "observe": observe, "attack": "canary", "trials": 20, "params": few}
+            for few in ({"calibration": 16},)
+            for pair in ("data", "rating", "user")
+            for observe in ("public", "values")
+        ],
+    )
+    said = {(pair.model, pair.pair): pair.summary for pair in record.pairs}
+    assert len(said) == 12
+    for (_, pair), summary in said.items():
+        adjacency = "rating-replace" if pair.startswith("rating") else "user-replace"
+        observer = "public" if "public" in pair else "values"
+        assert f"({adjacency}, observer {observer})" in summary
+    assert set(at(record, "epsilon")) == {
+        (model, 1.0, pair)
+        for model in ("replaced", "sampled")
+        for pair in ("data (public)", "rating (public)", "user (public)", "data", "rating", "user")
+    }
+
+
+GATE = {"metric": "epsilon", "max": "claim", "where": {"model": "errors"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcomes"),
+    [
+        ({"detectable": 3, "where": {"model": "errors", "epsilon": 1}}, "pass"),
+        ({"detectable": 1.01, "where": {"model": "errors", "epsilon": 1}}, "inconclusive"),
+        ({"detectable": 2}, "inconclusive"),  # at ε = 30 so few worlds say nothing
+        ({"max": 0.1, "detectable": 2, "where": {"model": "errors", "epsilon": 1}}, "fail"),
+        ({"detectable": 2, "where": {"model": "exact"}}, "inconclusive"),
+        ({"max": 1.0, "detectable": 2, "where": {"model": "exact"}}, "fail"),
+    ],
+)
+def test_gates_judge_the_certified_bounds(changes: dict[str, Any], outcomes: str) -> None:
+    models = [BASE["model"][0], BASE["model"][2]]
+    record = play(model=models, game=BASE["game"][:1], gate=[GATE | changes])
+    assert [gate.outcome for gate in record.gates] == [outcomes]
+    assert record.outcome == outcomes
+
+
+def test_a_claim_that_is_broken_fails_its_gate() -> None:
+    # Algorithm 1 bounds one coordinate of many, so what its steps show exceeds ε.
+    model = PNBM | {"epsilon": 3, "params": {"steps": 1, "more_than": 3, "weight": 1000.0}}
+    gate = {"metric": "epsilon", "max": "claim", "detectable": 2}
+    game = {"pair": "data", "trials": 2000}
+    record = play(train={"folds": 2, "worlds": 1}, model=[model], game=[game], gate=[gate])
+    [bound] = at(record, "epsilon").values()
+    assert bound.estimate.lower > 3
+    assert record.outcome == "fail"
+
+
+def test_reports_mention_folds_and_claims(result: AuditResult) -> None:
+    for text in (markdown.render(result), html.render(result)):
+        for words in ("mean over the folds", "over folds", "rating-replace", "user-add-remove"):
+            assert words in text
+    shown = io.StringIO()
+    console.show(result, Console(file=shown, width=160))
+    for words in ("rmse", "certified ε", "adjacency user-add-remove", "Claim: none"):
+        assert words in shown.getvalue()
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("model", "game", "words"),
+    [
+        ("errors", {"pair": "user"}, ["'errors' claims nothing for it", "use pair = 'data'"]),
+        ("users", {"pair": "rating"}, ["'users'", "user-add-remove", "use pair = 'data'"]),
+        ("sampled", {"pair": "data"}, ["observer 'iterates'", "use observe = 'public'"]),
+        ("sampled", {"pair": "data", "observe": "iterates"}, ["use observe = 'public'"]),
+        ("free", {"pair": "data"}, ["(dpps-mf) shows no iterates", "use observe = 'public'"]),
+        ("PCC", {"pair": "data", "observe": "public"}, ["use observe = 'values'"]),
+        ("PCC", {"pair": "data"}, ["(neighborhood) shows no iterates", "'values'"]),
+    ],
+)
+def test_games_that_no_claim_covers_are_refused(
+    model: str, game: dict[str, Any], words: list[str]
+) -> None:
+    more = [
+        {"label": "sampled", "defense": "dpps-mf", "params": {"cap": 30}},
+        {"label": "free", "defense": "dpps-mf", "variant": "nonprivate"},
+        {"label": "PCC", "defense": "neighborhood", "variant": "nonprivate"},
+    ]
+    chosen = [each for each in BASE["model"] + more if each["label"] == model]
+    with pytest.raises(ConfigError) as caught:
+        play(model=chosen, game=[game | {"trials": 20}])
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_game_is_refused_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(SgdFactors, "train", train)
+    with pytest.raises(ConfigError, match="claims nothing"):
+        play(game=[{"pair": "user", "trials": 20}])
+
+
+def test_data_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DataError, match="no user has more than 19 ratings"):
+        play(train={"folds": 2, "more_than": 19})
+    with pytest.raises(ConfigError, match=r"params\.more_than = 19"):
+        play(model=[PNBM | {"params": {"more_than": 19}}], game=[])
+    with pytest.raises(ConfigError, match=r"a user has \d+ ratings and params\.cap = 2"):
+        play(model=[{"defense": "dpps-mf", "params": {"cap": 2}}], game=[])
+
+
+def test_a_training_that_diverges_is_one_sentence() -> None:
+    wild = {"dimensions": 2, "passes": 300, "rate": 1.0, "decay": 0.0}
+    with pytest.raises(RunError, match=r"no finite numbers after pass .* lower params\.rate"):
+        play(model=[{"defense": "dpsgd-mf", "variant": "nonprivate", "params": wild}], game=[])
+
+
+# From the command line.
+
+TEXT = """
+seed = 3
+[data]
+synthetic = { n_users = 30, n_items = 20, mean_per_user = 8, minimum_per_user = 4 }
+[train]
+folds = 2
+worlds = 1
+[[model]]
+label = "mine"
+defense = "dpsgd-mf"
+VARIANT
+params = { dimensions = 2, passes = 3, PARAMS }
+[[game]]
+pair = "PAIR"
+trials = 40
+"""
+
+
+def call(folder: Path, text: str, *options: str) -> Result:
+    path = folder / "audit.toml"
+    path.write_text(text)
+    return CliRunner().invoke(main, ["run", str(path), "-o", str(folder / "out"), *options])
+
+
+def filled(variant: str = "", params: str = "rate = 0.003", pair: str = "data") -> str:
+    return TEXT.replace("VARIANT", variant).replace("PARAMS", params).replace("PAIR", pair)
+
+
+def test_a_run_leaves_its_record_and_reports(tmp_path: Path) -> None:
+    done = call(tmp_path, filled())
+    assert done.exit_code == 0, done.output
+    assert "rmse" in done.output
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["record.json", "report.html", "report.md"]
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["config"]["train"]["folds"] == 2
+    assert "split" not in record["config"]
+
+
+def test_a_recorded_config_is_played_again(result: AuditResult) -> None:
+    assert Config.model_validate(result.config) == Config.model_validate(BASE)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (filled(pair="user"), 2, "model 'mine' claims nothing for it"),
+        (filled('variant = "nonprivate"', "rate = 1.0, decay = 0.0"), 3, "no finite numbers"),
+        (filled().replace("folds = 2", "files = ['u1.test']"), 2, "train.files names 1 file"),
+        (
+            filled().replace("folds = 2", "files = ['u1.test', 'no/u2.test']"),
+            2,
+            "train.files names u1.test, which is no file",
+        ),
+        (filled().replace("folds = 2", "folds = 100").replace("= 30", "= 6"), 2, "folds"),
+        (filled().replace("trials = 40", "observe = 'iterate'"), 2, "'iterates', 'public'"),
+    ],
+)
+def test_what_fails_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, text: str, code: int, words: str
+) -> None:
+    if "passes = 3, rate = 1.0" in text:
+        text = text.replace("passes = 3", "passes = 300")
+    done = call(tmp_path, text, "-q")
+    assert done.exit_code == code, done.output
+    assert words in done.output
+    assert len(done.output.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_test_files_of_other_data_are_refused(tmp_path: Path) -> None:
+    for name, rows in (
+        ("u.data", "1\t1\t3\t0\n1\t2\t4\t0\n2\t1\t5\t0\n2\t2\t1\t0\n2\t3\t1\t0\n"),
+        ("a.test", "1\t1\t3\t0\n"),
+        ("b.test", "2\t2\t5\t0\n"),
+    ):
+        (tmp_path / name).write_text(rows)
+    files = [str(tmp_path / name) for name in ("a.test", "b.test")]
+    text = filled().replace("folds = 2", f"files = {files}")
+    start = text.index("synthetic")
+    where = f"format = 'movielens-100k'\npath = '{tmp_path / 'u.data'}'\n"
+    text = text[:start] + where + text[text.index("[train]") :]
+    done = call(tmp_path, text, "-q")
+    assert done.exit_code == 2
+    assert "b.test, line 1: not one of the ratings to divide, the rating is another" in done.output
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "b.test").write_text("2\t2\t1\t0\n")
+    assert call(tmp_path, text, "-q").exit_code == 0
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    errors = [each for each in record["measurements"] if each["metric"] == "utility.rmse"]
+    assert errors[0]["estimate"]["n"] == 2
