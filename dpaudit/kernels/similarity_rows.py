@@ -28,6 +28,7 @@ from dpaudit.kernels.lanes import (
     load,
     magnitude,
     store,
+    total,
     where_within,
     with_sign,
 )
@@ -39,12 +40,13 @@ Words = NDArray[np.uint32]
 
 # A denominator below it is taken as it: where every weight is 0, so is the numerator.
 _LEAST = F32(1e-30)
+# Halvings of [0, largest] until two values are neighbours in single precision.
+_HALVINGS = 40
 
 
 @exact_kernel
 def _select(
     kth: Flat,
-    sizes: Flat,
     row: Flat,
     item: int,
     columns: NDArray[np.int32],
@@ -52,15 +54,33 @@ def _select(
     last: int,
     neighbors: int,
 ) -> None:
-    """The `neighbors`-th largest |s_j| of each world `(16,)`; 0 where there are no more."""
-    for w in range(LANES):
-        count = 0
+    """The `neighbors`-th largest |s_j| of each world `(16,)`, of which there are more.
+
+    Bisected: at `low` so many or more are left, at `high` fewer. It ends where the count is right
+    in every world, or, where several tie, once the two are neighbours in single precision.
+    """
+    wanted, half, one = every(F32(neighbors)), every(F32(0.5)), every(F32(1))
+    none, most = every(F32(0)), every(F32(np.inf))
+    fewer, low, high = every(F32(neighbors - 0.5)), none, none
+    for q in range(first, last):
+        if columns[q] != item:
+            high = greatest(magnitude(load(row, columns[q] * LANES)), high)
+    # The largest is below this.
+    high = high * every(F32(1.000001))
+    for _ in range(_HALVINGS):
+        middle = (low + high) * half
+        count = none
         for q in range(first, last):
             if columns[q] != item:
-                sizes[count] = abs(row[columns[q] * LANES + w])
-                count += 1
-        place = count - neighbors
-        kth[w] = np.partition(sizes[:count], place)[place] if place > 0 else F32(0)
+                size = magnitude(load(row, columns[q] * LANES))
+                count = count + where_within(one, size, middle, most)
+        if total(magnitude(count - wanted)) == 0:
+            low = middle
+            break
+        enough = where_within(one, count, fewer, most)
+        low = fma(enough, middle - low, low)
+        high = fma(enough, high - middle, middle)
+    store(kth, 0, low)
 
 
 @exact_kernel
@@ -108,12 +128,11 @@ def gradient(
     high, low = every(bound), every(F32(-bound))
     bottom, top = every(flat_from), every(flat_to)
     kth = np.zeros(LANES, np.float32)
-    sizes = np.empty(int((stops - starts).max()) if len(starts) else 0, np.float32)
     for k in range(len(starts)):
         first, last = starts[k], stops[k]
         limited = last - first - 1 > neighbors
         if limited:
-            _select(kth, sizes, row, item, columns, first, last, neighbors)
+            _select(kth, row, item, columns, first, last, neighbors)
         least_size, most_size = load(kth, 0), every(F32(np.inf))
         top_sum, weight = nothing, nothing
         for q in range(first, last):
@@ -211,13 +230,12 @@ def scores(
 ) -> None:
     """`y = r̂_ui − r̄_i` of some users, `(n, 16)`, flat; the arguments are those of `gradient`."""
     kth = np.zeros(LANES, np.float32)
-    sizes = np.empty(int((stops - starts).max()) if len(starts) else 0, np.float32)
     nothing = every(F32(0))
     for k in range(len(starts)):
         first, last = starts[k], stops[k]
         kth[:] = F32(0)
         if last - first > neighbors:
-            _select(kth, sizes, row, item, columns, first, last, neighbors)
+            _select(kth, row, item, columns, first, last, neighbors)
         least_size, most_size = load(kth, 0), every(F32(np.inf))
         top_sum, weight = nothing, nothing
         for q in range(first, last):
