@@ -16,7 +16,7 @@ from dpaudit.reports.claims import render_markdown
 
 ROOT = Path(__file__).parents[1]
 DATA = {"MovieLens-100K": "ml-100k-slope-one", "MovieLens-1M": "ml-1m-slope-one"}
-HEAD = "Written by `docs/make_claims.py`; the derivations stand in [claims.md](claims.md).\n\n"
+HEAD = "Written by `docs/make_claims.py`; the derivations start at [claims.md](claims.md).\n\n"
 
 
 def main() -> None:

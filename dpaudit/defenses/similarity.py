@@ -104,16 +104,23 @@ def middle_means(ratings: Ratings) -> Floats:
 
 def moved_rows(before: SimilarityData, after: SimilarityData) -> Indices:
     """The items whose gradients may differ: those that a user whose ratings differ has rated."""
-    moved: set[int] = set()
-    for user in range(len(before.profiles.start) - 1):
-        profiles = []
-        for data in (before, after):
-            mine = slice(int(data.profiles.start[user]), int(data.profiles.start[user + 1]))
-            profiles.append((data.profiles.column[mine], data.centred[mine]))
-        (items, values), (others, changed) = profiles
-        if not (np.array_equal(items, others) and np.array_equal(values, changed)):
-            moved |= {*items.tolist(), *others.tolist()}
-    return np.array(sorted(moved), np.int32)
+    n_items = before.n_items
+    sides = []
+    for data in (before, after):
+        counts = np.diff(data.profiles.start)
+        users = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        sides.append((users * n_items + data.profiles.column, data.centred))
+    (keys, values), (others, changed) = sides
+    if np.array_equal(keys, others):
+        different = keys[values != changed]
+    else:
+        common, at, there = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
+        different = np.union1d(
+            np.setxor1d(keys, others, assume_unique=True), common[values[at] != changed[there]]
+        )
+    users = np.unique(different // n_items)
+    mine = [whole[np.isin(whole // n_items, users)] % n_items for whole in (keys, others)]
+    return np.union1d(*mine).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
