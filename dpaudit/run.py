@@ -119,7 +119,7 @@ def run_audit(
         tool=__version__,
         environment=environment(),
         config=config.model_dump(mode="json", exclude={"defense"}),
-        data=data_record(ratings, train, attacked),
+        data=data_record(ratings, train, attacked=len(attacked)),
         family=family,
         models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
         attacks={label: attack_record(attack) for label, attack in play.attacks.items()},
@@ -234,11 +234,7 @@ def family_of(config: configs.Config, ratings: Ratings) -> records.Family:
     """Every interval of the run gets the same share of the error probability (Bonferroni)."""
     rated = ratings.scale.width > 0  # a file of purchases alone has no rmse
     size = sum(rated or point["metric"] != "utility.rmse" for point in config.measured())
-    return records.Family(
-        confidence=config.audit.confidence,
-        size=size,
-        alpha=(1 - config.audit.confidence) / size,
-    )
+    return records.Family.of(config.audit.confidence, size)
 
 
 def _root(square: Estimate, width: float) -> Estimate:

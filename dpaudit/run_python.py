@@ -76,9 +76,7 @@ def run_python(
         # Of the other tables none may be set beside [defense].
         config=config.model_dump(mode="json", include={"seed", "audit", "gate", "defense"}),
         data=None,
-        family=records.Family(
-            confidence=config.audit.confidence, size=1, alpha=1 - config.audit.confidence
-        ),
+        family=records.Family.of(config.audit.confidence, 1),
         models=[_model(defense, mechanism)],
         attacks={
             found.score: {

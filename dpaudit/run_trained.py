@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,13 +17,12 @@ import numpy as np
 from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
-from dpaudit.auditor.describe import attack_record
+from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource
-from dpaudit.defenses.base import Claim
 from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import DataError, RunError
 from dpaudit.gate import judge
@@ -65,7 +65,8 @@ def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> 
     ratings = load(config.data)
     for model in config.model:
         check_games(model, config.game)
-    play = _Play(config, ratings, _family(config), threads, progress)
+    family = records.Family.of(config.audit.confidence, max(1, len(config.measured())))
+    play = _Play(config, ratings, family, threads, progress)
     games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
     progress.start(play.trainings())
     measurements: list[records.Measurement] = []
@@ -74,8 +75,8 @@ def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> 
     folds = play.folds()
     for model in config.model:
         defenses = play.chosen(model, folds[0])
-        models.append(_model_record(model.label, defenses[0], model.grid))
-        points += [_point_record(model, defense) for defense in defenses]
+        models.append(_model_record(model, defenses[0]))
+        points += [_point_record(model, defense, ratings.scale) for defense in defenses]
         measurements += play.errors(model.label, defenses, folds)
         for game in config.game:
             progress.stage(f"{model.label}: game {game.label}")
@@ -89,7 +90,7 @@ def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> 
         config=config.model_copy(update={"train": config.training}).model_dump(
             mode="json", exclude={"defense", "split"}
         ),
-        data=_data_record(ratings, play.learned),
+        data=data_record(ratings, play.learned, attacked=1),
         family=play.family,
         models=models,
         attacks={game.attack: attack_record(game.create("game")) for game in config.game},
@@ -102,13 +103,6 @@ def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> 
     )
 
 
-def _family(config: configs.Config) -> records.Family:
-    """Every game gets the same share of the error probability (Bonferroni)."""
-    size = max(1, len(config.measured()))
-    confidence = config.audit.confidence
-    return records.Family(confidence=confidence, size=size, alpha=(1 - confidence) / size)
-
-
 @dataclass(frozen=True)
 class _Play:
     """Plays the parts of an audit."""
@@ -119,7 +113,7 @@ class _Play:
     threads: int
     progress: Progress
 
-    @property
+    @cached_property
     def learned(self) -> Ratings:
         """The ratings that games train on: those of users with enough, at most so many each."""
         return self._kept(self.ratings)
@@ -258,40 +252,13 @@ def _test_files(files: Sequence[str]) -> list[Path]:
     return places
 
 
-def _data_record(ratings: Ratings, learned: Ratings) -> records.DataRecord:
-    scale = ratings.scale
-    return records.DataRecord(
-        digest=ratings.digest,
-        users=ratings.n_users,
-        items=ratings.n_items,
-        ratings=len(ratings),
-        scale=(scale.minimum, scale.maximum, scale.step),
-        trained=int((np.diff(learned.by_user.start) > 0).sum()),
-        attacked=1,
-    )
+def _model_record(model: configs.Model, defense: Any) -> records.ModelRecord:
+    """The recommender; where a grid was searched, what was offered."""
+    found = model_record(model.label, defense)
+    return found.model_copy(update={"params": {**found.params, **model.grid}})
 
 
-def _model_record(label: str, defense: Any, grid: dict[str, Any]) -> records.ModelRecord:
-    return records.ModelRecord(
-        label=label,
-        defense=defense.name,
-        title=defense.title,
-        variant=defense.variant,
-        source=defense.source,
-        params={
-            key: value for key, value in {**asdict(defense), **grid}.items() if key != "epsilon"
-        },
-        top_k=0,
-    )
-
-
-def _point_record(model: configs.Model, defense: Any) -> records.PointRecord:
-    claim: Claim | None = defense.claim()
-    return records.PointRecord(
-        model=model.label,
-        epsilon=defense.epsilon,
-        sensitivity=None,
-        noise_scale=None,
-        claim=claim and records.ClaimRecord(**asdict(claim)),
-        chosen={name: getattr(defense, name) for name in model.grid},
-    )
+def _point_record(model: configs.Model, defense: Any, scale: Scale) -> records.PointRecord:
+    """The recommender at its ε, with what a grid search chose."""
+    chosen = {name: getattr(defense, name) for name in model.grid}
+    return point_record(model.label, defense, scale).model_copy(update={"chosen": chosen})

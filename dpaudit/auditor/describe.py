@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from dpaudit.auditor.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
-from dpaudit.data.ratings import Profile, Ratings, Scale
-from dpaudit.defenses.base import Defense
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.parts import Part
 
 
-def data_record(ratings: Ratings, train: Ratings, attacked: Sequence[Profile]) -> DataRecord:
+def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecord:
     """The data in numbers, with the two groups of users."""
     scale = ratings.scale
     return DataRecord(
@@ -25,11 +23,11 @@ def data_record(ratings: Ratings, train: Ratings, attacked: Sequence[Profile]) -
         ratings=len(ratings),
         scale=(scale.minimum, scale.maximum, scale.step),
         trained=int((np.diff(train.by_user.start) > 0).sum()),
-        attacked=len(attacked),
+        attacked=attacked,
     )
 
 
-def model_record(label: str, defense: Defense) -> ModelRecord:
+def model_record(label: str, defense: Any) -> ModelRecord:
     """A recommender with its hyper-parameters, whatever its ε."""
     return ModelRecord(
         label=label,
@@ -38,11 +36,11 @@ def model_record(label: str, defense: Defense) -> ModelRecord:
         variant=defense.variant,
         source=defense.source,
         params={key: value for key, value in _parameters(defense).items() if key != "epsilon"},
-        top_k=defense.top_k,
+        top_k=getattr(defense, "top_k", 0),  # models that are trained show no list
     )
 
 
-def point_record(label: str, defense: Defense, scale: Scale) -> PointRecord:
+def point_record(label: str, defense: Any, scale: Scale) -> PointRecord:
     """A recommender at its ε; only noise on predictions has a sensitivity and a scale."""
     claim, noised = defense.claim(), defense if isinstance(defense, ItemItem) else None
     return PointRecord(

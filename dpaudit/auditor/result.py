@@ -182,6 +182,11 @@ class Family(_Part):
     size: int
     alpha: float
 
+    @classmethod
+    def of(cls, confidence: float, size: int) -> Self:
+        """Every interval gets the same share of the error probability (Bonferroni)."""
+        return cls(confidence=confidence, size=size, alpha=(1 - confidence) / size)
+
 
 class Timing(_Part):
     """When the run was made, and how long it took; all else is the same when it is repeated."""

@@ -70,17 +70,10 @@ class BatchGame(StepsGame):
         total = np.zeros(LANES)
         for t in range(1, self.defense.steps + 1):
             rows = [each[t - 1] for each in iterates]
-            shown = [self._shown(each[t - 1], each[t]) for each in iterates]
+            shown = [self.defense.revealed(each[t - 1], each[t]) for each in iterates]
             total += self._log_density(after, rows, shown, t)
             total -= self._log_density(before, rows, shown, t)
         return graded(total[: len(streams)])
-
-    def _shown(self, row: Floats, following: Floats) -> NDArray[np.float64]:
-        """The noised gradient that the step from one iterate to the next reveals `(M, 16)`."""
-        rate, gain = self.defense.rate, self.defense.rate * self.defense.rescale
-        keep = np.float32(1 - rate * self.defense.decay)
-        # s' = keep s − gain (gradient + noise)
-        return (keep * row.astype(np.float64) - following) / gain
 
     def _log_density(
         self, data: SimilarityData, rows: list[Floats], shown: list[NDArray[np.float64]], t: int

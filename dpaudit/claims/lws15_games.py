@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dpaudit.auditor.trained_game import DataPair
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.claims.entry import Worlds
-from dpaudit.claims.games import claim_of, described
-from dpaudit.claims.trained_games import digest_of_pair, graded
+from dpaudit.claims.games import described
+from dpaudit.claims.trained_games import DataGame, play_posteriors
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.exact_factors import ExactFactors
 from dpaudit.defenses.sampled_factors import SampledFactors
@@ -20,7 +20,7 @@ from dpaudit.releases import Streams
 
 
 @dataclass(frozen=True, eq=False)
-class _SampledGame:
+class _SampledGame(DataGame):
     """What the games on a posterior sampler say of themselves.
 
     Attributes:
@@ -36,18 +36,6 @@ class _SampledGame:
     data: DataPair
     truth: Estimate | None = None
     trials: int = 20_000
-
-    def claimed(self) -> tuple[float, float]:
-        """What the defense claims."""
-        return claim_of(self.defense)
-
-    def pair(self) -> str:
-        """The pair in one sentence."""
-        return self.data.summary
-
-    def digest(self) -> str:
-        """Of the two data sets and of what is public."""
-        return digest_of_pair(self.data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +57,7 @@ class OwnBoundGame(_SampledGame):
         """Draw from either law and score by the ratio of the densities, on a grid."""
         before, after = (self.law(ratings) for ratings in (self.data.before, self.data.after))
 
-        def score(law: ExactFactors, world: str) -> NDArray[np.float64]:
-            draws = law.draw(Streams.first(seed, f"own bound/{world}", trials))
-            return graded(after.log_density(draws) - before.log_density(draws))
-
-        return Worlds(score(before, "absent"), score(after, "present"), self.truth)
+        return play_posteriors(before, after, "own bound", trials, seed, self.truth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +89,7 @@ class RetriesGame(_SampledGame):
 
 
 @dataclass(frozen=True, eq=False)
-class MovedGame:
+class MovedGame(DataGame):
     """Observer `public` of a descent that starts biases at 0: whether an item's bias has moved.
 
     Attributes:
@@ -123,22 +107,6 @@ class MovedGame:
     item: int
     truth: Estimate | None = None
     trials: int = 5_000
-
-    def claimed(self) -> tuple[float, float]:
-        """What the defense claims."""
-        return claim_of(self.defense)
-
-    def mechanism(self) -> str:
-        """The defense with its parameters."""
-        return described(self.defense)
-
-    def pair(self) -> str:
-        """The pair in one sentence."""
-        return self.data.summary
-
-    def digest(self) -> str:
-        """Of the two data sets and of what is public."""
-        return digest_of_pair(self.data)
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Score 1 for a bias that is not 0."""

@@ -19,23 +19,16 @@ from dpaudit.releases import Streams
 _GRID = 2.0**-8
 
 
-@dataclass(frozen=True, eq=False)
-class StepsGame:
-    """Observer `iterates`: the noised steps of a training, told apart by their law.
+class DataGame:
+    """What all games on two data sets say of themselves.
 
     Attributes:
-        label: what sets it apart within its entry.
         defense: the mechanism.
-        pair: the two data sets.
-        truth: the ε of this pair by the mechanism's law, where it is known.
-        trials: worlds of either data set.
+        data: the two data sets.
     """
 
-    label: str
     defense: Any
     data: DataPair
-    truth: Estimate | None = None
-    trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
         """What the defense claims."""
@@ -52,6 +45,25 @@ class StepsGame:
     def digest(self) -> str:
         """Of the two data sets and of what is public."""
         return digest_of_pair(self.data)
+
+
+@dataclass(frozen=True, eq=False)
+class StepsGame(DataGame):
+    """Observer `iterates`: the noised steps of a training, told apart by their law.
+
+    Attributes:
+        label: what sets it apart within its entry.
+        defense: the mechanism.
+        pair: the two data sets.
+        truth: the ε of this pair by the mechanism's law, where it is known.
+        trials: worlds of either data set.
+    """
+
+    label: str
+    defense: Any
+    data: DataPair
+    truth: Estimate | None = None
+    trials: int = TRIALS
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Train and score."""
@@ -74,7 +86,7 @@ class PosteriorLaw(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorGame:
+class PosteriorGame(DataGame):
     """Observer `public` of a posterior sampler: exact draws, told apart by their densities.
 
     Attributes:
@@ -101,14 +113,6 @@ class PosteriorGame:
         """The defense with its parameters."""
         return f"{described(self.defense)}; exact draws of its law"
 
-    def pair(self) -> str:
-        """The pair in one sentence."""
-        return self.data.summary
-
-    def digest(self) -> str:
-        """Of the two data sets and of what is public."""
-        return digest_of_pair(self.data)
-
     def play(self, trials: int, seed: int) -> Worlds:
         """Draw from either law and score by the ratio of the densities, on a grid."""
         before, after = (
@@ -116,11 +120,24 @@ class PosteriorGame:
             for ratings in (self.data.before, self.data.after)
         )
 
-        def score(law: PosteriorLaw, world: str) -> NDArray[np.float64]:
-            draws = law.draw(Streams.first(seed, f"posterior/{world}", trials))
-            return graded(after.log_density(draws) - before.log_density(draws))
+        return play_posteriors(before, after, "posterior", trials, seed, self.truth)
 
-        return Worlds(score(before, "absent"), score(after, "present"), self.truth)
+
+def play_posteriors(
+    before: PosteriorLaw,
+    after: PosteriorLaw,
+    purpose: str,
+    trials: int,
+    seed: int,
+    truth: Estimate | None,
+) -> Worlds:
+    """Draw from either law and score by the ratio of the densities, on a grid."""
+
+    def score(law: PosteriorLaw, world: str) -> NDArray[np.float64]:
+        draws = law.draw(Streams.first(seed, f"{purpose}/{world}", trials))
+        return graded(after.log_density(draws) - before.log_density(draws))
+
+    return Worlds(score(before, "absent"), score(after, "present"), truth)
 
 
 def graded(ratio: NDArray[np.float64]) -> NDArray[np.float64]:

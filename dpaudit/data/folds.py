@@ -86,7 +86,7 @@ def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
         own = np.random.SeedSequence([seed, *b"cap"], spawn_key=(int(user),))
         draws = np.random.default_rng(own).random(ratings.n_items)[ratings.item[rows]]
         kept[rows] = np.argsort(np.argsort(draws, kind="stable"), kind="stable") < cap
-    return _only(ratings, kept)
+    return ratings.only(kept)
 
 
 def active(ratings: Ratings, more_than: int) -> Ratings:
@@ -98,27 +98,14 @@ def active(ratings: Ratings, more_than: int) -> Ratings:
     kept = (np.diff(ratings.by_user.start) > more_than)[ratings.user]
     if not kept.any():
         raise DataError(f"no user has more than {more_than} ratings: lower the number")
-    return _only(ratings, kept)
-
-
-def _only(ratings: Ratings, kept: Mask) -> Ratings:
-    return Ratings.build(
-        ratings.user[kept],
-        ratings.item[kept],
-        ratings.value[kept],
-        ratings.n_users,
-        ratings.n_items,
-        ratings.scale,
-        ratings.user_ids,
-        ratings.item_ids,
-    )
+    return ratings.only(kept)
 
 
 def _fold(ratings: Ratings, test: Mask) -> Fold:
     columns = (ratings.user[test], ratings.item[test], ratings.value[test])
     for column in columns:
         column.setflags(write=False)
-    return Fold(_only(ratings, ~test), *columns)
+    return Fold(ratings.only(~test), *columns)
 
 
 def _held(ratings: Ratings, path: Path) -> Mask:

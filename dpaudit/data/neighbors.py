@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.data.ratings import FloatArray, IntArray, Profile, Ratings, Scale
 from dpaudit.errors import DataError
@@ -112,13 +111,13 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
             return _insert(ratings, user, _checked(ratings, [item], [value]))
         case RatingRemoved(user, item):
             row = _existing_row(ratings, user, item)
-            return _keep(ratings, np.arange(len(ratings)) != row)
+            return ratings.only(np.arange(len(ratings)) != row)
         case UserAdded(items, values):
             return _insert(ratings, ratings.n_users, _checked(ratings, items, values))
         case UserRemoved(user):
             if not len(_profile(ratings, user)):
                 raise DataError(f"user {user} has no ratings to remove: choose another user")
-            return _keep(ratings, ratings.user != user)
+            return ratings.only(ratings.user != user)
         case UserReplaced(user, items, values):
             return _replace_user(ratings, user, _checked(ratings, items, values))
 
@@ -248,11 +247,7 @@ def _replace_user(ratings: Ratings, user: int, new: Profile) -> Ratings:
     old = _profile(ratings, user)
     if np.array_equal(old.items, new.items) and np.array_equal(old.values, new.values):
         raise DataError(f"user {user} has these ratings already: choose others")
-    return _insert(_keep(ratings, ratings.user != user), user, new)
-
-
-def _keep(ratings: Ratings, kept: NDArray[np.bool_]) -> Ratings:
-    return _rebuild(ratings, ratings.user[kept], ratings.item[kept], ratings.value[kept])
+    return _insert(ratings.only(ratings.user != user), user, new)
 
 
 def _insert(ratings: Ratings, user: int, new: Profile) -> Ratings:

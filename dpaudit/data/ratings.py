@@ -141,6 +141,19 @@ class Ratings:
     def __len__(self) -> int:
         return len(self.user)
 
+    def only(self, kept: NDArray[np.bool_]) -> Ratings:
+        """The rows that are kept; users and items keep indices, numbers and ids."""
+        return Ratings.build(
+            self.user[kept],
+            self.item[kept],
+            self.value[kept],
+            self.n_users,
+            self.n_items,
+            self.scale,
+            self.user_ids,
+            self.item_ids,
+        )
+
     @cached_property
     def by_user(self) -> Csr:
         """The items of each user, increasing, with their ratings."""

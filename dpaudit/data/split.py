@@ -24,15 +24,5 @@ def split_users(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, lis
     count = min(max(1, round(share * ratings.n_users)), ratings.n_users - 1)
     taken = np.zeros(ratings.n_users, bool)
     taken[order[:count]] = True
-    kept = ~taken[ratings.user]
-    train = Ratings.build(
-        ratings.user[kept],
-        ratings.item[kept],
-        ratings.value[kept],
-        ratings.n_users,
-        ratings.n_items,
-        ratings.scale,
-        ratings.user_ids,
-        ratings.item_ids,
-    )
+    train = ratings.only(~taken[ratings.user])
     return train, [ratings.profile(int(user)) for user in np.flatnonzero(taken)]

@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.data.ratings import FloatArray, IntArray, Ratings
 from dpaudit.defenses.base import Variant
+from dpaudit.defenses.similarity import item_means
 from dpaudit.errors import DataError, InputError
 from dpaudit.kernels import neighbor_scores
 from dpaudit.parts import STRICT, Part
@@ -165,14 +166,6 @@ class Neighborhood(Part):
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
         """The same model in every world, since nothing is drawn."""
         return Neighbors(prepared, self.neighbors, len(streams))
-
-
-def item_means(ratings: Ratings) -> FloatArray:
-    """The mean rating of every item `(M,)`, that of all ratings where an item has none."""
-    value = ratings.value.astype(np.float64)
-    count = np.bincount(ratings.item, minlength=ratings.n_items)
-    total = np.bincount(ratings.item, value, minlength=ratings.n_items)
-    return np.where(count > 0, total / np.maximum(count, 1), value.mean()).astype(np.float32)
 
 
 def _check_ratings(ratings: Ratings) -> None:

@@ -15,7 +15,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorModels, FactorRows
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.trained import check_finite, lane_blocks
+from dpaudit.defenses.trained import check_epsilon, check_finite, lane_blocks
 from dpaudit.errors import ConfigError, RunError
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.kernels.lanes import LANES
@@ -117,11 +117,7 @@ class SampledFactors(Part):
 
     @model_validator(mode="after")
     def _check(self) -> SampledFactors:
-        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
-            raise ValueError(
-                f"epsilon = {self.epsilon:g} scales no posterior: give at most 1e6, or use the "
-                "variant 'nonprivate'"
-            )
+        check_epsilon(self.epsilon, self.variant, "posterior")
         if self.variant == "corrected" and (self.temperature != 1 or self.accept is not None):
             raise ValueError(
                 "the corrected form has temperature 1 and cuts predictions instead of accepting "

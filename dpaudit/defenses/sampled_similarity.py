@@ -22,7 +22,7 @@ from dpaudit.defenses.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.trained import check_finite
+from dpaudit.defenses.trained import check_epsilon, check_finite
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import noise
 from dpaudit.kernels import similarity_rows as kernels
@@ -101,11 +101,7 @@ class SampledSimilarity(Part):
 
     @model_validator(mode="after")
     def _check(self) -> SampledSimilarity:
-        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
-            raise ValueError(
-                f"epsilon = {self.epsilon:g} scales no posterior: give at most 1e6, or use the "
-                "variant 'nonprivate'"
-            )
+        check_epsilon(self.epsilon, self.variant, "posterior")
         if self.variant == "corrected" and self.temperature != 1:
             raise ValueError("the corrected form has temperature 1: remove temperature")
         if self.variant == "corrected" and not self.centred:

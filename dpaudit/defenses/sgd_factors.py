@@ -16,7 +16,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
 from dpaudit.defenses.factor_steps import watched_errors, watched_rounds
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorModels, FactorRows
-from dpaudit.defenses.trained import check_finite, lane_blocks
+from dpaudit.defenses.trained import check_epsilon, check_finite, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.kernels import noise
@@ -94,11 +94,7 @@ class SgdFactors(Part):
 
     @model_validator(mode="after")
     def _check(self) -> SgdFactors:
-        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
-            raise ValueError(
-                f"epsilon = {self.epsilon:g} scales no noise: give at most 1e6, or use the variant "
-                "'nonprivate'"
-            )
+        check_epsilon(self.epsilon, self.variant, "noise")
         rating = self.adjacency == "rating-replace"
         if self.variant == "published" and not (rating or self.adjacency is None):
             raise ValueError(

@@ -24,7 +24,7 @@ from dpaudit.defenses.similarity import (
     middle_means,
     moved_rows,
 )
-from dpaudit.defenses.trained import check_finite
+from dpaudit.defenses.trained import check_epsilon, check_finite
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import noise
 from dpaudit.kernels import similarity_rows as kernels
@@ -108,11 +108,7 @@ class SgdSimilarity(Part):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSimilarity:
-        if self.variant != "nonprivate" and not self.epsilon <= 1e6:
-            raise ValueError(
-                f"epsilon = {self.epsilon:g} scales no noise: give at most 1e6, or use the variant "
-                "'nonprivate'"
-            )
+        check_epsilon(self.epsilon, self.variant, "noise")
         if self.variant != "nonprivate" and self.initial != "constant":
             raise ValueError(
                 "initial = 'cosine' reveals the ratings without noise: use 'constant', or the "
@@ -242,6 +238,15 @@ class SgdSimilarity(Part):
             taken[:, w] = batch[chosen]
         return taken
 
+    def revealed(
+        self, row: NDArray[np.float32], following: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """The noised gradient that the step from one iterate to the next reveals."""
+        gain, keep = self.rate * self.rescale, np.float32(1 - self.rate * self.decay)
+        # s' = keep s − gain (gradient + noise)
+        found: NDArray[np.float64] = (keep * row.astype(np.float64) - following) / gain
+        return found
+
     def watch(
         self,
         before: SimilarityData,
@@ -264,16 +269,13 @@ class SgdSimilarity(Part):
         Raises:
             RunError: a training diverged.
         """
-        gain, keep = self.rate * self.rescale, np.float32(1 - self.rate * self.decay)
         for item in moved_rows(before, after):
             iterates = [row.copy() for row in self.iterates(trained, int(item), streams)]
             shown, absent, present, scales = [], [], [], []
             for t, (row, following) in enumerate(pairwise(iterates), 1):
                 both = [self.slope(data, t).of(data, int(item), row)[0] for data in (before, after)]
                 moved = np.flatnonzero((both[0] != both[1]).any(1))
-                # s' = keep s − gain (gradient + noise)
-                noised = (keep * row[moved].astype(np.float64) - following[moved]) / gain
-                shown.append(noised / self.share)
+                shown.append(self.revealed(row[moved], following[moved]) / self.share)
                 absent.append(both[0][moved])
                 present.append(both[1][moved])
                 scales.append(np.full(len(moved), self.noise_scale(t, before.scale) / self.share))

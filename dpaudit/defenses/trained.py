@@ -70,6 +70,19 @@ def trains(defense: object) -> bool:
     return hasattr(defense, "train")
 
 
+def check_epsilon(epsilon: float, variant: Variant, scaled: str) -> None:
+    """Refuse an ε that is beyond what noise is scaled to.
+
+    Raises:
+        ValueError: it is above 1e6 and the variant is private.
+    """
+    if variant != "nonprivate" and not epsilon <= 1e6:
+        raise ValueError(
+            f"epsilon = {epsilon:g} scales no {scaled}: give at most 1e6, or use the variant "
+            "'nonprivate'"
+        )
+
+
 def lane_blocks(streams: Streams) -> Iterator[Streams]:
     """The worlds, as many at a time as a kernel trains together."""
     return streams.blocks(LANES)

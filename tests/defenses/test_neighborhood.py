@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from dpaudit.data import DataSource, Ratings, Scale, load
 from dpaudit.data.folds import files_folds
 from dpaudit.data.instances import from_profiles
-from dpaudit.defenses.neighbors import MOST_ITEMS, Neighborhood, item_means
+from dpaudit.defenses.neighbors import MOST_ITEMS, Neighborhood
+from dpaudit.defenses.similarity import item_means
 from dpaudit.errors import DataError, InputError
 from dpaudit.kernels import neighbor_scores
 from dpaudit.releases import Streams
