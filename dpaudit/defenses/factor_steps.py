@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.defenses.factor_rounds import play_round, sum_clipped, taking_part
 from dpaudit.defenses.factors import FactorBlock, FactorRows
 from dpaudit.errors import ConfigError
 from dpaudit.kernels.lanes import LANES, aligned
@@ -115,14 +116,14 @@ def watched_rounds(
         parts = []
         for rows, shadow in zip(both, shadows, strict=True):
             part = aligned(block.items.size)
-            defense.sum_clipped(rows, shadow, part)
+            sum_clipped(defense, rows, shadow, part)
             parts.append(at_items(part))
         start = block.items.copy()
-        defense.round(trained, block, streams, t, others)
+        play_round(defense, trained, block, streams, t, others)
         # v' = keep v + η (sum + noise); the sum of the others is sum − mine
         noised = (at_items(block.items) - keep * at_items(start)) / defense.item_rate
         # 1 in the worlds where she took part in this round.
-        part_taken = defense._taken(trained.n_users, streams, t)[user, : len(streams), None]
+        part_taken = taking_part(defense, trained.n_users, streams, t)[user, : len(streams), None]
         yield (
             NoisedSteps(noised - at_items(others) + part_taken * parts[mine]),
             StepsPair(absent=parts[0], present=parts[1], scale=scale, gaussian=True),

@@ -20,6 +20,9 @@ Indices = NDArray[np.int32]
 # Steps of the noise source: the first are those of the initial factors.
 USERS, ITEMS, FIRST = 0, 1, 2
 
+# Why a descent diverges, and the remedy.
+STEPS_GROW = "its steps grow instead of shrinking; lower params.rate (or item_rate), or raise decay"
+
 
 @dataclass(frozen=True, eq=False)
 class FactorRows:
@@ -102,8 +105,9 @@ class FactorModels:
     """Trained factorisations of W worlds: `r̂_ui = b_0 + b_u + b_i + u·v`, cut to the scale.
 
     Attributes:
-        users: for each block of worlds the users' factors, then their bias, `(N, d + 1, 16)`.
-        items: the items', `(M, d + 1, 16)`.
+        users: for each block of worlds the users' factors, then their bias, `(N, d + 1, L)`, L
+            being 16, or 1 of models that are trained one at a time.
+        items: the items', `(M, d + 1, L)`.
         worlds: W.
         mean: `b_0`.
         scale: the rating scale.
@@ -117,11 +121,13 @@ class FactorModels:
 
     def predict(self, users: Indices, items: Indices) -> Floats:
         """The predicted ratings of pairs of a user and an item `(W, n)`."""
-        shown = np.empty((len(self.users) * LANES, len(users)), np.float32)
+        lanes = self.users[0].shape[2]
+        shown = np.empty((len(self.users) * lanes, len(users)), np.float32)
         for block, (left, right) in enumerate(zip(self.users, self.items, strict=True)):
-            part = shown[block * LANES : (block + 1) * LANES]
-            for start in range(0, len(users), _PAIRS):
-                pairs = slice(start, start + _PAIRS)
+            part = shown[block * lanes : (block + 1) * lanes]
+            pairs_at_once = max(1, _GATHERED // left[0].size)
+            for start in range(0, len(users), pairs_at_once):
+                pairs = slice(start, start + pairs_at_once)
                 u, v = left[users[pairs]], right[items[pairs]]
                 dot = np.einsum("nfw,nfw->wn", u[:, :-1], v[:, :-1])
                 part[:, pairs] = self.mean + (u[:, -1] + v[:, -1]).T + dot
@@ -133,5 +139,5 @@ class FactorModels:
         return ItemFactors(whole[: self.worlds], self.mean)
 
 
-# Pairs gathered at a time: 16 MiB at d = 16.
-_PAIRS = 2**14
+# Factors gathered at a time, of either side: 16 MiB.
+_GATHERED = 2**22

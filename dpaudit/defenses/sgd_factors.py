@@ -14,13 +14,21 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.factor_rounds import play_round
 from dpaudit.defenses.factor_steps import watched_errors, watched_rounds
-from dpaudit.defenses.factors import FIRST, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.single_factors import (
+    TOGETHER,
+    SingleModel,
+    check_size,
+    check_small,
+    visits,
+)
 from dpaudit.defenses.trained import check_epsilon, check_finite, lane_blocks
 from dpaudit.errors import ConfigError
+from dpaudit.kernels import factor_model
 from dpaudit.kernels import factor_worlds as kernels
-from dpaudit.kernels import noise
-from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.lanes import aligned
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
@@ -58,7 +66,8 @@ class SgdFactors(Part):
     Attributes:
         epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
         variant: `nonprivate` is plain descent.
-        dimensions: d, 1 to 127.
+        dimensions: d, 1 to 1024. Models of more than 127, a multiple of 16, are trained one at a
+            time and visit the popular items first; they have no corrected form here.
         passes: K, passes over the ratings, or rounds.
         rate: η of the descent; in the corrected form of each user's own factors.
         decay: λ.
@@ -73,7 +82,7 @@ class SgdFactors(Part):
 
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
-    dimensions: Annotated[int, Field(ge=1, le=127)] = 16
+    dimensions: Annotated[int, Field(ge=1, le=1024)] = 16
     passes: Annotated[int, Field(ge=1, le=100_000)] = 20
     rate: Annotated[float, Field(gt=0, le=1)] = 0.01
     decay: Annotated[float, Field(ge=0, le=10)] = 0.05
@@ -95,6 +104,12 @@ class SgdFactors(Part):
     @model_validator(mode="after")
     def _check(self) -> SgdFactors:
         check_epsilon(self.epsilon, self.variant, "noise")
+        check_size(self.dimensions)
+        if self.variant == "corrected" and self.dimensions > TOGETHER:
+            raise ValueError(
+                f"the corrected form has at most {TOGETHER} dimensions, not {self.dimensions}: "
+                "lower it"
+            )
         rating = self.adjacency == "rating-replace"
         if self.variant == "published" and not (rating or self.adjacency is None):
             raise ValueError(
@@ -169,11 +184,14 @@ class SgdFactors(Part):
         Raises:
             RunError: a training diverged.
         """
-        fit = self._rounds if self.variant == "corrected" else self._descent
-        blocks = [fit(rows, part) for part in lane_blocks(streams)]
+        if self.dimensions > TOGETHER:
+            blocks = [self._single(rows, world).joined() for world in streams.blocks(1)]
+        else:
+            found = [self._together(rows, part) for part in lane_blocks(streams)]
+            blocks = [(block.users, block.items) for block in found]
         return FactorModels(
-            users=[block.users for block in blocks],
-            items=[block.items for block in blocks],
+            users=[users for users, _ in blocks],
+            items=[items for _, items in blocks],
             worlds=len(streams),
             mean=rows.mean,
             scale=rows.scale,
@@ -183,10 +201,38 @@ class SgdFactors(Part):
         """The initial models of up to 16 worlds."""
         return FactorBlock.drawn(rows, self.dimensions, self.spread, streams)
 
-    def _descent(self, rows: FactorRows, streams: Streams) -> FactorBlock:
-        block = self.drawn(rows, streams)
+    def _single(self, rows: FactorRows, streams: Streams) -> SingleModel:
+        model = SingleModel.drawn(rows, self.dimensions, self.spread, streams)
+        visited = visits(rows, self.dimensions)
         for t in range(self.passes):
-            self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
+            factor_model.descend(
+                *visited,
+                *model.parts(),
+                self.dimensions,
+                np.float32(rows.mean),
+                np.float32(self.rate),
+                np.float32(self.decay),
+                np.float32(self.noise_scale(rows.scale)),
+                np.float32(self._largest_error),
+                FIRST + t,
+                int(streams.worlds[0]),
+                streams.key,
+            )
+            check_finite(self.name, t + 1, "pass", STEPS_GROW, *model.parts())
+        return model
+
+    @property
+    def _largest_error(self) -> float:
+        return math.inf if self.variant == "nonprivate" else self.bound
+
+    def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
+        block = self.drawn(rows, streams)
+        total = aligned(block.items.size)
+        for t in range(self.passes):
+            if self.variant == "corrected":
+                play_round(self, rows, block, streams, t, total)
+            else:
+                self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
         return block
 
     def descend(
@@ -211,7 +257,6 @@ class SgdFactors(Part):
         Raises:
             RunError: the training diverged.
         """
-        bound = math.inf if self.variant == "nonprivate" else self.bound
         kernels.descend(
             rows.users,
             rows.items,
@@ -223,90 +268,14 @@ class SgdFactors(Part):
             np.float32(self.rate),
             np.float32(self.decay),
             np.float32(self.noise_scale(rows.scale)),
-            np.float32(bound),
+            np.float32(self._largest_error),
             FIRST + t,
             block.worlds,
             streams.key,
             watched,
             seen,
         )
-        check_finite(self.name, t + 1, "pass", _DIVERGED, block.users, block.items)
-
-    def _rounds(self, rows: FactorRows, streams: Streams) -> FactorBlock:
-        block = self.drawn(rows, streams)
-        total = aligned(block.items.size)
-        for t in range(self.passes):
-            self.round(rows, block, streams, t, total)
-        return block
-
-    def round(
-        self,
-        rows: FactorRows,
-        block: FactorBlock,
-        streams: Streams,
-        t: int,
-        total: NDArray[np.float32],
-    ) -> None:
-        """Round t of the corrected form, from 0 on.
-
-        Args:
-            rows: what is learned from.
-            block: the models; changed in place.
-            streams: their worlds.
-            t: the round.
-            total: result: the sum of the users' parts without noise, of the size of `block.items`.
-
-        Raises:
-            RunError: the training diverged.
-        """
-        taken = self._taken(rows.n_users, streams, t)
-        total[:] = 0
-        self.sum_clipped(rows, block, total, taken)
-        kernels.take_step(
-            block.items.reshape(-1),
-            total.copy(),  # the step spends it
-            np.float32(self.item_rate),
-            np.float32(self.decay),
-            np.float32(self.noise_deviation),
-            FIRST + 2 * t,
-            block.worlds,
-            streams.key,
-        )
-        check_finite(self.name, t + 1, "round", _DIVERGED, block.users, block.items)
-
-    def sum_clipped(
-        self,
-        rows: FactorRows,
-        block: FactorBlock,
-        total: NDArray[np.float32],
-        taken: NDArray[np.float32] | None = None,
-    ) -> None:
-        """Let every user fit her own factors, and add what each sends to `total`.
-
-        Args:
-            rows: the users' ratings.
-            block: the models; the users' side is changed in place.
-            total: what is added to, of the size of `block.items`.
-            taken: 1 where a user takes part `(N, 16)`; all do unless given.
-        """
-        if taken is None:
-            taken = np.ones((rows.n_users, LANES), np.float32)
-        most = int(np.diff(rows.start).max(initial=0))
-        kernels.sum_clipped(
-            rows.start,
-            rows.items,
-            rows.values,
-            block.users.reshape(-1),
-            block.items.reshape(-1),
-            total,
-            taken.reshape(-1),
-            self.dimensions,
-            np.float32(rows.mean),
-            np.float32(self.rate),
-            np.float32(self.decay),
-            np.float32(self.clip),
-            aligned(most * LANES),
-        )
+        check_finite(self.name, t + 1, "pass", STEPS_GROW, block.users, block.items)
 
     def watch(
         self, before: FactorRows, after: FactorRows, trained: FactorRows, streams: Streams
@@ -320,23 +289,11 @@ class SgdFactors(Part):
             streams: the worlds.
 
         Raises:
-            ConfigError: the data sets are no neighbours of the claim.
+            ConfigError: the data sets are no neighbours of the claim, or the model is large.
             RunError: a training diverged.
         """
+        check_small(self.dimensions, "an observer of every iterate watches")
         if self.variant == "corrected":
             yield from watched_rounds(self, before, after, trained, streams)
         else:
             yield watched_errors(self, before, after, trained, streams)
-
-    def _taken(self, users: int, streams: Streams, t: int) -> NDArray[np.float32]:
-        """Who takes part in round t, 1 or 0, of up to 16 worlds `(N, 16)`: a Poisson sample."""
-        if self.sampling == 1:
-            return np.ones((users, LANES), np.float32)
-        draws = np.empty((len(streams), users), np.float32)
-        noise.uniform(draws, streams.worlds, FIRST + 2 * t + 1, streams.key)
-        # Lanes that are no world repeat the last one here too: they diverge only if it does.
-        full = np.pad(draws, ((0, LANES - len(streams)), (0, 0)), mode="edge")
-        return np.ascontiguousarray((self.sampling > full.T).astype(np.float32))
-
-
-_DIVERGED = "its steps grow instead of shrinking; lower params.rate (or item_rate), or raise decay"

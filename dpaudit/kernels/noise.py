@@ -189,27 +189,30 @@ def uniform(out: Draws, worlds: Worlds, step: int, key: Words) -> None:
 
 
 @exact_kernel
-def _normal_tile(out: Draws, words: Words) -> None:
+def normal_row(out: Draws, words: Words, first: int, step: int, world: int, key: Words) -> None:
+    """Fill `out` (float32, TILE) with the standard normal draws of coordinates `first…`.
+
+    `first` is a multiple of TILE and `words` is scratch of TILE words. Within a tile, coordinates
+    `c` and `c + TILE/2` share one Box-Muller pair.
+    """
+    philox_words(words, first // 4, step, world, key)
     half = TILE // 2
-    first, second, radius, angle = out[:half], out[half:], words[:half], words[half:]
+    left, right, radius, angle = out[:half], out[half:], words[:half], words[half:]
     for i in range(half):
-        first[i], second[i] = _normal_pair(radius[i], angle[i])
+        left[i], right[i] = _normal_pair(radius[i], angle[i])
 
 
 @exact_kernel
 def normal(out: Draws, worlds: Worlds, step: int, key: Words) -> None:
-    """Fill `out`, float32 `(W, C)`, with standard normal draws of `worlds` `(W,)`.
-
-    Within a tile, coordinates `c` and `c + TILE/2` share one Box-Muller pair.
-    """
+    """Fill `out`, float32 `(W, C)`, with standard normal draws of `worlds` `(W,)`."""
     words = np.empty(TILE, np.uint32)
     tail = np.empty(TILE, np.float32)
     n = out.shape[1]
     for w in range(out.shape[0]):
         for start in range(0, n, TILE):
-            philox_words(words, start // 4, step, worlds[w], key)
             if start + TILE <= n:
-                _normal_tile(out[w, start : start + TILE], words)
+                part = out[w, start : start + TILE]
+                normal_row(part, words, start, step, worlds[w], key)
             else:
-                _normal_tile(tail, words)
+                normal_row(tail, words, start, step, worlds[w], key)
                 out[w, start:] = tail[: n - start]

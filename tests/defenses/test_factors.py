@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserRemoved, UserReplaced, apply
+from dpaudit.defenses.factor_rounds import sum_clipped, taking_part
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.sampled_factors import SampledFactors, fitted
 from dpaudit.defenses.sgd_factors import SgdFactors
@@ -183,7 +184,7 @@ def sent(model: SgdFactors, ratings: Ratings, seed: int, repeats: int = 1) -> Ex
     block = model.drawn(rows, Streams.first(seed, "test", LANES))
     for _ in range(repeats):
         total = np.zeros(block.items.size, np.float32)
-        model.sum_clipped(rows, block, total)
+        sum_clipped(model, rows, block, total)
     return total.reshape(-1, LANES).T.astype(float)
 
 
@@ -234,12 +235,12 @@ def test_a_round_adds_normal_noise_of_the_stated_deviation() -> None:
 
 def test_a_poisson_sample_takes_the_stated_share_in_every_world() -> None:
     model = SgdFactors(1.0, "corrected", sampling=0.3)
-    taken = model._taken(4000, Streams.first(1, "test", 3), 0)
+    taken = taking_part(model, 4000, Streams.first(1, "test", 3), 0)
     assert set(np.unique(taken)) == {0.0, 1.0}
     # Five deviations of 4000 draws: 1e-6.
     assert (abs(taken.mean(0) - 0.3) < 5 * math.sqrt(0.21 / 4000)).all()
     assert len({tuple(lane) for lane in taken.T}) == 3  # the other lanes repeat the last
-    assert (model._taken(4000, Streams.first(1, "test", 3), 1) != taken).any()
+    assert (taking_part(model, 4000, Streams.first(1, "test", 3), 1) != taken).any()
 
 
 def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,7 +506,7 @@ def test_a_replaced_user_needs_twice_the_noise() -> None:
 
 COMMON = [
     ("epsilon", 5e-4), ("epsilon", math.nan), ("epsilon", math.inf), ("epsilon", 2e6),
-    ("variant", "private"), ("dimensions", 0), ("dimensions", 128), ("dimensions", 2.0),
+    ("variant", "private"), ("dimensions", 0), ("dimensions", 130), ("dimensions", 2.0),
     ("passes", 0), ("passes", 100_001), ("decay", -1.0), ("spread", -0.1), ("spread", 11.0),
     ("unknown", 1),
 ]  # fmt: skip

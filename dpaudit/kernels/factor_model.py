@@ -1,0 +1,197 @@
+"""Matrix factorisation with biases, one large model, its coordinates sixteen at a time.
+
+Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; biases are arrays
+of their own. What each row does is what `factor_worlds` does for every one of its models.
+
+The rows are visited in the order given, which decides the speed: a user's factors stay in the first
+cache while her rows follow each other, an item's in the second while its rows are near.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
+from dpaudit.kernels.noise import TILE, laplace_row, normal_row
+
+F32 = np.float32
+
+Flat = NDArray[np.float32]
+Rows = NDArray[np.int32]
+Words = NDArray[np.uint32]
+
+
+@exact_kernel
+def descend(
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    user_bias: Flat,
+    item_bias: Flat,
+    size: int,
+    mean: np.float32,
+    rate: np.float32,
+    decay: np.float32,
+    scale: np.float32,
+    bound: np.float32,
+    step: int,
+    world: int,
+    key: Words,
+) -> None:
+    """One pass of stochastic gradient descent whose errors are noised, then clamped.
+
+        e = r − r̂ + Lap(scale), clamped to ±bound
+        u ← (1 − η λ) u + η e v,    v ← (1 − η λ) v + η e u       (both from the old values)
+
+    and the same for the biases (Berlioz et al. 2015, doi:10.1145/2792838.2800173).
+
+    Args:
+        users: the user of each row `(R,)`.
+        items: its item.
+        values: its rating.
+        left: the users' factors `(N, size)`, flat; changed in place.
+        right: the items'.
+        user_bias: the users' biases `(N,)`; changed in place.
+        item_bias: the items'.
+        size: `d`, a multiple of 16.
+        mean: `b_0`.
+        rate: η.
+        decay: λ.
+        scale: the scale of the Laplace noise of each row; 0 for none.
+        bound: the largest error.
+        step: the noise source's step, one a pass.
+        world: the world, whose coordinate k is the noise of row k.
+        key: the noise source's key.
+    """
+    shrink = F32(F32(1) - rate * decay)
+    keep, vectors = every(shrink), size // LANES
+    noise = np.empty(TILE, np.float32)
+    words = np.empty(TILE, np.uint32)
+    for first in range(0, len(users), TILE):
+        last = min(first + TILE, len(users))
+        if scale > 0:
+            laplace_row(noise[: last - first], words, first, step, world, key)
+        for k in range(first, last):
+            n, i = users[k], items[k]
+            u, v = n * size, i * size
+            product = total(dot(left, u, right, v, vectors))
+            e = F32(values[k] - mean - user_bias[n] - item_bias[i] - product)
+            if scale > 0:
+                e = F32(e + scale * noise[k - first])
+            # A NaN stays one.
+            e = bound if e > bound else (-bound if e < -bound else e)
+            g = F32(rate * e)
+            user_bias[n] = F32(user_bias[n] * shrink + g)
+            item_bias[i] = F32(item_bias[i] * shrink + g)
+            gain = every(g)
+            for f in range(0, size, LANES):
+                x, y = load(left, u + f), load(right, v + f)
+                store(left, u + f, fma(gain, y, x * keep))
+                store(right, v + f, fma(gain, x, y * keep))
+
+
+@exact_kernel
+def sample(
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    user_bias: Flat,
+    item_bias: Flat,
+    size: int,
+    mean: np.float32,
+    gains: Flat,
+    user_decay: Flat,
+    item_decay: Flat,
+    bounds: tuple[np.float32, np.float32],
+    variance: float,
+    user_pending: NDArray[np.float64],
+    item_pending: NDArray[np.float64],
+    step: int,
+    world: int,
+    key: Words,
+    biases: bool = True,
+) -> None:
+    """One pass of stochastic gradient Langevin dynamics, a mini-batch of one rating a step.
+
+    Noise that is due to what nothing has read is drawn at once, with the summed variance, when it
+    is next read (Liu, Wang, Smola 2015, section 3).
+
+        e = r − r̂, 0 where r̂ lies outside the bounds
+        u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
+
+    Args:
+        users: the user of each row `(R,)`; `R · noise_of_row(size)` is at most 2^34.
+        items: its item.
+        values: its rating.
+        left: the users' factors `(N, size)`, flat; changed in place.
+        right: the items'.
+        user_bias: the users' biases `(N,)`; changed in place.
+        item_bias: the items'.
+        size: `d`, a multiple of 16.
+        mean: `b_0`.
+        gains: the gain of each user's errors, the step size in it, `(N,)`.
+        user_decay: the share by which the prior pulls a user's factors at each of her rows `(N,)`.
+        item_decay: the same of items.
+        bounds: the range of r̂ outside which the likelihood is flat.
+        variance: the variance of the noise that every coordinate is due at every step.
+        user_pending: the variance due to each user's factors `(N,)`; changed in place.
+        item_pending: the same of items.
+        step: the noise source's step, one a pass.
+        world: the world.
+        key: the noise source's key.
+        biases: whether biases move; else they stay as they are, 0.
+    """
+    vectors, room = size // LANES, noise_of_row(size)
+    noise = np.empty((room + TILE - 1) // TILE * TILE, np.float32)
+    words = np.empty(TILE, np.uint32)
+    low, high = bounds
+    drawn, z = 0, len(noise)
+    for k in range(len(users)):
+        if z + room > len(noise):
+            for t in range(0, len(noise), TILE):
+                normal_row(noise[t : t + TILE], words, drawn, step, world, key)
+                drawn += TILE
+            z = 0
+        n, i = users[k], items[k]
+        u, v = n * size, i * size
+        # −η k stands in `pending` for a coordinate that was read at step k of this pass.
+        s = F32(math.sqrt(max(0.0, user_pending[n] + variance * k)))
+        t_ = F32(math.sqrt(max(0.0, item_pending[i] + variance * k)))
+        user_pending[n] = item_pending[i] = -variance * k
+        a, b = user_bias[n], item_bias[i]
+        if biases:
+            a, b = F32(a + s * noise[z]), F32(b + t_ * noise[z + 1])
+        z += LANES
+        wide_s, wide_t = every(s), every(t_)
+        for f in range(0, size, LANES):
+            store(left, u + f, fma(wide_s, load(noise, z + f), load(left, u + f)))
+            store(right, v + f, fma(wide_t, load(noise, z + size + f), load(right, v + f)))
+        z += 2 * size
+        shown = F32(mean + a + b + total(dot(left, u, right, v, vectors)))
+        g = F32(0) if shown < low or shown > high else F32(gains[n] * F32(values[k] - shown))
+        pull_u, pull_v = F32(-user_decay[n]), F32(-item_decay[i])
+        if biases:
+            user_bias[n], item_bias[i] = F32(a + (a * pull_u + g)), F32(b + (b * pull_v + g))
+        gain, wide_u, wide_v = every(g), every(pull_u), every(pull_v)
+        for f in range(0, size, LANES):
+            x, y = load(left, u + f), load(right, v + f)
+            store(left, u + f, x + fma(gain, y, x * wide_u))
+            store(right, v + f, y + fma(gain, x, y * wide_v))
+    for n in range(len(user_pending)):
+        user_pending[n] += variance * len(users)
+    for i in range(len(item_pending)):
+        item_pending[i] += variance * len(users)
+
+
+@exact_kernel
+def noise_of_row(size: int) -> int:
+    """The coordinates of noise that `sample` sets aside for a row: two of biases, then factors."""
+    return 2 * size + LANES
