@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from dpaudit import registry
 from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
 from dpaudit.config_played import Attack, Campaign, Convergence, Game, Train
-from dpaudit.config_trained import check_trained
+from dpaudit.config_trained import check_trained, trained_game
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -119,6 +126,14 @@ class Config(_Table):
     convergence: Convergence | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list)] = []
     defense: PythonDefense | None = None
+
+    @field_validator("game", mode="before")
+    @classmethod
+    def _by_model(cls, games: Any, info: ValidationInfo) -> Any:
+        """An attack that is not named is one that reads what is seen of such models."""
+        if not any(model.trains for model in info.data.get("model", [])):
+            return games
+        return [trained_game(game) for game in as_list(games)]
 
     @model_validator(mode="after")
     def _either(self) -> Self:

@@ -59,10 +59,6 @@ class Attack(_Played):
         return self.name
 
 
-# What is seen goes without saying.
-_UNSAID = (None, "values")
-
-
 class Game(_Played):
     """A distinguishing game that certifies a lower bound on ε.
 
@@ -73,9 +69,11 @@ class Game(_Played):
             training.
         observe: of a defense that shows predictions: `values` unless given, or the `list` of the
             best without them. A defense that shows lists leaves no choice. Of one that is trained:
-            its `iterates` unless given, its `public` model, or the `values` shown to another user.
-        attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, and of
-            an observed `list` `item-place`.
+            its `iterates` unless given, its `public` model, or the `values` or the `list` shown to
+            another user.
+        attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, of an
+            observed `list` `item-place`, and of whatever a trained model shows but its iterates
+            `canary`.
         params: its parameters, see `dpaudit show ATTACK`.
         trials: worlds of either data set; with `many`, trainings.
         candidates: with `pair = "data"`, how many changed ratings are compared; with `many`, how
@@ -91,7 +89,7 @@ class Game(_Played):
     @model_validator(mode="before")
     @classmethod
     def _by_place(cls, values: Any) -> Any:
-        attacks = {"list": "item-place", "iterates": "likelihood-ratio", "public": "canary"}
+        attacks = {"list": "item-place"}
         if isinstance(values, dict) and values.get("observe") in attacks:
             values = {"attack": attacks[values["observe"]], **values}
         return values
@@ -104,7 +102,9 @@ class Game(_Played):
     @property
     def label(self) -> str:
         """The pair, and what is seen of it where that was chosen."""
-        return f"{self.pair} ({self.observe})" if self.observe not in _UNSAID else self.pair
+        # Values are what models show that are not trained; that goes without saying.
+        unsaid = self.observe is None or (self.observe == "values" and self.attack != "canary")
+        return self.pair if unsaid else f"{self.pair} ({self.observe})"
 
     @property
     def knowledge(self) -> str:

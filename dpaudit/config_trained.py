@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dpaudit import registry
 from dpaudit.config_model import Model
@@ -15,6 +16,17 @@ PAIRS = {
     "user": "each rating of one user takes the far end of the scale, or all disappear",
     "many": "ratings of many users, each at either end of the scale by a coin of its own",
 }
+
+
+def trained_game(given: Any) -> Any:
+    """What a `[[game]]` says, with the attack that reads what is seen where it names none."""
+    if not isinstance(given, dict):
+        return given
+    return {"attack": _reader(given.get("observe")), **given}
+
+
+def _reader(observe: str | None) -> str:
+    return "likelihood-ratio" if observe in {None, "iterates"} else "canary"
 
 
 def check_trained(
@@ -84,12 +96,7 @@ def _check_game(game: Game) -> None:
             f"[[game]] {game.label!r}: many ratings are told apart by the steps of a training: "
             "use observe = 'iterates'"
         )
-    if game.observe == "list":
-        raise ValueError(
-            f"[[game]] {game.label!r}: a list of a model that is trained is not played yet: use "
-            "observe = 'values', which tells more"
-        )
-    wanted = "likelihood-ratio" if game.observe in {None, "iterates"} else "canary"
+    wanted = _reader(game.observe)
     known = registry.names("attacks")
     fits = {"likelihood-ratio", "canary"} if game.observe is None else {wanted}
     if game.attack in known and game.attack not in fits:

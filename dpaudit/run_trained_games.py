@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
@@ -27,9 +27,10 @@ from dpaudit.releases import Suspect
 _POWER = 0.95
 # Observers whose view a claim about another observer covers.
 _COVERS: dict[str, tuple[str, ...]] = {
-    "iterates": ("iterates", "public", "values"),
-    "public": ("public", "values"),
-    "values": ("values",),
+    "iterates": ("iterates", "public", "values", "list"),
+    "public": ("public", "values", "list"),
+    "values": ("values", "list"),
+    "list": ("list",),
 }
 # Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
 _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
@@ -39,6 +40,8 @@ _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "user-add-remove": ("user-add-remove",),
 }
 
+
+_Observe = Literal["iterates", "public", "values", "list"]
 
 # A game's pair in words, its bound, the event that certifies, and what would have been found.
 _Found = tuple[str, Estimate, str, float | None]
@@ -154,16 +157,14 @@ class TrainedGames:
         defense: Any,
         pair: DataPair,
         suspect: Suspect,
-        observe: str,
+        observe: _Observe,
         attack: Any,
         game: configs.Game,
     ) -> Any:
         options = {"trials": game.trials, "seed": self.seed, "threads": self.threads}
         if observe == "iterates":
             return play_steps_game(defense, pair, attack, **options)
-        return play_release_game(
-            defense, pair, suspect, "public" if observe == "public" else "values", attack, **options
-        )
+        return play_release_game(defense, pair, suspect, observe, attack, **options)
 
 
 def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
@@ -226,7 +227,7 @@ def _check_many(label: str, defense: Any) -> None:
         )
 
 
-def _observed(label: str, game: configs.Game, defense: Any) -> str:
+def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
     """The observer of a game, of whom the claim must speak.
 
     Raises:

@@ -161,11 +161,11 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         (TRAINED + "[[game]]", ["pair = 'crossing'", "'data'"]),
         (
-            TRAINED + "[[game]]\npair = 'data'\nobserve = 'list'",
-            ["'data (list)'", "not played yet", "observe = 'values'"],
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'list'\nattack = 'item-place'",
+            ["'data (list)'", "'item-place' does not read", "use 'canary'"],
         ),
         (
-            TRAINED + "[[game]]\npair = 'data'\nobserve = 'values'",
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'values'\nattack = 'likelihood-ratio'",
             ["'data'", "'likelihood-ratio' does not read", "use 'canary'"],
         ),
         (
@@ -283,22 +283,18 @@ def test_lists_have_no_rating_error() -> None:
 
 
 def test_a_config_of_trained_models_survives_its_record() -> None:
-    games = [{"pair": "data"}, {"pair": "data", "observe": "public"}, {"pair": "user"}]
+    observed = ["public", "values", "list"]
+    games = [{"pair": "data"}, *({"pair": "data", "observe": each} for each in observed)]
     models = [{"defense": "dpsgd-mf", "epsilon": [1, 2]}]
     values = {"model": models, "game": games, "train": {"folds": 2}}
     config = Config.model_validate(values)
     assert config.trains
-    assert [game.label for game in config.game] == ["data", "data (public)", "user"]
-    assert [game.attack for game in config.game] == [
-        "likelihood-ratio",
-        "canary",
-        "likelihood-ratio",
-    ]
+    labels = ["data", "data (public)", "data (values)", "data (list)"]
+    assert [game.label for game in config.game] == labels
+    assert [game.attack for game in config.game] == ["likelihood-ratio", *["canary"] * 3]
     # Errors over folds are no part of the family.
     assert [(point["metric"], point["pair"], point["epsilon"]) for point in config.measured()] == [
-        ("epsilon", pair, epsilon)
-        for epsilon in (1.0, 2.0)
-        for pair in ("data", "data (public)", "user")
+        ("epsilon", pair, epsilon) for epsilon in (1.0, 2.0) for pair in labels
     ]
     assert Config.model_validate(config.model_dump(mode="json")) == config
 

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.attacks.list_places import PlaceRatio
 from dpaudit.data.ratings import Profile
 from dpaudit.errors import InputError
 from dpaudit.parts import STRICT, Part
-from dpaudit.releases import ItemFactors, Predictions, SimilarityRows, Suspect
+from dpaudit.releases import ItemFactors, ItemList, Predictions, SimilarityRows, Suspect
 
 Features = NDArray[np.float64]
 
 # Added to each feature's variance, so that one that never varies has a law too: about what rounding
 # to single precision leaves of a prediction.
 _FLOOR = 1e-12
+
+
+class Ratio(Protocol):
+    """The log-likelihood ratio of two laws."""
+
+    def score(self, features: NDArray[Any]) -> Features:
+        """Large where world D' is likelier `(W,)`."""
+        ...
 
 
 @parameters(frozen=True, config=STRICT)
@@ -30,7 +39,8 @@ class Canary(Part):
     ratings, and either leaves a mean squared error; a neighbourhood model predicts either version
     from the rest of it. A recipient of predictions has these numbers themselves. What is seen in
     worlds trained for the purpose is fitted by one normal law for each data set, and the score is
-    the ratio of the two (Carlini et al. 2022, section V, with shadow models on either side).
+    the ratio of the two (Carlini et al. 2022, section V, with shadow models on either side). Of
+    lists, which hold no numbers, it is the ratio of the items' frequencies in each place.
 
     The laws are fitted to other worlds than those that certify, so the score is valid however badly
     they fit.
@@ -38,10 +48,12 @@ class Canary(Part):
     Attributes:
         calibration: worlds of either data set that the laws are fitted to.
         ridge: λ of the fit of her own factors.
+        top_k: the length of a list that is shown.
     """
 
     calibration: Annotated[int, Field(ge=16, le=1_000_000)] = 256
     ridge: Annotated[float, Field(gt=0, le=1e6)] = 0.1
+    top_k: Annotated[int, Field(ge=1, le=10_000)] = 10
 
     name: ClassVar[str] = "canary"
     title: ClassVar[str] = "Fit of a released model to one user, against worlds trained to compare"
@@ -51,9 +63,14 @@ class Canary(Part):
     )
 
     def features(
-        self, release: ItemFactors | SimilarityRows | Predictions, knowledge: Suspect
-    ) -> Features:
-        """What is read off each world `(W, F)`: the loss of either version, or the predictions."""
+        self, release: ItemFactors | SimilarityRows | Predictions | ItemList, knowledge: Suspect
+    ) -> NDArray[Any]:
+        """What is read off each world `(W, F)`.
+
+        The loss of either version, the predictions, or the items of a list, best first.
+        """
+        if isinstance(release, ItemList):
+            return release.items
         if isinstance(release, Predictions):
             return release.values.astype(np.float64)
         loss = self._factor_loss if isinstance(release, ItemFactors) else _row_loss
@@ -66,17 +83,20 @@ class Canary(Part):
             axis=1,
         )
 
-    def fit(self, absent: Features, present: Features) -> NormalRatio:
-        """The normal laws of features seen in worlds D and D'.
+    def fit(self, absent: NDArray[Any], present: NDArray[Any]) -> Ratio:
+        """The laws of features seen in worlds D and D': normal of numbers, frequencies of items.
 
         Raises:
             InputError: fewer than two worlds of either, or a feature that is not finite.
         """
+        if absent.dtype.kind == "i":
+            return PlaceRatio.fit(absent, present)
         return NormalRatio.fit(absent, present)
 
     def _factor_loss(self, release: ItemFactors, version: Profile) -> Features:
         """Of her ridge fit `(W,)`."""
-        x = release.factors[:, version.items].astype(np.float64)
+        # In one order, whatever W: it decides how sums are rounded.
+        x = release.factors[:, version.items].astype(np.float64, order="C")
         y = version.values - release.mean - x[:, :, -1]
         x[:, :, -1] = 1.0
         left = np.swapaxes(x, 1, 2)
@@ -92,7 +112,7 @@ def _row_loss(release: SimilarityRows, version: Profile) -> Features:
     for place, item in enumerate(release.items):
         at = np.flatnonzero(version.items == item)
         if len(at):
-            weights = release.rows[:, place, version.items].astype(np.float64)
+            weights = release.rows[:, place, version.items].astype(np.float64, order="C")
             weights[:, at[0]] = 0
             size = np.maximum(np.abs(weights).sum(1), 1e-30)
             total += (weights @ centred / size - centred[at[0]]) ** 2
@@ -144,7 +164,7 @@ class NormalRatio:
         for mean, precision, log in zip(
             self.means, self.precisions, self.log_determinants, strict=True
         ):
-            away = features - mean
+            away = np.subtract(features, mean, order="C")
             logs.append(-0.5 * (np.einsum("wi,ij,wj->w", away, precision, away) + log))
         found: Features = logs[1] - logs[0]
         return found

@@ -18,6 +18,7 @@ from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.releases import (
     ItemFactors,
+    ItemList,
     NoisedSteps,
     Predictions,
     SimilarityRows,
@@ -26,7 +27,9 @@ from dpaudit.releases import (
     Suspect,
 )
 
-ReleaseObserver = Literal["public", "values"]
+ReleaseObserver = Literal["public", "values", "list"]
+
+Release = ItemFactors | SimilarityRows | Predictions | ItemList
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +128,15 @@ def play_release_game(
     The attack is fitted to worlds of its own: no stream is shared with those that are scored.
 
     Raises:
-        ConfigError: the defense publishes nothing that this observer could see.
+        ConfigError: this observer is shown nothing, or always the same.
         RunError: a training diverged.
     """
     prepared = [defense.prepare(ratings, pair.public) for ratings in (pair.before, pair.after)]
+    view = _views(pair, suspect, attack.top_k)[observe]
 
-    def features(index: int, purpose: str, count: int) -> NDArray[np.float64]:
-        def of_block(streams: Streams) -> NDArray[np.float64]:
-            models = defense.train(prepared[index], streams)
-            return attack.features(_released(models, observe, suspect), suspect)
+    def features(index: int, purpose: str, count: int) -> NDArray[Any]:
+        def of_block(streams: Streams) -> NDArray[Any]:
+            return attack.features(view(defense.train(prepared[index], streams)), suspect)
 
         name = f"release/{purpose}/{('absent', 'present')[index]}"
         return _each(of_block, Streams.first(seed, name, count), threads)
@@ -143,12 +146,13 @@ def play_release_game(
     return ListScores(absent, present)
 
 
-def _released(
-    models: Any, observe: ReleaseObserver, suspect: Suspect
-) -> ItemFactors | SimilarityRows | Predictions:
-    """What the observer holds of the models of a block of worlds."""
+def _views(
+    pair: DataPair, suspect: Suspect, top_k: int
+) -> dict[ReleaseObserver, Callable[[Any], Release]]:
+    """What each observer holds of the models of a block of worlds."""
     items = suspect.items.astype(np.int32)
-    if observe == "public":
+
+    def public(models: Any) -> Release:
         if not hasattr(models, "public"):
             raise ConfigError(
                 "observe = 'public' needs a model that is published, and this one is not: use "
@@ -156,13 +160,46 @@ def _released(
             )
         found: ItemFactors | SimilarityRows = models.public(items)
         return found
-    shown = models.predict(np.full(len(items), suspect.watcher, np.int32), items)
-    return Predictions(np.broadcast_to(items, shown.shape), shown)
+
+    def predicted(models: Any, which: NDArray[np.int32]) -> NDArray[np.float32]:
+        shown: NDArray[np.float32] = models.predict(
+            np.full(len(which), suspect.watcher, np.int32), which
+        )
+        return shown
+
+    def values(models: Any) -> Release:
+        shown = predicted(models, items)
+        return Predictions(np.broadcast_to(items, shown.shape), shown)
+
+    def ranked(models: Any) -> Release:
+        unrated = _unrated(pair.before, suspect.watcher)
+        # Of equal predictions the item of the lower index comes first.
+        order = np.argsort(-predicted(models, unrated), axis=1, kind="stable")
+        return ItemList(unrated[order[:, :top_k]])
+
+    return {"public": public, "values": values, "list": ranked}
 
 
-def _each(
-    score: Callable[[Streams], NDArray[np.float64]], streams: Streams, threads: int
-) -> NDArray[np.float64]:
-    """The scores of all worlds, in blocks whose size depends on nothing."""
+def _unrated(ratings: Ratings, watcher: int) -> NDArray[np.int32]:
+    """The items that a list may hold, increasing: the watcher's ratings are the same in D and D'.
+
+    Raises:
+        ConfigError: fewer than two, so that the list is always the same.
+    """
+    rated = ratings.profile(watcher).items
+    found = np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
+    if len(found) < 2:
+        raise ConfigError(
+            "observe = 'list' needs two items that the watching user has not rated, and there "
+            f"are {len(found)}: use observe = 'values'"
+        )
+    return found
+
+
+def _each(score: Callable[[Streams], NDArray[Any]], streams: Streams, threads: int) -> NDArray[Any]:
+    """What is read off all worlds, in blocks whose size depends on nothing."""
+    if threads == 1:
+        # To hand a small training to another thread takes as long as the training.
+        return np.concatenate([score(part) for part in lane_blocks(streams)])
     with ThreadPoolExecutor(max_workers=threads) as pool:
         return np.concatenate(list(pool.map(score, lane_blocks(streams))))

@@ -514,13 +514,13 @@ def test_bayes_on_lists_is_calibrated_and_at_least_as_accurate(
 ) -> None:
     better = 0
     for epsilon in epsilons:
-        posterior, truth, guesses = many_lists(family, epsilon, 100_000)
+        posterior, truth, guesses = many_lists(family, epsilon, 75_000)
         hit = guesses["bayes"] == truth
         # The largest posterior of the naive density, up to ties of 1e-9.
         chosen = posterior[np.arange(len(truth)), guesses["bayes"]]
         np.testing.assert_allclose(chosen, posterior.max(1), rtol=1e-6)
         # Calibration: hit − posterior has mean 0 given the list. Rate 1e-6 over 2 families and 3
-        # values of ε, two-sided normal quantile for a mean of 1e5 terms in [−1, 1].
+        # values of ε, two-sided normal quantile for a mean of 75 000 terms in [−1, 1].
         z = stats.norm.isf(1e-6 / 6 / 2)
         gap = hit - chosen
         limit = z * gap.std() / np.sqrt(len(gap))
