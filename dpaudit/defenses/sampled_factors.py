@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
-from dpaudit.defenses.factors import FIRST, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.factor_chain import Exact, FactorChain, FactorDraw, SampledRows, accepted
+from dpaudit.defenses.factors import FactorModels, FactorRows, Floats
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.trained import check_epsilon, check_finite, lane_blocks
-from dpaudit.errors import ConfigError, RunError
-from dpaudit.kernels import factor_worlds as kernels
-from dpaudit.kernels.lanes import LANES
+from dpaudit.defenses.trained import check_epsilon, lane_blocks
+from dpaudit.errors import ConfigError
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import Streams
 
 if TYPE_CHECKING:
     from dpaudit.defenses.exact_factors import ExactFactors
-
-# Noise steps of a draw: two for its start, the passes, two for what is due at the end.
-_STEPS = 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class SampledRows:
-    """What a posterior sampler knows exactly.
-
-    Attributes:
-        rows: the ratings.
-        weights: `w_u` of each user `(N,)`.
-    """
-
-    rows: FactorRows
-    weights: NDArray[np.float64]
 
 
 @parameters(frozen=True, config=STRICT)
@@ -67,6 +49,19 @@ class SampledFactors(Part):
     is, they do not cover. A chain that is δ away from it in total variation has
     (ε, (1 + e^ε) δ), and no δ is known of a chain that is stopped: the claim says so.
 
+    With `prior_shape` α and `prior_rate` β the precisions are drawn too: each of the d + 1
+    coordinates has a λ_k ~ Gamma(α, β) for the users and a μ_k for the items, and the joint
+    density of (U, V, λ, μ) is proportional to
+
+        exp(−(ε/4B) Σ_u w_u Σ_i (r_ui − r̂_ui)²) · Π_k g(λ_k) g(μ_k)
+            · Π_uk N(u_k; 0, 2B/(ελ_k)) · Π_ik N(v_k; 0, 2B/(εμ_k)),
+
+    g the density of Gamma(α, β): given λ and μ the law above, with a λ of each coordinate. What
+    multiplies the likelihood, the range of the predictions too, does not depend on the ratings.
+    So a user changes the log-density by as much as without these priors, at most, and the claims
+    stand as they are, for V with λ and μ as well, which users need for their own fit. Below a
+    temperature of 1, ε/4B is divided by it throughout.
+
     Attributes:
         epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
         variant: whose mechanism it is.
@@ -75,7 +70,9 @@ class SampledFactors(Part):
         step: η_1 times the number of ratings: the step of a pass.
         exponent: ξ.
         schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which freezes.
-        decay: λ.
+        decay: λ where it is not drawn.
+        prior_shape: α of the precisions' Gamma law; none is drawn unless given.
+        prior_rate: β of it, given with α: the prior's mean of λ is α/β.
         spread: the standard deviation of the initial factors.
         cap: τ, the most ratings of a user; more are a mistake: trim the data first.
         margin: κ.
@@ -98,6 +95,8 @@ class SampledFactors(Part):
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
     schedule: Schedule = "text"
     decay: Annotated[float, Field(gt=0, le=1e6)] = 10.0
+    prior_shape: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    prior_rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     margin: Annotated[float, Field(ge=0, le=1e3)] = 1.0
@@ -122,6 +121,15 @@ class SampledFactors(Part):
             raise ValueError(
                 "the corrected form has temperature 1 and cuts predictions instead of accepting "
                 "draws: remove temperature and accept"
+            )
+        if (self.prior_shape is None) != (self.prior_rate is None):
+            raise ValueError(
+                "prior_shape and prior_rate make one Gamma law: give both, or neither for λ = decay"
+            )
+        if self.variant == "nonprivate" and self._gamma:
+            raise ValueError(
+                "the variant 'nonprivate' draws nothing, so no precisions: remove prior_shape and "
+                "prior_rate"
             )
         return self
 
@@ -186,12 +194,17 @@ class SampledFactors(Part):
         """What the chain is to reach, drawn exactly: for small data.
 
         Raises:
-            ConfigError: of `nonprivate`, which is no draw.
+            ConfigError: of `nonprivate`, which is no draw, and where precisions are drawn.
         """
         from dpaudit.defenses.exact_factors import ExactFactors
 
         if self.variant == "nonprivate":
             raise ConfigError("the variant 'nonprivate' draws from no law: use another")
+        if self._gamma:
+            raise ConfigError(
+                "precisions that are drawn are not part of the exact law: remove "
+                "params.prior_shape and params.prior_rate"
+            )
         # The density to the power 1/temperature: k_u = (ε/4B) w_u / T, s² = T / (2 (ε/4B) λ)
         scale = prepared.rows.scale
         factor = self.epsilon / (4 * self.largest_loss(scale)) / self.temperature
@@ -212,141 +225,78 @@ class SampledFactors(Part):
         Raises:
             RunError: a training diverged, or no draw of a world was accepted.
         """
-        blocks = [self._draw(prepared, part) for part in lane_blocks(streams)]
+        draws = [self._draw(prepared, part) for part in lane_blocks(streams)]
         rows = prepared.rows
         return FactorModels(
-            users=[fitted(rows, block.items, self.decay, self.biases) for block in blocks],
-            items=[block.items for block in blocks],
+            users=[fitted(rows, draw.items, draw.precisions[0], self.biases) for draw in draws],
+            items=[draw.items for draw in draws],
             worlds=len(streams),
             mean=rows.mean,
             scale=rows.scale,
         )
 
-    def _draw(self, prepared: SampledRows, streams: Streams) -> FactorBlock:
-        block = self._chain(prepared, streams, 0)
+    def _draw(self, prepared: SampledRows, streams: Streams) -> FactorDraw:
+        draw = partial(self._chain, prepared, streams)
         if self.variant != "published" or self.accept == "any":
-            return block
-        done = self._accepted(prepared.rows, block)
-        tried, passed = len(done), int(done.sum())
-        for attempt in range(1, self.retries + 1):
-            if done.all():
-                return block
-            again = self._chain(prepared, streams, attempt)
-            good = self._accepted(prepared.rows, again) & ~done
-            tried, passed = tried + int((~done).sum()), passed + int(good.sum())
-            lanes = np.flatnonzero(good)
-            block.users[:, :, lanes] = again.users[:, :, lanes]
-            block.items[:, :, lanes] = again.items[:, :, lanes]
-            done |= good
-        if not done.all():
-            raise RunError(
-                f"{self.name}: {passed} of {tried} draws kept every prediction in range, fewer "
-                f"than one for each world after params.retries = {self.retries}: raise it or "
-                "params.margin, lower params.dimensions, or set params.accept = 'any' or the "
-                "variant 'corrected'"
-            )
-        return block
-
-    def _accepted(self, rows: FactorRows, block: FactorBlock) -> NDArray[np.bool_]:
-        """Whether the predictions of each world stay in range `(W,)`."""
-        low, high = self._range(rows.scale)
-        good = np.ones(block.count, bool)
-        for w in range(block.count):
-            left, right = block.users[:, :, w], block.items[:, :, w]
-            if self.accept == "rated":
-                u, v = left[rows.users], right[rows.items]
-                shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
-            else:
-                shown = left[:, :-1] @ right[:, :-1].T + left[:, -1:] + right[:, -1]
-            shown = rows.mean + shown
-            good[w] = bool((shown >= low).all() and (shown <= high).all())
-        return good
+            return draw(0)
+        bounds = self._range(prepared.rows.scale)
+        return accepted(
+            draw, prepared.rows, bounds, self.accept == "rated", self.retries, self.name
+        )
 
     def _range(self, scale: Scale) -> tuple[float, float]:
         return scale.minimum - self.margin, scale.maximum + self.margin
 
-    def _chain(self, prepared: SampledRows, streams: Streams, attempt: int) -> FactorBlock:
-        rows = prepared.rows
-        start = attempt * _STEPS
-        block = FactorBlock.drawn(rows, self.dimensions, self.spread, streams, start)
-        private = self.variant != "nonprivate"
-        # The log-density is −factor · (Σ w e² + λ‖·‖²); plain descent takes ½ (Σ e² + λ‖·‖²).
-        factor = self.epsilon / (4 * self.largest_loss(rows.scale)) if private else 0.5
-        temperature = self.temperature if private else 0.0
-        bounds = self._range(rows.scale) if self.variant == "corrected" else (-math.inf, math.inf)
-        due = [np.zeros(rows.n_users), np.zeros(rows.n_items)]
-        touches = [np.diff(rows.start), np.bincount(rows.items, minlength=rows.n_items)]
-        pulls = [factor * self.decay / np.maximum(n, 1) for n in touches]
-        first = FIRST + start
-        sizes = step_sizes(self.step, self.exponent, self.schedule, self.passes)
-        for t, size in enumerate(sizes):
-            # A step of η moves by η/2 · 2 · factor · R · w_u e v, R ratings in place of one.
-            gains = (size * factor * prepared.weights).astype(np.float32)
-            decays = [
-                np.repeat(np.minimum(size * pull, 1.0), LANES).astype(np.float32) for pull in pulls
-            ]
-            kernels.sample(
-                rows.users,
-                rows.items,
-                rows.values,
-                block.users.reshape(-1),
-                block.items.reshape(-1),
-                self.dimensions,
-                np.float32(rows.mean),
-                np.float32(size / len(rows)),
-                gains,
-                decays[0],
-                decays[1],
-                (np.float32(bounds[0]), np.float32(bounds[1])),
-                np.float32(temperature),
-                due[0],
-                due[1],
-                first + t,
-                block.worlds,
-                streams.key,
-                self.biases,
-            )
-            check_finite(self.name, t + 1, "pass", _DIVERGED, block.users, block.items)
-        sides = (block.users, block.items)
-        for place, (side, left, n) in enumerate(zip(sides, due, touches, strict=True)):
-            # No step pulls what has no rating: its law is the prior's, N(0, 1/(2 factor λ)).
-            side[n == 0] = 0
-            left[n == 0] = temperature / (2 * factor * self.decay)
-            kernels.settle(
-                side.reshape(-1),
-                self.dimensions,
-                left,
-                first + self.passes + place,
-                block.worlds,
-                streams.key,
-            )
-            if not self.biases:
-                side[:, self.dimensions] = 0
-        return block
+    def _chain(self, prepared: SampledRows, streams: Streams, attempt: int) -> FactorDraw:
+        scale, private = prepared.rows.scale, self.variant != "nonprivate"
+        chain = FactorChain(
+            data=prepared,
+            # The log-density is −factor · (Σ w e² + λ‖·‖²); plain descent takes ½ (Σ e² + λ‖·‖²).
+            factor=self.epsilon / (4 * self.largest_loss(scale)) if private else 0.5,
+            temperature=self.temperature if private else 0.0,
+            decay=self.decay,
+            gamma=self._gamma,
+            dimensions=self.dimensions,
+            spread=self.spread,
+            sizes=step_sizes(self.step, self.exponent, self.schedule, self.passes),
+            bounds=self._range(scale) if self.variant == "corrected" else (-math.inf, math.inf),
+            biases=self.biases,
+            name=self.name,
+        )
+        return chain.draw(streams, attempt)
+
+    @property
+    def _gamma(self) -> tuple[float, float] | None:
+        """α and β."""
+        if self.prior_shape is None or self.prior_rate is None:
+            return None
+        return self.prior_shape, self.prior_rate
 
 
-def fitted(
-    rows: FactorRows, items: NDArray[np.float32], decay: float, biases: bool = True
-) -> NDArray[np.float32]:
-    """Every user's own side by ridge regression on the items' `(M, d + 1, 16)`: `(N, d + 1, 16)`.
+def fitted(rows: FactorRows, items: Floats, decay: float | Exact, biases: bool = True) -> Floats:
+    """Every user's own side by ridge regression on the items' `(M, d + 1, L)`: `(N, d + 1, L)`.
 
-    With `x_i = (v_i, 1)` and `y_i = r_ui − b_0 − b_i`: `(Σ x xᵀ + λ I)⁻¹ Σ y x`. A user without
-    ratings has zeros, and so is a bias where there are none.
+    With `x_i = (v_i, 1)` and `y_i = r_ui − b_0 − b_i`: `(Σ x xᵀ + Λ)⁻¹ Σ y x`, Λ the diagonal of λ
+    `(d + 1, L)` or of one for all. A user without ratings has zeros, and so is a bias where there
+    are none.
     """
-    full = items.shape[1]
-    found = np.zeros((rows.n_users, full, LANES), np.float32)
-    ridge = max(decay, 1e-6) * np.eye(full)
+    full, lanes = items.shape[1:]
+    found = np.zeros((rows.n_users, full, lanes), np.float32)
+    # With z = Λ^-½ x it is Λ^-½ (Zᵀ Z + 1)⁻¹ Zᵀ y, and also Λ^-½ Zᵀ (Z Zᵀ + 1)⁻¹ y.
+    scale = 1 / np.sqrt(np.broadcast_to(np.maximum(decay, 1e-6), (full, lanes))).T
     for u in range(rows.n_users):
         mine = slice(rows.start[u], rows.start[u + 1])
-        if mine.start == mine.stop:
+        count = mine.stop - mine.start
+        if not count:
             continue
         x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64)
-        y = rows.values[mine] - rows.mean - x[:, :, -1]
+        y = (rows.values[mine] - rows.mean - x[:, :, -1])[:, :, None]
         x[:, :, -1] = float(biases)
-        left = np.swapaxes(x, 1, 2)
-        solved = np.linalg.solve(left @ x + ridge, left @ y[:, :, None])
-        found[u] = solved[:, :, 0].T
+        z = x * scale[:, None]
+        across = np.swapaxes(z, 1, 2)
+        if count < full:
+            solved = across @ np.linalg.solve(z @ across + np.eye(count), y)
+        else:
+            solved = np.linalg.solve(across @ z + np.eye(full), across @ y)
+        found[u] = (solved[:, :, 0] * scale).T
     return found
-
-
-_DIVERGED = "its steps grow instead of shrinking; lower params.step"

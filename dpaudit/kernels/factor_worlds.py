@@ -238,6 +238,7 @@ def sample(
     worlds: Words,
     key: Words,
     biases: bool = True,
+    precisions: tuple[Flat, Flat] | None = None,
 ) -> None:
     """One pass of stochastic gradient Langevin dynamics, a mini-batch of one rating a step.
 
@@ -247,6 +248,8 @@ def sample(
 
         e = r − r̂, 0 where r̂ lies outside the bounds
         u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
+
+    A drift is the decay of its row, or that times the precision of the coordinate, at most 1.
 
     Args:
         users: the user of each row `(R,)`; a pass has 2^34 coordinates of noise, of which a row
@@ -270,10 +273,12 @@ def sample(
         worlds: from `world_words`.
         key: the noise source's key.
         biases: whether biases move; else they stay as they are, 0.
+        precisions: of each coordinate of users and of items `(size + 1, 16)`, flat; None for 1.
     """
     full, bias = size + 1, size * LANES
     moving = (size + biases) * LANES
     low, high, zero = every(bounds[0]), every(bounds[1]), every(F32(0))
+    whole = every(F32(-1))
     variance = float(step_size) * float(temperature)
     room = max(_NOISE, (2 * full + LANE_TILE - 1) // LANE_TILE * LANE_TILE)
     noise = np.empty(room * LANES, np.float32)
@@ -305,13 +310,20 @@ def sample(
         # formed first: its part of the error makes the rounding right on average.
         pull_u = zero - load(user_decay, n * LANES)
         pull_v = zero - load(item_decay, i * LANES)
+        drift_u, drift_v = pull_u, pull_v
         if biases:
-            store(left, u + bias, a + fma(a, pull_u, g))
-            store(right, v + bias, b + fma(b, pull_v, g))
+            if precisions is not None:
+                drift_u = greatest(pull_u * load(precisions[0], bias), whole)
+                drift_v = greatest(pull_v * load(precisions[1], bias), whole)
+            store(left, u + bias, a + fma(a, drift_u, g))
+            store(right, v + bias, b + fma(b, drift_v, g))
         for f in range(0, bias, LANES):
+            if precisions is not None:
+                drift_u = greatest(pull_u * load(precisions[0], f), whole)
+                drift_v = greatest(pull_v * load(precisions[1], f), whole)
             x, y = load(left, u + f), load(right, v + f)
-            store(left, u + f, x + fma(g, y, x * pull_u))
-            store(right, v + f, y + fma(g, x, y * pull_v))
+            store(left, u + f, x + fma(g, y, x * drift_u))
+            store(right, v + f, y + fma(g, x, y * drift_v))
     for n in range(len(user_pending)):
         user_pending[n] += variance * len(users)
     for i in range(len(item_pending)):

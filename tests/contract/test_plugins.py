@@ -33,6 +33,8 @@ from dpaudit.releases import SeesItems, SeesTop, Streams
 DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
+# Parameters that are given together or not at all.
+TOGETHER = {"prior_shape": {"prior_rate": 1.0}, "prior_rate": {"prior_shape": 1.0}}
 # What is trained has its own contract: test_trained.py.
 TRAINED = [name for name, part in DEFENSES.items() if trains(part)]
 SHOWN = [name for name in DEFENSES if name not in TRAINED]
@@ -166,9 +168,10 @@ def test_values_of_another_type_are_refused_by_name(group: str, name: str) -> No
             with pytest.raises(ValidationError, match=field.name):
                 part(**{**required, field.name: value})
         if kind is float and field.name != "delta":  # a whole number is a number
-            made = create(group, name, **{field.name: 1})
+            others = TOGETHER.get(field.name, {})
+            made = create(group, name, **{field.name: 1}, **others)
             assert getattr(made, field.name) == 1
-            assert made == create(group, name, **{field.name: 1.0})
+            assert made == create(group, name, **{field.name: 1.0}, **others)
             assert isinstance(getattr(made, field.name), float)
 
 

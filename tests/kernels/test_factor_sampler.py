@@ -20,6 +20,7 @@ from dpaudit.kernels.lanes import LANES
 
 F32 = np.float32
 Exact = NDArray[np.float64]
+Draws = NDArray[np.float32]
 RATE = 1e-6
 
 KEY = np.array([5, 0xFEDCBA98], np.uint32)
@@ -211,6 +212,34 @@ def test_late_noise_has_the_law_of_noise_at_every_step_with_factors() -> None:
     assert apart(lazy, 1.05 * dense) > limit
     free = replace(case, bounds=(-1e9, 1e9))
     assert apart(draw(free, 2560), dense) > limit  # so would bounds that are not heeded
+
+
+def test_each_coordinate_has_a_decay_of_its_own() -> None:
+    source = np.random.default_rng(0)
+    begin = source.normal(size=(N + M, 3, LANES)).astype(np.float32)
+    sides = source.uniform(0.2, 1.5, (2, 3, LANES)).astype(np.float32)
+    sides[:, 1, 4] = 40.0  # beyond 1: the coordinate is at 0 after a step
+
+    def drawn(decay: float, precisions: tuple[Draws, Draws] | None) -> Exact:
+        left, right = begin[:N].copy(), begin[N:].copy()
+        factor_worlds.sample(
+            np.array(USERS, np.int32), np.array(ITEMS, np.int32), np.array(VALUES, np.float32),
+            left.reshape(-1), right.reshape(-1), 2, F32(MEAN), F32(0.01), np.zeros(N, np.float32),
+            np.full(N * LANES, decay, np.float32), np.full(M * LANES, 2 * decay, np.float32),
+            (F32(-1e9), F32(1e9)), F32(0), np.zeros(N), np.zeros(M), 0,
+            world_words(np.arange(LANES)), KEY, True, precisions,
+        )  # fmt: skip
+        return np.concatenate((left, right)).astype(float)
+
+    found = drawn(0.1, (sides[0].reshape(-1), sides[1].reshape(-1)))
+    touches = [*np.bincount(USERS, minlength=N), *np.bincount(ITEMS, minlength=M)]
+    for row, count in enumerate(touches):
+        drift = np.minimum([0.1, 0.2][row >= N] * sides[int(row >= N)].astype(float), 1)
+        np.testing.assert_allclose(found[row], begin[row] * (1 - drift) ** count, atol=1e-6)
+    # Twice everywhere is twice the decay, and 1 is none.
+    for times in (1, 2):
+        same = np.full(3 * LANES, times, np.float32)
+        np.testing.assert_array_equal(drawn(0.1, (same, same)), drawn(times * 0.1, None))
 
 
 def posterior(precision: float, weight: float) -> tuple[Exact, Exact]:
