@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
-
-import numpy as np
 
 from dpaudit import __version__
 from dpaudit import config as configs
@@ -23,11 +20,11 @@ from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource
-from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import DataError, RunError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
 from dpaudit.releases import Streams
+from dpaudit.run_trained_errors import Training, in_threads
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
 
 # One part in so many of the first fold's training is held back to choose from a grid.
@@ -93,7 +90,7 @@ def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> 
         data=data_record(ratings, play.learned, attacked=1),
         family=play.family,
         models=models,
-        attacks={game.attack: attack_record(game.create("game")) for game in config.game},
+        attacks=_attack_records(config.game),
         pairs=pairs,
         points=points,
         measurements=measurements,
@@ -143,18 +140,19 @@ class _Play:
         if not model.grid:
             return model.defenses("model")
         validation = random_folds(first.train, _VALIDATION, self.config.seed)[0]
+        offered = [model.combinations("model", epsilon) for epsilon in model.epsilon]
+
+        def searched() -> Iterator[Training]:
+            for epsilon, defenses in zip(model.epsilon, offered, strict=True):
+                self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
+                for defense in defenses:
+                    # A combination that diverges is not chosen.
+                    yield self._training(defense, validation, "grid", diverged=math.inf)
+
+        errors = iter(self._errors(searched()))
         found = []
-        for epsilon in model.epsilon:
-            self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
-            tried = []
-            for defense in model.combinations("model", epsilon):
-                streams = Streams.first(self.config.seed, "grid", self.config.training.worlds)
-                prepared = defense.prepare(validation.train)
-                try:
-                    tried.append((self._error(defense, prepared, validation, streams), defense))
-                except RunError:  # a combination that diverges is not chosen
-                    tried.append((math.inf, defense))
-                self.progress.advance(self.config.training.worlds)
+        for epsilon, defenses in zip(model.epsilon, offered, strict=True):
+            tried = [(next(errors), defense) for defense in defenses]
             error, best = min(tried, key=lambda pair: pair[0])
             if error == math.inf:
                 raise RunError(
@@ -179,35 +177,45 @@ class _Play:
 
     def errors(
         self, label: str, defenses: Sequence[Any], folds: Sequence[Fold]
-    ) -> Iterator[records.Measurement]:
+    ) -> list[records.Measurement]:
         """The error on the test ratings at every ε: the mean over folds and worlds."""
-        worlds = self.config.training.worlds
-        for defense in defenses:
-            self.progress.stage(f"{label}: ε = {defense.epsilon:g}")
-            found = []
-            for number, fold in enumerate(folds):
-                prepared = defense.prepare(fold.train)
-                streams = Streams.first(self.config.seed, f"fold/{number}", worlds)
-                found.append(self._error(defense, prepared, fold, streams))
-                self.progress.advance(worlds)
-            yield records.Measurement(
+
+        def tested() -> Iterator[Training]:
+            for defense in defenses:
+                self.progress.stage(f"{label}: ε = {defense.epsilon:g}")
+                for number, fold in enumerate(folds):
+                    yield self._training(defense, fold, f"fold/{number}")
+
+        errors = self._errors(tested())
+        return [
+            records.Measurement(
                 metric="utility.rmse",
                 model=label,
                 epsilon=defense.epsilon,
-                estimate=over_folds(found, self.config.audit.confidence),
+                estimate=over_folds(
+                    errors[place * len(folds) : (place + 1) * len(folds)],
+                    self.config.audit.confidence,
+                ),
             )
+            for place, defense in enumerate(defenses)
+        ]
 
-    def _error(self, defense: Any, prepared: Any, fold: Fold, streams: Streams) -> float:
-        """The root mean squared error on one fold, a mean over worlds."""
+    def _training(
+        self, defense: Any, fold: Fold, purpose: str, diverged: float | None = None
+    ) -> Training:
+        streams = Streams.first(self.config.seed, purpose, self.config.training.worlds)
+        return Training(defense, fold, streams, diverged)
 
-        def of_block(part: Streams) -> list[float]:
-            shown = defense.train(prepared, part).predict(fold.users, fold.items)
-            square = np.mean((shown.astype(np.float64) - fold.values) ** 2, axis=1)
-            return [float(root) for root in np.sqrt(square)]
-
-        with ThreadPoolExecutor(max_workers=self.threads) as pool:
-            parts = list(pool.map(of_block, lane_blocks(streams)))
-        return math.fsum(error for part in parts for error in part) / len(streams)
+    def _errors(self, trainings: Iterator[Training]) -> list[float]:
+        """The error of each, a mean over worlds; each is made when its turn comes."""
+        worlds = self.config.training.worlds
+        pieces = (piece for training in trainings for piece in training.pieces())
+        parts = in_threads(pieces, self.threads, lambda part: self.progress.advance(len(part)))
+        roots = [root for part in parts for root in part]
+        return [
+            math.fsum(roots[start : start + worlds]) / worlds
+            for start in range(0, len(roots), worlds)
+        ]
 
 
 def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
@@ -250,6 +258,16 @@ def _test_files(files: Sequence[str]) -> list[Path]:
         if not place.is_file():
             raise DataError(f"train.files names {place}, which is no file: correct the path")
     return places
+
+
+def _attack_records(games: Sequence[configs.Game]) -> dict[str, dict[str, Any]]:
+    """Each attack by its name; with its game where games give it different parameters."""
+    tried = [(game, attack_record(game.create("game"))) for game in games]
+    found = {}
+    for game, attack in tried:
+        alike = all(other == attack for each, other in tried if each.attack == game.attack)
+        found[game.attack if alike else f"{game.attack}, {game.label}"] = attack
+    return found
 
 
 def _model_record(model: configs.Model, defense: Any) -> records.ModelRecord:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +22,17 @@ from dpaudit.auditor.result import AuditResult, Measurement
 from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.cli import main
 from dpaudit.config import Config
+from dpaudit.config_file import load as load_file
 from dpaudit.data.folds import active, capped, random_folds
 from dpaudit.data.readers import load
+from dpaudit.data.source import DataSource
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.errors import ConfigError, DataError, RunError
 from dpaudit.releases import Streams
 from dpaudit.reports import console, html, markdown
-from dpaudit.run import run_audit
-from dpaudit.run_trained import over_folds
+from dpaudit.run import Progress, run_audit
+from dpaudit.run_trained import _attack_records, over_folds
+from dpaudit.run_trained_errors import in_threads
 
 SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
 SMALL: dict[str, Any] = {"dimensions": 2, "passes": 3, "rate": 0.003}
@@ -184,6 +191,95 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
         assert values[0] != values[1]
 
 
+MANY: dict[str, Any] = {
+    "train": {"folds": 3, "worlds": 20},
+    "model": [
+        PNBM | {"label": "rows", "epsilon": [1, 9], "grid": {"rate": [0.1, 4], "share": [1, 0.5]}},
+        {"label": "cosine", "defense": "neighborhood", "variant": "nonprivate"},
+        {"label": "drawn", "defense": "dpps-mf", "variant": "corrected", "params": {"cap": 30}},
+        {
+            "label": "searched",
+            "defense": "dpsgd-mf",
+            "variant": "nonprivate",
+            "params": {"passes": 300, "decay": 0.0},
+            "grid": {"rate": [1.0, 0.01]},
+        },
+    ],
+    "game": [],
+}  # fmt: skip
+
+
+class Counted(Progress):
+    """A progress that counts, and knows the thread that tells it."""
+
+    def __init__(self) -> None:
+        self.total, self.done, self.stages = 0, 0, list[str]()
+
+    def start(self, total: int) -> None:
+        self.total = total
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def advance(self, trials: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        self.done += trials
+
+
+def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() -> None:
+    found = []
+    for threads in (1, 2, 5):
+        progress = Counted()
+        config = Config.model_validate(BASE | MANY)
+        found.append(run_audit(config, threads=threads, progress=progress))
+        # Of every ε 3 folds, of grids every combination, 20 worlds each.
+        assert progress.done == progress.total == 20 * (5 * 3 + 2 * 4 + 2)
+        assert len(set(progress.stages)) == 1 + 2 * 2 + 1 + 1 + 2
+    assert numbers(found[0]) == numbers(found[1]) == numbers(found[2])
+    assert [point.chosen for point in found[0].points][-1] == {"rate": 0.01}  # 1.0 diverges
+
+
+def test_pieces_are_called_in_threads_and_told_in_this_one() -> None:
+    now, most, made, lock = 0, 0, 0, threading.Lock()
+
+    def piece(number: int) -> int:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.002 * (number % 3))
+        with lock:
+            now -= 1
+        return number
+
+    def pieces() -> Iterator[Callable[[], int]]:
+        nonlocal made
+        for number in range(20):
+            made += 1
+            assert made - len(told) <= 4  # three that run, and the next
+            yield partial(piece, number)
+
+    told: list[int] = []
+    assert in_threads(pieces(), 3, told.append) == list(range(20))
+    assert sorted(told) == list(range(20))
+    assert most <= 3
+    assert in_threads(iter([]), 2, told.append) == []
+
+
+def test_of_pieces_that_fail_the_first_in_order_is_told() -> None:
+    called: list[int] = []
+
+    def piece(number: int) -> None:
+        called.append(number)
+        time.sleep(0.05 if number == 1 else 0)
+        if number in {1, 2}:
+            raise RunError(f"piece {number}")
+
+    with pytest.raises(RunError, match="piece 1"):
+        in_threads((partial(piece, number) for number in range(100)), 2, lambda _: None)
+    assert len(called) <= 4  # the rest is not begun
+
+
 def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
     # Two bounds in place of eight, each with the same share of the error probability.
     audit = {"confidence": 1 - 0.05 / 4}
@@ -205,6 +301,18 @@ def test_what_is_learned_from_is_filtered_then_capped() -> None:
     assert "of 5 ratings of one user" in record.pairs[0].summary
     [error] = at(record, "utility.rmse").values()
     assert error.estimate.n == 2
+
+
+def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
+    settings = [("data", "values", {}), ("data", "list", {"top_k": 3}), ("user", "values", {})]
+    games = [
+        {"pair": pair, "observe": observe, "params": params} for pair, observe, params in settings
+    ]
+    config = Config.model_validate({"model": [{"defense": "dpps-mf"}], "game": games})
+    found = _attack_records(config.game)
+    assert found["canary, data (list)"]["top_k"] == 3
+    assert set(found) == {f"canary, {game.label}" for game in config.game}
+    assert set(_attack_records(config.game[::2])) == {"canary"}
 
 
 def test_observers_and_neighbours_that_a_claim_covers_are_played() -> None:
@@ -232,7 +340,8 @@ def test_observers_and_neighbours_that_a_claim_covers_are_played() -> None:
     assert set(at(record, "epsilon")) == {
         (model, 1.0, pair)
         for model in ("replaced", "sampled")
-        for pair in ("data (public)", "rating (public)", "user (public)", "data", "rating", "user")
+        for pair in ("data", "rating", "user")
+        for pair in (f"{pair} (public)", f"{pair} (values)")
     }
 
 
@@ -426,3 +535,36 @@ def test_test_files_of_other_data_are_refused(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     errors = [each for each in record["measurements"] if each["metric"] == "utility.rmse"]
     assert errors[0]["estimate"]["n"] == 2
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TRAINED = [path for path in sorted(EXAMPLES.glob("*.toml")) if "[train]" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", TRAINED, ids=lambda path: path.stem)
+def test_every_example_that_trains_can_be_played(path: Path) -> None:
+    config = load_file(path)
+    small = [
+        model.model_copy(
+            update={
+                "epsilon": model.epsilon[:1],
+                "grid": {name: values[:2] for name, values in list(model.grid.items())[:1]},
+                "params": {
+                    **model.params,
+                    **{name: values[0] for name, values in list(model.grid.items())[1:]},
+                },
+            }
+        )
+        for model in config.model
+    ]
+    synthetic = {"n_users": 25, "n_items": 40, "mean_per_user": 32, "minimum_per_user": 30}
+    changes = {
+        "data": DataSource.model_validate({"synthetic": synthetic}),
+        "train": config.training.model_copy(update={"worlds": 1, "files": [], "play": 2}),
+        "model": small,
+        "game": [game.model_copy(update={"trials": 20}) for game in config.game],
+        "gate": [],
+    }
+    record = run_audit(config.model_copy(update=changes), threads=1)
+    assert set(at(record, "utility.rmse")) == {(m.label, m.epsilon[0], None) for m in small}
+    assert all(0.3 < m.estimate.value < 3 for m in at(record, "utility.rmse").values())

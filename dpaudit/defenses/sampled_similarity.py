@@ -16,6 +16,7 @@ from dpaudit.defenses.base import Claim, Variant
 from dpaudit.defenses.exact_similarity import ExactSimilarity
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.similarity import (
+    Batches,
     SimilarityData,
     SimilarityModels,
     Slope,
@@ -182,9 +183,15 @@ class SampledSimilarity(Part):
         return Slope(self.neighbors, flat_from=low, flat_to=high)
 
     def iterates(
-        self, data: SimilarityData, item: int, streams: Streams
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
     ) -> Iterator[NDArray[np.float32]]:
         """The row `(M, 16)` before the first step and after each; every one is the same array.
+
+        Args:
+            data: the ratings.
+            item: whose row it is.
+            streams: the worlds.
+            batches: their mini-batches, kept from other rows; drawn unless given.
 
         Raises:
             RunError: a training diverged.
@@ -195,11 +202,12 @@ class SampledSimilarity(Part):
         # s ← s − h (g + λ s) + √(2 h ϱ / factor) N(0, 1), from η/2 = h / factor
         noisy = self.variant != "nonprivate"
         variance = 2 * self.temperature / self.factor(data.scale) if noisy else 0.0
+        batches = batches or self.batches(data, streams)
         yield row
         for t, size in enumerate(
             step_sizes(self.rate, self.exponent, self.schedule, self.steps), 1
         ):
-            taken = self._taken(data, item, streams, t) if self.share < 1 else None
+            taken = batches.taken(t, data.entries(item)) if batches else None
             gradient, _ = slope.of(data, item, row, taken)
             kernels.step(
                 row.reshape(-1),
@@ -216,13 +224,15 @@ class SampledSimilarity(Part):
             check_finite(self.name, t, "step", "lower params.rate", row)
             yield row
 
-    def _taken(
-        self, data: SimilarityData, item: int, streams: Streams, t: int
-    ) -> NDArray[np.float32]:
-        """Which of the item's ratings are in the mini-batch of step t in each world `(n, 16)`."""
-        entries = data.entries(item)
-        taken = np.zeros((entries.stop - entries.start, LANES), np.float32)
-        draws = np.empty((len(streams), len(data.places)), np.float32)
-        noise.uniform(draws, streams.worlds, 2 * t + 1, streams.key)
-        taken[:, : len(streams)] = (draws[:, entries] < self.share).T
-        return taken
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """The mini-batches of these worlds; None where every step takes all ratings."""
+        if self.share == 1:
+            return None
+
+        def draw(world: Streams, t: int) -> NDArray[np.bool_]:
+            draws = np.empty((1, len(data.places)), np.float32)
+            noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
+            taken: NDArray[np.bool_] = draws[0] < self.share
+            return taken
+
+        return Batches(draw, streams)

@@ -17,6 +17,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
 from dpaudit.defenses.neighbors import Neighborhood
 from dpaudit.defenses.similarity import (
+    Batches,
     SimilarityData,
     SimilarityModels,
     Slope,
@@ -182,13 +183,18 @@ class SgdSimilarity(Part):
             return Slope(self.neighbors)
         if self.variant == "published":
             return Slope(self.neighbors, bound=self.largest_error(t, data.scale))
-        counts = np.diff(data.profiles.start)[data.raters.column]
-        return Slope(self.neighbors, clips=(self.clip / counts).astype(np.float32))
+        return Slope(self.neighbors, clip=self.clip)
 
     def iterates(
-        self, data: SimilarityData, item: int, streams: Streams
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
     ) -> Iterator[NDArray[np.float32]]:
         """The row `(M, 16)` before the first step and after each; every one is the same array.
+
+        Args:
+            data: the ratings.
+            item: whose row it is.
+            streams: the worlds.
+            batches: their mini-batches, kept from other rows; drawn unless given.
 
         Raises:
             RunError: a training diverged.
@@ -197,9 +203,10 @@ class SgdSimilarity(Part):
         if data.initial is not None:
             row *= data.initial[item][:, None]
         worlds = world_words(streams.worlds)
+        batches = batches or self.batches(data, streams)
         yield row
         for t in range(1, self.steps + 1):
-            taken = self._taken(data, item, streams, t) if self.share < 1 else None
+            taken = batches.taken(t, self._units(data, item)) if batches else None
             slope, _ = self.slope(data, t).of(data, item, row, taken)
             gain = self.rate * self.rescale
             kernels.step(
@@ -217,26 +224,28 @@ class SgdSimilarity(Part):
             check_finite(self.name, t, "step", "lower params.rate or params.rescale", row)
             yield row
 
-    def _taken(
-        self, data: SimilarityData, item: int, streams: Streams, t: int
-    ) -> NDArray[np.float32]:
-        """Which of the item's ratings are in the mini-batch of step t in each world `(n, 16)`."""
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """The mini-batches of these worlds; None where every step takes all ratings."""
+        if self.share == 1:
+            return None
+        count = len(data.places)
+        size = max(1, round(self.share * count))
+        if self.variant == "corrected":
+            # Rounding up would sample more than the share that ε_0 is computed from.
+            count = len(data.profiles.start) - 1
+            size = math.floor(self.share * count)
+
+        def draw(world: Streams, t: int) -> NDArray[np.bool_]:
+            draws = np.empty((1, count), np.float32)
+            noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
+            return smallest(draws[0], size)
+
+        return Batches(draw, streams)
+
+    def _units(self, data: SimilarityData, item: int) -> slice | NDArray[np.int32]:
+        """What a mini-batch holds of an item: its ratings, its raters if corrected."""
         entries = data.entries(item)
-        users = self.variant == "corrected"
-        count = len(data.profiles.start) - 1 if users else len(data.places)
-        chosen = data.raters.column[entries] if users else np.arange(entries.start, entries.stop)
-        taken = np.zeros((len(chosen), LANES), np.float32)
-        # Rounding up would sample more than the share that ε_0 is computed from.
-        size = math.floor(self.share * count) if users else max(1, round(self.share * count))
-        draws = np.empty((1, count), np.float32)
-        for w in range(len(streams)):
-            # The `size` smallest of as many uniform draws, ties by index, are a uniform sample.
-            noise.uniform(draws, streams.worlds[w : w + 1], 2 * t + 1, streams.key)
-            last = np.argsort(draws[0], kind="stable")[:size]
-            batch = np.zeros(count, bool)
-            batch[last] = True
-            taken[:, w] = batch[chosen]
-        return taken
+        return data.raters.column[entries] if self.variant == "corrected" else entries
 
     def revealed(
         self, row: NDArray[np.float32], following: NDArray[np.float32]
@@ -269,8 +278,9 @@ class SgdSimilarity(Part):
         Raises:
             RunError: a training diverged.
         """
+        batches = self.batches(trained, streams)
         for item in moved_rows(before, after):
-            iterates = [row.copy() for row in self.iterates(trained, int(item), streams)]
+            iterates = [row.copy() for row in self.iterates(trained, int(item), streams, batches)]
             shown, absent, present, scales = [], [], [], []
             for t, (row, following) in enumerate(pairwise(iterates), 1):
                 both = [self.slope(data, t).of(data, int(item), row)[0] for data in (before, after)]
@@ -289,3 +299,11 @@ class SgdSimilarity(Part):
                     gaussian=False,
                 ),
             )
+
+
+def smallest(draws: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
+    """Where the `size` smallest of some draws are, ties by index: a uniform sample `(n,)`."""
+    last = np.partition(draws, size - 1)[size - 1]
+    taken: NDArray[np.bool_] = draws < last
+    taken[np.flatnonzero(draws == last)[: size - taken.sum()]] = True
+    return taken

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,9 @@ from dpaudit.releases import SimilarityRows, Streams
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
+
+# Mini-batches that are kept take so many bytes at most; further ones are drawn for every row.
+_KEPT = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +135,14 @@ class Slope:
         bound: the largest error.
         flat_from: predictions, less the item's mean, below which the likelihood is flat,
         flat_to: and above which.
-        clips: for each entry of `raters` the largest L1 norm of its gradient; empty for any.
+        clip: the largest L1 norm of a rater's gradients of all her rows, in equal shares.
     """
 
     neighbors: int
     bound: float = math.inf
     flat_from: float = -math.inf
     flat_to: float = math.inf
-    clips: Floats | None = None
+    clip: float = math.inf
 
     def of(
         self, data: SimilarityData, item: int, row: Floats, taken: Floats | None = None
@@ -154,14 +157,16 @@ class Slope:
         """
         entries = data.entries(item)
         users = data.raters.column[entries]
+        starts, stops = data.profiles.start[users], data.profiles.start[users + 1]
+        clipped = math.isfinite(self.clip)
         out = np.empty(row.size, np.float32)
         least = np.empty(LANES, np.float32)
         kernels.gradient(
             out,
             row.reshape(-1),
             item,
-            data.profiles.start[users],
-            data.profiles.start[users + 1],
+            starts,
+            stops,
             data.targets[entries],
             data.profiles.column,
             data.centred,
@@ -169,11 +174,45 @@ class Slope:
             np.float32(self.bound),
             np.float32(self.flat_from),
             np.float32(self.flat_to),
-            _NOTHING if self.clips is None else self.clips[entries],
+            (self.clip / (stops - starts)).astype(np.float32) if clipped else _NOTHING,
             self.neighbors,
             least,
         )
         return out.reshape(row.shape), least
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The mini-batches of up to 16 worlds, each drawn once and kept for the rows to come.
+
+    A row needs all of every batch to know its own part of it. A batch is kept as one bit a world.
+
+    Attributes:
+        draw: what the mini-batch of a step holds in one world `(n,)`.
+        streams: the worlds.
+        kept: the batches so far, by step.
+    """
+
+    draw: Callable[[Streams, int], NDArray[np.bool_]]
+    streams: Streams
+    kept: dict[int, NDArray[np.uint16]] = field(default_factory=dict)
+
+    def taken(self, t: int, chosen: slice | Indices) -> Floats:
+        """1 where the mini-batch of step t holds what is chosen, else 0, `(n, 16)`."""
+        bits = self._bits(t)[chosen]
+        held: Floats = ((bits[:, None] >> _LANE) & np.uint16(1)).astype(np.float32)
+        return held
+
+    def _bits(self, t: int) -> NDArray[np.uint16]:
+        if t in self.kept:
+            return self.kept[t]
+        parts = [self.draw(world, t).astype(np.uint16) for world in self.streams.blocks(1)]
+        bits: NDArray[np.uint16] = np.bitwise_or.reduce(
+            [part << lane for part, lane in zip(parts, _LANE, strict=False)]
+        )
+        if (len(self.kept) + 1) * bits.nbytes <= _KEPT:
+            self.kept[t] = bits
+        return bits
 
 
 class RowTrainer(Protocol):
@@ -184,8 +223,21 @@ class RowTrainer(Protocol):
         """N_k."""
         ...
 
-    def iterates(self, data: SimilarityData, item: int, streams: Streams) -> Iterator[Floats]:
-        """The row `(M, 16)` before the first step and after each; every one is the same array."""
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """The mini-batches of these worlds; None where every step takes all ratings."""
+        ...
+
+    def iterates(
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
+    ) -> Iterator[Floats]:
+        """The row `(M, 16)` before the first step and after each; every one is the same array.
+
+        Args:
+            data: the ratings.
+            item: whose row it is.
+            streams: the worlds.
+            batches: their mini-batches, kept from other rows; drawn unless given.
+        """
         ...
 
 
@@ -206,18 +258,19 @@ class SimilarityModels:
     data: SimilarityData
     streams: Streams
 
-    def row(self, item: int, streams: Streams) -> Floats:
-        """The final row of up to 16 worlds `(M, 16)`."""
-        for row in self.trainer.iterates(self.data, item, streams):
+    def row(self, item: int, streams: Streams, batches: Batches | None = None) -> Floats:
+        """The final row of up to 16 worlds `(M, 16)`; mini-batches are drawn unless given."""
+        for row in self.trainer.iterates(self.data, item, streams, batches):
             final = row
         return final
 
     def public(self, items: Indices) -> SimilarityRows:
         """What is published of them: the final rows of these items."""
-        found = [
-            np.stack([self.row(int(item), part)[:, : len(part)].T for item in items], axis=1)
-            for part in lane_blocks(self.streams)
-        ]
+        found = []
+        for part in lane_blocks(self.streams):
+            batches = self.trainer.batches(self.data, part)
+            rows = [self.row(int(item), part, batches)[:, : len(part)].T for item in items]
+            found.append(np.stack(rows, axis=1))
         return SimilarityRows(items, np.concatenate(found), self.data.means)
 
     def predict(self, users: Indices, items: Indices) -> Floats:
@@ -228,10 +281,11 @@ class SimilarityModels:
         done = 0
         for part in lane_blocks(self.streams):
             block = shown[done : done + len(part)]
+            batches = self.trainer.batches(self.data, part)
             for pairs in np.split(order, bounds):
                 if len(pairs):
                     item = int(items[pairs[0]])
-                    found = self._scores(item, users[pairs], self.row(item, part))
+                    found = self._scores(item, users[pairs], self.row(item, part, batches))
                     block[:, pairs] = found[:, : len(part)].T
             done += len(part)
         scale = self.data.scale
@@ -254,3 +308,4 @@ class SimilarityModels:
 
 
 _NOTHING = np.empty(0, np.float32)
+_LANE = np.arange(LANES, dtype=np.uint16)

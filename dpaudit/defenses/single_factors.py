@@ -20,6 +20,10 @@ TOGETHER = 127
 _NEAR = 2**17
 
 
+# The users, items and values of rows.
+Visits = tuple[Indices, Indices, Floats]
+
+
 @dataclass(frozen=True, eq=False)
 class SingleModel:
     """One model in training.
@@ -66,7 +70,7 @@ class SingleModel:
         return users[:, :, None], items[:, :, None]
 
 
-def visits(rows: FactorRows, size: int) -> tuple[Indices, Indices, Floats]:
+def visits(rows: FactorRows, size: int) -> Visits:
     """The users, items and values of the rows, in the order in which a large model visits them.
 
     Items are grouped by their number of ratings, as many a group as a cache holds; group after

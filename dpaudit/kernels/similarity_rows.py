@@ -61,10 +61,14 @@ def _select(
     """
     wanted, half, one = every(F32(neighbors)), every(F32(0.5)), every(F32(1))
     none, most = every(F32(0)), every(F32(np.inf))
-    fewer, low, high = every(F32(neighbors - 0.5)), none, none
+    fewer, low, high = every(F32(neighbors - 0.5)), most, none
     for q in range(first, last):
         if columns[q] != item:
-            high = greatest(magnitude(load(row, columns[q] * LANES)), high)
+            size = magnitude(load(row, columns[q] * LANES))
+            low, high = least(size, low), greatest(size, high)
+    if total(high - low) == 0:  # all tie in every world, as before the first step
+        store(kth, 0, low)
+        return
     # The largest is below this.
     high = high * every(F32(1.000001))
     for _ in range(_HALVINGS):

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserReplaced, apply
+from dpaudit.defenses import similarity
 from dpaudit.defenses.sampled_similarity import SampledSimilarity
 from dpaudit.defenses.schedule import step_sizes
-from dpaudit.defenses.sgd_similarity import SgdSimilarity
+from dpaudit.defenses.sgd_similarity import SgdSimilarity, smallest
 from dpaudit.defenses.similarity import SimilarityData
 from dpaudit.errors import ConfigError, RunError
 from dpaudit.kernels import noise as noise_source
@@ -219,8 +220,10 @@ def test_the_published_noise_is_that_of_theorem_one() -> None:
 
 def batches(model: Model, data: SimilarityData, worlds: Streams, t: int) -> Floats:
     """Which ratings, in the order of `data.places`, are in the mini-batch `(R, 16)`."""
-    parts = [model._taken(data, item, worlds, t) for item in range(data.n_items)]
-    return np.concatenate(parts)
+    drawn = model.batches(data, worlds)
+    assert drawn is not None
+    users = isinstance(model, SgdSimilarity) and model.variant == "corrected"
+    return drawn.taken(t, data.raters.column if users else slice(None))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5])
@@ -259,6 +262,36 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
         part = batches(few, learned, streams(1, seed), 1)[:, 0]
         counts.add(len(np.unique(learned.raters.column[part == 1])))
     assert len(counts) > 1
+
+
+@pytest.mark.parametrize("model", [m for m in models() if m.share < 1], ids=repr)
+def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, worlds, calls = model.prepare(drawn()), streams(18), []
+    alone = np.stack([final(model, data, item, worlds) for item in range(M)], 1)
+    uniform = noise_source.uniform
+
+    def watched(*arguments: Any) -> None:
+        calls.append((arguments[2], *arguments[1]))
+        uniform(*arguments)
+
+    monkeypatch.setattr(noise_source, "uniform", watched)
+    items = np.arange(M, dtype=np.int32)
+    np.testing.assert_array_equal(model.train(data, worlds).public(items).rows, alone)
+    assert len(calls) == len(set(calls)) == 3 * 18
+    # What is not kept is drawn for every row, and is the same.
+    monkeypatch.setattr(similarity, "_KEPT", 0)
+    np.testing.assert_array_equal(model.train(data, worlds).public(items).rows, alone)
+    assert len(calls) == 3 * 18 * (1 + M)
+
+
+@pytest.mark.parametrize("size", [1, 3, 150, 299, 300])
+def test_the_smallest_draws_are_those_that_sorting_finds(size: int) -> None:
+    source = np.random.default_rng(size)
+    for values in (2, 7, 100, 10**6):  # with many ties, and without
+        draws = (source.integers(0, values, 300) / values).astype(np.float32)
+        expected = np.zeros(300, bool)
+        expected[np.argsort(draws, kind="stable")[:size]] = True
+        np.testing.assert_array_equal(smallest(draws, size), expected)
 
 
 def test_a_share_below_one_user_is_refused() -> None:
