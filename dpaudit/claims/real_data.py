@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from dpaudit.auditor.search import search_pair
-from dpaudit.claims.entry import Game, PublishedClaim
+from dpaudit.claims.entry import Play, PublishedClaim
 from dpaudit.claims.games import PredictionGame
+from dpaudit.claims.real_trained import trained_games
 from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers import load
@@ -30,8 +31,8 @@ _COMPARED, _SHOWN = 500, 20
 
 def on_real_data(
     sources: Mapping[str, DataSource], entries: Sequence[PublishedClaim], seed: int = 0
-) -> list[tuple[str, Game]]:
-    """Games of these entries on ratings, each with its entry's id.
+) -> list[tuple[str, Play]]:
+    """Games and checks of these entries on ratings, each with its entry's id.
 
     Args:
         sources: the ratings by the name that the games' labels have for them.
@@ -42,7 +43,7 @@ def on_real_data(
         DataError: the ratings cannot be read, are purchases, or are too few.
     """
     wanted = {entry.id for entry in entries}
-    games: list[tuple[str, Game]] = []
+    games: list[tuple[str, Play]] = []
     for name, source in sources.items():
         ratings = load(source)
         scale = ratings.scale
@@ -59,7 +60,7 @@ def on_real_data(
 
 def _games(
     ratings: Ratings, purchases: Ratings, name: str, wanted: set[str], seed: int
-) -> Iterator[tuple[str, Game]]:
+) -> Iterator[tuple[str, Play]]:
     """The games of the entries that are wanted; no other pair is searched for."""
     if "pa11-thm3.1-crossing" in wanted:
         own, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
@@ -73,6 +74,7 @@ def _games(
     if "pa11-thm3.2" in wanted:
         cosine = Cosine(epsilon=1.0)
         yield "pa11-thm3.2", _game(name, cosine, _most_moved(cosine, purchases, seed))
+    yield from trained_games(ratings, name, wanted, seed)
 
 
 def _run_width(ratings: Ratings) -> float:

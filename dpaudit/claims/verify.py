@@ -65,7 +65,7 @@ class _Slot:
 def verify(
     entries: Sequence[PublishedClaim],
     *,
-    extra: Sequence[tuple[str, Game]] = (),
+    extra: Sequence[tuple[str, Play]] = (),
     trials: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -81,7 +81,7 @@ def verify(
 
     Args:
         entries: what to play.
-        extra: games on real data, each with the id of the entry that it belongs to.
+        extra: plays on real data, each with the id of the entry that it belongs to.
         trials: worlds of either data set for every game; each game's own number if None.
         confidence: of all verdicts together.
         seed: decides every stream.
@@ -133,7 +133,7 @@ def count(entries: Sequence[PublishedClaim]) -> int:
     return sum(len(entry.published) + len(entry.corrected) for entry in entries)
 
 
-def _slots(entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Game]]) -> Iterator[_Slot]:
+def _slots(entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Play]]) -> Iterator[_Slot]:
     for entry in entries:
         yield from (_Slot(entry, "published", play) for play in entry.published)
         yield from (_Slot(entry, "corrected", play) for play in entry.corrected)
@@ -232,18 +232,23 @@ def _verdict(
     slot: _Slot, played: _Played, *, falsified: bool
 ) -> tuple[record.Found, record.Status]:
     recorded = slot.entry.recorded
-    false_expected = recorded == "falsified" and slot.role != "corrected"
+    # A corrected form is played on real data too, beside the published one.
+    defense = getattr(slot.play, "defense", None)
+    corrected = slot.role == "corrected" or getattr(defense, "variant", None) == "corrected"
+    false_expected = recorded == "falsified" and not corrected
     if falsified:
         return "falsified", "as recorded" if false_expected else "differs"
     unrefuted: record.Found = "not falsified"
     if slot.role == "published" and recorded != "falsified":
         unrefuted = recorded
-    if isinstance(slot.play, Check):
-        return unrefuted, "differs" if false_expected else "as recorded"
-    would_say = played.detectable is not None and played.detectable <= SLACK * slot.claimed
+    would_say = isinstance(slot.play, Check) or (
+        played.detectable is not None and played.detectable <= SLACK * slot.claimed
+    )
     if slot.role == "real data":
         # Data on which a false claim does no harm are no surprise.
         return unrefuted if would_say else "inconclusive", "as recorded"
+    if isinstance(slot.play, Check):
+        return unrefuted, "differs" if false_expected else "as recorded"
     if _law_differs(slot, played, above=not false_expected):
         return unrefuted if would_say else "inconclusive", "differs"
     if false_expected:

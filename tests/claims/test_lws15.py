@@ -45,7 +45,7 @@ def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
     entry: PublishedClaim, role: str, game: Game
 ) -> None:
     epsilon, delta = game.claimed()
-    worlds = game.play(game.trials * 2 // 5, 0)
+    worlds = game.play(game.trials // 4, 0)
     found, _ = label_epsilon(worlds.absent, worlds.present, delta=delta, alpha=LEVEL, seed=0)
     if role == "published" and entry.recorded == "falsified":
         assert found.lower > epsilon
@@ -349,11 +349,11 @@ def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
         sampling=0.1, adjacency="user-replace",
     )  # fmt: skip
     game = StepsGame("sampled", defense, data.VALUE)
-    worlds = game.play(20_000, 0)
+    worlds = game.play(4000, 0)
     # L = 2z/s² with z from N(±1, s²) in a tenth of the rounds and from N(0, s²) in the others.
     s = defense.noise_deviation
     law = stats.norm(scale=2 / s)
     for scores, sign in ((worlds.present, 1), (worlds.absent, -1)):
         above = int((sign * scores > 2 / s).sum())
-        assert likely(above, 20_000, 0.9 * law.sf(2 / s) + 0.1 * law.sf(2 / s - 2 / s**2))
-        assert not likely(above, 20_000, law.sf(2 / s - 2 / s**2))
+        assert likely(above, 4000, 0.9 * law.sf(2 / s) + 0.1 * law.sf(2 / s - 2 / s**2))
+        assert not likely(above, 4000, law.sf(2 / s - 2 / s**2))

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.bounds.labels import label_epsilon
+from dpaudit.claims import real_trained
+from dpaudit.claims.catalogue import CATALOGUE, chosen
+from dpaudit.claims.entry import Check
 from dpaudit.claims.games import PredictionGame
+from dpaudit.claims.one_step import one_step_epsilon
 from dpaudit.claims.real_data import on_real_data
+from dpaudit.claims.trained_games import StepsGame
+from dpaudit.claims.wt17_data import STARS, one_rating
 from dpaudit.data.neighbors import RatingReplaced, adjacency_of, apply
 from dpaudit.data.ratings import Ratings
+from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import WorldPair
 from dpaudit.defenses.item_item import ItemItem
+from dpaudit.defenses.sgd_similarity import SgdSimilarity
+from dpaudit.defenses.similarity_checks import shortfalls
 from dpaudit.errors import DataError
+from dpaudit.releases import Streams
 
+# Those of recommenders that are not trained; the others have tests of their own.
 IDS = {
     "pa11-thm3.1-crossing": "rating-add-remove",
     "pa11-s3.4-joint": "rating-replace",
@@ -35,7 +48,16 @@ def written(path: Path, ratings: Ratings) -> DataSource:
 
 
 def some(users: int = 150, per_user: int = 35) -> Ratings:
-    return generate(SyntheticParams(n_users=users, n_items=120, mean_per_user=per_user, seed=4))
+    least = min(20, per_user)
+    return generate(
+        SyntheticParams(
+            n_users=users,
+            n_items=120,
+            mean_per_user=per_user,
+            minimum_per_user=least,
+            seed=4,
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +66,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> DataSource:
 
 
 def found(source: DataSource) -> list[tuple[str, PredictionGame]]:
+    entries = [entry for entry in CATALOGUE if entry.id.startswith("pa11-")]
     games = []
-    for id_, game in on_real_data({"mine": source}, CATALOGUE):
+    for id_, game in on_real_data({"mine": source}, entries):
         assert isinstance(game, PredictionGame)
         games.append((id_, game))
     return games
@@ -127,6 +150,133 @@ def test_other_data_have_another_digest(source: DataSource, tmp_path: Path) -> N
     ]
 
 
+# Recommenders that are trained.
+
+TRAINED = {
+    "wt17-thm1-sensitivity": ["published", "corrected"],
+    "wt17-alg1-weights": ["check"],
+    "wt17-thm2": ["published"],
+    "wt17-eq6": ["published"],
+    "wt17-alg2-temperature": ["published", "corrected"],
+}
+
+
+def trained(source: DataSource, *ids: str) -> list[tuple[str, Any]]:
+    return on_real_data({"mine": source}, chosen(ids or ["wt17"]))
+
+
+def test_trained_recommenders_are_played_as_published_and_corrected(source: DataSource) -> None:
+    played: dict[str, list[str]] = {}
+    for id_, game in trained(source):
+        role = "check" if isinstance(game, Check) else game.defense.variant
+        played.setdefault(id_, []).append(role)
+        assert game.label.startswith("mine")
+        assert role != "corrected" or "corrected" in game.label
+    assert played == TRAINED
+    for id_ in TRAINED:
+        assert {found for found, _ in trained(source, id_)} == {id_}
+
+
+def test_neighbours_of_trained_recommenders_differ_in_one_user(source: DataSource) -> None:
+    for id_, game in trained(source):
+        if isinstance(game, Check):
+            continue
+        before, after = game.data.before, game.data.after
+        assert game.data.public is before
+        moved = [
+            user
+            for user in range(before.n_users)
+            if not np.array_equal(before.profile(user).items, after.profile(user).items)
+            or not np.array_equal(before.profile(user).values, after.profile(user).values)
+        ]
+        assert len(moved) == 1
+        counts = np.diff(before.by_user.start)
+        # Users with at most 20 ratings are left out, as in the paper.
+        assert counts[counts > 0].min() > 20
+        if isinstance(game, StepsGame):
+            old, new = before.profile(moved[0]), after.profile(moved[0])
+            assert np.array_equal(old.items, new.items)
+            assert (old.values != new.values).sum() == 1
+            assert abs(old.values - new.values).max() == 4
+            assert chosen([id_])[0].adjacency == "rating-replace"
+        else:
+            assert chosen([id_])[0].adjacency == "user-replace"
+            assert counts.max() <= game.defense.cap
+
+
+def shift_by_hand(game: Any) -> float:
+    """`‖G − G'‖_1/b` of the first published step, from the suspect's ratings alone."""
+    before, after = game.data.before, game.data.after
+    means = np.array([before.value[before.item == i].mean(dtype=float) for i in range(120)])
+    (user,) = {int(u) for u, a, b in zip(before.user, before.value, after.value, strict=True)
+               if a != b}  # fmt: skip
+    items = before.profile(user).items
+    old, new = (each.profile(user).values - means[items] for each in (before, after))
+    n, total = len(items) - 1, 0.0
+    for row in range(n + 1):
+        others = np.arange(n + 1) != row
+        found = []
+        for x in (old, new):
+            error = float(np.clip(x[others].mean() - x[row], -2, 2))
+            found.append(error * (x[others] - x[others].mean()) / (0.5 * n))
+        total += float(abs(found[1] - found[0]).sum())
+    # b = ΔF/ε = 2 · 2 · 4/10
+    return total / 1.6
+
+
+def test_the_law_of_one_step_is_the_suspects_own_shift(source: DataSource) -> None:
+    (_, game), (_, corrected) = trained(source, "wt17-thm1-sensitivity")
+    by_law = one_step_epsilon(game.defense, game.data)
+    assert by_law.kind == "exact"
+    assert by_law.value == pytest.approx(shift_by_hand(game), rel=1e-4)
+    assert by_law.value > 5
+    assert 0 < one_step_epsilon(corrected.defense, corrected.data).value <= 1
+    worst = one_step_epsilon(SgdSimilarity(epsilon=1.0, steps=1, start=1 / 8, more_than=0),
+                             one_rating(8))  # fmt: skip
+    assert worst.value == pytest.approx(11, rel=1e-5)
+    with pytest.raises(ValueError, match="one step on all ratings"):
+        one_step_epsilon(SgdSimilarity(epsilon=1.0, steps=2), game.data)
+
+
+def test_gradients_formed_once_score_as_those_formed_in_every_world(source: DataSource) -> None:
+    for _, game in trained(source, "wt17-thm1-sensitivity"):
+        quick = game.play(40, 3)
+        slow = StepsGame("slow", game.defense, game.data).play(40, 3)
+        assert np.array_equal(quick.absent, slow.absent)
+        assert np.array_equal(quick.present, slow.present)
+        assert np.ptp(quick.absent) > 0
+
+
+def test_large_data_are_played_in_fewer_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings = some()
+    (_, game), _ = real_trained.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
+    assert isinstance(game, StepsGame)
+    assert game.trials == 10_000
+    monkeypatch.setattr(real_trained, "_PAIRS", 1e3)
+    (_, game), _ = real_trained.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
+    assert isinstance(game, StepsGame)
+    assert game.trials == 400
+
+
+def test_weights_are_checked_where_somebody_can_be_short() -> None:
+    ids = {"wt17-alg1-weights"}
+    (_, check), = real_trained.trained_games(some(), "mine", ids, 0)  # fmt: skip
+    assert isinstance(check, Check)
+    assert check.label == "mine, C = 15"
+    found = check.counterexample(0)
+    assert found is not None
+    counts = np.diff(some().by_user.start)
+    short = counts[(counts > 20) & (counts <= 30)].sum()
+    assert f"step 1: {short} of {counts[counts > 20].sum()} predictions" in found
+    active = Ratings.build(*_many(), 2, 40, some().scale)
+    assert not list(real_trained.trained_games(active, "mine", ids, 0))
+
+
+def _many() -> tuple[Any, Any, Any]:
+    """Two users with 40 ratings."""
+    return np.repeat([0, 1], 40), np.tile(np.arange(40), 2), np.full(80, 3.0)
+
+
 # What cannot be used.
 
 
@@ -143,23 +293,70 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         on_real_data({"mine": source}, CATALOGUE)
 
 
-def test_too_little_data_are_said_to_be_too_little(tmp_path: Path) -> None:
-    ratings = some(users=3, per_user=25)
-    with pytest.raises(DataError, match="use more data"):
-        on_real_data({"mine": written(tmp_path / "u.data", ratings)}, CATALOGUE)
+@pytest.mark.parametrize(
+    ("users", "per_user", "paper"), [(3, 25, "pa11"), (30, 8, "wt17"), (2, 21, "wt17-thm2")]
+)
+def test_too_little_data_are_said_to_be_too_little(
+    users: int, per_user: int, paper: str, tmp_path: Path
+) -> None:
+    source = written(tmp_path / "u.data", some(users, per_user))
+    with pytest.raises(DataError, match=r"use more data|lower the number"):
+        on_real_data({"mine": source}, chosen([paper]))
 
 
 # Real ratings.
 
 
-def test_a_rating_of_movielens_crosses_the_threshold(real_data: Path) -> None:
+@pytest.fixture(scope="module")
+def movielens(real_data: Path) -> DataSource:
     path = real_data / "ml-100k" / "u.data"
     if not path.is_file():
         pytest.skip("MovieLens-100K is not there")
-    source = DataSource.model_validate({"format": "movielens-100k", "path": str(path)})
+    return DataSource.model_validate({"format": "movielens-100k", "path": str(path)})
+
+
+def test_a_rating_of_movielens_crosses_the_threshold(movielens: DataSource) -> None:
     entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-crossing"]
-    for _, game in on_real_data({"MovieLens": source}, entries):
+    for _, game in on_real_data({"MovieLens": movielens}, entries):
+        assert isinstance(game, PredictionGame)
         truth = game.play(2, 0).truth
         assert truth is not None
         assert math.isfinite(truth.value)
         assert truth.value > 1.1 * game.claimed()[0]
+
+
+def test_a_rating_of_movielens_has_the_reasons_numbers(movielens: DataSource) -> None:
+    (_, game), (_, corrected) = trained(movielens, "wt17-thm1-sensitivity")
+    one = one_step_epsilon(game.defense, game.data).value
+    # The first of ten steps has ten times the noise.
+    assert one == pytest.approx(14.23, abs=0.005)
+    tenth = game.defense.noise_scale(1, STARS) / replace(game.defense, steps=10).noise_scale(
+        1, STARS
+    )
+    assert one * tenth == pytest.approx(1.423, abs=5e-4)
+    because = chosen(["wt17-thm1-sensitivity"])[0].because
+    assert "14.2 times" in because
+    assert "1.42 times" in because
+    assert one_step_epsilon(corrected.defense, corrected.data).value < 1
+
+
+def test_some_predictions_of_movielens_have_small_weights(movielens: DataSource) -> None:
+    ratings = load(movielens)
+    defense = SgdSimilarity(epsilon=1.0, steps=1, start=0.05, weight=15.0)
+    first, _ = shortfalls(defense, defense.prepare(ratings), Streams.first(0, "x", 1))
+    assert (first.below.tolist(), first.of) == ([4511], 99360)
+    because = chosen(["wt17-alg1-weights"])[0].because
+    assert "4511 of 99 360 predictions (4.5 %)" in because
+    counts = np.diff(ratings.by_user.start)
+    assert counts[(counts > 20) & (counts <= 30)].sum() == 4511
+
+
+def test_a_low_temperature_shows_a_user_of_movielens(movielens: DataSource) -> None:
+    (_, hot), (_, corrected) = trained(movielens, "wt17-alg2-temperature")
+    for game, refuted in ((hot, True), (corrected, False)):
+        worlds = game.play(3000, 1)
+        assert worlds.truth is not None
+        _, test = label_epsilon(worlds.absent, worlds.present, alpha=1e-3, seed=1)
+        assert (test.p_value(game.claimed()[0], 0.0, 1e-3) <= 1e-3) == refuted
+        assert (worlds.truth.lower > 35) == refuted
+        assert (worlds.truth.upper < 0.05) != refuted

@@ -15,6 +15,7 @@ from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.power import label_power
 from dpaudit.claims import wt17_algebra as algebra
 from dpaudit.claims import wt17_data as data
+from dpaudit.claims import wt17_weights
 from dpaudit.claims.batch_games import BatchGame
 from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, PublishedClaim
@@ -371,6 +372,25 @@ def test_a_counterexample_says_what_fails(id_: str, words: str) -> None:
     assert found is not None
     assert words in found
     assert FALSE[id_](3) == found
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_weights_are_short_at_first_or_at_last(seed: int) -> None:
+    start, noised = chosen(["wt17-alg1-weights"])[0].published
+    assert isinstance(start, Check)
+    assert isinstance(noised, Check)
+    # With s = 0.5 and C = 15 all users with at most 30 ratings.
+    counts = np.diff(wt17_weights.generated().by_user.start)
+    learned = counts[counts > 20]
+    found = start.counterexample(seed) or ""
+    assert found.startswith(f"step 1: {learned[learned <= 30].sum()} of {learned.sum()} ")
+    words = (noised.counterexample(seed) or "").split("; ")
+    assert words[0].startswith(f"step 1: 0 of {learned.sum()} ")
+    assert words[1].startswith("step 10: ")
+    assert "(0.00%)" not in words[1]
+    # From similarities of 10 and with that noise nothing is short.
+    safe = SgdSimilarity(epsilon=1.0, steps=3)
+    assert wt17_weights.short_weights(wt17_weights.generated(), safe, seed) is None
 
 
 def test_the_prior_with_the_indicator_keeps_its_mean() -> None:
