@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -191,11 +192,16 @@ def test_too_few():
 
 
 def test_a_user_s_own_suite(tmp_path: Path) -> None:
-    """Warnings are errors there, as in many a suite."""
+    """Warnings are errors there, as in many a suite; plug-ins would only take their time."""
     (tmp_path / "test_release.py").write_text(USER)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, "test_release.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*command, "test_release.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "2 failed, 1 passed" in done.stdout

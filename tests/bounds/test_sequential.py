@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import pairwise, product
+from collections.abc import Callable, Iterator
+from itertools import count, islice, pairwise, product
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
+from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.payoffs import fastest_bets
 from dpaudit.bounds.sequential import EProcess, rounds_to_falsify, sequential_epsilon
@@ -135,42 +136,38 @@ def test_first_round_is_not_bet_on() -> None:
     assert EProcess(0.0).update([0.0], [1.0])[0] == pytest.approx(0, abs=1e-15)
 
 
-def streams(count: int, rounds: int) -> list[tuple[float, Floats, Floats]]:
+def streams(rounds: int) -> Iterator[tuple[float, Floats, Floats]]:
     """ε, scores of D and of D', in turn from three pairs on the very edge of the claim."""
-    found = []
-    for i in range(count):
+    for i in count():
         rng = np.random.default_rng([11, i])
         if i % 3 == 0:
             absent, present = (rng.choice(4, rounds, p=p) for p in response(1.0))
-            found.append((1.0, absent.astype(float), present.astype(float)))
+            yield 1.0, absent.astype(float), present.astype(float)
         elif i % 3 == 1:
-            found.append((0.5, rng.laplace(0, 2, rounds), rng.laplace(1, 2, rounds)))
+            yield 0.5, rng.laplace(0, 2, rounds), rng.laplace(1, 2, rounds)
         else:
-            found.append((0.0, rng.normal(size=rounds), rng.normal(size=rounds)))
-    return found
+            yield 0.0, rng.normal(size=rounds), rng.normal(size=rounds)
 
 
 def test_false_alarms_at_any_time() -> None:
-    count, alpha = 2000, 0.05
-    alarms = sum(
-        rounds_to_falsify(absent, present, epsilon=epsilon, alpha=alpha) is not None
-        for epsilon, absent, present in streams(count, 150)
-    )
-    # Fails a sound process with probability at most 1e-6, and notices one whose rate is 9 %.
-    limit = stats.binom.isf(1e-6, count, alpha)
-    assert alarms <= limit
-    assert stats.binom.cdf(limit, count, 0.09) < 0.01
+    # Fails sound processes with probability at most 1e-6, and notices one whose rate is 9 %.
+    for pair in range(3):
+        alarms = (
+            rounds_to_falsify(absent, present, epsilon=epsilon, alpha=0.05) is not None
+            for epsilon, absent, present in islice(streams(150), pair, None, 3)
+        )
+        assert not claims_too_much(alarms, 1e-6 / 3)
 
 
 def test_bets_chosen_on_the_scores_they_are_settled_on_are_unsound() -> None:
     # The same pairs, each stream played five times: thresholds and bets know what is to come.
-    count, alarms = 100, 0
-    for epsilon, absent, present in streams(count, 100):
+    runs, alarms = 100, 0
+    for epsilon, absent, present in islice(streams(100), runs):
         process = EProcess(epsilon)
         process.update(np.tile(absent, 5), np.tile(present, 5))
         alarms += process.falsified(0.05)
     # A sound process would get here with probability below 1e-6.
-    assert alarms > stats.binom.isf(1e-6, count, 0.05)
+    assert alarms > stats.binom.isf(1e-6, runs, 0.05)
 
 
 @settings(max_examples=30, deadline=None)

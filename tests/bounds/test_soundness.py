@@ -1,14 +1,8 @@
 """How often bounds on ε claim too much, on mechanisms whose true ε is known.
 
 Each frequentist bound may exceed the truth in at most 5 % of the audits. Whether it does is tested
-by Wald's sequential probability ratio test of 5 % against 9 % false claims (Wald 1945,
-doi:10.1214/aoms/1177731118): a one-sided binomial test that goes on until it knows. A false claim
-multiplies the evidence by 9/5, any other audit by 0.91/0.95. A bound is found false once the
-evidence reaches (number of cells)/1e-6, and sound once it has fallen to 1/200. At a rate of at most
-5 % the evidence is a supermartingale from 1, at one of at least 9 % its inverse is, so by Ville's
-inequality all sound cells together fail with probability at most 1e-6, and a cell with 9 % false
-claims passes with probability at most 0.5 %. It takes 124 audits without a false claim to pass,
-about 460 at exactly 5 %, and at least 32 false claims to fail.
+by the sequential test of `wald`, which is itself proved below. All cells together fail with
+probability at most 1e-6; a cell with 9 % false claims passes with probability at most 2 %.
 """
 
 from __future__ import annotations
@@ -28,6 +22,13 @@ from soundness_cases import (  # type: ignore[import-not-found]
     Method,
     noisy_max_law,
 )
+from wald import (  # type: ignore[import-not-found]
+    ALPHA,
+    FALSE,
+    MISS,
+    OTHER,
+    claims_too_much,
+)
 
 from dpaudit.bounds.counting import jeffreys_epsilon
 from dpaudit.bounds.labels import label_epsilon
@@ -37,19 +38,9 @@ from dpaudit.bounds.outcomes import Counts
 Floats = NDArray[np.float64]
 
 N = 100
-ALPHA, NOTICED = 0.05, 0.09
 # Each method on each mechanism, and the label test on scores of two values.
 CELLS = len(FREQUENTIST) * len(MECHANISMS) + 1
-FAILURE, MISS = 1e-6 / CELLS, 0.005
-FALSE, OTHER = math.log(NOTICED / ALPHA), math.log((1 - NOTICED) / (1 - ALPHA))
-
-
-def claims_too_much(audits: Iterator[bool]) -> bool:
-    """Wald's test of an endless stream of audits, true for a false claim."""
-    evidence = 0.0
-    while math.log(MISS) < evidence < -math.log(FAILURE):
-        evidence += FALSE if next(audits) else OTHER
-    return evidence > 0
+FAILURE = 1e-6 / CELLS
 
 
 def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
@@ -63,7 +54,7 @@ def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
 @pytest.mark.parametrize("method", FREQUENTIST, ids=lambda m: m.name)
 def test_few_false_claims(mechanism: Mechanism, method: Method) -> None:
     """109 cells with the one below, false failures at 1e-6 over all of them."""
-    assert not claims_too_much(stream(mechanism, method))
+    assert not claims_too_much(stream(mechanism, method), FAILURE)
 
 
 def test_no_seed_of_the_label_test_claims_more() -> None:
@@ -79,7 +70,7 @@ def test_no_seed_of_the_label_test_claims_more() -> None:
         pair = (values[coins == side].astype(float) for side in (0, 1))
         return label_epsilon(*pair, coin_flipped=True, seed=25)[0].lower > 0
 
-    assert not claims_too_much(audit() for _ in iter(int, 1))
+    assert not claims_too_much((audit() for _ in iter(int, 1)), FAILURE)
 
 
 # The test itself.
@@ -108,7 +99,7 @@ def test_a_sound_bound_passes_and_a_false_one_is_noticed() -> None:
 
 def winners_curse(rng: np.random.Generator) -> bool:
     """Clopper-Pearson at the best of all thresholds, either way, of the scores it certifies."""
-    n = 1000
+    n = 300
     absent, present = np.sort(rng.normal(size=(2, n)))
     fp, tp = (n - np.searchsorted(s, np.concatenate((absent, present))) for s in (absent, present))
     # Either world's share of the event, the other's; an event of all or of none tells nothing.
@@ -135,7 +126,7 @@ def jeffreys_of_few_errors(rng: np.random.Generator) -> bool:
 @pytest.mark.parametrize("audit", [winners_curse, uncorrected_guesses, jeffreys_of_few_errors])
 def test_known_faults_are_noticed(audit: Callable[[np.random.Generator], bool]) -> None:
     rng = np.random.default_rng(2)
-    assert claims_too_much(audit(rng) for _ in iter(int, 1))
+    assert claims_too_much((audit(rng) for _ in iter(int, 1)), FAILURE)
 
 
 # The truths.

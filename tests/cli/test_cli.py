@@ -86,14 +86,12 @@ def test_the_exit_code_comes_from_the_gates(
     assert call("gate", tmp_path / "out").exit_code == code
 
 
-def test_quiet_prints_nothing(config: Path, tmp_path: Path) -> None:
-    result = call("run", config, "-o", tmp_path / "out", "--quiet")
+def test_seed_and_any_value_can_be_replaced_and_quiet_prints_nothing(
+    config: Path, tmp_path: Path
+) -> None:
+    options = ("--seed", 11, "-s", "audit.trials=50", "-s", "model.epsilon=[2]", "--quiet")
+    result = call("run", config, "-o", tmp_path, *options)
     assert (result.exit_code, result.output) == (0, "")
-
-
-def test_seed_and_any_value_can_be_replaced(config: Path, tmp_path: Path) -> None:
-    options = ("--seed", 11, "-s", "audit.trials=50", "-s", "model.epsilon=[2]", "-q")
-    assert call("run", config, "-o", tmp_path, *options).exit_code == 0
     written = json.loads((tmp_path / "record.json").read_text())["config"]
     assert written["seed"] == 11
     assert written["audit"]["trials"] == 50
@@ -112,7 +110,9 @@ def test_reports_are_rendered_again_without_a_rerun(folder: Path, tmp_path: Path
 
 def test_extra_reports(config: Path, tmp_path: Path) -> None:
     extra = tmp_path / "leakage.md"
-    assert call("run", config, "-q", "-o", tmp_path, "--report", f"md={extra}").exit_code == 0
+    few = ("-s", "audit.trials=50", "-s", "game.0.trials=100", "-s", "model.epsilon=[1]")
+    options = ("-q", "-o", tmp_path, "--report", f"md={extra}")
+    assert call("run", config, *few, *options).exit_code == 0
     assert extra.read_text(encoding="utf-8").startswith("#")
     result = call("run", config, "-q", "-o", tmp_path / "no", "--report", "pdf=x")
     assert result.exit_code == 2
