@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows
+from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
 from dpaudit.defenses.trained import check_finite
 from dpaudit.errors import RunError
 from dpaudit.kernels import factor_worlds as kernels
@@ -20,7 +20,7 @@ Exact = NDArray[np.float64]
 
 # Noise steps of a draw: two for its start, the passes, two for what is due at the end, and three
 # of each pass whose precisions are drawn.
-_STEPS = 2**20
+STEPS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,10 @@ class FactorDraw:
     """Where the chains of up to 16 worlds ended.
 
     Attributes:
-        users: the users' factors, then their bias, `(N, d + 1, 16)`.
-        items: the items', `(M, d + 1, 16)`.
-        precisions: λ of the users' coordinates and of the items', `(2, d + 1, 16)`.
+        users: the users' factors, then their bias, `(N, d + 1, L)`, L being 16, or 1 of models
+            that are trained one at a time.
+        items: the items', `(M, d + 1, L)`.
+        precisions: λ of the users' coordinates and of the items', `(2, d + 1, L)`.
         count: how many lanes are worlds.
     """
 
@@ -128,7 +129,7 @@ class FactorChain:
         Raises:
             RunError: the chain diverged.
         """
-        rows, start = self.data.rows, attempt * _STEPS
+        rows, start = self.data.rows, attempt * STEPS
         first = FIRST + start
         settling = first + len(self.sizes)
         block = FactorBlock.drawn(rows, self.dimensions, self.spread, streams, start)
@@ -140,15 +141,28 @@ class FactorChain:
                 self._settle(block, due, step, streams)
                 precisions = self._precisions(block, self.gamma, step + 2, streams)
             self._pass(block, due, size, precisions, first + t, streams)
-            check_finite(self.name, t + 1, "pass", _DIVERGED, block.users, block.items)
+            check_finite(self.name, t + 1, "pass", DIVERGED, block.users, block.items)
         self._settle_rest(block, due, precisions, settling, streams)
         return FactorDraw(block.users, block.items, precisions, block.count)
 
-    @property
-    def _touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The ratings of each user and of each item."""
         rows = self.data.rows
         return np.diff(rows.start), np.bincount(rows.items, minlength=rows.n_items)
+
+    def gains(self, size: float) -> Floats:
+        """What errors of each user are multiplied with in a pass of this step size `(N,)`."""
+        # A step of η moves by η/2 · 2 · factor · R · w_u e v, R ratings in place of one.
+        return (size * self.factor * self.data.weights).astype(np.float32)
+
+    def drifts(self, size: float) -> tuple[Floats, Floats]:
+        """The share by which the prior pulls each user and each item at each of their rows."""
+        shared = 1.0 if self.gamma is not None else self.decay
+        users, items = (
+            np.minimum(size * self.factor * shared / np.maximum(n, 1), 1.0).astype(np.float32)
+            for n in self.touches()
+        )
+        return users, items
 
     def _pass(
         self,
@@ -160,13 +174,7 @@ class FactorChain:
         streams: Streams,
     ) -> None:
         rows, drawn = self.data.rows, self.gamma is not None
-        # A step of η moves by η/2 · 2 · factor · R · w_u e v, R ratings in place of one.
-        gains = (size * self.factor * self.data.weights).astype(np.float32)
-        shared = 1.0 if drawn else self.decay
-        pulls = [self.factor * shared / np.maximum(n, 1) for n in self._touches]
-        decays = [
-            np.repeat(np.minimum(size * pull, 1.0), LANES).astype(np.float32) for pull in pulls
-        ]
+        decays = [np.repeat(drift, LANES) for drift in self.drifts(size)]
         sides = precisions.astype(np.float32).reshape(2, -1)
         kernels.sample(
             rows.users,
@@ -177,7 +185,7 @@ class FactorChain:
             self.dimensions,
             np.float32(rows.mean),
             np.float32(size / len(rows)),
-            gains,
+            self.gains(size),
             decays[0],
             decays[1],
             (np.float32(self.bounds[0]), np.float32(self.bounds[1])),
@@ -214,12 +222,12 @@ class FactorChain:
         sides = (block.users, block.items)
         # No step pulls what has no rating: its law is the prior's, N(0, T/(2 factor λ)).
         shared = 1.0 if self.gamma is not None else self.decay
-        for side, left, n in zip(sides, due, self._touches, strict=True):
+        for side, left, n in zip(sides, due, self.touches(), strict=True):
             side[n == 0] = 0
             left[n == 0] = self.temperature / (2 * self.factor * shared)
         self._settle(block, due, step, streams)
         if self.gamma is not None:
-            for side, scale, n in zip(sides, precisions, self._touches, strict=True):
+            for side, scale, n in zip(sides, precisions, self.touches(), strict=True):
                 side[n == 0] /= np.sqrt(scale).astype(np.float32)
 
     def _precisions(
@@ -237,7 +245,7 @@ class FactorChain:
         levels = coarse + (fine - 0.5) * 2.0**-23
         found = np.empty((2, full, LANES))
         for place, side in enumerate((block.users, block.items)):
-            rated = side[self._touches[place] > 0]
+            rated = side[self.touches()[place] > 0]
             squares = np.square(rated, dtype=np.float64).sum(0)
             # λ_k ~ Gamma(α + N/2, β + c Σ_u u_k²)
             shape = gamma[0] + len(rated) / 2
@@ -287,4 +295,4 @@ def accepted(
     return found
 
 
-_DIVERGED = "its steps grow instead of shrinking; lower params.step"
+DIVERGED = "its steps grow instead of shrinking; lower params.step"

@@ -141,3 +141,34 @@ class FactorModels:
 
 # Factors gathered at a time, of either side: 16 MiB.
 _GATHERED = 2**22
+
+
+def fitted(
+    rows: FactorRows, items: Floats, decay: float | NDArray[np.float64], biases: bool = True
+) -> Floats:
+    """Every user's own side by ridge regression on the items' `(M, d + 1, L)`: `(N, d + 1, L)`.
+
+    With `x_i = (v_i, 1)` and `y_i = r_ui − b_0 − b_i`: `(Σ x xᵀ + Λ)⁻¹ Σ y x`, Λ the diagonal of λ
+    `(d + 1, L)` or of one for all. A user without ratings has zeros, and so is a bias where there
+    are none.
+    """
+    full, lanes = items.shape[1:]
+    found = np.zeros((rows.n_users, full, lanes), np.float32)
+    # With z = Λ^-½ x it is Λ^-½ (Zᵀ Z + 1)⁻¹ Zᵀ y, and also Λ^-½ Zᵀ (Z Zᵀ + 1)⁻¹ y.
+    scale = 1 / np.sqrt(np.broadcast_to(np.maximum(decay, 1e-6), (full, lanes))).T
+    for u in range(rows.n_users):
+        mine = slice(rows.start[u], rows.start[u + 1])
+        count = mine.stop - mine.start
+        if not count:
+            continue
+        x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64)
+        y = (rows.values[mine] - rows.mean - x[:, :, -1])[:, :, None]
+        x[:, :, -1] = float(biases)
+        z = x * scale[:, None]
+        across = np.swapaxes(z, 1, 2)
+        if count < full:
+            solved = across @ np.linalg.solve(z @ across + np.eye(count), y)
+        else:
+            solved = np.linalg.solve(across @ z + np.eye(full), across @ y)
+        found[u] = (solved[:, :, 0] * scale).T
+    return found

@@ -12,9 +12,11 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
-from dpaudit.defenses.factor_chain import Exact, FactorChain, FactorDraw, SampledRows, accepted
-from dpaudit.defenses.factors import FactorModels, FactorRows, Floats
+from dpaudit.defenses.factor_chain import FactorChain, FactorDraw, SampledRows, accepted
+from dpaudit.defenses.factors import FactorModels, FactorRows, fitted
 from dpaudit.defenses.schedule import Schedule, step_sizes
+from dpaudit.defenses.single_chain import draw_single
+from dpaudit.defenses.single_factors import TOGETHER, check_size
 from dpaudit.defenses.trained import check_epsilon, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.parts import STRICT, Part
@@ -65,7 +67,8 @@ class SampledFactors(Part):
     Attributes:
         epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
         variant: whose mechanism it is.
-        dimensions: d, 1 to 127.
+        dimensions: d, 1 to 1024. Models of more than 127, a multiple of 16, are trained one at a
+            time and visit the popular items first.
         passes: passes over the ratings.
         step: η_1 times the number of ratings: the step of a pass.
         exponent: ξ.
@@ -89,7 +92,7 @@ class SampledFactors(Part):
 
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
-    dimensions: Annotated[int, Field(ge=1, le=127)] = 16
+    dimensions: Annotated[int, Field(ge=1, le=1024)] = 16
     passes: Annotated[int, Field(ge=1, le=100_000)] = 50
     step: Annotated[float, Field(gt=0, le=1e6)] = 0.1
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
@@ -117,6 +120,7 @@ class SampledFactors(Part):
     @model_validator(mode="after")
     def _check(self) -> SampledFactors:
         check_epsilon(self.epsilon, self.variant, "posterior")
+        check_size(self.dimensions)
         if self.variant == "corrected" and (self.temperature != 1 or self.accept is not None):
             raise ValueError(
                 "the corrected form has temperature 1 and cuts predictions instead of accepting "
@@ -131,7 +135,16 @@ class SampledFactors(Part):
                 "the variant 'nonprivate' draws nothing, so no precisions: remove prior_shape and "
                 "prior_rate"
             )
+        if self._gamma and self._large:
+            raise ValueError(
+                f"precisions are drawn of models of at most {TOGETHER} dimensions: lower "
+                "dimensions, or remove prior_shape and prior_rate"
+            )
         return self
+
+    @property
+    def _large(self) -> bool:
+        return self.dimensions > TOGETHER
 
     def claim(self) -> Claim | None:
         """ε for a user, of the law that the chain is to reach."""
@@ -225,7 +238,8 @@ class SampledFactors(Part):
         Raises:
             RunError: a training diverged, or no draw of a world was accepted.
         """
-        draws = [self._draw(prepared, part) for part in lane_blocks(streams)]
+        parts = streams.blocks(1) if self._large else lane_blocks(streams)
+        draws = [self._draw(prepared, part) for part in parts]
         rows = prepared.rows
         return FactorModels(
             users=[fitted(rows, draw.items, draw.precisions[0], self.biases) for draw in draws],
@@ -263,7 +277,7 @@ class SampledFactors(Part):
             biases=self.biases,
             name=self.name,
         )
-        return chain.draw(streams, attempt)
+        return (draw_single if self._large else FactorChain.draw)(chain, streams, attempt)
 
     @property
     def _gamma(self) -> tuple[float, float] | None:
@@ -271,32 +285,3 @@ class SampledFactors(Part):
         if self.prior_shape is None or self.prior_rate is None:
             return None
         return self.prior_shape, self.prior_rate
-
-
-def fitted(rows: FactorRows, items: Floats, decay: float | Exact, biases: bool = True) -> Floats:
-    """Every user's own side by ridge regression on the items' `(M, d + 1, L)`: `(N, d + 1, L)`.
-
-    With `x_i = (v_i, 1)` and `y_i = r_ui − b_0 − b_i`: `(Σ x xᵀ + Λ)⁻¹ Σ y x`, Λ the diagonal of λ
-    `(d + 1, L)` or of one for all. A user without ratings has zeros, and so is a bias where there
-    are none.
-    """
-    full, lanes = items.shape[1:]
-    found = np.zeros((rows.n_users, full, lanes), np.float32)
-    # With z = Λ^-½ x it is Λ^-½ (Zᵀ Z + 1)⁻¹ Zᵀ y, and also Λ^-½ Zᵀ (Z Zᵀ + 1)⁻¹ y.
-    scale = 1 / np.sqrt(np.broadcast_to(np.maximum(decay, 1e-6), (full, lanes))).T
-    for u in range(rows.n_users):
-        mine = slice(rows.start[u], rows.start[u + 1])
-        count = mine.stop - mine.start
-        if not count:
-            continue
-        x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64)
-        y = (rows.values[mine] - rows.mean - x[:, :, -1])[:, :, None]
-        x[:, :, -1] = float(biases)
-        z = x * scale[:, None]
-        across = np.swapaxes(z, 1, 2)
-        if count < full:
-            solved = across @ np.linalg.solve(z @ across + np.eye(count), y)
-        else:
-            solved = np.linalg.solve(across @ z + np.eye(full), across @ y)
-        found[u] = (solved[:, :, 0] * scale).T
-    return found

@@ -20,8 +20,8 @@ from scipy import integrate, stats
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.factor_chain import FactorChain, FactorDraw, SampledRows
-from dpaudit.defenses.factors import FactorBlock, FactorRows
-from dpaudit.defenses.sampled_factors import SampledFactors, fitted
+from dpaudit.defenses.factors import FactorBlock, FactorRows, fitted
+from dpaudit.defenses.sampled_factors import SampledFactors
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import factor_worlds, noise
 from dpaudit.kernels.lane_noise import world_words

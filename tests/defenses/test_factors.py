@@ -16,8 +16,8 @@ from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserRemoved, UserReplaced, apply
 from dpaudit.defenses.factor_rounds import sum_clipped, taking_part
-from dpaudit.defenses.factors import FactorRows
-from dpaudit.defenses.sampled_factors import SampledFactors, fitted
+from dpaudit.defenses.factors import FactorRows, fitted
+from dpaudit.defenses.sampled_factors import SampledFactors
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.errors import ConfigError, RunError
 from dpaudit.kernels import factor_worlds, noise

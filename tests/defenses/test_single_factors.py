@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from scipy.stats import chi2
 
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
+from dpaudit.defenses.sampled_factors import SampledFactors
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.single_factors import visits
 from dpaudit.errors import ConfigError, RunError
@@ -76,6 +78,69 @@ def test_a_small_and_a_large_model_learn_the_same() -> None:
     assert error(128, 0.0) == pytest.approx(error(16, 0.0), abs=2e-3)
 
 
+def drawn(**params: object) -> SampledFactors:
+    given: dict[str, object] = {"epsilon": 5.0, "dimensions": 128, "passes": 400, "exponent": 0.0}
+    return SampledFactors(**(given | {"accept": "any"} | params))  # type: ignore[arg-type]
+
+
+def test_a_large_chain_without_information_draws_from_the_prior() -> None:
+    # ε/4B is so small that ratings say nothing: each coordinate has N(0, 1/(2 (ε/4B) λ)). A drift
+    # of 0.02 a pass is forgotten in 400, and moves the variance by 1 %.
+    bound = 1e6
+    few = SyntheticParams(n_users=15, n_items=400, mean_per_user=25, seed=3)
+    factor, decay = 1e-6, 5e5
+    defense = drawn(
+        epsilon=4 * bound * factor,
+        bound=bound,
+        cap=10**6,
+        decay=decay,
+        step=0.02 / (factor * decay),
+    )
+    prepared = defense.prepare(generate(few))
+    trained = defense.train(prepared, Streams.first(1, "prior", 2))
+    factors = trained.public(np.empty(0, np.int32)).factors.astype(float)
+    assert factors.shape == (2, 400, 129)
+    rated = np.bincount(prepared.rows.items, minlength=400) > 0
+    assert rated.any()
+    assert not rated.all()
+    for items in (rated, ~rated):
+        part = factors[:, items] * np.sqrt(2 * factor * decay)
+        n = part.size
+        low, high = (chi2.ppf(p, n) / n for p in (1e-6 / 8, 1 - 1e-6 / 8))
+        assert low - 0.03 < (part**2).mean() < high + 0.03
+        # Half of the variance, as a drift of ε/2B would leave, would be noticed.
+        assert not low - 0.03 < (part**2).mean() / 2 < high + 0.03
+    assert abs(np.corrcoef(factors.reshape(2, -1))[0, 1]) < 5.5 / np.sqrt(factors[0].size)
+
+
+def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
+    rough = drawn(epsilon=1e3, passes=60, step=0.5, decay=20.0, cap=500, temperature=0.01)
+    prepared = rough.prepare(RATINGS)
+    rows, streams = prepared.rows, Streams.first(1, "test", 2)
+    found = rough.train(prepared, streams)
+    shown = found.predict(rows.users, rows.items)
+    constant = np.std(rows.values)
+    assert (np.sqrt(((shown - rows.values) ** 2).mean(1)) < 0.9 * constant).all()
+    again = rough.train(prepared, Streams(streams.key, np.array([1])))
+    assert np.array_equal(again.predict(rows.users, rows.items)[0], shown[1])
+    # The ridge solution of one user, in the other of its two forms.
+    items, user = found.items[0][:, :, 0].astype(float), 7
+    mine = rows.users == user
+    x = np.column_stack([items[rows.items[mine], :-1], np.ones(mine.sum())])
+    y = rows.values[mine] - rows.mean - items[rows.items[mine], -1]
+    expected = np.linalg.solve(x.T @ x + 20 * np.eye(129), x.T @ y)
+    np.testing.assert_allclose(found.users[0][user, :, 0], expected, atol=1e-4)
+
+
+def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:
+    defense = drawn(epsilon=1.0, accept="all", passes=2, retries=1, step=10.0, cap=500)
+    with pytest.raises(RunError, match=r"0 of 2 draws kept every prediction in range"):
+        defense.train(defense.prepare(RATINGS), Streams.first(1, "test", 1))
+    flat = drawn(variant="nonprivate", accept=None, biases=False, step=0.01, passes=5)
+    trained = flat.train(flat.prepare(RATINGS), Streams.first(1, "test", 1))
+    assert not trained.public(np.empty(0, np.int32)).factors[:, :, -1].any()
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -87,6 +152,13 @@ def test_a_small_and_a_large_model_learn_the_same() -> None:
 def test_sizes_that_cannot_be_trained_are_refused(params: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         large(**params)
+
+
+def test_large_models_draw_no_precisions() -> None:
+    with pytest.raises(ValidationError, match="precisions are drawn of models of at most 127"):
+        drawn(prior_shape=1.0, prior_rate=1.0)
+    with pytest.raises(ValidationError, match="no multiple of 16"):
+        drawn(dimensions=200)
 
 
 def test_a_large_model_that_diverges_stops_and_its_steps_are_not_watched() -> None:

@@ -1,0 +1,78 @@
+"""The Langevin chain towards the posterior of a large factorisation, one world at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.defenses.factor_chain import DIVERGED, STEPS, Exact, FactorChain, FactorDraw
+from dpaudit.defenses.factors import FIRST
+from dpaudit.defenses.single_factors import SingleModel, visits
+from dpaudit.defenses.trained import check_finite
+from dpaudit.errors import ConfigError
+from dpaudit.kernels import factor_model, noise
+from dpaudit.releases import Streams
+
+# Coordinates of noise that a step of the source has.
+_COORDINATES = 2**34
+
+
+def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> FactorDraw:
+    """The end of the chain of the only world of `streams`; each attempt has noise of its own.
+
+    Args:
+        chain: with more dimensions than are trained together, and no Gamma law.
+        streams: one world.
+        attempt: which.
+
+    Raises:
+        ConfigError: a pass needs more noise than a step of the source has.
+        RunError: the chain diverged.
+    """
+    rows, size = chain.data.rows, chain.dimensions
+    if len(rows) * factor_model.noise_of_row(size) > _COORDINATES:
+        raise ConfigError(
+            f"params.dimensions = {size}: a pass over {len(rows)} ratings takes more than 2^34 "
+            "draws of noise: lower it, or trim the data"
+        )
+    start = attempt * STEPS
+    model = SingleModel.drawn(rows, size, chain.spread, streams, start)
+    due = np.zeros(rows.n_users), np.zeros(rows.n_items)
+    visited, world = visits(rows, size), int(streams.worlds[0])
+    bounds = np.float32(chain.bounds[0]), np.float32(chain.bounds[1])
+    for t, step_size in enumerate(chain.sizes):
+        factor_model.sample(
+            *visited,
+            *model.parts(),
+            size,
+            np.float32(rows.mean),
+            chain.gains(step_size),
+            *chain.drifts(step_size),
+            bounds,
+            chain.temperature * step_size / len(rows),
+            *due,
+            FIRST + start + t,
+            world,
+            streams.key,
+            chain.biases,
+        )
+        check_finite(chain.name, t + 1, "pass", DIVERGED, *model.parts())
+    return _settled(chain, model, due, FIRST + start + len(chain.sizes), streams)
+
+
+def _settled(
+    chain: FactorChain, model: SingleModel, due: tuple[Exact, Exact], step: int, streams: Streams
+) -> FactorDraw:
+    """Draw the noise that is still due, and from the prior who has no rating."""
+    sides = []
+    for place, (side, left, n) in enumerate(zip(model.joined(), due, chain.touches(), strict=True)):
+        side[n == 0] = 0
+        left[n == 0] = chain.temperature / (2 * chain.factor * chain.decay)
+        draws = np.empty((1, side.size), np.float32)
+        noise.normal(draws, streams.worlds, step + place, streams.key)
+        deviation = np.sqrt(left).astype(np.float32)[:, None, None]
+        side[:] += deviation * draws.reshape(side.shape)
+        if not chain.biases:
+            side[:, -1] = 0
+        sides.append(side)
+    precisions = np.full((2, chain.dimensions + 1, 1), chain.decay)
+    return FactorDraw(sides[0], sides[1], precisions, 1)
