@@ -57,6 +57,15 @@ def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> 
         ConfigError: a model does not fit the data, or a game its claim.
         RunError: a training diverged.
     """
+    from threadpoolctl import threadpool_limits
+
+    # Trainings share the threads. Threads of linear algebra would only wait for one another, and
+    # add sums in another order.
+    with threadpool_limits(1):
+        return _run(config, threads, progress)
+
+
+def _run(config: configs.Config, threads: int, progress: Progress) -> records.AuditResult:
     started, clock = datetime.now(UTC), time.perf_counter()
     progress.stage("reading the data")
     ratings = load(config.data)
