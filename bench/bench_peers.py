@@ -42,13 +42,19 @@ def purchases(ratings: Ratings) -> Ratings:
 
 def surprise_slope_one(ratings: Ratings) -> tuple[Any, Any]:
     """Surprise's Slope One and its training set; `fit` is what is timed."""
-    from surprise import Dataset, SlopeOne
+    from surprise import SlopeOne
+
+    return SlopeOne(), surprise_trainset(ratings)
+
+
+def surprise_trainset(ratings: Ratings) -> Any:
+    """The ratings as Surprise learns from them."""
+    from surprise import Dataset
     from surprise.reader import Reader
 
     rows = zip(ratings.user, ratings.item, ratings.value, strict=True)
     data = Dataset(Reader(rating_scale=(ratings.scale.minimum, ratings.scale.maximum)))
-    trainset = data.construct_trainset([(int(u), int(i), float(r), None) for u, i, r in rows])
-    return SlopeOne(), trainset
+    return data.construct_trainset([(int(u), int(i), float(r), None) for u, i, r in rows])
 
 
 def matrix(ratings: Ratings) -> sparse.csr_matrix:

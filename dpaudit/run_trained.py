@@ -24,6 +24,7 @@ from dpaudit.errors import DataError, RunError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
 from dpaudit.releases import Streams
+from dpaudit.run_trained_checks import assumptions
 from dpaudit.run_trained_errors import Training, in_threads
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
 
@@ -84,6 +85,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         models.append(_model_record(model, defenses[0]))
         points += [_point_record(model, defense, ratings.scale) for defense in defenses]
         measurements += play.errors(model.label, defenses, folds)
+        measurements += assumptions(model.label, defenses, play.learned, config.seed)
         for game in config.game:
             progress.stage(f"{model.label}: game {game.label}")
             record, found = games.play(model.label, defenses, game)

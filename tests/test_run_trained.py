@@ -303,6 +303,27 @@ def test_what_is_learned_from_is_filtered_then_capped() -> None:
     assert error.estimate.n == 2
 
 
+def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -> None:
+    # Users with more than three ratings and similarities of 0.1 times β = 1.
+    short = {"steps": 2, "more_than": 3, "start": 0.1, "rescale": 1.0, "weight": 5.0}
+    models = [
+        {"defense": "dpsgd-pnbm", "label": label, "variant": variant, "params": short | changed}
+        for label, variant, changed in (
+            ("published", "published", {}),
+            ("corrected", "corrected", {}),
+            ("kept", "published", {"weight": 0.1, "steps": 1}),
+        )
+    ]
+    record = play(model=models)
+    found = [m for m in record.measurements if m.metric == "assumption.denominator"]
+    assert [(m.model, m.step) for m in found] == [("published", 1), ("published", 2), ("kept", 1)]
+    assert found[0].estimate.value > 0.2
+    assert found[2].estimate.value == 0
+    page = markdown.render(record)
+    assert "| below C, step 1 | below C, step 2 |" in page
+    assert page.count("'below C' is the share") == 1
+
+
 def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
     settings = [("data", "values", {}), ("data", "list", {"top_k": 3}), ("user", "values", {})]
     games = [

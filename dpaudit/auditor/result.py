@@ -22,6 +22,7 @@ Metric = Literal[
     "epsilon",
     "campaign.accuracy",
     "chain.divergence",
+    "assumption.denominator",
 ]
 
 
@@ -114,7 +115,8 @@ class Measurement(_Part):
             `epsilon`: the certified lower bound on ε of a distinguishing game;
             `campaign.accuracy`: how often an attacker with so many accounts, changes or watched
             lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state
-            after `step` steps is from the law that it tends to.
+            after `step` steps is from the law that it tends to; `assumption.denominator`: the share
+            of training's predictions in `step` whose denominator is smaller than the claim assumes.
         model: the model's label.
         epsilon: the ε of the sweep.
         attack: the attack's label, of `attack.accuracy`, `campaign.accuracy` and `epsilon`.
@@ -128,7 +130,7 @@ class Measurement(_Part):
         theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is
             known; it judges nothing.
         effort: the accounts, planted ones included, changes or lists, of `campaign.accuracy`.
-        step: the number of steps, of `chain.divergence`.
+        step: the number of steps, of `chain.divergence` and `assumption.denominator`.
         states: the states whose laws are compared, of `chain.divergence`.
     """
 

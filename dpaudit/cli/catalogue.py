@@ -20,6 +20,8 @@ METRICS = {
     "epsilon": "certified lower bound on ε of a distinguishing game",
     "campaign.accuracy": "share of hidden ratings that an attacker of so much effort reads",
     "chain.divergence": "of a published chain from its stationary law, computed; judged by no gate",
+    "assumption.denominator": "share of training's denominators below what a published claim "
+    "assumes, counted; judged by no gate",
 }
 
 

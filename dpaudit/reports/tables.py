@@ -17,6 +17,7 @@ _QUANTITIES = {
     "epsilon": "certified ε, pair",
     "campaign.accuracy": "accuracy of campaign",
     "chain.divergence": "divergence of the chain,",
+    "assumption.denominator": "share of denominators below C",
 }
 
 
@@ -90,6 +91,9 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         yield f"detectable ε ({pair})", [detectable(game) for game in found]
     for label in here[0].accuracy if here else ():
         yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
+    for step in dict.fromkeys(step for row in here for step in row.short):
+        share = [row.short.get(step) for row in here]
+        yield f"below C, step {step}", [NONE if s is None else f"{100 * s:.3g} %" for s in share]
     for name, column in (
         (f"overlap@{model.top_k}", [row.overlap for row in here]),
         ("difference", [row.difference for row in here]),
