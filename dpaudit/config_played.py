@@ -89,9 +89,8 @@ class Game(_Played):
     @model_validator(mode="before")
     @classmethod
     def _by_place(cls, values: Any) -> Any:
-        attacks = {"list": "item-place"}
-        if isinstance(values, dict) and values.get("observe") in attacks:
-            values = {"attack": attacks[values["observe"]], **values}
+        if isinstance(values, dict) and values.get("observe") == "list":
+            values = {"attack": "item-place", **values}
         return values
 
     @property

@@ -146,7 +146,8 @@ class _Play:
     def chosen(self, model: configs.Model, first: Fold) -> list[Any]:
         """The defense at each ε, its grid's parameters those of the least error on validation.
 
-        A tenth of the first fold's training ratings is held back; the test ratings choose nothing.
+        A tenth of the first fold's training ratings is held back. Its test ratings choose nothing,
+        but what it trains on is tested in the other folds, whose errors are a little too good.
         """
         if not model.grid:
             return model.defenses("model")

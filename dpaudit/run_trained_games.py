@@ -20,6 +20,7 @@ from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim
 from dpaudit.defenses.sgd_factors import SgdFactors
+from dpaudit.defenses.single_factors import check_small
 from dpaudit.errors import ConfigError
 from dpaudit.releases import Suspect
 
@@ -225,6 +226,17 @@ def _check_many(label: str, defense: Any) -> None:
             f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
             "use pair = 'data', or the published 'dpsgd-mf'"
         )
+    _check_watched(label, defense)
+
+
+def _check_watched(label: str, defense: Any) -> None:
+    """Refuse to watch every step of a model that is trained alone.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if isinstance(defense, SgdFactors):
+        check_small(defense.dimensions, f"games that see each step of model {label!r} play")
 
 
 def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
@@ -247,4 +259,6 @@ def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
             f"[[game]] {game.label!r}: model {label!r} ({defense.name}) shows no iterates of a "
             "known law: use observe = 'public', or 'values' where no model is published"
         )
+    if observe == "iterates":
+        _check_watched(label, defense)
     return observe

@@ -180,6 +180,8 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             TRAINED + "[[game]]\npair = 'data'\nattack = 'canery'",
             ["game.0", "did you mean 'canary'?"],
         ),
+        (TRAINED + "[[game]]\npair = 'data'\nobserve = ['list']", ["game.0.observe"]),
+        ("[[game]]\nobserve = ['list']", ["game.0.observe"]),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'itrates'",
             ["game.0.observe = 'itrates'", "'iterates', 'public'"],

@@ -324,6 +324,19 @@ def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -
     assert page.count("'below C' is the share") == 1
 
 
+@pytest.mark.parametrize("game", [{"pair": "data"}, {"pair": "many", "trials": 10}])
+def test_steps_of_a_large_model_are_not_watched_and_nothing_is_trained(
+    game: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(*args: object) -> None:
+        raise AssertionError(args)
+
+    monkeypatch.setattr(SgdFactors, "train", trained)
+    model = {"defense": "dpsgd-mf", "params": {"dimensions": 128}}
+    with pytest.raises(ConfigError, match="dimensions = 128: games that see each step of model"):
+        play(model=[model], game=[game])
+
+
 def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
     settings = [("data", "values", {}), ("data", "list", {"top_k": 3}), ("user", "values", {})]
     games = [

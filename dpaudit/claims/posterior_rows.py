@@ -27,6 +27,8 @@ Numbers = NDArray[np.float64]
 
 # Worlds at a time, no draw depends on it; and proposals of a world before it is given up.
 _BLOCK, _MOST_ATTEMPTS = 2048, 5000
+# The share of proposals that are accepted where a game is quick enough, and on how many it rests.
+_ACCEPTED, _PROPOSALS = 0.1, 500
 # The chance that a normaliser's interval misses it; a denominator below this is taken as it.
 _MISSED, _TINY = 1e-9, 1e-30
 
@@ -159,19 +161,7 @@ class RowsGame(DataGame):
             ConfigError: a user has so many ratings that N_k binds.
             RunError: a row was proposed 5000 times and not accepted.
         """
-        before, after = (
-            self.defense.prepare(ratings, self.data.public)
-            for ratings in (self.data.before, self.data.after)
-        )
-        most = int(max(np.diff(data.profiles.start).max() for data in (before, after))) - 1
-        if most > self.defense.neighbors:
-            raise ConfigError(
-                f"a user has {most} neighbours of an item and params.neighbors = "
-                f"{self.defense.neighbors} would leave some out: raise it"
-            )
-        slope = self.defense.slope(before)
-        rows = seen_rows(before, after, slope, self.user)
-        weight = self.defense.factor(before.scale) / (2 * self.defense.temperature)
+        rows, weight = self._rows()
 
         def errors(world: str) -> Numbers:
             streams = Streams.first(seed, f"rows/{world}", trials)
@@ -185,6 +175,39 @@ class RowsGame(DataGame):
             graded(-absent.mean(1)), graded(-present.mean(1)), rows_epsilon(rows, weight, absent)
         )
 
+    def drawable(self) -> bool:
+        """Whether a proposal of each row is accepted in one of ten cases, by a few proposals.
+
+        Raises:
+            ConfigError: a user has so many ratings that N_k binds.
+        """
+        rows, weight = self._rows()
+        streams = Streams.first(0, "proposals", _PROPOSALS)
+        for row in rows:
+            draws = np.empty((_PROPOSALS, row.size), np.float32)
+            noise.normal(draws, streams.worlds, 0, streams.key)
+            losses = row.loss(draws.astype(np.float64), present=True)
+            if np.exp(-weight * losses).mean() < _ACCEPTED:
+                return False
+        return True
+
+    def _rows(self) -> tuple[list[SeenRow], float]:
+        """The rows that are seen, and k."""
+        before, after = (
+            self.defense.prepare(ratings, self.data.public)
+            for ratings in (self.data.before, self.data.after)
+        )
+        most = int(max(np.diff(data.profiles.start).max() for data in (before, after))) - 1
+        if most > self.defense.neighbors:
+            raise ConfigError(
+                f"a user has {most} neighbours of an item and params.neighbors = "
+                f"{self.defense.neighbors} would leave some out: raise it"
+            )
+        slope = self.defense.slope(before)
+        rows = seen_rows(before, after, slope, self.user)
+        weight = self.defense.factor(before.scale) / (2 * self.defense.temperature)
+        return rows, weight
+
 
 def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present: bool) -> Numbers:
     """The suspect's squared error in each row of each world `(W, R)`, the row drawn from its law.
@@ -196,10 +219,8 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
     """
     ends = np.cumsum([row.size for row in rows])
     found = np.full((len(streams), len(rows)), np.nan)
+    left = np.arange(len(streams))
     for attempt in range(_MOST_ATTEMPTS):
-        left = np.flatnonzero(np.isnan(found).any(1))
-        if not len(left):
-            return found
         worlds = streams.worlds[left]
         draws = np.empty((len(left), int(ends[-1])), np.float32)
         noise.normal(draws, worlds, 2 * attempt, streams.key)
@@ -211,6 +232,9 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
             accepted = weight * row.loss(s, present=present) <= abs(limits[:, r])
             new = accepted & np.isnan(found[left, r])
             found[left[new], r] = row.suspect.of(s[new])
+        left = np.flatnonzero(np.isnan(found).any(1))
+        if not len(left):
+            return found
     raise RunError(
         f"rows of the exact law were proposed {_MOST_ATTEMPTS} times and not accepted: use items "
         "with fewer raters or a smaller epsilon"

@@ -81,26 +81,26 @@ def _posteriors(ratings: Ratings, name: str, wanted: set[str]) -> Iterator[tuple
     """A user who gives way to one of rare items, of a hundred and of as few as are learned from.
 
     At temperature 1 her many rows come nearest to the claim by their law. At a low one a few rows
-    show more in fewer draws.
+    show more in fewer draws. Where even the rarest items have so many raters that their rows cannot
+    be drawn exactly, no game is played.
     """
     many = (
         ("wt17-thm2", "ε = 1", SampledSimilarity(epsilon=1.0)),
         ("wt17-eq6", "ε = 1", SampledSimilarity(epsilon=1.0, likelihood="squares")),
     )
+    cold = "wt17-alg2-temperature"
     few = (
-        ("ϱ = 0.001", SampledSimilarity(epsilon=1.0, temperature=0.001)),
-        ("corrected, ε = 4/4", SampledSimilarity(epsilon=4.0, variant="corrected")),
+        (cold, "ϱ = 0.001", SampledSimilarity(epsilon=1.0, temperature=0.001)),
+        (cold, "corrected, ε = 4/4", SampledSimilarity(epsilon=4.0, variant="corrected")),
     )
-    if wanted & {id_ for id_, _, _ in many}:
-        pair, user = canary_pair(ratings, _MANY)
-        for id_, label, defense in many:
-            if id_ in wanted:
-                yield id_, RowsGame(f"{name}, {label}", defense, pair, user, _WORLDS // 4)
-    if "wt17-alg2-temperature" in wanted:
-        pair, user = canary_pair(ratings, _MORE_THAN + 1)
-        for label, defense in few:
-            game = RowsGame(f"{name}, {label}", defense, pair, user, _WORLDS)
-            yield "wt17-alg2-temperature", game
+    for size, worlds, games in ((_MANY, _WORLDS // 4, many), (_MORE_THAN + 1, _WORLDS, few)):
+        if not wanted & {id_ for id_, _, _ in games}:
+            continue
+        pair, user = canary_pair(ratings, size)
+        for id_, label, defense in games:
+            game = RowsGame(f"{name}, {label}", defense, pair, user, worlds)
+            if id_ in wanted and game.drawable():
+                yield id_, game
 
 
 def canary_pair(ratings: Ratings, size: int) -> tuple[DataPair, int]:

@@ -244,7 +244,7 @@ def _verdict(
     would_say = isinstance(slot.play, Check) or (
         played.detectable is not None and played.detectable <= SLACK * slot.claimed
     )
-    if slot.role == "real data":
+    if slot.role == "real data" and false_expected:
         # Data on which a false claim does no harm are no surprise.
         return unrefuted if would_say else "inconclusive", "as recorded"
     if isinstance(slot.play, Check):

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
 from dpaudit.defenses.trained import check_finite
-from dpaudit.errors import RunError
+from dpaudit.errors import ConfigError, RunError
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import Streams
 
 Exact = NDArray[np.float64]
+
+# Ratings, or users with all items, whose predictions are tested at a time.
+_ROWS = 2**12
 
 # Noise steps of a draw: two for its start, the passes, two for what is due at the end, and three
 # of each pass whose precisions are drawn.
@@ -67,13 +70,16 @@ class FactorDraw:
         good = np.ones(self.count, bool)
         for w in range(self.count):
             left, right = self.users[:, :, w], self.items[:, :, w]
-            if rated:
-                u, v = left[rows.users], right[rows.items]
-                shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
-            else:
-                shown = left[:, :-1] @ right[:, :-1].T + left[:, -1:] + right[:, -1]
-            shown = rows.mean + shown
-            good[w] = bool((shown >= low).all() and (shown <= high).all())
+            for start in range(0, len(rows) if rated else rows.n_users, _ROWS):
+                some = slice(start, start + _ROWS)
+                if rated:
+                    u, v = left[rows.users[some]], right[rows.items[some]]
+                    shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
+                else:
+                    u = left[some]
+                    shown = u[:, :-1] @ right[:, :-1].T + u[:, -1:] + right[:, -1]
+                shown = rows.mean + shown
+                good[w] &= bool((shown >= low).all() and (shown <= high).all())
         return good
 
 
@@ -127,9 +133,11 @@ class FactorChain:
         """The end of the chains of up to 16 worlds; each attempt has noise of its own.
 
         Raises:
+            ConfigError: a pass needs more noise than a step of the source has.
             RunError: the chain diverged.
         """
         rows, start = self.data.rows, attempt * STEPS
+        check_noise(len(rows), 4 * (self.dimensions + 1), self.dimensions)
         first = FIRST + start
         settling = first + len(self.sizes)
         block = FactorBlock.drawn(rows, self.dimensions, self.spread, streams, start)
@@ -156,10 +164,13 @@ class FactorChain:
         return (size * self.factor * self.data.weights).astype(np.float32)
 
     def drifts(self, size: float) -> tuple[Floats, Floats]:
-        """The share by which the prior pulls each user and each item at each of their rows."""
-        shared = 1.0 if self.gamma is not None else self.decay
+        """The share by which the prior pulls each user and each item at each of their rows.
+
+        Where precisions are drawn it is that of a precision of 1, and the kernel caps the product.
+        """
+        shared, most = (1.0, np.inf) if self.gamma is not None else (self.decay, 1.0)
         users, items = (
-            np.minimum(size * self.factor * shared / np.maximum(n, 1), 1.0).astype(np.float32)
+            np.minimum(size * self.factor * shared / np.maximum(n, 1), most).astype(np.float32)
             for n in self.touches()
         )
         return users, items
@@ -251,7 +262,27 @@ class FactorChain:
             shape = gamma[0] + len(rated) / 2
             rate = gamma[1] + self.factor / self.temperature * squares
             found[place] = gammaincinv(shape, levels[place]) / rate
+        if not self.biases:
+            found[:, -1] = 1
         return found
+
+
+def check_noise(rows: int, coordinates: int, size: int) -> None:
+    """Refuse a pass for which one step of the noise source has too few coordinates.
+
+    Args:
+        rows: the ratings.
+        coordinates: of noise that each takes.
+        size: `d`, for the message.
+
+    Raises:
+        ConfigError: it has.
+    """
+    if rows * coordinates > 2**34:
+        raise ConfigError(
+            f"params.dimensions = {size}: a pass over {rows} ratings takes more than 2^34 draws of "
+            "noise: lower it, or trim the data"
+        )
 
 
 def accepted(

@@ -37,9 +37,9 @@ class SampledFactors(Part):
 
     λ for the biases too, no prediction outside `[r_min − κ, r_max + κ]`. It is approached by
     stochastic gradient Langevin dynamics with step `η_t = η_1 t^−ξ` in pass t: a mini-batch is one
-    rating, in an order that everybody knows; noise that is due to a coordinate is drawn when it is
-    next read. A user or item without ratings, which no step touches, is drawn from the prior. Only
-    the items' side is released; each user fits her own by ridge regression.
+    rating, in an order on which the target does not depend; noise that is due to a coordinate is
+    drawn when it is next read. A user or item without ratings, which no step touches, is drawn from
+    the prior. Only the items' side is released; each user fits her own by ridge regression.
 
     **Published** draws again while a prediction, of any pair, leaves the range, up to `retries`
     times. **Corrected** cuts predictions to the range inside the likelihood instead: then no user
@@ -99,7 +99,7 @@ class SampledFactors(Part):
     schedule: Schedule = "text"
     decay: Annotated[float, Field(gt=0, le=1e6)] = 10.0
     prior_shape: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    prior_rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    prior_rate: Annotated[float, Field(ge=1e-9, le=1e6)] | None = None
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     margin: Annotated[float, Field(ge=0, le=1e3)] = 1.0

@@ -90,7 +90,7 @@ class SgdFactors(Part):
     bound: Annotated[float, Field(gt=0, le=1e6)] = 2.0
     clip: Annotated[float, Field(gt=0, le=1e6)] = 4.0
     item_rate: Annotated[float, Field(gt=0, le=10)] = 0.02
-    sampling: Annotated[float, Field(gt=0, le=1)] = 1.0
+    sampling: Annotated[float, Field(ge=1e-4, le=1)] = 1.0
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None
 

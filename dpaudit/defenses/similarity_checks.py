@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.sgd_similarity import SgdSimilarity
-from dpaudit.defenses.similarity import Floats, SimilarityData
+from dpaudit.defenses.similarity import Batches, Floats, SimilarityData
 from dpaudit.defenses.trained import lane_blocks
 from dpaudit.releases import Streams
 
@@ -74,9 +74,10 @@ def shortfalls(
         RunError: a training diverged.
     """
     rows = range(prepared.n_items) if items is None else items
-    parts = [
-        [_row(defense, prepared, int(item), part) for item in rows] for part in lane_blocks(streams)
-    ]
+    parts = []
+    for part in lane_blocks(streams):
+        batches = defense.batches(prepared, part)
+        parts.append([_row(defense, prepared, int(item), part, batches) for item in rows])
     first, last = (
         _shortfall(step, [[row[place] for row in part] for part in parts])
         for place, step in enumerate((1, defense.steps))
@@ -85,12 +86,17 @@ def shortfalls(
 
 
 def _row(
-    defense: SgdSimilarity, prepared: SimilarityData, item: int, part: Streams
+    defense: SgdSimilarity,
+    prepared: SimilarityData,
+    item: int,
+    part: Streams,
+    batches: Batches | None,
 ) -> tuple[_Counted, _Counted]:
     """One row's denominators, counted, in the worlds of one block, at both steps."""
     found = []
     # The iterate before step t is what step t predicts from.
-    for t, row in enumerate(islice(defense.iterates(prepared, item, part), defense.steps), 1):
+    iterates = defense.iterates(prepared, item, part, batches)
+    for t, row in enumerate(islice(iterates, defense.steps), 1):
         if t in (1, defense.steps):
             sums = denominators(prepared, item, row, defense.neighbors)[:, : len(part)]
             short = (sums < defense.weight * (1 - _ROUNDING)).sum(0)

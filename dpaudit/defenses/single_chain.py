@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.defenses.factor_chain import DIVERGED, STEPS, Exact, FactorChain, FactorDraw
+from dpaudit.defenses.factor_chain import (
+    DIVERGED,
+    STEPS,
+    Exact,
+    FactorChain,
+    FactorDraw,
+    check_noise,
+)
 from dpaudit.defenses.factors import FIRST
 from dpaudit.defenses.single_factors import SingleModel, visits
 from dpaudit.defenses.trained import check_finite
-from dpaudit.errors import ConfigError
 from dpaudit.kernels import factor_model, noise
 from dpaudit.releases import Streams
-
-# Coordinates of noise that a step of the source has.
-_COORDINATES = 2**34
 
 
 def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> FactorDraw:
@@ -29,11 +32,7 @@ def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> Facto
         RunError: the chain diverged.
     """
     rows, size = chain.data.rows, chain.dimensions
-    if len(rows) * factor_model.noise_of_row(size) > _COORDINATES:
-        raise ConfigError(
-            f"params.dimensions = {size}: a pass over {len(rows)} ratings takes more than 2^34 "
-            "draws of noise: lower it, or trim the data"
-        )
+    check_noise(len(rows), factor_model.noise_of_row(size), size)
     start = attempt * STEPS
     model = SingleModel.drawn(rows, size, chain.spread, streams, start)
     due = np.zeros(rows.n_users), np.zeros(rows.n_items)

@@ -150,16 +150,19 @@ def sample(
         biases: whether biases move; else they stay as they are, 0.
     """
     vectors, room = size // LANES, noise_of_row(size)
-    noise = np.empty((room + TILE - 1) // TILE * TILE, np.float32)
+    # Noise z … held − 1 is drawn and not used yet; row k takes what follows k · room.
+    noise = np.empty(room + 2 * TILE, np.float32)
     words = np.empty(TILE, np.uint32)
     low, high = bounds
-    drawn, z = 0, len(noise)
+    drawn = z = held = 0
     for k in range(len(users)):
-        if z + room > len(noise):
-            for t in range(0, len(noise), TILE):
-                normal_row(noise[t : t + TILE], words, drawn, step, world, key)
-                drawn += TILE
-            z = 0
+        if held - z < room:
+            for c in range(z, held):
+                noise[c - z] = noise[c]
+            z, held = 0, held - z
+            while held + TILE <= len(noise):
+                normal_row(noise[held : held + TILE], words, drawn, step, world, key)
+                drawn, held = drawn + TILE, held + TILE
         n, i = users[k], items[k]
         u, v = n * size, i * size
         # −η k stands in `pending` for a coordinate that was read at step k of this pass.
@@ -193,5 +196,5 @@ def sample(
 
 @exact_kernel
 def noise_of_row(size: int) -> int:
-    """The coordinates of noise that `sample` sets aside for a row: two of biases, then factors."""
+    """The coordinates of noise that `sample` takes for a row: 16 for two biases, then factors."""
     return 2 * size + LANES

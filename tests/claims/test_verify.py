@@ -238,6 +238,36 @@ def test_real_data_may_spare_a_false_claim(
     assert statuses(found)[1] == (verdict, status)
 
 
+@dataclass(frozen=True, eq=False)
+class OnData(Coin):
+    """A coin of a variant."""
+
+    variant: str = "corrected"
+
+    @property
+    def defense(self) -> OnData:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("recorded", "variant", "coin", "verdict", "status"),
+    [
+        # A correction that keeps its claim, one whose law does not, and one that is caught.
+        ("falsified", "corrected", {"true": 0.9}, "not falsified", "as recorded"),
+        ("falsified", "corrected", {"true": 0.9, "law": 5.0}, "not falsified", "differs"),
+        ("falsified", "corrected", {"true": 3.0}, "falsified", "differs"),
+        ("falsified", "published", {"true": 0.9, "law": 5.0}, "not falsified", "as recorded"),
+        ("holds", "published", {"true": 0.9, "law": 5.0}, "not falsified", "differs"),
+    ],
+)
+def test_what_must_keep_its_claim_must_keep_it_on_real_data_too(
+    recorded: Verdict, variant: str, coin: dict[str, Any], verdict: str, status: str
+) -> None:
+    about = entry(recorded, Coin("a", 3.0 if recorded == "falsified" else 0.9))
+    found = verify([about], extra=[("aa11-thm1", OnData("b", variant=variant, **coin))])
+    assert statuses(found)[1] == (verdict, status)
+
+
 def test_one_false_pair_makes_a_claim_false() -> None:
     found = verify([entry("falsified", Coin("a", 3.0), Coin("d", 1.01))])
     assert statuses(found)[1] == ("inconclusive", "too few trials")

@@ -167,6 +167,28 @@ def test_one_rating_moves_factors_and_precisions_to_their_law() -> None:
         assert max(apart(abs(items[0, 0]), others[0]), apart(precisions[1, 0], others[1])) > 1
 
 
+def test_a_step_that_is_large_for_a_precision_of_one_may_fit_the_one_that_is_drawn() -> None:
+    # η (ε/4B)/n is 8, and precisions are near 0.05: at her only row a user's u is multiplied by
+    # 1 − 0.4, and a pass adds noise of variance 8 · 0.01, on average half of it since her row.
+    ratings = from_profiles([[(0, 3.0)] for _ in range(200)], 1, Scale())
+    defense = SampledFactors(
+        1e-3, dimensions=1, step=8.0, exponent=0.0, bound=2.5e-4, cap=1, margin=0.0, mean=3.0,
+        biases=False, temperature=0.01, accept="any", prior_shape=5e4, prior_rate=1e6, passes=20,
+    )  # fmt: skip
+    prepared = defense.prepare(ratings)
+    chain = defense._chain(prepared, Streams.first(1, "test", 16), 0)
+    users = chain.users[:, 0].astype(float)
+
+    def variance(drift: float) -> float:
+        kept = (1 - drift) ** 2
+        return 0.08 * (kept / (1 - kept) + 1 / 2)
+
+    low, high = (stats.chi2.ppf(p, users.size) / users.size for p in (5e-7, 1 - 5e-7))
+    assert low < (users**2).mean() / variance(0.4) < high
+    # A step that is cut before it is multiplied by the precision would be noticed.
+    assert not low < (users**2).mean() / variance(0.05) < high
+
+
 def test_draws_are_a_function_of_the_world() -> None:
     model = replace(FLAT, passes=3, mean=None)
     prepared = model.prepare(RATINGS)

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from dpaudit.kernels import factor_model, factor_worlds
+from dpaudit.kernels import factor_model, factor_worlds, noise
 from dpaudit.kernels.lane_noise import world_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import TILE
@@ -185,6 +185,27 @@ def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
     pairs = [model.left.reshape(N, size)[n] for n in sorted(set(users.tolist()))]
     products = np.corrcoef(np.array(pairs))[np.triu_indices(len(pairs), 1)]
     assert abs(products).max() < 6.5 / math.sqrt(size)
+
+
+@pytest.mark.parametrize("size", [16, 256, 1024])
+def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int) -> None:
+    # A pass in which each user and item is read once, with noise due to all of them.
+    room, count = factor_model.noise_of_row(size), min(N, M)
+    alone = np.arange(count, dtype=np.int32)
+    model, due = Model.zero(size), (np.ones(N), np.ones(M))
+    users, items = np.zeros(N, np.float32), np.zeros(M, np.float32)
+    bounds = F32(-math.inf), F32(math.inf)
+    factor_model.sample(
+        alone, alone, np.zeros(count, np.float32), *model.parts(), size, MEAN, users, users, items,
+        bounds, 0.0, due[0], due[1], 3, 11, KEY,
+    )  # fmt: skip
+    drawn = np.empty((1, room * count), np.float32)
+    noise.normal(drawn, np.array([11]), 3, KEY)
+    rows = drawn.reshape(count, room)
+    assert np.array_equal(model.user_bias[:count], rows[:, 0])
+    assert np.array_equal(model.item_bias[:count], rows[:, 1])
+    assert np.array_equal(model.left.reshape(N, size)[:count], rows[:, LANES : LANES + size])
+    assert np.array_equal(model.right.reshape(M, size)[:count], rows[:, LANES + size :])
 
 
 def test_langevin_noise_differs_between_passes_and_biases_get_theirs() -> None:
