@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+# Threads that wait for others would spin, and tests on all cores leave them none to wait on.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 _SHARED = Path(__file__).parents[2] / "shared" / "data"
 if _SHARED.is_dir():
     os.environ.setdefault("DPAUDIT_DATA", str(_SHARED))

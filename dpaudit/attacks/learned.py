@@ -83,6 +83,7 @@ class LearnedScore:
         Raises:
             InputError: fewer than 10 outputs of a world, or a number that is not finite.
         """
+        import sklearn.ensemble  # noqa: F401  before the limit, which binds what is loaded
         from threadpoolctl import threadpool_limits
 
         grids = _grid(absent, "absent"), _grid(present, "present")

@@ -26,6 +26,8 @@ Neighbors = Literal["add-remove", "replace"]
 
 # Steps from 0 to the largest privacy loss of one round; ten times as many for all rounds.
 _STEPS = 5e4
+# As many fewer when the noise multiplier is looked for, before all of them confirm it.
+_COARSER = 20.0
 # Leaves 1e-12 of the interval.
 _HALVINGS = 40
 # Beyond this mean shift the noise hides nothing and the closed form leaves float range.
@@ -142,42 +144,10 @@ def gaussian_mechanism_epsilon(
     if not 0 < noise_multiplier < math.inf:
         raise InputError(f"noise_multiplier = {noise_multiplier} is not a finite number above 0")
     check_delta(delta)
-    if isinstance(compositions, bool) or not isinstance(compositions, int) or compositions < 1:
-        raise InputError(f"compositions = {compositions!r} is not a whole number of at least 1")
-    if not 0 < sampling <= 1:
-        raise InputError(f"sampling = {sampling} is not in (0, 1]: use 1 for every record")
-    if neighbors not in ("add-remove", "replace"):
-        raise InputError(f"neighbors = {neighbors!r} is not 'add-remove' or 'replace'")
-    single = (2 if neighbors == "replace" else 1) / noise_multiplier
-    mu = single * math.sqrt(compositions)
-    if mu > _MAX_MU:
-        raise InputError(
-            f"noise_multiplier = {noise_multiplier:g} over {compositions} compositions hides "
-            f"nothing: use at least {noise_multiplier * mu / _MAX_MU:g}"
-        )
-    whole = gaussian_epsilon(mu, delta)
+    _check_rounds(compositions, sampling, neighbors)
+    whole, step, loss_law = _rounds(noise_multiplier, delta, compositions, sampling, neighbors)
     if sampling == 1 or delta == 0:
         return Estimate.exact(whole, "gaussian, closed form")
-    # The loss' standard deviation: without sampling μ, with it at most q √(T (e^{μ₁²} − 1)).
-    spread = min(mu, sampling * math.sqrt(compositions * math.expm1(min(single**2, 50.0))))
-    step = max(_width(single), _width(spread) / 10) / _STEPS
-
-    def loss_law(pessimistic: bool) -> PrivacyLossDistribution:
-        from dp_accounting import NeighboringRelation
-        from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
-
-        one = from_gaussian_mechanism(
-            noise_multiplier,
-            pessimistic_estimate=pessimistic,
-            value_discretization_interval=step,
-            sampling_prob=sampling,
-            use_connect_dots=pessimistic,
-            neighboring_relation=NeighboringRelation.REPLACE_ONE
-            if neighbors == "replace"
-            else NeighboringRelation.ADD_OR_REMOVE_ONE,
-        )
-        return one.self_compose(compositions)
-
     # Sampling never adds to ε, since the hockey-stick divergence is jointly convex.
     lower, upper = _enclose(loss_law, delta, compositions, most=whole)
     return _between(lower, upper, f"subsampled gaussian, {_pld(step)}")
@@ -211,22 +181,17 @@ def noise_multiplier(
     check_delta(delta)
     if delta == 0:
         raise InputError("delta = 0 cannot be kept by Gaussian noise: give delta above 0")
+    _check_rounds(compositions, sampling, neighbors)
 
-    def keeps(sigma: float) -> bool:
-        found = gaussian_mechanism_epsilon(
-            sigma,
-            delta=delta,
-            compositions=compositions,
-            sampling=sampling,
-            neighbors=neighbors,
-        )
-        return found.upper <= epsilon
+    def keeps(sigma: float, coarser: float = 1.0) -> bool:
+        whole, _, loss_law = _rounds(sigma, delta, compositions, sampling, neighbors, coarser)
+        if sampling == 1 or whole <= epsilon:
+            return whole <= epsilon
+        # As much less as the ε that `_crossing` finds may be too large by.
+        at = max(0.0, epsilon - whole / 2**_HALVINGS)
+        return loss_law(True).get_delta_for_epsilon(at) <= delta - _slack(compositions)
 
-    if sampling < 1:  # sampling never needs more noise
-        high = noise_multiplier(
-            epsilon, delta=delta, compositions=compositions, neighbors=neighbors
-        )
-    else:
+    if sampling == 1:
         high = 1.0
         while not keeps(high):
             high *= 2
@@ -236,14 +201,14 @@ def noise_multiplier(
                     f"compositions needs noise_multiplier above {_MAX_SIGMA:g}: allow more, or "
                     "compose less"
                 )
-    low = high / 2
-    while low > _MIN_SIGMA and keeps(low):
-        low, high = low / 2, low
-    # A composed loss takes a second to compute, the closed form nothing.
-    while high / low > 1 + (1e-4 if sampling == 1 else 1e-2):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high
+        return _least(keeps, high, 1e-4)[1]
+    # Sampling never needs more noise.
+    most = noise_multiplier(epsilon, delta=delta, compositions=compositions, neighbors=neighbors)
+    # What a coarse grid finds, the fine one confirms: as ε falls with σ, it would find the same.
+    low, high = _least(lambda sigma: keeps(sigma, _COARSER), most, 1e-2)
+    if keeps(high) and (low <= _MIN_SIGMA or not keeps(low)):
+        return high
+    return _least(keeps, most, 1e-2)[1]
 
 
 def randomized_response_epsilon(p: float, k: int = 2, *, delta: float = 0.0) -> Estimate:
@@ -272,6 +237,15 @@ def randomized_response_epsilon(p: float, k: int = 2, *, delta: float = 0.0) -> 
     return Estimate.exact(epsilon, "randomised response, closed form")
 
 
+def _check_rounds(compositions: int, sampling: float, neighbors: Neighbors) -> None:
+    if isinstance(compositions, bool) or not isinstance(compositions, int) or compositions < 1:
+        raise InputError(f"compositions = {compositions!r} is not a whole number of at least 1")
+    if not 0 < sampling <= 1:
+        raise InputError(f"sampling = {sampling} is not in (0, 1]: use 1 for every record")
+    if neighbors not in ("add-remove", "replace"):
+        raise InputError(f"neighbors = {neighbors!r} is not 'add-remove' or 'replace'")
+
+
 def _moves(shifts: ArrayLike) -> NDArray[np.float64]:
     """The absolute changes `(k,)`, checked."""
     try:
@@ -286,6 +260,63 @@ def _moves(shifts: ArrayLike) -> NDArray[np.float64]:
     return moves
 
 
+def _rounds(
+    sigma: float,
+    delta: float,
+    compositions: int,
+    sampling: float,
+    neighbors: Neighbors,
+    coarser: float = 1.0,
+) -> tuple[float, float, Callable[[bool], PrivacyLossDistribution]]:
+    """The ε without sampling, the step of the grid and, on it, the law of the loss with sampling.
+
+    Raises:
+        InputError: the noise hides nothing.
+    """
+    single = (2 if neighbors == "replace" else 1) / sigma
+    mu = single * math.sqrt(compositions)
+    if mu > _MAX_MU:
+        raise InputError(
+            f"noise_multiplier = {sigma:g} over {compositions} compositions hides "
+            f"nothing: use at least {sigma * mu / _MAX_MU:g}"
+        )
+    # The loss' standard deviation: without sampling μ, with it at most q √(T (e^{μ₁²} − 1)).
+    spread = min(mu, sampling * math.sqrt(compositions * math.expm1(min(single**2, 50.0))))
+    step = coarser * max(_width(single), _width(spread) / 10) / _STEPS
+
+    def loss_law(pessimistic: bool) -> PrivacyLossDistribution:
+        from dp_accounting import NeighboringRelation
+        from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+        one = from_gaussian_mechanism(
+            sigma,
+            pessimistic_estimate=pessimistic,
+            value_discretization_interval=step,
+            sampling_prob=sampling,
+            use_connect_dots=pessimistic,
+            neighboring_relation=NeighboringRelation.REPLACE_ONE
+            if neighbors == "replace"
+            else NeighboringRelation.ADD_OR_REMOVE_ONE,
+        )
+        return one.self_compose(compositions)
+
+    return gaussian_epsilon(mu, delta), step, loss_law
+
+
+def _least(keeps: Callable[[float], bool], high: float, within: float) -> tuple[float, float]:
+    """Two σ of at most this ratio around the least that keeps ε; the second, as `high`, keeps it.
+
+    The first does not, unless it is `_MIN_SIGMA` at most.
+    """
+    low = high / 2
+    while low > _MIN_SIGMA and keeps(low):
+        low, high = low / 2, low
+    while high / low > 1 + within:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return low, high
+
+
 def _enclose(
     loss_law: Callable[[bool], PrivacyLossDistribution],
     delta: float,
@@ -294,12 +325,20 @@ def _enclose(
 ) -> tuple[float, float]:
     """ε(δ) of the discretised losses, rounded down and up; it is `most` at most.
 
-    The convolutions are made in double precision and cut 1e-15 of the tails a composition, also
-    where they round down; `slack` is more than that, and is charged to δ on either side.
+    `_slack` is charged to δ on either side.
     """
-    slack = 1e-15 * (1000 + compositions)
+    slack = _slack(compositions)
     lower = _crossing(loss_law(False).get_delta_for_epsilon, delta + slack, most)[0]
     return lower, _crossing(loss_law(True).get_delta_for_epsilon, delta - slack, most)[1]
+
+
+def _slack(compositions: int) -> float:
+    """More than the convolutions err by.
+
+    They are made in double precision and cut 1e-15 of the tails a composition, also where they
+    round down.
+    """
+    return 1e-15 * (1000 + compositions)
 
 
 def _crossing(profile: Callable[[float], float], delta: float, most: float) -> tuple[float, float]:

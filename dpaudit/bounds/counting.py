@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.outcomes import (
@@ -20,6 +21,8 @@ from dpaudit.bounds.outcomes import (
     lower_bound,
 )
 from dpaudit.errors import InputError
+
+Floats = NDArray[np.float64]
 
 
 def clopper_pearson_epsilon(
@@ -177,15 +180,10 @@ def best_split(
         if size < 1:
             raise InputError(f"{name} = {size} worlds are too few: give at least 1")
     splits = np.linspace(0.005, 0.995, 199)
+    lower = _lower_limits(rate_present * present, present, alpha * (1 - splits)).tolist()
+    upper = _upper_limits(rate_absent * absent, absent, alpha * splits).tolist()
     bounds = [
-        _largest_log_ratio(
-            _both_events(
-                _lower_limit(rate_present * present, present, alpha * (1 - split)),
-                _upper_limit(rate_absent * absent, absent, alpha * split),
-            ),
-            delta,
-        )
-        for split in splits
+        _largest_log_ratio(_both_events(p, q), delta) for p, q in zip(lower, upper, strict=True)
     ]
     best = int(np.argmax(bounds))
     return float(splits[best]) if bounds[best] > 0 else 0.5
@@ -210,16 +208,26 @@ def rate_limits(counts: Counts, *, alpha: float, split: float) -> tuple[float, f
 
 def _lower_limit(hits: float, n: int, level: float) -> float:
     """The rate at which `hits` or more of n have probability `level`."""
-    from scipy.special import betaincinv
-
-    return float(betaincinv(hits, n - hits + 1, level)) if hits > 0 else 0.0
+    return float(_lower_limits(hits, n, np.array(level)))
 
 
 def _upper_limit(hits: float, n: int, level: float) -> float:
     """The rate at which `hits` or fewer of n have probability `level`."""
+    return float(_upper_limits(hits, n, np.array(level)))
+
+
+def _lower_limits(hits: float, n: int, levels: Floats) -> Floats:
+    """`_lower_limit` at many levels, for one price."""
+    from scipy.special import betaincinv
+
+    return np.asarray(betaincinv(hits, n - hits + 1, levels) if hits > 0 else 0.0 * levels)
+
+
+def _upper_limits(hits: float, n: int, levels: Floats) -> Floats:
+    """`_upper_limit` at many levels, for one price."""
     from scipy.special import betainccinv
 
-    return float(betainccinv(hits + 1, n - hits, level)) if hits < n else 1.0
+    return np.asarray(betainccinv(hits + 1, n - hits, levels) if hits < n else 1.0 + 0.0 * levels)
 
 
 def _rates(counts: Counts) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -145,6 +146,7 @@ def plan(
     check_trials(trials)
 
     def reach(method: Method) -> Reach:
+        @cache  # both searches begin alike
         def found(epsilon: float) -> float:
             return _power(method, epsilon, claimed, delta, 1 - confidence, trials, game)
 

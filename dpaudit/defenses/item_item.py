@@ -22,7 +22,15 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Profile, Ratings, Scale
 from dpaudit.defenses.base import Claim, RatingAdjacency, Variant, WorldPair
-from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector, in_ticks
+from dpaudit.defenses.item_model import (
+    ExactScores,
+    ItemModel,
+    PairCounts,
+    Vector,
+    frozen,
+    frozen_rows,
+    in_ticks,
+)
 from dpaudit.errors import ConfigError, DataError
 from dpaudit.kernels import noise, pairs, ranking
 from dpaudit.parts import STRICT, Part
@@ -172,7 +180,8 @@ class ItemItem(Part, ABC):
         if self.mirror_sign < 0:
             start, other, count, total = pairs.co_ratings(*in_ticks(ratings), self.pair_floor())
         else:
-            start, other, count = pairs.co_counts(ratings.by_item, ratings.by_user)
+            both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
+            start, other, count = pairs.co_counts(*both)
         item = np.repeat(np.arange(ratings.n_items, dtype=np.int32), np.diff(start))
         value = self.pair_similarity(PairCounts(item, other, count, total, degree))
         rows = pairs.mirror(start, other, value.astype(np.float32), np.float32(self.mirror_sign))
@@ -315,9 +324,9 @@ class ItemItem(Part, ABC):
         return profile.values
 
     def _sums(self, model: ItemModel, profile: Profile) -> Vector:
-        low, high = self.bounds(model.ratings.scale)
-        offsets = self._offsets(profile)
-        sums: Vector = pairs.pair_sums(model.similarity, profile.items, offsets, low, high)
+        low, high = map(float, self.bounds(model.ratings.scale))
+        items, offsets = frozen(profile.items), frozen(self._offsets(profile))
+        sums: Vector = pairs.pair_sums(model.similarity, items, offsets, low, high)
         return sums + offsets.sum(dtype=np.float64)
 
     def _own_terms(self, profile: Profile, similarity: Vector, scale: Scale) -> Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,19 @@ from dpaudit.errors import DataError
 from dpaudit.kernels import pairs
 
 Vector = NDArray[np.float64]
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def frozen(array: Array) -> Array:
+    """A view that cannot be written; a kernel is compiled anew where one can be."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def frozen_rows(rows: Csr) -> Csr:
+    """The rows, `frozen`."""
+    return Csr(rows.start, frozen(rows.column), frozen(rows.value))
 
 
 class TickRows(NamedTuple):
@@ -44,7 +57,7 @@ def in_ticks(ratings: Ratings) -> tuple[TickRows, TickRows, float]:
 
     def counted(rows: Csr) -> TickRows:
         offset = rows.value.astype(np.float64) - ratings.scale.minimum
-        return TickRows(rows.start, rows.column, np.rint(offset / tick).astype(np.int32))
+        return TickRows(rows.start, frozen(rows.column), np.rint(offset / tick).astype(np.int32))
 
     return counted(ratings.by_item), counted(ratings.by_user), tick
 

@@ -61,14 +61,19 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
     base = parts.drawn_from("points").encode(
         x=x,
         y=alt.Y("shown:Q", title="certified lower bound on ε", scale=y_scale, axis=y_axis),
-        detail="pair:N",
+        detail=alt.Detail("pair:N"),
         opacity=parts.picked("model"),
     )
     layers = [
         *_claimed(high, x),
         base.mark_tick(orient="horizontal", size=14, thickness=2)
         .transform_filter("datum.detectable != null")
-        .encode(y="detectable:Q", color=look.color(), tooltip=tips, opacity=alt.value(0.5)),
+        .encode(
+            y=alt.Y("detectable:Q"),
+            color=look.color(),
+            tooltip=tips,
+            opacity=alt.OpacityValue(0.5),
+        ),
         base.mark_line(strokeWidth=1.5)
         .transform_filter("datum.lower > 0")
         .encode(color=look.color(), strokeDash=alt.StrokeDash("pair:N", title="pair")),
@@ -107,7 +112,9 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
 
 def _claimed(high: float, x: Any) -> list[Any]:
     """The line on which the certified ε is the claimed one, named at its upper end."""
-    ends = parts.drawn_from("claimed").encode(x=x, y="claimed:Q")
+    import altair as alt
+
+    ends = parts.drawn_from("claimed").encode(x=x, y=alt.Y("claimed:Q"))
     name = ends.mark_text(text="claimed", align="right", dx=-4, dy=-10, color="#444")
     return [
         ends.mark_line(color="#444", strokeDash=[6, 4]),
@@ -157,7 +164,7 @@ def _tradeoff(data: list[Datum], look: Look) -> Chart | None:
     )
     found = alt.Tooltip("score:Q", title="score", format=".3f")
     layers = [
-        base.mark_line(strokeWidth=1.5).encode(strokeDash=look.dash(), order="rank:Q"),
+        base.mark_line(strokeWidth=1.5).encode(strokeDash=look.dash(), order=alt.Order("rank:Q")),
         base.mark_point(filled=True, size=45)
         .encode(shape=look.shape(), tooltip=tips)
         .add_params(weight, parts.pick("model"), parts.pick("attack"))
@@ -181,11 +188,13 @@ def _tradeoff(data: list[Datum], look: Look) -> Chart | None:
 
 def _label(best: Any, index: int) -> Any:
     """The best ε under its ring or over it, in turns, so that close rings keep theirs apart."""
+    import altair as alt
+
     offset = 24 + 14 * (index // 2)
     return (
         best.transform_calculate(label="'ε = ' + datum.at")
         .mark_text(dy=-offset if index % 2 else offset, fontSize=13, fontWeight="bold")
-        .encode(text="label:N")
+        .encode(text=alt.Text("label:N"))
     )
 
 
@@ -201,6 +210,9 @@ def _sentence(best: Any, line: int) -> Any:
         best.transform_calculate(words=words)
         .mark_text(align="left", baseline="bottom", fontSize=12, fontWeight="bold")
         .encode(
-            x=alt.value(-40), y=alt.value(10 - _LINE * line), text="words:N", opacity=alt.value(1)
+            x=alt.XValue(-40),
+            y=alt.YValue(10 - _LINE * line),
+            text=alt.Text("words:N"),
+            opacity=alt.OpacityValue(1),
         )
     )

@@ -96,7 +96,7 @@ def convergence(data: list[Datum]) -> Chart | None:
             sort=list(dict.fromkeys(datum["at"] for datum in data)),
             scale=alt.Scale(scheme="viridis"),
         ),
-        detail=["model:N", "states:N"],
+        detail=[alt.Detail("model:N"), alt.Detail("states:N")],
         opacity=parts.picked("states", *(["model"] if several else [])),
     )
     tips = parts.tips(model="model", at="ε", states="states", step="steps", words="divergence")
@@ -134,13 +134,13 @@ def _against_epsilon(
         ),
         y=y,
         color=look.color(),
-        detail=[f"{field}:N" for field in by],
+        detail=[alt.Detail(f"{field}:N") for field in by],
         opacity=parts.picked(*by),
     )
-    ends = base.encode(y=alt.Y("lower:Q"), y2="upper:Q")
+    ends = base.encode(y=alt.Y("lower:Q"), y2=alt.Y2("upper:Q"))
     line = base.mark_line(strokeWidth=2)
     layers = [
-        ends.mark_area(strokeWidth=0).encode(opacity=alt.value(0.12)),
+        ends.mark_area(strokeWidth=0).encode(opacity=alt.OpacityValue(0.12)),
         ends.mark_rule(strokeWidth=1.5),
         line.encode(strokeDash=look.dash()) if attacks else line,
         base.mark_point(filled=True, size=60)
@@ -154,7 +154,9 @@ def _against_epsilon(
         rule = parts.drawn_from("infinite").encode(y=y, color=look.color(), tooltip=tips)
         layers += [
             rule.mark_rule(strokeDash=[2, 3], strokeWidth=1.5),
-            rule.mark_text(align="left", dx=4, dy=-7).encode(x=alt.value(0), text="name:N"),
+            rule.mark_text(align="left", dx=4, dy=-7).encode(
+                x=alt.XValue(0), text=alt.Text("name:N")
+            ),
         ]
     return parts.spec(layers, f"{title} against ε", points=finite, **more)
 

@@ -96,9 +96,7 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 rmse=next((m.estimate for m in _of(here, "utility.rmse")), None),
                 games={m.pair or "": m for m in _of(here, "epsilon")},
                 divergence=_divergence(_of(here, "chain.divergence")),
-                short={
-                    m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")
-                },
+                short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
             )
         )
     return by_model

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dpaudit.bounds import accounting
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon, noise_multiplier
 from dpaudit.errors import InputError
 
@@ -49,6 +50,21 @@ def test_with_sampling_it_is_within_a_percent_of_the_least() -> None:
     assert spent(sigma, **rest) <= 2.0
     assert spent(sigma * 0.985, **rest) > 2.0
     assert sigma < 0.5 * noise_multiplier(2.0, delta=1e-5, compositions=2)
+
+
+def test_a_coarse_grid_that_misleads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "_STEPS", 1000)
+    case: dict[str, Any] = {
+        "delta": 1e-5, "compositions": 2, "sampling": 0.2, "neighbors": "add-remove",
+    }  # fmt: skip
+    search = noise_multiplier.__wrapped__
+    found, coarser = [], (1.0, 200.0)
+    for at in coarser:
+        monkeypatch.setattr(accounting, "_COARSER", at)
+        found.append(search(2.0, **case))
+    assert found[0] == found[1]
+    monkeypatch.setattr(accounting, "_STEPS", 1000 / coarser[1])
+    assert search(2.0, **case) > 1.02 * found[0]
 
 
 def test_a_budget_that_needs_almost_no_noise_is_kept() -> None:

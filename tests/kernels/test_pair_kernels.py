@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_model import TickRows, in_ticks
+from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.defenses.item_model import TickRows, frozen, frozen_rows, in_ticks
 from dpaudit.errors import DataError
 from dpaudit.kernels import pairs
 
@@ -70,7 +70,9 @@ def test_co_counts(data: tuple[Table, int]) -> None:
     ratings = to_ratings(table, n_items)
     start, other, count, _ = pairs.co_ratings(*in_ticks(ratings), 0)
     for mine, theirs in zip(
-        pairs.co_counts(ratings.by_item, ratings.by_user), (start, other, count), strict=True
+        pairs.co_counts(*map(frozen_rows, (ratings.by_item, ratings.by_user))),
+        (start, other, count),
+        strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -97,10 +99,10 @@ def test_the_packed_sums_hold_the_most_extreme_data() -> None:
     column = np.tile(np.array([0, 1], np.int32), n)
     for low, high in ((0, pairs.MOST_TICKS), (pairs.MOST_TICKS, 0)):
         ticks = np.tile(np.array([low, high], np.int32), n)
-        by_user = TickRows(start, column, ticks)
+        by_user = TickRows(start, frozen(column), ticks)
         by_item = TickRows(
             np.array([0, n, 2 * n], np.int64),
-            np.tile(np.arange(n, dtype=np.int32), 2),
+            frozen(np.tile(np.arange(n, dtype=np.int32), 2)),
             np.repeat(np.array([low, high], np.int32), n),
         )
         _, _, count, total = pairs.co_ratings(by_item, by_user, 1.0, 0)
@@ -164,7 +166,8 @@ def test_pair_sums(size: int, seed: int, clipped: bool) -> None:
     items = np.flatnonzero(rng.random(size) < 0.5).astype(np.int32)
     ratings = (rng.integers(2, 11, len(items)) / 2).astype(np.float32)
     low, high = (1.0, 5.0) if clipped else (-np.inf, np.inf)
-    sums = pairs.pair_sums((start, other, value), items, ratings, low, high)
+    rows = Csr(start, other, value)
+    sums = pairs.pair_sums(rows, frozen(items), frozen(ratings), low, high)
     for j in range(size):
         expected = sum(
             min(max(float(r) + float(full[j, k]), low), high) - float(r)

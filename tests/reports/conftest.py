@@ -246,3 +246,22 @@ def hard(request: pytest.FixtureRequest) -> AuditResult:
     if request.param in HARD_LISTS:
         return make_lists(**HARD_LISTS[request.param])
     return make_result(**HARD[request.param])
+
+
+def is_valid(spec: dict[str, Any]) -> bool:
+    """Whether the schema of Vega-Lite allows the chart, but for what Vega alone knows of."""
+    import altair
+    from jsonschema import ValidationError  # type: ignore[import-untyped]
+
+    config = {**spec["config"], "legend": {**spec["config"]["legend"]}}
+    del config["legend"]["layout"]
+    try:
+        altair.LayerChart.validate({**spec, "config": config})
+    except ValidationError:
+        return False
+    return True
+
+
+@pytest.fixture
+def valid() -> Callable[[dict[str, Any]], bool]:
+    return is_valid

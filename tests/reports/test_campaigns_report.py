@@ -26,6 +26,7 @@ from dpaudit.reports import (
 )
 
 Make = Callable[..., AuditResult]
+Valid = Callable[[dict[str, Any]], bool]
 # Effort, and the accuracy's value, lower and upper bound.
 Curve = list[tuple[int, float, float, float]]
 
@@ -190,9 +191,10 @@ def test_html_has_the_same_table_and_a_chart(result: AuditResult) -> None:
     assert 'data-chart="campaigns"' in text
 
 
-def test_the_chart_shows_every_accuracy(result: AuditResult) -> None:
+def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> None:
     chart = campaigns_chart.chart(with_campaigns(result))
     assert chart is not None
+    assert valid(chart.spec)
     data = chart.spec["datasets"]["campaigns"]
     assert len(data) == 9
     assert data[1] == {

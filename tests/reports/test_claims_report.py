@@ -233,11 +233,12 @@ def test_the_headline_counts() -> None:
     assert one.startswith("1 published statement:")
 
 
-def test_a_chart_has_every_game_and_no_check() -> None:
+def test_a_chart_has_every_game_and_no_check(valid: Callable[[dict[str, Any]], bool]) -> None:
     from dpaudit.reports import claims_chart
 
     charts = claims_chart.render(both())
     assert len(charts) == 1
+    assert valid(charts[0].spec)
     names = [row["name"] for row in charts[0].spec["datasets"]["games"]]
     assert names == ["aa11-thm1  published: as printed", "aa11-thm1  corrected: damped"]
     assert claims_chart.render(verification(entry(check()))) == []

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -15,6 +17,7 @@ from dpaudit.reports import charts, html, markdown
 from dpaudit.reports import page as pages
 
 Make = Callable[..., AuditResult]
+Valid = Callable[[dict[str, Any]], bool]
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -136,6 +139,17 @@ def test_charts_leave_out_what_was_not_measured(make: Make) -> None:
     assert names(rated=False, game=False) == ["accuracy", "tradeoff", "difference"]
     assert names(attacks=False) == ["certified", "difference", "rmse"]
     assert names(epsilons=(float("inf"),), game=False) == ["tradeoff"]
+
+
+def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: Valid) -> None:
+    found = [*charts.render(make(epsilons=(0.1, 1.0, math.inf))), *charts.render(lists)]
+    names = ["accuracy", "tradeoff", "certified", "difference", "rmse", "convergence"]
+    assert sorted({chart.name for chart in found}) == sorted(names)
+    for chart in found:
+        assert valid(chart.spec)
+        broken = copy.deepcopy(chart.spec)
+        broken["layer"][-1]["encoding"]["y"]["scale"] = {"type": "no such scale"}
+        assert not valid(broken)
 
 
 def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
