@@ -69,8 +69,8 @@ def _steps(ratings: Ratings, name: str) -> Iterator[OneStepGame]:
 
 
 def _weights(ratings: Ratings, name: str) -> Iterator[Check]:
-    """The assumption with the paper's larger C, on data with users who can violate it."""
-    defense = SgdSimilarity(epsilon=1.0, steps=10, start=0.05, weight=15.0)
+    """The first step's assumption with the paper's larger C, where users can violate it."""
+    defense = SgdSimilarity(epsilon=1.0, steps=1, start=0.05, weight=15.0)
     counts = np.diff(ratings.by_user.start)
     least = defense.weight / (defense.rescale * defense.start)
     if ((counts > defense.more_than) & (counts - 1 < least)).any():

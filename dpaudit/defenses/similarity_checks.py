@@ -98,7 +98,7 @@ def _row(
     iterates = defense.iterates(prepared, item, part, batches)
     for t, row in enumerate(islice(iterates, defense.steps), 1):
         if t in (1, defense.steps):
-            sums = denominators(prepared, item, row, defense.neighbors)[:, : len(part)]
+            sums = denominators(prepared, item, row[:, : len(part)], defense.neighbors)
             short = (sums < defense.weight * (1 - _ROUNDING)).sum(0)
             found.append(_Counted(short, len(sums), sums.min(0, initial=np.inf)))
     return found[0], found[-1]
@@ -117,14 +117,14 @@ def _shortfall(step: int, parts: list[list[_Counted]]) -> Shortfall:
 def denominators(
     data: SimilarityData, item: int, row: Floats, neighbors: int
 ) -> NDArray[np.float64]:
-    """`Σ_j |s_ij|` over the N_k largest of each rater's other items, `(n, 16)`.
+    """`Σ_j |s_ij|` over the N_k largest of each rater's other items, `(n, W)`.
 
     As in the gradient, all count that tie with the last; raters of nothing else are left out.
 
     Args:
         data: the ratings.
         item: i.
-        row: its similarities `(M, 16)`.
+        row: its similarities `(M, W)`.
         neighbors: N_k.
     """
     users = data.raters.column[data.entries(item)]
