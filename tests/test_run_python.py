@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -175,20 +174,17 @@ def test_the_library_asks_too(project: Project) -> None:
 
 
 def test_modules_beside_the_config_are_found_from_anywhere(
-    project: Project, tmp_path_factory: pytest.TempPathFactory
+    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process of its own, whose search path holds neither folder."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    command = [sys.executable, "-c", "from dpaudit.cli import main; main()", "run"]
-    done = subprocess.run(
-        [*command, project.config, "-o", elsewhere / "out", "--allow-code"],
-        cwd=elsewhere,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"{project.module}:laplace" in done.stdout
+    monkeypatch.chdir(elsewhere)
+    # Neither the search path nor what is imported already helps.
+    assert project.module not in sys.modules
+    assert str(project.folder) not in [str(Path(folder).resolve()) for folder in sys.path]
+    command = ["run", str(project.config), "-o", str(elsewhere / "out"), "--allow-code"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert f"{project.module}:laplace" in done.output
     assert (elsewhere / "out" / "report.html").is_file()
 
 

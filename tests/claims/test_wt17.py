@@ -302,7 +302,7 @@ def _log(odds: float) -> float:
 def few(game: Any) -> int:
     """Fewer trials than its own where each takes long."""
     trials: int = game.trials
-    return min(trials, 2000 if isinstance(game, StepsGame) else 60_000)
+    return min(trials, 1000 if isinstance(game, StepsGame) else 60_000)
 
 
 @pytest.mark.parametrize(

@@ -392,7 +392,7 @@ TINY: dict[str, Any] = {
 
 def exact_statistics(k: float, prior: float) -> Exact:
     """Shares of the quadrants, `E e²` and `E ‖s‖²` under `exp(−½ (k e² + prior ‖s‖²))`."""
-    grid = np.linspace(-7, 7, 1400) / math.sqrt(prior)  # 0 is no point of it
+    grid = np.linspace(-7, 7, 500) / math.sqrt(prior)  # 0 is no point of it
     s, t = np.meshgrid(grid, grid, indexing="ij")
     e = (2 * s - t) / (abs(s) + abs(t)) - 2
     weight = np.exp(-(k * e**2 + prior * (s**2 + t**2)) / 2)
@@ -419,7 +419,7 @@ def test_the_chain_reaches_its_law(extra: dict[str, Any], k: float, prior: float
     # ε/4B = ¼ at ε = 48 and B = 48.
     model = SampledSimilarity(48.0, **extra, **TINY)
     ratings, public = (from_profiles([list(enumerate(p))], 3, STARS) for p in ((5, 5, 2), (3,) * 3))
-    data, count = model.prepare(ratings, public), 1600
+    data, count = model.prepare(ratings, public), 640
     s, t = final(model, data, 0, streams(count))[:, 1:].astype(float).T
     got = statistics(s, t, np.full(count, 1 / count))
 
