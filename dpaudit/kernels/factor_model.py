@@ -73,6 +73,7 @@ def descend(
     keep, vectors = every(shrink), size // LANES
     noise = np.empty(TILE, np.float32)
     words = np.empty(TILE, np.uint32)
+    product, ready = F32(0), False
     for first in range(0, len(users), TILE):
         last = min(first + TILE, len(users))
         if scale > 0:
@@ -80,7 +81,8 @@ def descend(
         for k in range(first, last):
             n, i = users[k], items[k]
             u, v = n * size, i * size
-            product = total(dot(left, u, right, v, vectors))
+            if not ready:
+                product = total(dot(left, u, right, v, vectors))
             e = F32(values[k] - mean - user_bias[n] - item_bias[i] - product)
             if scale > 0:
                 e = F32(e + scale * noise[k - first])
@@ -90,10 +92,23 @@ def descend(
             user_bias[n] = F32(user_bias[n] * shrink + g)
             item_bias[i] = F32(item_bias[i] * shrink + g)
             gain = every(g)
-            for f in range(0, size, LANES):
-                x, y = load(left, u + f), load(right, v + f)
-                store(left, u + f, fma(gain, y, x * keep))
-                store(right, v + f, fma(gain, x, y * keep))
+            ready = k + 1 < len(users) and users[k + 1] == n and items[k + 1] != i
+            if ready:
+                # Her next row's product is formed as her factors pass by, in the order of `dot`.
+                following = items[k + 1] * size
+                even = odd = every(F32(0))
+                for f in range(0, size, LANES):
+                    x, y = load(left, u + f), load(right, v + f)
+                    moved = fma(gain, y, x * keep)
+                    store(left, u + f, moved)
+                    store(right, v + f, fma(gain, x, y * keep))
+                    even, odd = odd, fma(moved, load(right, following + f), even)
+                product = total(even + odd)
+            else:
+                for f in range(0, size, LANES):
+                    x, y = load(left, u + f), load(right, v + f)
+                    store(left, u + f, fma(gain, y, x * keep))
+                    store(right, v + f, fma(gain, x, y * keep))
 
 
 @exact_kernel
