@@ -25,7 +25,7 @@ from dpaudit.errors import DataError
 _MORE_THAN, _CAP = 20, 200
 # Worlds of the noised steps, fewer where the raters of the suspect's items have more ratings: so
 # many pairs of ratings in all take ten to forty seconds.
-_PAIRS, _FEWEST, _MOST = 5e9, 400, 10_000
+_PAIRS, _FEWEST, _MOST = 5e9, 1000, 10_000
 # Worlds of posteriors, and the ratings of a user with many that can be drawn in so few seconds.
 _WORLDS, _MANY = 20_000, 100
 

@@ -255,7 +255,7 @@ def test_large_data_are_played_in_fewer_worlds(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(real_trained, "_PAIRS", 1e3)
     (_, game), _ = real_trained.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
     assert isinstance(game, StepsGame)
-    assert game.trials == 400
+    assert game.trials == 1000
 
 
 def test_weights_are_checked_where_somebody_can_be_short() -> None:
