@@ -33,9 +33,9 @@ Written by `docs/make_training.py`; every number comes from a record of the exam
 and so does each *so* and *not so* beside a sentence of a paper. A cell is the root mean squared
 error on test ratings, a mean over folds and 16 trainings of each, with Student's interval over
 folds, which shows scatter and proves nothing. What a grid chose stands in the record; it is chosen
-on ratings that four of five folds test, which flatters the models that have one. Below, an
-error is *smaller* where the mean is. ε is what the noise is scaled to: [the catalogue](claims.md)
-says which of these claims are true.
+on ratings that four of five folds test, which flatters the models that have one. Below, an error is
+*smaller* where the mean is. Minutes are those of a machine of two cores that did other work beside.
+ε is what the noise is scaled to: [the catalogue](claims.md) says which of these claims are true.
 """
 PEERS = "## The field's own factorisation, MovieLens-100K\n"
 
