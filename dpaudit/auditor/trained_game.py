@@ -132,7 +132,7 @@ def play_release_game(
         RunError: a training diverged.
     """
     prepared = [defense.prepare(ratings, pair.public) for ratings in (pair.before, pair.after)]
-    view = _views(pair, suspect, attack.top_k)[observe]
+    view = _view(observe, pair, suspect, attack.top_k)
 
     def features(index: int, purpose: str, count: int) -> NDArray[Any]:
         def of_block(streams: Streams) -> NDArray[Any]:
@@ -146,10 +146,14 @@ def play_release_game(
     return ListScores(absent, present)
 
 
-def _views(
-    pair: DataPair, suspect: Suspect, top_k: int
-) -> dict[ReleaseObserver, Callable[[Any], Release]]:
-    """What each observer holds of the models of a block of worlds."""
+def _view(
+    observe: ReleaseObserver, pair: DataPair, suspect: Suspect, top_k: int
+) -> Callable[[Any], Release]:
+    """What the observer holds of the models of a block of worlds.
+
+    Raises:
+        ConfigError: a list is always the same.
+    """
     items = suspect.items.astype(np.int32)
 
     def public(models: Any) -> Release:
@@ -171,13 +175,18 @@ def _views(
         shown = predicted(models, items)
         return Predictions(np.broadcast_to(items, shown.shape), shown)
 
+    if observe == "public":
+        return public
+    if observe == "values":
+        return values
+    unrated = _unrated(pair.before, suspect.watcher)
+
     def ranked(models: Any) -> Release:
-        unrated = _unrated(pair.before, suspect.watcher)
         # Of equal predictions the item of the lower index comes first.
         order = np.argsort(-predicted(models, unrated), axis=1, kind="stable")
         return ItemList(unrated[order[:, :top_k]])
 
-    return {"public": public, "values": values, "list": ranked}
+    return ranked
 
 
 def _unrated(ratings: Ratings, watcher: int) -> NDArray[np.int32]:

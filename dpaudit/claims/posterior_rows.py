@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,7 @@ class RowsGame(DataGame):
             ConfigError: a user has so many ratings that N_k binds.
             RunError: a row was proposed 5000 times and not accepted.
         """
-        rows, weight = self._rows()
+        rows, weight = self._rows
 
         def errors(world: str) -> Numbers:
             streams = Streams.first(seed, f"rows/{world}", trials)
@@ -181,7 +182,7 @@ class RowsGame(DataGame):
         Raises:
             ConfigError: a user has so many ratings that N_k binds.
         """
-        rows, weight = self._rows()
+        rows, weight = self._rows
         streams = Streams.first(0, "proposals", _PROPOSALS)
         for row in rows:
             draws = np.empty((_PROPOSALS, row.size), np.float32)
@@ -191,6 +192,7 @@ class RowsGame(DataGame):
                 return False
         return True
 
+    @cached_property
     def _rows(self) -> tuple[list[SeenRow], float]:
         """The rows that are seen, and k."""
         before, after = (

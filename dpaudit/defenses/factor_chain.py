@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +154,7 @@ class FactorChain:
         self._settle_rest(block, due, precisions, settling, streams)
         return FactorDraw(block.users, block.items, precisions, block.count)
 
+    @cached_property
     def touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The ratings of each user and of each item."""
         rows = self.data.rows
@@ -171,9 +173,24 @@ class FactorChain:
         shared, most = (1.0, np.inf) if self.gamma is not None else (self.decay, 1.0)
         users, items = (
             np.minimum(size * self.factor * shared / np.maximum(n, 1), most).astype(np.float32)
-            for n in self.touches()
+            for n in self.touches
         )
         return users, items
+
+    def leave_to_prior(self, sides: Sequence[Floats], due: Sequence[Exact]) -> None:
+        """Set who has no rating to 0, and the variance due to them to their whole law's.
+
+        No step pulls them: their law is the prior's, N(0, T/(2 factor λ)), that of λ = 1 where
+        precisions are drawn.
+
+        Args:
+            sides: the users' factors and biases `(N, d + 1, L)`, and the items'.
+            due: the variance due to each of them.
+        """
+        shared = 1.0 if self.gamma is not None else self.decay
+        for side, left, n in zip(sides, due, self.touches, strict=True):
+            side[n == 0] = 0
+            left[n == 0] = self.temperature / (2 * self.factor * shared)
 
     def _pass(
         self,
@@ -231,14 +248,10 @@ class FactorChain:
     ) -> None:
         """Draw the noise that is still due, and from the prior who has no rating."""
         sides = (block.users, block.items)
-        # No step pulls what has no rating: its law is the prior's, N(0, T/(2 factor λ)).
-        shared = 1.0 if self.gamma is not None else self.decay
-        for side, left, n in zip(sides, due, self.touches(), strict=True):
-            side[n == 0] = 0
-            left[n == 0] = self.temperature / (2 * self.factor * shared)
+        self.leave_to_prior(sides, due)
         self._settle(block, due, step, streams)
         if self.gamma is not None:
-            for side, scale, n in zip(sides, precisions, self.touches(), strict=True):
+            for side, scale, n in zip(sides, precisions, self.touches, strict=True):
                 side[n == 0] /= np.sqrt(scale).astype(np.float32)
 
     def _precisions(
@@ -256,7 +269,7 @@ class FactorChain:
         levels = coarse + (fine - 0.5) * 2.0**-23
         found = np.empty((2, full, LANES))
         for place, side in enumerate((block.users, block.items)):
-            rated = side[self.touches()[place] > 0]
+            rated = side[self.touches[place] > 0]
             squares = np.square(rated, dtype=np.float64).sum(0)
             # λ_k ~ Gamma(α + N/2, β + c Σ_u u_k²)
             shape = gamma[0] + len(rated) / 2

@@ -18,6 +18,25 @@ if TYPE_CHECKING:
     from dpaudit.defenses.sgd_factors import SgdFactors
 
 
+def play_rounds(
+    defense: SgdFactors, rows: FactorRows, block: FactorBlock, streams: Streams
+) -> None:
+    """All rounds of the corrected form.
+
+    Args:
+        defense: the corrected form.
+        rows: what is learned from.
+        block: the models; changed in place.
+        streams: their worlds.
+
+    Raises:
+        RunError: the training diverged.
+    """
+    total = aligned(block.items.size)
+    for t in range(defense.passes):
+        play_round(defense, rows, block, streams, t, total)
+
+
 def play_round(
     defense: SgdFactors,
     rows: FactorRows,

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
-from dpaudit.defenses.factor_rounds import play_round
+from dpaudit.defenses.factor_rounds import play_rounds
 from dpaudit.defenses.factor_steps import watched_errors, watched_rounds
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
 from dpaudit.defenses.single_factors import (
@@ -28,7 +28,6 @@ from dpaudit.defenses.trained import check_epsilon, check_finite, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import factor_model
 from dpaudit.kernels import factor_worlds as kernels
-from dpaudit.kernels.lanes import aligned
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
@@ -227,11 +226,10 @@ class SgdFactors(Part):
 
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
         block = self.drawn(rows, streams)
-        total = aligned(block.items.size)
-        for t in range(self.passes):
-            if self.variant == "corrected":
-                play_round(self, rows, block, streams, t, total)
-            else:
+        if self.variant == "corrected":
+            play_rounds(self, rows, block, streams)
+        else:
+            for t in range(self.passes):
                 self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
         return block
 

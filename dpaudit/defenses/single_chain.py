@@ -62,16 +62,14 @@ def _settled(
     chain: FactorChain, model: SingleModel, due: tuple[Exact, Exact], step: int, streams: Streams
 ) -> FactorDraw:
     """Draw the noise that is still due, and from the prior who has no rating."""
-    sides = []
-    for place, (side, left, n) in enumerate(zip(model.joined(), due, chain.touches(), strict=True)):
-        side[n == 0] = 0
-        left[n == 0] = chain.temperature / (2 * chain.factor * chain.decay)
+    sides = model.joined()
+    chain.leave_to_prior(sides, due)
+    for place, (side, left) in enumerate(zip(sides, due, strict=True)):
         draws = np.empty((1, side.size), np.float32)
         noise.normal(draws, streams.worlds, step + place, streams.key)
         deviation = np.sqrt(left).astype(np.float32)[:, None, None]
         side[:] += deviation * draws.reshape(side.shape)
         if not chain.biases:
             side[:, -1] = 0
-        sides.append(side)
     precisions = np.full((2, chain.dimensions + 1, 1), chain.decay)
     return FactorDraw(sides[0], sides[1], precisions, 1)

@@ -230,8 +230,7 @@ def _drawn(result: AuditResult) -> str:
 def judged(result: AuditResult) -> bool:
     """Whether any interval belongs to the family that holds together."""
     return any(
-        not _over_folds(found) and found.metric != "assumption.denominator"
-        for found in result.measurements
+        not _over_folds(found) and found.estimate.kind != "exact" for found in result.measurements
     )
 
 
