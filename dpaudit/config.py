@@ -17,8 +17,8 @@ from pydantic import (
 
 from dpaudit import registry
 from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
-from dpaudit.config_played import Attack, Campaign, Convergence, Game, Train
-from dpaudit.config_trained import check_trained, trained_game
+from dpaudit.config_played import Attack, Campaign, Convergence, Game, Train, Transcript
+from dpaudit.config_trained import BATTERY, check_trained, trained_game
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "PythonDefense",
     "Split",
     "Train",
+    "Transcript",
 ]
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -70,8 +71,8 @@ class Gate(_Table):
     """A threshold on a bound.
 
     Attributes:
-        metric: `attack.accuracy`, `utility.overlap`, `utility.rmse`, `campaign.accuracy` or
-            `epsilon`.
+        metric: `attack.accuracy`, `attack.auc`, `utility.overlap`, `utility.rmse`,
+            `campaign.accuracy` or `epsilon`.
         where: which points of the sweep; each key picks, together they narrow.
         max: fails when the lower bound lies above, passes when the upper does not; of `epsilon`
             also `"claim"`.
@@ -81,7 +82,12 @@ class Gate(_Table):
     """
 
     metric: Literal[
-        "attack.accuracy", "utility.overlap", "utility.rmse", "epsilon", "campaign.accuracy"
+        "attack.accuracy",
+        "attack.auc",
+        "utility.overlap",
+        "utility.rmse",
+        "epsilon",
+        "campaign.accuracy",
     ]
     where: dict[Literal["epsilon", "model", "attack", "pair", "effort"], float | str] = {}
     max: Finite | Literal["claim"] | None = None
@@ -124,6 +130,7 @@ class Config(_Table):
     game: Annotated[list[Game], BeforeValidator(as_list)] = []
     campaign: Annotated[list[Campaign], BeforeValidator(as_list)] = []
     convergence: Convergence | None = None
+    transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list)] = []
     defense: PythonDefense | None = None
 
@@ -138,7 +145,8 @@ class Config(_Table):
     @model_validator(mode="after")
     def _either(self) -> Self:
         other = self.model_fields_set & {
-            *("data", "split", "train", "model", "attack", "game", "campaign", "convergence")
+            *("data", "split", "train", "model", "attack", "game", "campaign", "convergence"),
+            "transcript",
         }
         if self.defense and other:
             raise ValueError(
@@ -176,15 +184,21 @@ class Config(_Table):
                     if getattr(self, name) != _DEFAULT[name]
                 },
                 [gate.metric for gate in self.gate],
+                self.transcript is not None,
             )
             return self
+        if self.transcript:
+            raise ValueError(
+                "[transcript] is about what users submit to a server, such as in 'fake-gradients', "
+                "and no model here is trained: remove it"
+            )
         if self.train:
             raise ValueError(
                 "[train] is about models that are trained, such as 'dpsgd-mf', and there is none: "
                 "remove it, or use [split]"
             )
         for game in self.game:
-            if game.observe in {"iterates", "public"}:
+            if game.observe in {"iterates", "recommender", "public"}:
                 raise ValueError(
                     f"[[game]] {game.label!r}: observe = {game.observe!r} is of models that are "
                     "trained: use 'values' or 'list'"
@@ -220,6 +234,11 @@ class Config(_Table):
         """Whether the models are trained."""
         return any(model.trains for model in self.model)
 
+    @property
+    def watching(self) -> list[Attack]:
+        """The attacks on submissions: those that are named, or of each kind some."""
+        return (self.attack or BATTERY) if self.transcript else []
+
     def measured(self) -> list[dict[str, Any]]:
         """The intervals that this config measures: metric, model, ε, and attack or pair."""
         if self.defense:
@@ -227,7 +246,19 @@ class Config(_Table):
             where = {"model": part.label, "epsilon": part.epsilon, "pair": "given"}
             return [{"metric": "epsilon", **where}]
         if self.trains:
-            return [
+            watched = [
+                {
+                    "metric": "attack.auc",
+                    "attack": attack.label,
+                    "model": model.label,
+                    "epsilon": epsilon,
+                }
+                for model in self.model
+                if model.variant != "nonprivate"  # whose users submit no fakes
+                for epsilon in model.epsilon
+                for attack in self.watching
+            ]
+            return watched + [
                 {
                     "metric": "epsilon",
                     "attack": game.attack,

@@ -79,6 +79,12 @@ class Model(_Table):
         return known and trains(registry.load("defenses", self.defense))
 
     @property
+    def submits(self) -> bool:
+        """Whether its users submit to a server, real things and fakes; False of an unknown one."""
+        known = self.defense in registry.names("defenses")
+        return known and hasattr(registry.load("defenses", self.defense), "transcript")
+
+    @property
     def walks_chain(self) -> bool:
         """Whether it may walk a published chain, whose convergence can be computed."""
         return self.shows_lists and self.variant == "published"

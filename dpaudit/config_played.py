@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from dpaudit import registry
 from dpaudit.config_model import TABLE
+from dpaudit.errors import ConfigError
 
 
 class _Table(BaseModel):
@@ -34,11 +35,17 @@ class _Played(_Table, ABC):
         return registry.create("attacks", self.part, place, self.params)
 
 
+def watches(name: Any) -> bool:
+    """Whether a registered attack reads the submissions of a federated training."""
+    return name in registry.names("attacks") and hasattr(registry.load("attacks", name), "watch")
+
+
 class Attack(_Played):
-    """One attack on the hidden ratings.
+    """One attack on the hidden ratings, or on the submissions of a federated training.
 
     Attributes:
-        label: its name in reports; the attack's name unless given.
+        label: its name in reports; the attack's name unless given, of submissions with the
+            parameters' values.
         name: a registered attack.
         params: its parameters, see `dpaudit show ATTACK`.
     """
@@ -49,9 +56,13 @@ class Attack(_Played):
     @model_validator(mode="before")
     @classmethod
     def _name(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            values = {"label": values.get("name", "linear-ideal"), **values}
-        return values
+        if not isinstance(values, dict):
+            return values
+        name, params = values.get("name", "linear-ideal"), values.get("params", {})
+        # The same attack on submissions comes in several forms: each is called by its parameters.
+        if isinstance(params, dict) and params and watches(name):
+            name = f"{name} ({', '.join(str(value) for value in params.values())})"
+        return {"label": name, **values}
 
     @property
     def part(self) -> str:
@@ -70,7 +81,7 @@ class Game(_Played):
         observe: of a defense that shows predictions: `values` unless given, or the `list` of the
             best without them. A defense that shows lists leaves no choice. Of one that is trained:
             its `iterates` unless given, its `public` model, or the `values` or the `list` shown to
-            another user.
+            another user; of one whose users submit to a `recommender`, that unless given.
         attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, of an
             observed `list` `item-place`, and of whatever a trained model shows but its iterates
             `canary`.
@@ -81,7 +92,7 @@ class Game(_Played):
     """
 
     pair: str = "crossing"
-    observe: Literal["iterates", "public", "values", "list"] | None = None
+    observe: Literal["iterates", "public", "values", "list", "recommender"] | None = None
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
@@ -179,6 +190,41 @@ class Train(_Table):
     cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     worlds: Annotated[int, Field(ge=1, le=10_000)] = 16
+
+
+class Transcript(_Table):
+    """What the server of a federated training sees, and when attackers are asked about it.
+
+    Attributes:
+        rounds: after how many rounds, increasing; about six up to the last unless given.
+        worlds: trainings of each model at each ε.
+        users: so many users, a random choice, are watched, or all where there are no more.
+    """
+
+    rounds: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(max_length=100)] = []
+    worlds: Annotated[int, Field(ge=1, le=10_000)] = 4
+    users: Annotated[int, Field(ge=2, le=100_000_000)] = 200
+
+    @field_validator("rounds")
+    @classmethod
+    def _increasing(cls, rounds: list[int]) -> list[int]:
+        if sorted(set(rounds)) != rounds:
+            raise ValueError("rounds do not increase: sort them and remove what is there twice")
+        return rounds
+
+    def steps(self, last: int) -> list[int]:
+        """After how many rounds of a training of `last`; the last is among them.
+
+        Raises:
+            ConfigError: a number is beyond the last.
+        """
+        if self.rounds and self.rounds[-1] > last:
+            raise ConfigError(
+                f"transcript.rounds ends at {self.rounds[-1]}, and a model has params.rounds = "
+                f"{last}: lower one or raise the other"
+            )
+        # 400, 200, 100, 50, 25, 12 of 400.
+        return sorted({*(self.rounds or [last >> k for k in range(6) if last >> k]), last})
 
 
 class Convergence(_Table):

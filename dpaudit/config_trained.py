@@ -7,7 +7,7 @@ from typing import Any
 
 from dpaudit import registry
 from dpaudit.config_model import Model
-from dpaudit.config_played import Attack, Campaign, Game
+from dpaudit.config_played import Attack, Campaign, Game, watches
 
 # The pairs of models that are trained, each in a sentence.
 PAIRS = {
@@ -26,7 +26,29 @@ def trained_game(given: Any) -> Any:
 
 
 def _reader(observe: Any) -> str:
-    return "likelihood-ratio" if observe in (None, "iterates") else "canary"
+    steps = observe in (None, "iterates", "recommender")
+    return "likelihood-ratio" if steps else "canary"
+
+
+# What is asked about submissions where a config names no attack.
+BATTERY = [
+    Attack.model_validate({"name": name, "params": params})
+    for name, params in (
+        ("popularity", {}),
+        ("zero-mean", {"statistic": "t", "about": "zero"}),
+        ("zero-mean", {"statistic": "t", "about": "fake"}),
+        ("zero-mean", {"statistic": "sign", "about": "zero"}),
+        ("zero-mean", {"statistic": "sign", "about": "fake"}),
+        ("zero-mean", {"statistic": "z", "about": "fake"}),
+        ("zero-mean", {"statistic": "hotelling", "about": "fake"}),
+        ("two-sample", {"statistic": "ks", "about": "fake"}),
+        ("two-sample", {"statistic": "energy", "about": "fake"}),
+        ("energy", {"about": "fake"}),
+        ("energy", {"rounds": "difference", "about": "fake"}),
+        ("gradient-ratio", {"knows": "model"}),
+        ("gradient-ratio", {"knows": "gradient"}),
+    )
+]
 
 
 def check_trained(
@@ -36,6 +58,7 @@ def check_trained(
     games: Sequence[Game],
     given: set[str],
     gated: Sequence[str],
+    transcript: bool,
 ) -> None:
     """Refuse what does not go with models that are trained, of which there is at least one.
 
@@ -46,10 +69,12 @@ def check_trained(
         games: `[[game]]`.
         given: the tables that ask for something.
         gated: the metrics of the gates.
+        transcript: whether there is a `[transcript]`.
 
     Raises:
         ValueError: with the table and the remedy.
     """
+    _check_transcript(models, attacks, gated, transcript)
     trained = next(model for model in models if model.trains)
     for model in models:
         if not model.trains:
@@ -60,7 +85,7 @@ def check_trained(
     if "split" in given:
         raise ValueError("[split] is about models that are not trained: use [train]")
     for name, labels in (
-        ("attack", [attack.label for attack in attacks]),
+        ("attack", [attack.label for attack in attacks if not transcript]),
         ("campaign", [campaign.label for campaign in campaigns]),
     ):
         if labels:
@@ -76,13 +101,43 @@ def check_trained(
             "folds assumes a normal law; remove it"
         )
     for metric in gated:
-        if metric != "epsilon":
+        if metric not in {"epsilon", "attack.auc"}:
             raise ValueError(
                 f"a gate on {metric} is about models that are not trained: remove it, or gate "
                 "'epsilon'"
             )
     for game in games:
         _check_game(game)
+
+
+def _check_transcript(
+    models: Sequence[Model], attacks: Sequence[Attack], gated: Sequence[str], transcript: bool
+) -> None:
+    """Refuse what asks about submissions where there are none, and other attacks where there are.
+
+    Raises:
+        ValueError: with the table and the remedy.
+    """
+    if not transcript:
+        if "attack.auc" in gated:
+            raise ValueError(
+                "a gate on attack.auc is about the submissions of a federated training: add "
+                "[transcript], or remove it"
+            )
+        return
+    for model in models:
+        if not model.submits:
+            raise ValueError(
+                f"[transcript] is about what users submit to a server, and model {model.label!r} "
+                f"({model.defense}) has none: remove it, or audit 'fake-gradients'"
+            )
+    known = registry.names("attacks")
+    for attack in attacks:
+        if attack.name in known and not watches(attack.name):
+            raise ValueError(
+                f"[[attack]] {attack.label!r} does not read what users submit: use one such as "
+                "'zero-mean' or 'gradient-ratio'"
+            )
 
 
 def _check_game(game: Game) -> None:

@@ -15,6 +15,7 @@ from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.bounds.clusters import student_mean
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.ratings import Ratings, Scale
@@ -27,6 +28,7 @@ from dpaudit.releases import Streams
 from dpaudit.run_trained_checks import assumptions
 from dpaudit.run_trained_errors import Training, in_threads
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
+from dpaudit.run_trained_transcripts import Transcripts, check_transcript
 
 # One part in so many of the first fold's training is held back to choose from a grid.
 _VALIDATION = 10
@@ -72,6 +74,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     ratings = load(config.data)
     for model in config.model:
         check_games(model, config.game)
+    check_transcript(config)
     family = records.Family.of(config.audit.confidence, max(1, len(config.measured())))
     play = _Play(config, ratings, family, threads, progress)
     games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
@@ -86,6 +89,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         points += [_point_record(model, defense, ratings.scale) for defense in defenses]
         measurements += play.errors(model.label, defenses, folds)
         measurements += assumptions(model.label, defenses, play.learned, config.seed)
+        measurements += play.transcripts(model.label, defenses, folds[0])
         for game in config.game:
             progress.stage(f"{model.label}: game {game.label}")
             record, found = games.play(model.label, defenses, game)
@@ -101,7 +105,10 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         data=data_record(ratings, play.learned, attacked=1),
         family=play.family,
         models=models,
-        attacks=_attack_records(config.game),
+        attacks={
+            **{attack.label: attack_record(attack.create("attack")) for attack in config.watching},
+            **_attack_records(config.game),
+        },
         pairs=pairs,
         points=points,
         measurements=measurements,
@@ -185,7 +192,8 @@ class _Play:
         folds = min(len(train.files) or train.folds, train.play or 100)
         points = sum(len(model.epsilon) for model in self.config.model)
         games = sum(trainings(game) for game in self.config.game)
-        return points * (folds * train.worlds + games) + tried * train.worlds
+        watched = self.config.transcript.worlds if self.config.transcript else 0
+        return points * (folds * train.worlds + games + watched) + tried * train.worlds
 
     def errors(
         self, label: str, defenses: Sequence[Any], folds: Sequence[Fold]
@@ -212,6 +220,25 @@ class _Play:
             for place, defense in enumerate(defenses)
         ]
 
+    def transcripts(
+        self, label: str, defenses: Sequence[Any], first: Fold
+    ) -> list[records.Measurement]:
+        """What the server sees of trainings on the first fold."""
+        if self.config.transcript is None:
+            return []
+        self.progress.stage(f"{label}: transcripts")
+        attacks = {attack.label: attack.create("attack") for attack in self.config.watching}
+        played = Transcripts(
+            self.config.transcript,
+            attacks,
+            first,
+            self.family,
+            self.config.seed,
+            self.threads,
+            self.progress.advance,
+        )
+        return played.play(label, defenses)
+
     def _training(
         self, defense: Any, fold: Fold, purpose: str, diverged: float | None = None
     ) -> Training:
@@ -237,21 +264,7 @@ def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
     proof of a normal law: the interval shows scatter and gates nothing. It stands for itself, not
     together with others.
     """
-    from scipy.stats import t
-
-    mean, n = math.fsum(errors) / len(errors), len(errors)
-    deviation = math.sqrt(math.fsum((error - mean) ** 2 for error in errors) / (n - 1) / n)
-    half = float(t.ppf((1 + confidence) / 2, n - 1)) * deviation
-    return Estimate(
-        value=mean,
-        lower=mean - half,
-        upper=mean + half,
-        confidence=confidence,
-        alpha=1 - confidence,
-        n=n,
-        method=f"mean of {n} folds, Student's t over folds, by itself",
-        kind="assumes-law",
-    )
+    return student_mean(errors, 1 - confidence, "folds")
 
 
 def _test_files(files: Sequence[str]) -> list[Path]:

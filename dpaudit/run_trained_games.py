@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.one_training import play_coins_game, rare_ratings
+from dpaudit.auditor.steps_law import score_divergences, steps_epsilon
 from dpaudit.auditor.suspects import suspect_pair
 from dpaudit.auditor.trained_game import DataPair, play_release_game, play_steps_game
 from dpaudit.bounds.estimate import Estimate
@@ -19,6 +20,7 @@ from dpaudit.bounds.power import detectable_epsilon, least_found, one_run_power
 from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim
+from dpaudit.defenses.fake_gradients import FakeGradients
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.single_factors import check_small
 from dpaudit.errors import ConfigError
@@ -28,6 +30,7 @@ from dpaudit.releases import Suspect
 _POWER = 0.95
 # Observers whose view a claim about another observer covers.
 _COVERS: dict[str, tuple[str, ...]] = {
+    "recommender": ("recommender", "public", "values", "list"),
     "iterates": ("iterates", "public", "values", "list"),
     "public": ("public", "values", "list"),
     "values": ("values", "list"),
@@ -42,10 +45,28 @@ _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
 }
 
 
-_Observe = Literal["iterates", "public", "values", "list"]
+_Observe = Literal["iterates", "public", "values", "list", "recommender"]
 
-# A game's pair in words, its bound, the event that certifies, and what would have been found.
-_Found = tuple[str, Estimate, str, float | None]
+
+@dataclass(frozen=True)
+class _Found:
+    """What a game found.
+
+    Attributes:
+        summary: its pair in words.
+        estimate: its bound.
+        event: the event that certifies.
+        least: what would have been found.
+        theory: the ε by the law of the noise.
+        divergences: of D' from D, by the way in which they were estimated.
+    """
+
+    summary: str
+    estimate: Estimate
+    event: str
+    least: float | None
+    theory: Estimate | None = None
+    divergences: dict[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,19 +96,26 @@ class TrainedGames:
         for defense in defenses:
             claim = defense.claim()
             played = self._many if game.pair == "many" else self._pair
-            summary, estimate, event, least = played(label, defense, claim, attack, game)
+            one = played(label, defense, claim, attack, game)
+            summary = one.summary
+            where: dict[str, Any] = {
+                "model": label, "epsilon": defense.epsilon, "attack": game.attack,
+                "pair": game.label,
+            }  # fmt: skip
             found.append(
                 records.Measurement(
                     metric="epsilon",
-                    model=label,
-                    epsilon=defense.epsilon,
-                    attack=game.attack,
-                    pair=game.label,
-                    estimate=estimate,
-                    detectable=least,
-                    event=event,
+                    estimate=one.estimate,
+                    detectable=one.least,
+                    event=one.event,
+                    theory=one.theory,
+                    **where,
                 )
             )
+            found += [
+                records.Measurement(metric="game.kl", estimate=estimate, states=name, **where)
+                for name, estimate in one.divergences.items()
+            ]
             self.advance(trainings(game))
         return records.PairRecord(model=label, pair=game.label, summary=summary), found
 
@@ -115,7 +143,16 @@ class TrainedGames:
             share = _share(defense, suspect, observe, self.ratings.scale.width)
             least = least / share if share else math.inf
         summary = f"{pair.summary} ({adjacency}, observer {observe})"
-        return summary, estimate, str(event), least
+        if observe != "recommender":
+            return _Found(summary, estimate, str(event), least)
+        return _Found(
+            summary,
+            estimate,
+            str(event),
+            least,
+            steps_epsilon(defense, pair, delta=delta, seed=self.seed),
+            score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence),
+        )
 
     def _many(
         self, label: str, defense: Any, claim: Claim | None, attack: Any, game: configs.Game
@@ -151,7 +188,7 @@ class TrainedGames:
             p, q = 0.5, 0.5 * math.exp(-epsilon)
             return one_run_power(p, q, estimate.n, claimed=claimed, delta=0.0, alpha=level)
 
-        return summary, estimate, estimate.method, least_found(chance, claimed, _POWER)
+        return _Found(summary, estimate, estimate.method, least_found(chance, claimed, _POWER))
 
     def _scores(
         self,
@@ -163,7 +200,7 @@ class TrainedGames:
         game: configs.Game,
     ) -> Any:
         options = {"trials": game.trials, "seed": self.seed, "threads": self.threads}
-        if observe == "iterates":
+        if observe == "iterates" or observe == "recommender":  # noqa: PLR1714 (narrows the type)
             return play_steps_game(defense, pair, attack, **options)
         return play_release_game(defense, pair, suspect, observe, attack, **options)
 
@@ -230,13 +267,15 @@ def _check_many(label: str, defense: Any) -> None:
 
 
 def _check_watched(label: str, defense: Any) -> None:
-    """Refuse to watch every step of a model that is trained alone.
+    """Refuse to watch every step of a model that is trained alone, or of no normal law.
 
     Raises:
         ConfigError: it is.
     """
     if isinstance(defense, SgdFactors):
         check_small(defense.dimensions, f"games that see each step of model {label!r} play")
+    if isinstance(defense, FakeGradients):
+        defense.check_watched()
 
 
 def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
@@ -248,17 +287,24 @@ def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
     claim: Claim | None = defense.claim()
     observe = game.observe
     if observe is None:
-        observe = "iterates" if game.attack == "likelihood-ratio" else "public"
+        observe = _steps(defense) if game.attack == "likelihood-ratio" else "public"
     if claim and observe not in _COVERS.get(claim.observer, ()):
         raise ConfigError(
             f"[[game]] {game.label!r}: model {label!r} claims nothing for observer {observe!r}, "
             f"but for {claim.observer!r}: use observe = {claim.observer!r}"
         )
-    if observe == "iterates" and not hasattr(defense, "watch"):
+    of_steps = observe in {"iterates", "recommender"}
+    if of_steps and (not hasattr(defense, "watch") or observe != _steps(defense)):
+        what = "iterates" if observe == "iterates" else "submissions"
         raise ConfigError(
-            f"[[game]] {game.label!r}: model {label!r} ({defense.name}) shows no iterates of a "
-            "known law: use observe = 'public', or 'values' where no model is published"
+            f"[[game]] {game.label!r}: model {label!r} ({defense.name}) shows no {what} of a known "
+            "law: use observe = 'public', or 'values' where no model is published"
         )
-    if observe == "iterates":
+    if of_steps:
         _check_watched(label, defense)
     return observe
+
+
+def _steps(defense: Any) -> Literal["iterates", "recommender"]:
+    """Who sees the steps of its training."""
+    return "recommender" if isinstance(defense, FakeGradients) else "iterates"

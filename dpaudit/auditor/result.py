@@ -23,6 +23,16 @@ Metric = Literal[
     "campaign.accuracy",
     "chain.divergence",
     "assumption.denominator",
+    "assumption.floor",
+    "attack.auc",
+    "game.kl",
+    "transcript.auc",
+    "transcript.tpr",
+    "transcript.power",
+    "transcript.exposed",
+    "transcript.false",
+    "transcript.kl",
+    "transcript.rmse",
 ]
 
 
@@ -116,10 +126,21 @@ class Measurement(_Part):
             `campaign.accuracy`: how often an attacker with so many accounts, changes or watched
             lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state
             after `step` steps is from the law that it tends to; `assumption.denominator`: the share
-            of training's predictions in `step` whose denominator is smaller than the claim assumes.
+            of training's predictions in `step` whose denominator is smaller than the claim assumes;
+            `assumption.floor`: how many items' shares were estimated below the least that is used.
+            `game.kl`: the divergence of what a game saw in D' from what it saw in D, in nats.
+            Of the submissions of a federated training: `attack.auc`: how often the attacker takes
+            a real pair of a user and an item for likelier than a fake one, after the last round;
+            `transcript.auc` the same after `step` rounds, of users like these; `transcript.tpr`:
+            the share of real pairs found at the false-positive rate `at`; `transcript.power`: the
+            share of real or fake pairs (`states`) that a test at level `at` calls real;
+            `transcript.exposed`: the share of real pairs found by all tests together at level `at`,
+            corrected as `states` says; `transcript.false`: the share of fakes among what is found;
+            `transcript.kl`: the divergence of real submissions from fakes, a mean over real pairs,
+            in nats, or a part of it; `transcript.rmse`: the error on held-out ratings.
         model: the model's label.
         epsilon: the ε of the sweep.
-        attack: the attack's label, of `attack.accuracy`, `campaign.accuracy` and `epsilon`.
+        attack: the attack's label, of `attack.…`, `campaign.accuracy`, `epsilon`, `transcript.…`.
         pair: the pair's name, of `epsilon`; with `(list)` where only the list was seen.
         estimate: the number.
         detectable: the least ε for which noise too small would have been certified on this pair to
@@ -130,8 +151,11 @@ class Measurement(_Part):
         theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is
             known; it judges nothing.
         effort: the accounts, planted ones included, changes or lists, of `campaign.accuracy`.
-        step: the number of steps, of `chain.divergence` and `assumption.denominator`.
-        states: the states whose laws are compared, of `chain.divergence`.
+        step: the number of steps or rounds, of `chain.divergence`, `assumption.denominator`,
+            `attack.auc` and `transcript.…`.
+        states: the states whose laws are compared, of `chain.divergence`; what it is about, of
+            `transcript.…`: items by popularity, a correction, a part of the divergence.
+        at: the level or false-positive rate, of `transcript.…`.
     """
 
     metric: Metric
@@ -147,6 +171,7 @@ class Measurement(_Part):
     effort: int | None = None
     step: int | None = None
     states: str | None = None
+    at: float | None = None
 
 
 class PairRecord(_Part):

@@ -18,6 +18,16 @@ _QUANTITIES = {
     "campaign.accuracy": "accuracy of campaign",
     "chain.divergence": "divergence of the chain,",
     "assumption.denominator": "share of denominators below C",
+    "assumption.floor": "items whose share is floored",
+    "attack.auc": "expected area of attack",
+    "game.kl": "divergence by",
+    "transcript.auc": "area of attack",
+    "transcript.tpr": "true positives of attack",
+    "transcript.power": "single tests of attack",
+    "transcript.exposed": "real pairs found by attack",
+    "transcript.false": "fakes among those found by attack",
+    "transcript.kl": "divergence of real submissions,",
+    "transcript.rmse": "rmse by round",
 }
 
 
@@ -252,7 +262,13 @@ def methods(result: AuditResult) -> Table:
 
 
 def _method(found: Measurement) -> tuple[str, ...]:
-    of = {"epsilon": found.pair, "chain.divergence": found.states}.get(found.metric, found.attack)
+    by = {
+        "epsilon": found.pair,
+        "chain.divergence": found.states,
+        "transcript.kl": found.states,
+        "game.kl": found.states,
+    }
+    of = by.get(found.metric, found.attack)
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
     trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")

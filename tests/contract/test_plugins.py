@@ -78,6 +78,7 @@ def test_the_registered_parts() -> None:
     assert {"top-k"} <= set(LISTS)
     assert {"dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm", "neighborhood"} <= set(TRAINED)
     assert {"linear-ideal", "likelihood-ratio", "item-place", "canary"} <= set(ATTACKS)
+    assert {"zero-mean", "two-sample", "energy", "gradient-ratio", "popularity"} <= set(ATTACKS)
     assert registry.names("defenses") == sorted(DEFENSES)
 
 
@@ -114,7 +115,9 @@ def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
 
 
 # Parameters that may be negative.
-SIGNED = {("dpps-mf", "mean"), ("dpps-pnbm", "start")}
+SIGNED = {("dpps-mf", "mean"), ("dpps-pnbm", "start"), ("fake-gradients", "offset")}
+# Shares, of which 1 is not one.
+BELOW_ONE = {"delta", "density", "memory"}
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)
@@ -136,6 +139,9 @@ def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
     elif hasattr(part, "features"):
         assert list(signature(part.features).parameters)[1:] == ["release", "knowledge"]
         assert list(signature(part.fit).parameters)[1:] == ["absent", "present"]
+    elif hasattr(part, "watch"):
+        assert list(signature(part.watch).parameters)[1:] == ["pairs"]
+        assert part().reads in {"all", "some"}
     else:
         assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 
@@ -167,7 +173,7 @@ def test_values_of_another_type_are_refused_by_name(group: str, name: str) -> No
                 create(group, name, **{field.name: value})
             with pytest.raises(ValidationError, match=field.name):
                 part(**{**required, field.name: value})
-        if kind is float and field.name != "delta":  # a whole number is a number
+        if kind is float and field.name not in BELOW_ONE:  # a whole number is a number
             others = TOGETHER.get(field.name, {})
             made = create(group, name, **{field.name: 1}, **others)
             assert getattr(made, field.name) == 1

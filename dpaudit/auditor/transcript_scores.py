@@ -1,0 +1,220 @@
+"""How well attackers tell real submissions from fakes, in numbers: of a training, then of several.
+
+All intervals but that of `gated` are about a larger population of users like these, who are taken
+as independent; they assume that and large numbers, and each stands for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.auditor.result import Metric
+from dpaudit.auditor.transcripts import Checkpoint, Seen
+from dpaudit.bounds.clusters import clustered_mean, clustered_share
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.means import betting_mean
+from dpaudit.bounds.roc import clustered_auc, rate_at
+from dpaudit.errors import InputError
+from dpaudit.transcripts import Pairs
+
+# The false-positive rates at which true positives are counted.
+RATES = (0.01, 0.001)
+# The level of single tests, and of all tests together.
+LEVEL, MULTIPLE = 0.01, 0.05
+# Items by the number of their raters, about a quarter of the real pairs each.
+QUARTERS = ("rarest items", "rare items", "popular items", "most popular items")
+# The divergence, and the parts that it consists of.
+WHOLE = "whole"
+
+
+def benjamini_hochberg(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which pairs are called real so that among them the fakes are 5 % at most on average.
+
+    Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x.
+    """
+    from statsmodels.stats.multitest import fdrcorrection
+
+    found: NDArray[np.bool_] = fdrcorrection(p_values, MULTIPLE)[0]
+    return found
+
+
+def holm(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which pairs are called real so that any fake is among them with 5 % probability at most.
+
+    The least p-values, as long as the i-th is at most `α/(n − i + 1)` (Holm 1979). The library's
+    own collects garbage at every call, which takes a hundred times as long.
+    """
+    order = np.argsort(p_values)
+    kept = p_values[order] <= MULTIPLE / np.arange(len(p_values), 0, -1)
+    found = np.zeros(len(p_values), np.bool_)
+    found[order] = np.logical_and.accumulate(kept)
+    return found
+
+
+# The two corrections, by name.
+CORRECTIONS = {"Benjamini-Hochberg": benjamini_hochberg, "Holm": holm}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number of a training; the fields are those of `result.Measurement`."""
+
+    metric: Metric
+    step: int
+    estimate: Estimate
+    attack: str | None = None
+    states: str | None = None
+    at: float | None = None
+
+    @property
+    def key(self) -> tuple[Metric, int, str | None, str | None, float | None]:
+        """What tells it from others of the same training."""
+        return self.metric, self.step, self.attack, self.states, self.at
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the auditor knows of the pairs that are watched.
+
+    Attributes:
+        pairs: the pairs.
+        real: which are real `(P,)`.
+        confidence: of each interval, by itself.
+        raters: of each pair's item, how many real pairs there are `(P,)`.
+    """
+
+    pairs: Pairs
+    real: NDArray[np.bool_]
+    confidence: float
+    raters: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = np.bincount(self.pairs.items[self.real], minlength=len(self.pairs.shares))
+        object.__setattr__(self, "raters", counts[self.pairs.items])
+
+    @property
+    def alpha(self) -> float:
+        """The level of each interval."""
+        return 1 - self.confidence
+
+    def findings(self, checkpoint: Checkpoint, *, last: bool) -> Iterator[Finding]:
+        """What a training shows after some rounds; of its last, also by the items' popularity."""
+        step = checkpoint.step
+        yield from self._divergences(checkpoint)
+        for label, seen in checkpoint.seen.items():
+            scores = seen.verdicts.scores
+            yield Finding("transcript.auc", step, self._auc(scores, seen.rows), label)
+            for rate in RATES:
+                rated = self._rate(scores, seen.rows, rate)
+                if rated:
+                    yield Finding("transcript.tpr", step, rated, label, at=rate)
+            if seen.verdicts.p_values is not None:
+                yield from self._tests(step, label, seen.rows, seen.verdicts.p_values)
+            if last:
+                yield from self._by_popularity(step, label, seen)
+
+    def _divergences(self, checkpoint: Checkpoint) -> Iterator[Finding]:
+        real, step = self.real, checkpoint.step
+        whole = clustered_mean(
+            checkpoint.divergence[real].astype(np.float64),
+            self.pairs.users[real],
+            alpha=self.alpha,
+        )
+        yield Finding("transcript.kl", step, whole, states=WHOLE)
+        if checkpoint.parts:
+            for name, value in vars(checkpoint.parts).items():
+                exact = Estimate.exact(value, "mean over all ratings")
+                yield Finding("transcript.kl", step, exact, states=name)
+
+    def _auc(self, scores: NDArray[np.float64], rows: NDArray[np.int64]) -> Estimate:
+        return clustered_auc(scores, self.real[rows], self.pairs.users[rows], alpha=self.alpha)
+
+    def _rate(
+        self, scores: NDArray[np.float64], rows: NDArray[np.int64], rate: float
+    ) -> Estimate | None:
+        """None where too few are watched to hold out such a threshold."""
+        try:
+            users = self.pairs.users[rows]
+            return rate_at(scores, self.real[rows], users, rate, alpha=self.alpha)
+        except InputError:
+            return None
+
+    def _share(self, flags: NDArray[np.bool_], rows: NDArray[np.int64]) -> Estimate:
+        return clustered_share(flags, self.pairs.users[rows], alpha=self.alpha)
+
+    def _tests(
+        self, step: int, label: str, rows: NDArray[np.int64], p_values: NDArray[np.float64]
+    ) -> Iterator[Finding]:
+        """What single tests find, and all together with either correction."""
+        real = self.real[rows]
+        for name, these in (("real", real), ("fake", ~real)):
+            share = self._share(p_values[these] <= LEVEL, rows[these])
+            yield Finding("transcript.power", step, share, label, name, LEVEL)
+        for name, correct in CORRECTIONS.items():
+            found = correct(p_values)
+            exposed = self._share(found[real], rows[real])
+            yield Finding("transcript.exposed", step, exposed, label, name, MULTIPLE)
+            if len(set(self.pairs.users[rows[found]])) > 1:
+                false = self._share(~real[found], rows[found])
+                yield Finding("transcript.false", step, false, label, name, MULTIPLE)
+
+    def _by_popularity(self, step: int, label: str, seen: Seen) -> Iterator[Finding]:
+        raters = self.raters[seen.rows]
+        ends = np.quantile(raters[self.real[seen.rows]], [0.25, 0.5, 0.75])
+        quarter = np.searchsorted(ends, raters)
+        for index, name in enumerate(QUARTERS):
+            here = quarter == index
+            try:
+                area = self._auc(seen.verdicts.scores[here], seen.rows[here])
+            except InputError:  # too few users have any
+                continue
+            yield Finding("transcript.auc", step, area, label, name)
+
+
+def averaged(worlds: Sequence[Sequence[Finding]]) -> list[Finding]:
+    """The mean of each number over the trainings that have it, with the mean of its limits.
+
+    The same users stand in every training, so their chance is not averaged out: the mean of limits
+    is wider than limits of the mean need be.
+    """
+    found: dict[tuple[object, ...], list[Finding]] = {}
+    for world in worlds:
+        for each in world:
+            found.setdefault(each.key, []).append(each)
+    return [_mean(alike) for alike in found.values()]
+
+
+def _mean(alike: Sequence[Finding]) -> Finding:
+    one = alike[0]
+    value, lower, upper = (
+        float(np.mean([getattr(each.estimate, name) for each in alike]))
+        for name in ("value", "lower", "upper")
+    )
+    method = one.estimate.method
+    if len(alike) > 1:
+        method = f"{method}, mean of {len(alike)} trainings"
+    estimate = one.estimate.model_copy(
+        update={"value": value, "lower": lower, "upper": upper, "method": method}
+    )
+    return Finding(one.metric, one.step, estimate, one.attack, one.states, one.at)
+
+
+def gated(
+    worlds: Sequence[Sequence[Finding]], last: int, alpha: float, confidence: float
+) -> Iterator[Finding]:
+    """The expected area under each attack's curve over trainings on these very data.
+
+    Trainings are independent given the data and each area is in [0, 1]: the interval assumes
+    nothing else.
+    """
+    areas: dict[str | None, list[float]] = {}
+    for world in worlds:
+        for each in world:
+            if each.metric == "transcript.auc" and each.step == last and each.states is None:
+                areas.setdefault(each.attack, []).append(each.estimate.value)
+    for label, values in areas.items():
+        yield Finding("attack.auc", last, betting_mean(values, alpha, confidence), label)

@@ -1,0 +1,60 @@
+"""How far a round of submissions is from what fakes would have been, in nats."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+
+Matrix = NDArray[np.float32]
+Rows = NDArray[np.int32]
+
+
+@exact_kernel
+def add_normal(
+    place: Rows, gradients: Matrix, fakes: Matrix, items: Rows, sigma: float, sums: Matrix
+) -> None:
+    """Add `‖g − F‖²/(2σ²)`, the divergence of `N(g, σ²I)` from `N(F, σ²I)`, to each pair's sum.
+
+    Args:
+        place: which pairs submitted `(n,)`.
+        gradients: `g`, `(n, d)`.
+        fakes: `F`, a row each item.
+        items: whose row of `fakes` is a pair's, `(P,)`.
+        sigma: σ.
+        sums: added to `(P,)`.
+    """
+    for k in range(len(place)):
+        p = place[k]
+        fake = fakes[items[p]]
+        square = 0.0
+        for f in range(gradients.shape[1]):
+            square += (gradients[k, f] - fake[f]) ** 2
+        sums[p] += square / (2 * sigma**2)
+
+
+@exact_kernel
+def add_two_valued(place: Rows, gradients: Matrix, level: float, sums: Matrix) -> None:
+    """Add the divergence of a two-valued submission from a fair coin to each pair's sum.
+
+    The mean over the d coordinates, of which one is sent, of `Σ_± P(±) ln 2P(±)`, with
+    `P(+) = ½ + x d/(2 level)`, x the coordinate cut to [−1, 1].
+
+    Args:
+        place: which pairs submitted `(n,)`.
+        gradients: `(n, d)`.
+        level: the size of what is sent.
+        sums: added to `(P,)`.
+    """
+    d = gradients.shape[1]
+    for k in range(len(place)):
+        total = 0.0
+        for f in range(d):
+            tilt = min(max(float(gradients[k, f]), -1.0), 1.0) * d / level
+            for side in (-tilt, tilt):
+                if side > -1:
+                    total += (1 + side) / 2 * math.log1p(side)
+        sums[place[k]] += total / d

@@ -1,0 +1,273 @@
+"""Federated matrix factorisation: what users submit in a round, and how they learn on their own.
+
+Factors are flat float32 arrays `(users or items, size)`, `size` a power of two of at least 16;
+coordinates beyond the model's are zero and stay so. A candidate is an item for which a user may
+submit something; its row has her index, the item's and the rating.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
+from dpaudit.kernels.noise import TILE, normal_row
+
+F32 = np.float32
+
+Flat = NDArray[np.float32]
+Rows = NDArray[np.int32]
+Words = NDArray[np.uint32]
+
+
+@exact_kernel
+def submit(
+    order: Rows,
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    weights: Flat,
+    left: Flat,
+    right: Flat,
+    fakes: Flat,
+    size: int,
+    sigma: np.float32,
+    step: int,
+    world: int,
+    key: Words,
+    sums: Flat,
+    shown: Flat,
+) -> None:
+    """The noised submissions of one round, and their sums over users.
+
+        x = F_j + w (g_ij − F_j) + N(0, σ² I),    g_ij = −(r_ij − u_i · v_j) u_i
+
+    Args:
+        order: the candidates that submit `(n,)`; place k draws noise coordinates `k · size …`.
+        users: the user of each candidate `(P,)`.
+        items: its item.
+        values: the rating whose gradient she submits.
+        weights: `w`: 1 for a gradient, 0 for a fake, between them for one that is cut.
+        left: the users' factors `(N, size)`, flat.
+        right: the items'.
+        fakes: `F`, `(M, size)`, flat.
+        size: the length of a row of factors.
+        sigma: σ; 0 for none.
+        step: the noise source's step, one a round.
+        world: the world.
+        key: the noise source's key.
+        sums: `Σ x` of each item `(M, size)`, flat; added to.
+        shown: result: every `x`, `(n, size)`, flat; nothing is written where it is empty.
+    """
+    vectors, room = size // LANES, TILE // size
+    noise = np.zeros(TILE, np.float32)
+    words = np.empty(TILE, np.uint32)
+    wide, keeps = every(sigma), len(shown) > 0
+    for first in range(0, len(order), room):
+        if sigma > 0:
+            normal_row(noise, words, first * size, step, world, key)
+        for k in range(first, min(first + room, len(order))):
+            p = order[k]
+            u, v, z = users[p] * size, items[p] * size, (k - first) * size
+            error = F32(total(dot(left, u, right, v, vectors)) - values[p])
+            against, weight = every(error), every(weights[p])
+            for f in range(0, size, LANES):
+                fake = load(fakes, v + f)
+                moved = fma(against, load(left, u + f), every(F32(0)) - fake)
+                # The fake, which all know, comes last: what is hidden is rounded with its noise.
+                x = fma(wide, load(noise, z + f), weight * moved) + fake
+                store(sums, v + f, load(sums, v + f) + x)
+                if keeps:
+                    store(shown, k * size + f, x)
+
+
+@exact_kernel
+def submit_signs(
+    order: Rows,
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    weights: Flat,
+    left: Flat,
+    right: Flat,
+    size: int,
+    dimensions: int,
+    level: float,
+    draws: NDArray[np.float32],
+    sums: Flat,
+    shown: Flat,
+) -> None:
+    """Two-valued submissions (Shin et al. 2018 after Nguyên et al. 2016), and their sums.
+
+    One coordinate f of d, drawn uniformly, is sent as ± level = d (e^ε + 1)/(e^ε − 1), with
+
+        P(+) = ½ + x_f d / (2 level),    x the gradient with each coordinate cut to [−1, 1]
+
+    which is `(x_f (e^ε − 1) + e^ε + 1)/(2 (e^ε + 1))`; of a fake x is 0.
+
+    Args:
+        order: the candidates that submit `(n,)`.
+        users: the user of each candidate `(P,)`.
+        items: its item.
+        values: the rating whose gradient she submits.
+        weights: 1 for a gradient, 0 for a fake.
+        left: the users' factors `(N, size)`, flat.
+        right: the items'.
+        size: the length of a row of factors.
+        dimensions: d.
+        level: the size of what is sent.
+        draws: uniform in (0, 1), of the coordinate and of the sign, `(2, n)`.
+        sums: `Σ x` of each item `(M, size)`, flat; added to.
+        shown: result: every submission `(n, size)`, flat; nothing is written where it is empty.
+    """
+    vectors = size // LANES
+    for k in range(len(order)):
+        p = order[k]
+        u, v = users[p] * size, items[p] * size
+        f = min(int(draws[0, k] * dimensions), dimensions - 1)
+        error = F32(total(dot(left, u, right, v, vectors)) - values[p])
+        x = weights[p] * min(max(F32(error * left[u + f]), F32(-1)), F32(1))
+        sent = F32(level if draws[1, k] < 0.5 + x * dimensions / (2 * level) else -level)
+        sums[v + f] += sent
+        if len(shown) > 0:
+            shown[k * size : (k + 1) * size] = 0
+            shown[k * size + f] = sent
+
+
+@exact_kernel
+def gradients(
+    order: Rows,
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    size: int,
+    out: Flat,
+) -> None:
+    """`g_ij = −(r_ij − u_i · v_j) u_i` of each candidate in `order`, `(n, size)`, flat."""
+    vectors = size // LANES
+    for k in range(len(order)):
+        p = order[k]
+        u, v = users[p] * size, items[p] * size
+        against = every(F32(total(dot(left, u, right, v, vectors)) - values[p]))
+        for f in range(0, size, LANES):
+            store(out, k * size + f, against * load(left, u + f))
+
+
+@exact_kernel
+def deviations(
+    order: Rows,
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    weights: Flat,
+    left: Flat,
+    right: Flat,
+    fakes: Flat,
+    size: int,
+    squares: NDArray[np.float64],
+) -> None:
+    """`Σ_j w² ‖g_ij − F_j‖²` of each user over the candidates in `order`, added to `(N,)`."""
+    vectors = size // LANES
+    for k in range(len(order)):
+        p = order[k]
+        if weights[p] == 0:
+            continue
+        u, v = users[p] * size, items[p] * size
+        against = every(F32(total(dot(left, u, right, v, vectors)) - values[p]))
+        square = every(F32(0))
+        for f in range(0, size, LANES):
+            moved = fma(against, load(left, u + f), every(F32(0)) - load(fakes, v + f))
+            square = fma(moved, moved, square)
+        squares[users[p]] += float(weights[p]) ** 2 * total(square)
+
+
+@exact_kernel
+def moments(
+    order: Rows,
+    users: Rows,
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    size: int,
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+) -> None:
+    """`Σ_i g_ij` `(M, size)`, flat, and `Σ_i ‖g_ij‖²` `(M,)` over the candidates in `order`."""
+    vectors = size // LANES
+    for k in range(len(order)):
+        p = order[k]
+        u, v = users[p] * size, items[p] * size
+        error = F32(total(dot(left, u, right, v, vectors)) - values[p])
+        for f in range(size):
+            g = float(error * left[u + f])
+            sums[v + f] += g
+            squares[items[p]] += g * g
+
+
+@exact_kernel
+def learn(
+    start: NDArray[np.int64],
+    items: Rows,
+    values: Flat,
+    left: Flat,
+    right: Flat,
+    size: int,
+    slopes: Flat,
+) -> None:
+    """Each user's mean gradient on her own device: `−mean_j (r_ij − u_i · v_j) v_j`.
+
+    Args:
+        start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
+        items: the item of each row.
+        values: its rating.
+        left: the users' factors `(N, size)`, flat.
+        right: the items'.
+        size: the length of a row of factors.
+        slopes: result `(N, size)`, flat; zeros for a user without rows.
+    """
+    vectors = size // LANES
+    for i in range(len(start) - 1):
+        u, count = i * size, start[i + 1] - start[i]
+        for f in range(0, size, LANES):
+            store(slopes, u + f, every(F32(0)))
+        for k in range(start[i], start[i + 1]):
+            v = items[k] * size
+            error = F32(total(dot(left, u, right, v, vectors)) - values[k])
+            share = every(F32(error / F32(count)))
+            for f in range(0, size, LANES):
+                store(slopes, u + f, fma(share, load(right, v + f), load(slopes, u + f)))
+
+
+@exact_kernel
+def choose(
+    start: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    draws: NDArray[np.float32],
+    mixed: Rows,
+    chosen: Rows,
+) -> None:
+    """For each user a uniform choice of her candidates, without replacement.
+
+    The first steps of a shuffle (Durstenfeld 1964, doi:10.1145/364520.364540); one that goes on
+    from an earlier order is as uniform.
+
+    Args:
+        start: the candidates of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
+        counts: how many she chooses `(N,)`, at most what she has.
+        draws: uniform in (0, 1), `Σ counts`.
+        mixed: her candidates in some order `(P,)`; changed in place.
+        chosen: result: those of all users `(Σ counts,)`.
+    """
+    place = 0
+    for i in range(len(counts)):
+        last = start[i + 1]
+        for b in range(counts[i]):
+            first = start[i] + b
+            other = min(first + int(draws[place] * (last - first)), last - 1)
+            mixed[first], mixed[other] = mixed[other], mixed[first]
+            chosen[place] = mixed[first]
+            place += 1

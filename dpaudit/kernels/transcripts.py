@@ -1,0 +1,376 @@
+"""Folds of a round of submissions into what is kept of each pair, and two-sample statistics.
+
+A fold is told which pairs submitted (`place`), what (`shown`), and what to subtract of each item
+(`fakes`, by `items`): `r = shown − fakes`. It changes its sums in place; a pair without a
+submission keeps its own. Means and squares are updated as Welford (1962) does, so that single
+precision suffices for thousands of rounds, also where the mean is much larger than the noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel, inline
+
+F32 = np.float32
+
+Floats = NDArray[np.float32]
+Sums = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+
+@inline
+def _dot(a: Floats, b: Floats) -> np.float32:
+    # Four sums that do not wait for each other, in a fixed order.
+    s0, s1, s2, s3 = F32(0), F32(0), F32(0), F32(0)
+    whole = len(a) // 4 * 4
+    for f in range(0, whole, 4):
+        s0 += a[f] * b[f]
+        s1 += a[f + 1] * b[f + 1]
+        s2 += a[f + 2] * b[f + 2]
+        s3 += a[f + 3] * b[f + 3]
+    for f in range(whole, len(a)):
+        s0 += a[f] * b[f]
+    return F32((s0 + s1) + (s2 + s3))
+
+
+@inline
+def _square_distance(a: Floats, b: Floats) -> np.float32:
+    s0, s1, s2, s3 = F32(0), F32(0), F32(0), F32(0)
+    whole = len(a) // 4 * 4
+    for f in range(0, whole, 4):
+        s0 += (a[f] - b[f]) * (a[f] - b[f])
+        s1 += (a[f + 1] - b[f + 1]) * (a[f + 1] - b[f + 1])
+        s2 += (a[f + 2] - b[f + 2]) * (a[f + 2] - b[f + 2])
+        s3 += (a[f + 3] - b[f + 3]) * (a[f + 3] - b[f + 3])
+    for f in range(whole, len(a)):
+        s0 += (a[f] - b[f]) * (a[f] - b[f])
+    return F32((s0 + s1) + (s2 + s3))
+
+
+@exact_kernel
+def fold_means(
+    place: Counts, shown: Floats, fakes: Floats, items: Counts, count: Counts, mean: Floats
+) -> None:
+    """Add to the count `(P,)` and the mean `(P, d)` of each pair's `r`."""
+    for i in range(len(place)):
+        p = place[i]
+        x, fake, m = shown[i], fakes[items[p]], mean[p]
+        count[p] += 1
+        gain = F32(1) / F32(count[p])
+        for f in range(len(x)):
+            m[f] += (x[f] - fake[f] - m[f]) * gain
+
+
+@exact_kernel
+def fold_moments(
+    place: Counts,
+    shown: Floats,
+    fakes: Floats,
+    items: Counts,
+    count: Counts,
+    mean: Floats,
+    square: Floats,
+) -> None:
+    """Add to the count, the mean and the squared deviations `Σ(r − mean)²` `(P, d)`."""
+    for i in range(len(place)):
+        p = place[i]
+        x, fake, m, s = shown[i], fakes[items[p]], mean[p], square[p]
+        count[p] += 1
+        gain = F32(1) / F32(count[p])
+        for f in range(len(x)):
+            r = x[f] - fake[f]
+            away = r - m[f]
+            m[f] += away * gain
+            s[f] += away * (r - m[f])
+
+
+@exact_kernel
+def fold_signs(
+    place: Counts, shown: Floats, fakes: Floats, items: Counts, above: Counts, below: Counts
+) -> None:
+    """Count the coordinates of `r` above zero and below it `(P, d)`."""
+    for i in range(len(place)):
+        p = place[i]
+        x, fake, a, b = shown[i], fakes[items[p]], above[p], below[p]
+        for f in range(len(x)):
+            a[f] += x[f] > fake[f]
+            b[f] += x[f] < fake[f]
+
+
+@exact_kernel
+def fold_scatter(
+    place: Counts,
+    shown: Floats,
+    fakes: Floats,
+    items: Counts,
+    count: Counts,
+    mean: Sums,
+    scatter: Sums,
+) -> None:
+    """Add to the count, the mean `(P, d)` and `Σ(r − mean)(r − mean)ᵀ` `(P, d, d)`."""
+    d = shown.shape[1]
+    away = np.empty(d)
+    for i in range(len(place)):
+        p = place[i]
+        fake = fakes[items[p]]
+        k = count[p]
+        count[p] += 1
+        for f in range(d):
+            away[f] = shown[i, f] - fake[f] - mean[p, f]
+            mean[p, f] += away[f] / (k + 1)
+        share = k / (k + 1)
+        for f in range(d):
+            for g in range(d):
+                scatter[p, f, g] += share * away[f] * away[g]
+
+
+@exact_kernel
+def fold_energy(
+    place: Counts, shown: Floats, fakes: Floats, items: Counts, count: Counts, energy: Sums
+) -> None:
+    """Add to the count and to `Σ‖r‖²` `(P,)`."""
+    for i in range(len(place)):
+        p = place[i]
+        count[p] += 1
+        energy[p] += _square_distance(shown[i], fakes[items[p]])
+
+
+@exact_kernel
+def fold_differences(
+    place: Counts,
+    shown: Floats,
+    fakes: Floats,
+    items: Counts,
+    count: Counts,
+    last: Floats,
+    energy: Sums,
+) -> None:
+    """Add `½‖r_2s − r_2s−1‖²` of each pair's submissions two by two; `last` `(P, d)` waits."""
+    for i in range(len(place)):
+        p = place[i]
+        x, fake, waiting = shown[i], fakes[items[p]], last[p]
+        count[p] += 1
+        for f in range(len(x)):
+            # An odd submission waits; an even one is compared with the one that does.
+            waiting[f] = x[f] - fake[f] - (F32(0) if count[p] % 2 else waiting[f])
+        if count[p] % 2 == 0:
+            energy[p] += F32(0.5) * _dot(waiting, waiting)
+
+
+@exact_kernel
+def fold_ratio(
+    place: Counts,
+    shown: Floats,
+    fakes: Floats,
+    items: Counts,
+    gradients: Floats,
+    product: Sums,
+    distance: Sums,
+) -> None:
+    """Add to `Σ r·(g − F)` and to `Σ‖g − F‖²` `(P,)`."""
+    step = np.empty(shown.shape[1], np.float32)
+    rest = np.empty(shown.shape[1], np.float32)
+    for i in range(len(place)):
+        p = place[i]
+        x, fake, gradient = shown[i], fakes[items[p]], gradients[i]
+        for f in range(len(x)):
+            step[f] = gradient[f] - fake[f]
+            rest[f] = x[f] - fake[f]
+        product[p] += _dot(rest, step)
+        distance[p] += _dot(step, step)
+
+
+@inline
+def _sent(x: Floats) -> int:
+    """The one coordinate that is not zero."""
+    sent = 0
+    for f in range(len(x)):
+        if x[f] != 0:
+            sent = f
+    return sent
+
+
+@inline
+def _two_valued(x: float, expected: float, size: int, level: float) -> float:
+    """`ln P(x)/½`, where `P(±) = ½ ± clip(expected, ±1)·d/(2·level)`."""
+    drift = min(max(expected, -1.0), 1.0) * size / level
+    return math.log1p(drift if x > 0 else -drift)
+
+
+@exact_kernel
+def fold_two_valued(
+    place: Counts, shown: Floats, gradients: Floats, level: float, log_ratio: Sums
+) -> None:
+    """Add `ln P(sign | g) / ½` of the one coordinate that each pair sent `(P,)`."""
+    size = shown.shape[1]
+    for i in range(len(place)):
+        f = _sent(shown[i])
+        log_ratio[place[i]] += _two_valued(shown[i, f], gradients[i, f], size, level)
+
+
+@exact_kernel
+def _shrinkage(memory: Counts, spread: Sums, variance: float, most: int) -> tuple[Sums, Sums, Sums]:
+    """`c`, `ρ` and `½ ln(1 − ρ)` of `fold_directions` after `0 … most` submissions `(E, most + 1)`.
+
+    A mean with gain 1/L has the variance of `2L − 1` equal shares, once it has had as many.
+    """
+    shape = len(memory), most + 1
+    trust, known, room = np.empty(shape), np.empty(shape), np.empty(shape)
+    for e in range(len(memory)):
+        for k in range(most + 1):
+            signal = min(k, 2 * memory[e] - 1) * spread[e]
+            c = signal / (signal + variance)
+            left = spread[e] * (1 - c)
+            trust[e, k] = c
+            known[e, k] = left / (left + variance)
+            room[e, k] = 0.5 * math.log(variance / (left + variance))
+    return trust, known, room
+
+
+@exact_kernel
+def fold_directions(
+    place: Counts,
+    shown: Floats,
+    fakes: Floats,
+    items: Counts,
+    users: Counts,
+    usual: Floats,
+    variance: float,
+    level: float,
+    memory: Counts,
+    keep: np.float32,
+    count: Counts,
+    mean: Floats,
+    along: Floats,
+    log_ratio: Sums,
+    spread: Sums,
+    direction: Floats,
+    pull: Floats,
+) -> None:
+    """Judge each submission by what earlier rounds predict of it, then learn from it.
+
+    The prediction of a real one, by each memory L, is
+
+        ĝ = (1 − c) usual_j + c a û,    c = κ τ² / (κ τ² + s²)
+
+    with û the user's direction, a the mean of the pair's projections `x·û`, the last L or so, and κ
+    the number of projections that a mean of that many is worth. τ² is the mean of `a² − s²/κ` over
+    the pairs of the round before. What is not known of a leaves ĝ a variance `v = τ² (1 − c)` along
+    û, so with `ρ = v/(v + s²)` and `N(ĝ, s²I + v ûûᵀ)` for the law of a real one, what is added to
+    the log-ratio is
+
+        ln p(x | real)/p(x | F) = [‖x − F‖² − ‖x − ĝ‖² + ρ ((x − ĝ)·û)²]/(2s²) + ½ ln(1 − ρ)
+
+    and of two values the ratio at ĝ. Then û takes a step of the power method on `Σ k w wᵀ` over the
+    user's pairs, w the means of their submissions.
+
+    Args:
+        place: which pairs submitted `(n,)`.
+        shown: what `(n, d)`.
+        fakes: F by item `(M, d)`.
+        items: of each pair `(P,)`.
+        users: of each pair `(P,)`.
+        usual: what a real one is usually, by item `(M, d)`.
+        variance: s² of each coordinate of a submission.
+        level: of two-valued submissions; 0 of normal ones.
+        memory: each L `(E,)`.
+        keep: how much of the earlier rounds stays in a step of û.
+        count: submissions so far `(P,)`.
+        mean: w `(P, d)`.
+        along: a `(P, E)`.
+        log_ratio: `(P, E)`.
+        spread: τ² `(E,)`.
+        direction: û `(N, d)`.
+        pull: the step that û takes `(N, d)`.
+    """
+    size, memories = shown.shape[1], len(memory)
+    half, rest = 0.5 / variance, np.empty(size, np.float32)
+    surplus, weight = np.zeros(memories), np.zeros(memories)
+    most = 0
+    for i in range(len(place)):
+        most = max(most, count[place[i]])
+    trust, known, room = _shrinkage(memory, spread, variance, most)
+    for i in range(len(place)):
+        p = place[i]
+        x, fake, base = shown[i], fakes[items[p]], usual[items[p]]
+        u, w, step = direction[users[p]], mean[p], pull[users[p]]
+        k = count[p]
+        projection, start, far = _dot(x, u), _dot(base, u), _square_distance(x, fake)
+        for e in range(memories):
+            stay, move = F32(1 - trust[e, k]), F32(trust[e, k] * along[p, e])
+            if level > 0:
+                f = _sent(x)
+                log_ratio[p, e] += _two_valued(x[f], stay * base[f] + move * u[f], size, level)
+            else:
+                for f in range(size):
+                    rest[f] = x[f] - stay * base[f] - move * u[f]
+                off = projection - stay * start - move
+                near = _dot(rest, rest) - known[e, k] * (off * off)
+                log_ratio[p, e] += half * (far - near) + room[e, k]
+            a = along[p, e] + (projection - along[p, e]) / F32(min(k + 1, memory[e]))
+            along[p, e] = a
+            shares = min(k + 1, 2 * memory[e] - 1)
+            surplus[e] += shares * (a * a) - variance
+            weight[e] += shares
+        count[p] = k + 1
+        gain = F32(1) / F32(k + 1)
+        for f in range(size):
+            w[f] += (x[f] - w[f]) * gain
+        pulled = F32(k + 1) * _dot(w, u)
+        for f in range(size):
+            step[f] += pulled * w[f]
+    for e in range(memories):
+        if weight[e] > 0:
+            spread[e] = max(0.0, surplus[e] / weight[e])
+    for n in range(len(direction)):
+        length = F32(math.sqrt(_dot(pull[n], pull[n])))
+        if length > 0:
+            for f in range(size):
+                direction[n, f] = pull[n, f] / length
+                pull[n, f] *= keep
+
+
+@exact_kernel
+def kolmogorov_steps(left: Floats, right: Floats, out: Counts) -> None:
+    """`k · sup|F − G|` of the empirical laws of two samples of k each, column by column `(d,)`.
+
+    The columns of `left` and `right` `(d, k)` are rows, sorted. Equal values are passed at once.
+    """
+    k = left.shape[1]
+    for f in range(len(out)):
+        i = j = most = 0
+        while i < k and j < k:
+            at = min(left[f, i], right[f, j])
+            while i < k and left[f, i] == at:
+                i += 1
+            while j < k and right[f, j] == at:
+                j += 1
+            most = max(most, abs(i - j))
+        out[f] = most
+
+
+@exact_kernel
+def energy_distances(left: Floats, right: Floats, out: Sums) -> None:
+    """The energy statistic of the first k of two samples, for every k up to their size `(K,)`.
+
+        E_k = (k/2) (2 A − B − C),    A = mean ‖x − y‖, B = mean ‖x − x'‖, C = mean ‖y − y'‖
+
+    over all k² pairs each (Székely & Rizzo 2013, doi:10.1016/j.jspi.2013.03.018, section 7).
+    """
+    total = 0.0
+    for k in range(len(out)):
+        x, y = left[k], right[k]
+        # The new row and column of 2‖x − y‖ − ‖x − x'‖ − ‖y − y'‖.
+        total += 2 * math.sqrt(_square_distance(x, y))
+        for i in range(k):
+            total += 2 * (
+                math.sqrt(_square_distance(x, right[i]))
+                + math.sqrt(_square_distance(left[i], y))
+                - math.sqrt(_square_distance(x, left[i]))
+                - math.sqrt(_square_distance(y, right[i]))
+            )
+        out[k] = total / (2 * (k + 1))

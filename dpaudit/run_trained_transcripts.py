@@ -1,0 +1,141 @@
+"""What the servers of federated trainings see, as a config asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit import config as configs
+from dpaudit.attacks.transcript import TranscriptAttack
+from dpaudit.auditor import result as records
+from dpaudit.auditor.transcript_scores import Finding, Truth, averaged, gated
+from dpaudit.auditor.transcripts import play_transcript
+from dpaudit.bounds.clusters import student_mean
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.data.folds import Fold
+from dpaudit.errors import ConfigError
+from dpaudit.releases import Streams
+from dpaudit.run_trained_errors import in_threads
+
+# The error is measured after about so many numbers of rounds.
+_CURVE = 40
+
+
+@dataclass(frozen=True)
+class Transcripts:
+    """Plays the `[transcript]` of a config.
+
+    Attributes:
+        wanted: the table.
+        attacks: the attackers, by label.
+        fold: what is learned from, and what it is tested on.
+        family: the level of the intervals that may gate.
+        seed: decides every stream.
+        threads: number of threads; the numbers do not depend on it.
+        advance: told the number of trainings done.
+    """
+
+    wanted: configs.Transcript
+    attacks: dict[str, TranscriptAttack]
+    fold: Fold
+    family: records.Family
+    seed: int
+    threads: int
+    advance: Callable[[int], None]
+
+    def play(self, label: str, defenses: Sequence[Any]) -> list[records.Measurement]:
+        """What is seen of a model at every ε.
+
+        Raises:
+            ConfigError: the data do not fit the model, or rounds are asked for that it has not.
+            RunError: a training diverged.
+        """
+        prepared = [defense.prepare(self.fold.train) for defense in defenses]
+        worlds = self.wanted.worlds
+        streams = Streams.first(self.seed, "transcript", worlds)
+        pieces = (
+            partial(self._training, defense, data, world)
+            for defense, data in zip(defenses, prepared, strict=True)
+            for world in streams.blocks(1)
+        )
+        played = in_threads(pieces, self.threads, lambda _: self.advance(1))
+        found = []
+        for place, defense in enumerate(defenses):
+            mine = played[place * worlds : (place + 1) * worlds]
+            for finding in self._together(mine, defense.rounds):
+                found.append(
+                    records.Measurement(model=label, epsilon=defense.epsilon, **vars(finding))
+                )
+        return found
+
+    def _together(self, worlds: list[list[Finding]], last: int) -> Iterator[Finding]:
+        measured = [[each for each in world if each.metric != _ERROR] for world in worlds]
+        yield from gated(measured, last, self.family.alpha, self.family.confidence)
+        yield from averaged(measured)
+        errors: dict[int, list[float]] = {}
+        for world in worlds:
+            for each in world:
+                if each.metric == _ERROR:
+                    errors.setdefault(each.step, []).append(each.estimate.value)
+        for step, values in errors.items():
+            mean = student_mean(values, 1 - self.family.confidence, "trainings")
+            yield Finding(_ERROR, step, mean)
+
+    def _training(self, defense: Any, prepared: Any, world: Streams) -> list[Finding]:
+        """One training, its attackers asked and its error measured as it goes."""
+        transcript = defense.transcript(prepared, world, self._users(prepared.n_users))
+        last = defense.rounds
+        asked = self.wanted.steps(last)
+        every = max(1, last // _CURVE)
+        # Without privacy users submit no fakes.
+        attacks = self.attacks if defense.variant != "nonprivate" else {}
+        truth = Truth(transcript.pairs, transcript.real, self.family.confidence)
+        floor = Estimate.exact(float(transcript.floored), "counted")
+        found = [Finding("assumption.floor", 0, floor)]
+        for checkpoint in play_transcript(
+            transcript, attacks, sorted({*asked, *range(every, last + 1, every)}), asked, self.seed
+        ):
+            step = checkpoint.step
+            found.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
+            if checkpoint.seen:
+                found += truth.findings(checkpoint, last=step == last)
+        return found
+
+    def _users(self, count: int) -> NDArray[np.bool_] | None:
+        if self.wanted.users >= count:
+            return None
+        rng = np.random.default_rng(np.random.SeedSequence([self.seed, *b"watched users"]))
+        watched = np.zeros(count, np.bool_)
+        watched[rng.choice(count, self.wanted.users, replace=False)] = True
+        return watched
+
+    def _error(self, transcript: Any) -> float:
+        fold = self.fold
+        shown = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
+        return float(np.sqrt(np.mean((shown - fold.values) ** 2)))
+
+
+_ERROR: records.Metric = "transcript.rmse"
+
+
+def check_transcript(config: configs.Config) -> None:
+    """Refuse rounds that a model has not, before anything is trained.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    if config.transcript is None:
+        return
+    for model in config.model:
+        for defense in model.defenses("model"):
+            config.transcript.steps(defense.rounds)
+            if model.grid:
+                raise ConfigError(
+                    f"model {model.label!r} has a grid, and [transcript] watches one combination: "
+                    "set params to what was chosen"
+                )

@@ -1,0 +1,77 @@
+"""Observer `recommender` of a federated training: what the server receives and broadcasts.
+
+A transcript is the pairs that are watched and an iterator of rounds; no more than one round is held
+at a time, so all users of a large service can be watched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of a user and an item whose submissions are watched, and what the server knows.
+
+    Attributes:
+        users: the user of each pair, not decreasing `(P,)`.
+        items: its item `(P,)`.
+        dimensions: `d`, the length of a submission.
+        sigma: the standard deviation of the noise on each coordinate; 0 where there is none.
+        level: of two-valued submissions the size of the one coordinate that is sent; None of
+            gradients with normal noise.
+        shares: for each item the server's estimate of the share of real submissions `(M,)`.
+    """
+
+    users: Indices
+    items: Indices
+    dimensions: int
+    sigma: float
+    level: float | None
+    shares: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What the server sees in one round. The arrays are overwritten by the next.
+
+    Attributes:
+        place: which of the pairs submitted something, each at most once `(n,)`.
+        shown: what they submitted `(n, d)`.
+        factors: `V_t`, the items' factors that the server broadcast `(M, d)`.
+        fakes: `F_t`, what it broadcast for users to submit, with noise, for an item that they have
+            not rated `(M, d)`; zeros where it broadcast nothing.
+        gradients: what each user would have submitted without noise if she had rated the item
+            `(n, d)`; the truth where she has. Known to an ideal attacker alone.
+        made_up: where a fake is the gradient of a rating made up, what she would have submitted
+            without noise if she had not rated the item `(n, d)`; None where that is `F_t`.
+    """
+
+    place: Indices
+    shown: Floats
+    factors: Floats
+    fakes: Floats
+    gradients: Floats
+    made_up: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """What an attacker makes of a transcript.
+
+    Attributes:
+        scores: large where he takes the submissions of a pair for real `(P,)`.
+        p_values: of the hypothesis that they are fake `(P,)`; None where its law is not known.
+    """
+
+    scores: NDArray[np.float64]
+    p_values: NDArray[np.float64] | None

@@ -1,0 +1,37 @@
+"""What is known before any round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.attacks.energy import Energy
+from dpaudit.attacks.gradient_ratio import GradientRatio
+from dpaudit.attacks.popularity import Popularity
+from dpaudit.attacks.transcript import TranscriptAttack
+from dpaudit.attacks.two_sample import TwoSample
+from dpaudit.attacks.zero_mean import ZeroMean
+from dpaudit.transcripts import Pairs, Round
+
+
+def test_scores_are_the_shares_of_the_items_whatever_is_seen() -> None:
+    items, shares = np.array([2, 0, 2, 1], np.int32), np.array([0.1, 0.9, 0.4])
+    pairs = Pairs(np.arange(4, dtype=np.int32), items, 2, 1.0, None, shares)
+    watcher = Popularity().watch(pairs)
+    before = watcher.verdicts()
+    numbers = np.ones((4, 2), np.float32)
+    watcher.see(Round(np.arange(4, dtype=np.int32), numbers, numbers, numbers, numbers))
+    for verdicts in (before, watcher.verdicts()):
+        assert verdicts.scores.tolist() == [0.4, 0.1, 0.4, 0.9]
+        assert verdicts.p_values is None
+
+
+def test_every_attack_on_transcripts_says_what_it_reads() -> None:
+    attacks: list[TranscriptAttack] = [
+        Popularity(),
+        Energy(),
+        GradientRatio(),
+        ZeroMean(),
+        ZeroMean(statistic="hotelling"),
+        TwoSample(),
+    ]
+    assert [attack.reads for attack in attacks] == ["all"] * 4 + ["some"] * 2
