@@ -109,6 +109,7 @@ class TrainedGames:
                     detectable=one.least,
                     event=one.event,
                     theory=one.theory,
+                    observer="recommender" if one.theory else None,
                     **where,
                 )
             )

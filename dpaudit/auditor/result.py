@@ -146,6 +146,7 @@ class Measurement(_Part):
         detectable: the least ε for which noise too small would have been certified on this pair to
             exceed the claimed ε, with 95 % power.
         event: the event that certifies, chosen on other worlds.
+        observer: who saw what, of `epsilon` where it is a `recommender`.
         shift: by how much the exact prediction differs between the two data sets; None where a list
             was seen.
         theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is
@@ -166,6 +167,7 @@ class Measurement(_Part):
     estimate: Estimate
     detectable: float | None = None
     event: str | None = None
+    observer: str | None = None
     shift: float | None = None
     theory: Estimate | None = None
     effort: int | None = None

@@ -68,9 +68,7 @@ def play_transcript(
         seed: decides which pairs are watched by attackers who must keep whole sequences.
     """
     pairs, total = transcript.pairs, None
-    eyes = {
-        label: _Eyes.of(attack, transcript, seed) for label, attack in attacks.items()
-    }  # fmt: skip
+    eyes = {label: _Eyes.of(attack, transcript, seed) for label, attack in attacks.items()}
     divergence = np.zeros(len(pairs), np.float32)
     wanted = set(steps)
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
@@ -79,11 +77,10 @@ def play_transcript(
         for each in eyes.values():
             each.see(round_)
         if step in wanted:
+            told = eyes if step in asked else {}
             yield Checkpoint(
                 step=step,
-                seen={
-                    label: Seen(each.rows, each.watcher.verdicts()) for label, each in eyes.items()
-                },
+                seen={label: Seen(one.rows, one.watcher.verdicts()) for label, one in told.items()},
                 divergence=divergence.copy(),
                 parts=_nats(total, pairs.sigma),
             )
@@ -140,6 +137,8 @@ def _add(divergence: NDArray[np.float32], pairs: Pairs, round_: Round) -> None:
     """Add a round's divergence of real submissions from fakes to each pair's."""
     if pairs.level is not None:
         divergences.add_two_valued(round_.place, round_.gradients, pairs.level, divergence)
+    elif not pairs.sigma:
+        return  # without noise nothing is as likely as a fake
     elif round_.made_up is None:
         divergences.add_normal(
             round_.place, round_.gradients, round_.fakes, pairs.items, pairs.sigma, divergence
@@ -156,5 +155,7 @@ def _sum(total: Distances | None, more: Distances | None) -> Distances | None:
 
 
 def _nats(total: Distances | None, sigma: float) -> Distances | None:
-    """Squared distances as divergences of normal submissions."""
-    return total and Distances(*(each / (2 * sigma**2) for each in astuple(total)))
+    """Squared distances as divergences of normal submissions; None without noise."""
+    if total is None or not sigma:
+        return None
+    return Distances(*(each / (2 * sigma**2) for each in astuple(total)))

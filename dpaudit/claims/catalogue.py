@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpaudit.claims import berlioz15, lws15, pa11, pa11_lists, wt17, wt17_chain, wt17_sampled
+from dpaudit.claims import berlioz15, fg, lws15, pa11, pa11_lists, wt17, wt17_chain, wt17_sampled
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.errors import ConfigError
 from dpaudit.registry import suggestion
@@ -18,6 +18,7 @@ CATALOGUE: tuple[PublishedClaim, ...] = (
     *wt17_chain.CHAIN,
     *lws15.CLAIMS,
     *berlioz15.CLAIMS,
+    *fg.CLAIMS,
 )
 
 

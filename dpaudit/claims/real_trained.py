@@ -1,4 +1,4 @@
-"""The games on ratings that are about recommenders which are trained (Wang & Tang 2017)."""
+"""The games on ratings that are about recommenders which are trained."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from dpaudit.auditor.trained_game import DataPair
 from dpaudit.claims.entry import Check, Play
 from dpaudit.claims.one_step import OneStepGame
 from dpaudit.claims.posterior_rows import RowsGame
+from dpaudit.claims.trained_games import StepsGame
 from dpaudit.claims.wt17_weights import short_weights
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.fake_gradients import FakeGradients
 from dpaudit.defenses.sampled_similarity import SampledSimilarity
 from dpaudit.defenses.sgd_similarity import SgdSimilarity
 from dpaudit.defenses.similarity import item_means
@@ -26,6 +28,8 @@ _MORE_THAN, _CAP = 20, 200
 # Worlds of the noised steps, fewer where the raters of the suspect's items have more ratings: so
 # many pairs of ratings in all take ten to forty seconds.
 _PAIRS, _FEWEST, _MOST = 5e9, 1000, 10_000
+# Ratings up to which federated trainings take less than a minute.
+_FEDERATED = 200_000
 # Worlds of posteriors, and the ratings of a user with many that can be drawn in so few seconds.
 _WORLDS, _MANY = 20_000, 100
 
@@ -48,6 +52,8 @@ def trained_games(
         yield from (("wt17-thm1-sensitivity", game) for game in _steps(ratings, name))
     if "wt17-alg1-weights" in wanted:
         yield from (("wt17-alg1-weights", check) for check in _weights(ratings, name))
+    if "fg-thm3-norm" in wanted and len(ratings) <= _FEDERATED:
+        yield "fg-thm3-norm", _submissions(ratings, name)
     if wanted & {"wt17-thm2", "wt17-eq6", "wt17-alg2-temperature"}:
         yield from _posteriors(capped(active(ratings, _MORE_THAN), _CAP, seed), name, wanted)
 
@@ -66,6 +72,13 @@ def _steps(ratings: Ratings, name: str) -> Iterator[OneStepGame]:
     corrected = SgdSimilarity(epsilon=1.0, variant="corrected", steps=1, start=0.05)
     yield OneStepGame(f"{name}, one rating", published, pair, trials=trials)
     yield OneStepGame(f"{name}, one rating, corrected", corrected, pair, trials=trials)
+
+
+def _submissions(ratings: Ratings, name: str) -> StepsGame:
+    """One rating of the user with the fewest, which disappears: its item stays a candidate."""
+    pair, _ = suspect_pair(ratings, "rating-add-remove", _MORE_THAN)
+    defense = FakeGradients(epsilon=1.0, delta=0.01, rounds=50)
+    return StepsGame(f"{name}, one rating, G = 1, 50 rounds", defense, pair, trials=128)
 
 
 def _weights(ratings: Ratings, name: str) -> Iterator[Check]:

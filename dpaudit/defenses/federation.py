@@ -1,4 +1,4 @@
-"""Users and server of a federated matrix factorisation, one training at a time."""
+"""A federated matrix factorisation, one training at a time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels
+from dpaudit.defenses.federated_sides import Devices, Server, width
 from dpaudit.defenses.trained import check_finite
 from dpaudit.kernels import federated as kernels
 from dpaudit.kernels import noise
-from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.lanes import aligned
 from dpaudit.releases import Streams
 
 if TYPE_CHECKING:
@@ -27,176 +28,6 @@ _ROUND = 4
 
 # A training that left the range of numbers; AdaDelta's steps are bounded, so only noise can do it.
 _DIVERGED = "the noise is beyond what single precision holds: raise epsilon"
-
-
-def width(dimensions: int) -> int:
-    """The room of a row of factors: the least power of two of at least 16 that holds them."""
-    return max(LANES, 1 << (dimensions - 1).bit_length())
-
-
-@dataclass(eq=False)
-class AdaDelta:
-    """Steps whose size adapts to each coordinate (Zeiler 2012, arXiv:1212.5701).
-
-        G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + Δ
-
-    Attributes:
-        memory: ρ.
-        floor: ε.
-        squares: G.
-        steps: D.
-    """
-
-    memory: np.float32
-    floor: np.float32
-    squares: Floats
-    steps: Floats
-
-    @classmethod
-    def like(cls, factors: Floats, memory: float, floor: float) -> AdaDelta:
-        """Nothing remembered yet."""
-        zeros = np.zeros_like(factors)
-        return cls(np.float32(memory), np.float32(floor), zeros, zeros.copy())
-
-    def step(self, factors: Floats, slope: Floats) -> None:
-        """Move the factors in place against their slope."""
-        rest = np.float32(1) - self.memory
-        self.squares[:] = self.memory * self.squares + rest * slope**2
-        delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
-        self.steps[:] = self.memory * self.steps + rest * delta**2
-        factors -= delta
-
-
-@dataclass(eq=False)
-class Devices:
-    """The users, each with her candidates and her own factors.
-
-    Attributes:
-        defense: the mechanism.
-        candidates: what they may submit for, and their ratings.
-        factors: `U`, `(N, size)`.
-    """
-
-    defense: FakeGradients
-    candidates: Candidates
-    factors: Floats
-
-    def __post_init__(self) -> None:
-        self._adapt = self.defense.adaptive(self.factors)
-        self._slopes = np.zeros_like(self.factors)
-
-    @property
-    def _own(self) -> tuple[Indices, Indices, Floats]:
-        return self.candidates.users, self.candidates.items, self.values
-
-    @cached_property
-    def values(self) -> Floats:
-        """Their ratings less the offset `(P,)`."""
-        return self.candidates.values - np.float32(self.defense.offset)
-
-    @cached_property
-    def _rated(self) -> Candidates:
-        return self.candidates.only(self.candidates.real)
-
-    @cached_property
-    def rated(self) -> Indices:
-        """The rows of the ratings `(R,)`."""
-        return np.flatnonzero(self.candidates.real).astype(np.int32)
-
-    def learn(self, items: Floats) -> None:
-        """Every user moves her factors by the gradient on all her ratings."""
-        own = self._rated
-        kernels.learn(
-            own.start,
-            own.items,
-            own.values - np.float32(self.defense.offset),
-            self.factors.reshape(-1),
-            items.reshape(-1),
-            items.shape[1],
-            self._slopes.reshape(-1),
-        )
-        self._adapt.step(self.factors, self._slopes + np.float32(self.defense.decay) * self.factors)
-
-    def weights(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """How much of her gradient's distance from the fake each candidate submits `(P,)`."""
-        real = self.candidates.real
-        return real * self.cuts(order, items, fakes)[self.candidates.users]
-
-    def cuts(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """By how much each user's distances from the fakes are cut in a round `(N,)`.
-
-        The corrected form cuts what a user submits in a round, less F, as one vector to the norm
-        `bound`; the others cut nothing.
-        """
-        if self.defense.variant != "corrected":
-            return np.ones(self.candidates.n_users, np.float32)
-        weights = self.candidates.real.astype(np.float32)
-        squares = np.zeros(self.candidates.n_users)
-        kernels.deviations(
-            order, *self._own, weights, self.factors.reshape(-1), items.reshape(-1),
-            fakes.reshape(-1), items.shape[1], squares,
-        )  # fmt: skip
-        # A hair less, as the cut vector is rounded.
-        most = self.defense.bound * (1 - 1e-5)
-        return (most / np.maximum(np.sqrt(squares), most)).astype(np.float32)
-
-    def gradients(self, order: Indices, values: Floats, items: Floats) -> Floats:
-        """The gradient of each candidate in `order` with these ratings `(P,)`, `(n, size)`."""
-        found, own = aligned(len(order), items.shape[1]), self.candidates
-        kernels.gradients(
-            order, own.users, own.items, values, self.factors.reshape(-1), items.reshape(-1),
-            items.shape[1], found.reshape(-1),
-        )  # fmt: skip
-        return found
-
-    def moments(self, items: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """`Σ g` `(M, size)` and `Σ ‖g‖²` `(M,)` over the raters of each item."""
-        sums, squares = np.zeros(items.size), np.zeros(len(items))
-        kernels.moments(
-            self.rated, *self._own, self.factors.reshape(-1), items.reshape(-1), items.shape[1],
-            sums, squares,
-        )  # fmt: skip
-        return sums.reshape(items.shape), squares
-
-
-@dataclass(eq=False)
-class Server:
-    """What the server keeps, all of which it knows: `V`, `F` and the shares of real submissions.
-
-    Attributes:
-        defense: the mechanism.
-        factors: `V`, `(M, size)`.
-        fakes: `F`, `(M, size)`.
-        shares: `π̂`, as it uses them `(M,)`.
-        floored: how many of the response's estimates were below the least that is used.
-    """
-
-    defense: FakeGradients
-    factors: Floats
-    fakes: Floats
-    shares: NDArray[np.float64]
-    floored: int
-
-    def __post_init__(self) -> None:
-        self._adapt = self.defense.adaptive(self.factors)
-
-    def receive(self, sums: Floats, counts: NDArray[np.int64]) -> None:
-        """Estimate each item's mean gradient from the sum of `counts` submissions, and step.
-
-        ĝ_j = (Σ x − (1 − π̂_j) n_j F_j) / (π̂_j n_j),   F_j ← ĝ_j,   v_j moves by ĝ_j + λ v_j
-        """
-        there = counts > 0
-        total = np.maximum(counts, 1)[:, None] * self.shares[:, None]
-        rest = ((1 - self.shares) * counts)[:, None]
-        mean = ((sums - rest * self.fakes) / total).astype(np.float32)
-        mean[:, self.defense.dimensions :] = 0
-        slope = np.where(there[:, None], mean + np.float32(self.defense.decay) * self.factors, 0)
-        # An item for which nobody submitted stays where it is.
-        self._adapt.step(self.factors, slope.astype(np.float32))
-        if self.defense.fakes == "delayed-mean" and self.defense.variant != "nonprivate":
-            norm = np.sqrt(np.einsum("mf,mf->m", mean, mean, dtype=np.float64))
-            cut = self.defense.fake_bound / np.maximum(norm, self.defense.fake_bound)
-            self.fakes[there] = (mean * cut[:, None].astype(np.float32))[there]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +47,27 @@ class Submitted:
     shown: Floats
     sums: Floats
     counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Turns:
+    """Who submits in a round.
+
+    Attributes:
+        order: the candidates that submit, by user.
+        apart: those of users whose noise is drawn one by one.
+        sent: those of the others that are no fakes.
+        counts: how many submit for each item `(M,)`.
+        others: how many of the others do.
+        fakes: how many of these submit a fake.
+    """
+
+    order: Indices
+    apart: Indices
+    sent: Indices
+    counts: NDArray[np.int64]
+    others: NDArray[np.int64]
+    fakes: NDArray[np.int64]
 
 
 class Federation:
@@ -268,7 +120,8 @@ class Federation:
         everybody = np.full(candidates.n_users, defense.fakes == "two-valued")
         self._apart = everybody if apart is None else apart | everybody
         self._mixed = np.arange(len(candidates), dtype=np.int32)
-        self._fixed = None if (self._batches < candidates.counts).any() else self._mixed
+        some = (self._batches < candidates.counts).any()
+        self._fixed = None if some else self._sorted(self._mixed)
 
     @cached_property
     def _batches(self) -> NDArray[np.int64]:
@@ -299,14 +152,25 @@ class Federation:
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
 
-    def _order(self) -> Indices:
-        """The candidates that submit in this round, by user."""
+    def _turns(self) -> _Turns:
+        """Who submits in this round."""
         if self._fixed is not None:
             return self._fixed
         chosen = np.empty(int(self._batches.sum()), np.int32)
         draws = self._uniform(len(chosen), self._step(_CHOICE))
         kernels.choose(self.candidates.start, self._batches, draws, self._mixed, chosen)
-        return chosen
+        return self._sorted(chosen)
+
+    def _sorted(self, order: Indices) -> _Turns:
+        own = self.candidates
+        rows = self._apart[own.users[order]]
+        others = order[~rows]
+        # A rating that is made up has a gradient like any other.
+        sent = others if self.defense.fakes == "rating" else others[own.real[others]]
+        all_, left, real = (
+            np.bincount(own.items[part], minlength=own.n_items) for part in (order, others, sent)
+        )
+        return _Turns(order, order[rows], sent, all_, left, left - real)
 
     def submitted(self) -> Floats:
         """The rating whose gradient each submits in this round, less the offset `(P,)`."""
@@ -327,20 +191,17 @@ class Federation:
     def submit(self) -> Submitted:
         """Users submit, by V and F as they stand."""
         items, fakes = self.server.factors, self.server.fakes
-        order = self._order()
-        rows = self._apart[self.candidates.users[order]]
-        mine = order if rows.all() else order[rows]
-        weights = self.devices.weights(order, items, fakes)
+        turns = self._turns()
+        weights = self.devices.weights(turns.order, items, fakes)
         if self.defense.fakes == "rating":
-            weights[:] = 1
+            weights = np.ones_like(weights)
         values = self.submitted()
         sums = aligned(*items.shape)
-        shown = aligned(len(mine), items.shape[1])
-        self._send(mine, values, weights, sums, shown)
-        if len(mine) < len(order):
-            self._add_others(order[~rows], values, weights, sums)
-        counts = np.bincount(self.candidates.items[order], minlength=len(items))
-        return Submitted(order, mine, shown, sums, counts)
+        shown = aligned(len(turns.apart), items.shape[1])
+        self._send(turns.apart, values, weights, sums, shown)
+        if turns.others.any():
+            self._add_others(turns, values, weights, sums)
+        return Submitted(turns.order, turns.apart, shown, sums, turns.counts)
 
     def learn(self, submitted: Submitted) -> None:
         """The server steps, and users learn.
@@ -377,23 +238,19 @@ class Federation:
             self._world.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
 
-    def _add_others(self, order: Indices, values: Floats, weights: Floats, sums: Floats) -> None:
+    def _add_others(self, turns: _Turns, values: Floats, weights: Floats, sums: Floats) -> None:
         """Submissions of which only the sum is drawn: n normals of deviation σ add up to σ√n."""
         own, shape = self.candidates, sums.shape
-        real = order[weights[order] > 0]
         kernels.submit(
-            real, own.users, own.items, values, weights, self.devices.factors.reshape(-1),
+            turns.sent, own.users, own.items, values, weights, self.devices.factors.reshape(-1),
             self.server.factors.reshape(-1), self.server.fakes.reshape(-1), shape[1],
             np.float32(0), 0, 0, self._world.key, sums.reshape(-1), np.empty(0, np.float32),
         )  # fmt: skip
-        counts = np.bincount(own.items[order], minlength=shape[0])
-        fakes = counts - np.bincount(own.items[real], minlength=shape[0])
         draws = np.empty((1, sums.size), np.float32)
         noise.normal(draws, self._world.worlds, self._step(_OTHERS), self._world.key)
-        spread = (self.sigma * np.sqrt(counts)).astype(np.float32)[:, None]
-        sums += fakes.astype(np.float32)[:, None] * self.server.fakes + spread * draws.reshape(
-            shape
-        )
+        spread = (self.sigma * np.sqrt(turns.others)).astype(np.float32)[:, None]
+        sums += turns.fakes.astype(np.float32)[:, None] * self.server.fakes
+        sums += spread * draws.reshape(shape)
 
     def models(self) -> FactorModels:
         """The model as it stands."""

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.candidates import Candidates, Floats, Indices
-from dpaudit.defenses.federation import Devices, Federation
+from dpaudit.defenses.federated_sides import Devices
+from dpaudit.defenses.federation import Federation
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import federated as kernels
 from dpaudit.kernels.lanes import aligned

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dpaudit.auditor.result import AuditResult
-from dpaudit.reports import campaigns_chart, curves, series
+from dpaudit.reports import campaigns_chart, curves, series, transcripts_chart
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.digest import MORE, rows
@@ -31,6 +31,7 @@ def render(result: AuditResult) -> list[Chart]:
         curves.rmse(series.rmse(by_model), look),
         curves.convergence(series.convergence(by_model)),
         campaigns_chart.chart(result),
+        *transcripts_chart.charts(result),
     ]
     return [chart for chart in found if chart]
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpaudit.auditor.result import AuditResult, ModelRecord
-from dpaudit.reports import campaigns, digest, tables, words
+from dpaudit.reports import campaigns, digest, tables, transcripts, words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE
+from dpaudit.reports.table import Table as Shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +39,9 @@ def show(result: AuditResult, console: Console) -> None:
     by_model = digest.rows(result)
     for model in result.models:
         _show_model(model, by_model[model.label], console)
-    _show_campaigns(result, console)
+    for table in (campaigns.table(result), *transcripts.tables(result)[:1]):
+        if table:
+            _show_table(table, console)
     _show_gates(result, console)
     if not digest.judged(result):
         return
@@ -69,13 +72,10 @@ def _show_model(model: ModelRecord, here: list[Row], console: Console) -> None:
         console.print(Text(f"too wide for this terminal: {names}", style="dim"))
 
 
-def _show_campaigns(result: AuditResult, console: Console) -> None:
+def _show_table(found: Shown, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    found = campaigns.table(result)
-    if not found:
-        return
     shown = Table(box=None, padding=(0, _GAP, 0, 0), title=found.caption, title_justify="left")
     for name in found.header:
         shown.add_column(Text(words.plain(name)), overflow="fold")
@@ -105,7 +105,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         )
     known = [game for row in here for game in row.games.values() if game.theory]
     if known:
-        noised = any(game.shift is not None for game in known)
+        noised = any(digest.noised(game) for game in known)
         yield "noise's ε" if noised else "list's ε", [_theory(row) for row in here]
     if any(row.rmse for row in here):
         yield (

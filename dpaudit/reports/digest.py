@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dpaudit.auditor.result import AuditResult, Family, Measurement, PointRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import campaigns, words
+from dpaudit.reports import campaigns, transcripts, words
 
 MORE = "more than claimed"
 POWER = "95 %"
@@ -201,6 +201,7 @@ def footnotes(result: AuditResult) -> list[str]:
             "interval is needed. A small one says nothing about ε, which is about single lists "
             "and not about their average."
         )
+    notes += transcripts.note(result)
     notes += _public(result)
     notes += _uncovered(result)
     if any(point.claim and point.noise_scale is not None for point in result.points):
@@ -222,9 +223,14 @@ def _drawn(result: AuditResult) -> str:
     known = [found for found in result.measurements if found.theory]
     noise = "the noise that the defense says it adds"
     lists = "the list that the defense says it draws"
-    if all(found.shift is not None for found in known):
+    if all(noised(found) for found in known):
         return noise
-    return lists if all(found.shift is None for found in known) else f"{noise}, or of {lists}"
+    return f"{noise}, or of {lists}" if any(noised(found) for found in known) else lists
+
+
+def noised(found: Measurement) -> bool:
+    """Whether the law beside a certified ε is that of noise, and not of a list."""
+    return found.shift is not None or found.observer == "recommender"
 
 
 def judged(result: AuditResult) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import campaigns, words
-from dpaudit.reports.digest import MORE, Row, rows
+from dpaudit.reports import campaigns, transcripts, words
+from dpaudit.reports.digest import MORE, Row, noised, rows
 from dpaudit.reports.table import NONE, Table
 
 _QUANTITIES = {
@@ -32,12 +32,13 @@ _QUANTITIES = {
 
 
 def results(result: AuditResult) -> list[Table]:
-    """One table a model, one row an ε; of a chain one more, by steps; one of all campaigns."""
+    """One table a model, one row an ε; more of chains, of submissions and of campaigns."""
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
     tables += [_convergence(model, here) for model, here in by_model.items() if _walks(here)]
-    needed = campaigns.table(result)
-    return [*tables, needed] if needed else tables
+    tables += transcripts.tables(result)
+    rest = [campaigns.table(result), transcripts.games(result)]
+    return [*tables, *(table for table in rest if table)]
 
 
 def _walks(here: list[Row]) -> bool:
@@ -96,7 +97,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         yield _certified(pair), [certified(row, pair) for row in here]
         found = [row.games[pair] for row in here]
         if any(game.theory for game in found):
-            law = "noise" if any(game.shift is not None for game in found) else "list"
+            law = "noise" if any(noised(game) for game in found) else "list"
             yield f"ε by the {law}'s law ({pair})", [theory(game) for game in found]
         yield f"detectable ε ({pair})", [detectable(game) for game in found]
     for label in here[0].accuracy if here else ():

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.candidates import Candidates
 from dpaudit.defenses.fake_gradients import FakeGradients
-from dpaudit.defenses.federation import AdaDelta, Federation, joined, width
+from dpaudit.defenses.federated_sides import AdaDelta, width
+from dpaudit.defenses.federation import Federation, joined
 from dpaudit.errors import RunError
 from dpaudit.releases import Streams
 

@@ -1,0 +1,340 @@
+"""Fake gradients (Luo et al. 2020): what is published of privacy, played and derived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.gdp import gaussian_epsilon
+from dpaudit.claims import fg_algebra as algebra
+from dpaudit.claims import fg_data as data
+from dpaudit.claims.entry import Check, PublishedClaim
+from dpaudit.claims.fg_limit import many_others
+from dpaudit.claims.trained_games import StepsGame
+from dpaudit.defenses.fake_gradients import FakeGradients
+
+_PAPER = "Luo et al. 2020"
+_THEOREM = f"{_PAPER}, Theorem 3 with Algorithm 2"
+_RATING = (
+    "Normal noise whose σ Theorem 3 gives for a bound G of the gradients makes what a user submits "
+    "in k rounds (ε, δ)-differentially private when she adds a rating"
+)
+# δ is large so that events which show a loss are frequent; the theorem is for every δ.
+_OFTEN = 0.2
+_SET: dict[str, Any] = {
+    "dimensions": 1,
+    "density": 0.0,
+    "offset": 3.0,
+    "spread": 0.1,
+    "memory": 0.9999,
+    "truth": 0.99,
+}
+
+
+def _published(epsilon: float, delta: float, **params: Any) -> FakeGradients:
+    """Algorithm 2 with one factor.
+
+    The response hardly errs: what the server then takes for an item's mean gradient is one.
+    """
+    return FakeGradients(epsilon=epsilon, delta=delta, **{**_SET, **params})
+
+
+def _against(seed: int) -> str | None:
+    """A gradient against the mean, beside so many others that these are as good as all."""
+    defense = _published(
+        1.0, 1e-5, rounds=200, decay=4 / 3, bound=1.15, fake_bound=1.15, spread=0.01
+    )
+    return many_others(defense, data.against(1000), seed)
+
+
+def _undecided(seed: int) -> str | None:
+    """Twelve other items that move along, beside many others."""
+    defense = _published(1.0, 1e-5, rounds=200, decay=0.2, bound=0.45, fakes="zero", spread=0.01)
+    return many_others(defense, data.undecided(12, 300), seed)
+
+
+def _corrected(**params: Any) -> FakeGradients:
+    """Whole users, at the default δ; factors so large that every submission is cut."""
+    return FakeGradients(
+        epsilon=2.0, variant="corrected", density=0.0, offset=3.0, bound=0.1, **params
+    )
+
+
+def _cut() -> Estimate:
+    """Of opposite gradients, both cut to the norm that is kept, a hair below the bound."""
+    defense = _corrected(rounds=1)
+    ratings = data.turned(1).before
+    sigma = defense.sigma(defense.prepare(ratings))
+    mu = 2 * defense.bound * (1 - 1e-5) / sigma
+    return Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite gradients")
+
+
+GAUSSIAN = (
+    PublishedClaim(
+        id="fg-thm3-norm",
+        sentence=f"{_RATING}; here G = 0.25.",
+        source=_THEOREM,
+        adjacency="rating-add-remove",
+        observer="recommender",
+        recorded="falsified",
+        because="The theorem wants ‖g‖ ≤ G. The text takes G for “a prior bound” and Algorithm 2 "
+        "neither cuts nor checks: no bound on (r − u·v) u follows from the ratings, as nothing "
+        "bounds u. As a claim on Algorithm 2 it is unprovable without a cut; whatever G is chosen, "
+        "data are found on which gradients are longer. Here they are 1 long and 2 from the fake, "
+        "8 G. On MovieLens-100K, with G = 1, one rating has more than is claimed in 50 rounds.",
+        published=(
+            StepsGame(
+                "12 rounds, gradients of length 1",
+                _published(1.0, 0.01, rounds=12, decay=4 / 3, memory=0.99999, bound=0.25),
+                data.against(100),
+                trials=250,
+            ),
+        ),
+        corrected=(
+            StepsGame(
+                "whole users, their worst pair, one round",
+                _corrected(rounds=1),
+                data.turned(1),
+                truth=_cut(),
+                trials=1_000,
+            ),
+        ),
+        reading="G is chosen beforehand, as the text says, and Algorithm 2 is as printed; the "
+        "initial factors are seen",
+    ),
+    PublishedClaim(
+        id="fg-thm3-fake",
+        sentence=f"{_RATING}; here no gradient and no fake is longer than G.",
+        source=_THEOREM,
+        adjacency="rating-add-remove",
+        observer="recommender",
+        recorded="falsified",
+        because="The theorem compares a gradient with nothing. Who adds a rating puts a gradient "
+        "in place of a fake F: they may be 2G apart, so that μ = 2G√k/σ where G√k/σ is paid for. "
+        "A user who agrees with the others on three items and not on the fourth has a gradient "
+        "against the mean that is faked.",
+        published=(
+            Check("200 rounds, ε = 1, δ = 1e-5, many others", _against),
+            StepsGame(
+                "30 rounds, 600 others",
+                _published(2.0, _OFTEN, rounds=30, decay=4 / 3, bound=1.25, fake_bound=1.25),
+                data.against(600),
+                trials=500,
+            ),
+        ),
+        corrected=(
+            StepsGame(
+                "whole users, fewer others, three rounds",
+                _corrected(rounds=3),
+                data.against(100),
+                trials=800,
+            ),
+        ),
+        reading="G bounds real gradients and fakes alike, and the initial factors are seen",
+    ),
+    PublishedClaim(
+        id="fg-thm3-user-factors",
+        sentence=f"{_RATING}; here no gradient is longer than G, and a fake is 0.",
+        source=_THEOREM,
+        adjacency="rating-add-remove",
+        observer="recommender",
+        recorded="falsified",
+        because="A rating moves u on the user's device, and u is in all that she submits. The "
+        "theorem's sum over the rounds has the rated item alone. Of a user with n other ratings "
+        "that leave her undecided all n submissions move too, each by up to 2G: "
+        "μ = G√k √(1 + 4n)/σ at most.",
+        published=(
+            Check("200 rounds, ε = 1, δ = 1e-5, many others", _undecided),
+        ),
+        corrected=(
+            StepsGame(
+                "whole users, of three items, two rounds",
+                _corrected(rounds=2),
+                data.turned(3),
+                trials=800,
+            ),
+        ),
+        reading="a rating may move what a user submits for other items, and the initial factors "
+        "are seen",
+    ),
+    PublishedClaim(
+        id="fg-thm3-sampling",
+        sentence=f"{_RATING}, σ being that of rounds in which she takes part with probability "
+        "B/|C|; here no gradient is longer than G, and a fake is 0.",
+        source=f"{_THEOREM}, the sampling ratio of its source",
+        adjacency="rating-add-remove",
+        observer="recommender",
+        recorded="falsified",
+        because="Sampling amplifies where nobody sees who was drawn. The server gets every "
+        "submission with its user and its item. Given that the item was drawn m times of k the "
+        "loss is that of m rounds without sampling.",
+        published=(
+            StepsGame(
+                "40 rounds, one of ten candidates",
+                _published(
+                    1.0, _OFTEN, rounds=40, decay=4 / 3, bound=1.3, fakes="zero", batch=1,
+                    amplified=True,
+                ),
+                data.alike(9, 200),
+                trials=400,
+            ),
+        ),
+        corrected=(
+            StepsGame(
+                "whole users, one of three candidates, two rounds",
+                _corrected(rounds=2, batch=1),
+                data.turned(3),
+                trials=800,
+            ),
+        ),
+        reading="σ is the smaller one that Theorem 3's source has for sampled records, and the "
+        "initial factors are seen",
+    ),
+)  # fmt: skip
+
+CHECKS = (
+    PublishedClaim(
+        id="fg-s4.1-optimum",
+        sentence="The mean KL between real and fake sequences, over an item's raters, is least "
+        "where the fake is the mean of their gradients.",
+        source=f"{_PAPER}, section 4.1",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="It is Σ_t [tr Σ_t + ‖ḡ_t − F_t‖²]/(2σ²), Σ_t the gradients' covariance over "
+        "users: a quadratic form with the only minimum F_t = ḡ_t. What is left at the minimum, "
+        "tr Σ, no choice of F removes, and a mean over users bounds the loss of none.",
+        published=(Check("gradients of up to 8 users, 200 instances", algebra.best_fake),),
+    ),
+    PublishedClaim(
+        id="fg-thm1-error",
+        sentence="The average negative logarithm of the probability of error tends to the KL "
+        "distance D of a round as rounds are added.",
+        source=f"{_PAPER}, Theorem 1, section 1",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="For normal noise the least error is β = Φ(z − √(2kD)), so −ln β/k = D − z √(2D/k) "
+        "+ O(ln k/k) → D. It is a limit: at kD = 10 and a level of 1 % β = 0.016 and not "
+        "e^−10. If errors of both kinds count, the exponent is D/4.",
+        published=(Check("levels from 1e-6 on, kD from 100 to 1e10", algebra.error_exponent),),
+        reading="real sequences that are missed, by a test of a fixed level, rounds alike and "
+        "independent",
+    ),
+    PublishedClaim(
+        id="fg-thm4-warner",
+        sentence="The response's estimate of the share of raters is unbiased, with variance "
+        "π(1 − π)/n + p(1 − p)/((2p − 1)² n).",
+        source=f"{_PAPER}, Theorem 4; Warner 1965",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="A yes has probability λ = πp + (1 − π)(1 − p), and λ(1 − λ) = (2p − 1)² π(1 − π) "
+        "+ p(1 − p). It is Warner's, of respondents drawn at random. Where all users answer, as in "
+        "Algorithm 2, the first term is absent: the variance is less.",
+        published=(
+            Check("respondents drawn, all outcomes up to n = 5", algebra.warner_drawn),
+            Check("everybody answers, all outcomes up to n = 7", algebra.warner_everybody),
+        ),
+        reading="printed of respondents drawn at random; an upper bound where everybody answers",
+    ),
+    PublishedClaim(
+        id="fg-s4.4-response",
+        sentence="The response is |ln(p/(1 − p))|-differentially private when an item is added to "
+        "those that a user has rated.",
+        source=f"{_PAPER}, section 4.4",
+        adjacency="rating-add-remove",
+        observer="recommender",
+        recorded="holds",
+        because="One answer changes its law, from p to 1 − p, and the ratio is attained.",
+        published=(Check("one answer, 55 values of p", algebra.response),),
+        reading="who is asked about which item is public",
+    ),
+    PublishedClaim(
+        id="fg-s4.4-response-user",
+        sentence="The response is |ln(p/(1 − p))|-differentially private when a user is replaced.",
+        source=f"{_PAPER}, section 4.4",
+        adjacency="user-replace",
+        observer="recommender",
+        recorded="falsified",
+        because="She answers about each of her n candidates: two users with opposite truths have "
+        "n |ln(p/(1 − p))|. With p = 0.75 and 170 candidates that is 187; p near ½ makes it small "
+        "and the estimates worthless.",
+        published=(Check("all answers on up to 7 candidates", algebra.response_of_user),),
+        reading="the guarantee is for all that a user has rated",
+    ),
+    PublishedClaim(
+        id="fg-s4.1-zero-mean",
+        sentence="Where fakes follow the mean gradient, a statistical test of the mean does not "
+        "tell rated items from others.",
+        source=f"{_PAPER}, sections 3 and 4.1",
+        adjacency=None,
+        observer=None,
+        recorded="falsified",
+        because="The server computed F_t and can test for it: mean(x_t − F_t) has mean 0 and known "
+        "variance for a fake, mean(g_t − F_t) for a real one, which is not 0 for a user whose "
+        "taste is not the mean's. At ε = 50 for 100 rounds 41 % of 535 rated items are found by a "
+        "test of level 1 %. Noise hides them and F does not: at ε = 1 the test finds "
+        "no more than chance.",
+        published=(Check("60 generated users, 100 rounds, ε = 50", algebra.zero_mean),),
+        reading="that a test for a mean of 0 fails protects against tests of a mean",
+    ),
+    PublishedClaim(
+        id="fg-s1-two-valued",
+        sentence="The two-valued output of Shin et al. is ε'-differentially private in each round, "
+        "given the rounds before.",
+        source=f"{_PAPER}, section 1; Shin et al. 2018",
+        adjacency="rating-replace",
+        observer="recommender",
+        recorded="holds",
+        because="P(+) = ½(1 + x tanh(ε'/2)) for x in [−1, 1], so two gradients have at most "
+        "(1 + tanh)/(1 − tanh) = e^ε', at x = ±1. A fake, x = 0, differs from a gradient by "
+        "ln((1 + e^ε')/2) < ε'.",
+        published=(Check("pairs of gradients, 200 instances", algebra.two_valued),),
+        reading="of one item's submission; a rating also moves those for the user's other items",
+    ),
+    PublishedClaim(
+        id="fg-s1-sign-test",
+        sentence="Because fakes of Shin et al. have mean 0, a statistical test of many rounds "
+        "identifies the items that were rated.",
+        source=f"{_PAPER}, sections 1 and 3",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="With ε' fixed, 40/(x tanh(ε'/2))² rounds give a sign test of level 1 % a power of "
+        "99 %. It asks for a gradient that keeps its sign and for ε' that does not fall with k: "
+        "with ε' = ε/k no number of rounds is enough.",
+        published=(Check("exact powers, 100 instances", algebra.sign_test),),
+        reading="ε' of a round is fixed, and a rated item's gradient keeps a sign",
+    ),
+    PublishedClaim(
+        id="fg-s4.2-correction",
+        sentence="What the server takes for an item's mean gradient is so in the mean, the share "
+        "of real submissions being known.",
+        source=f"{_PAPER}, section 4.2",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="Σ x = πn ḡ + (1 − π) n F in the mean, so (Σ x − (1 − π) n F)/(πn) = ḡ, for any F. "
+        "π is the share among those who submit in the round.",
+        published=(Check("the server's next F, 200 instances", algebra.correction),),
+        reading="π is the round's true share",
+    ),
+    PublishedClaim(
+        id="fg-s4.2-correction-response",
+        sentence="What the server takes for an item's mean gradient is so in the mean, the share "
+        "being estimated by the response.",
+        source=f"{_PAPER}, section 4.2",
+        adjacency=None,
+        observer=None,
+        recorded="falsified",
+        because="It is F + (π/π̂)(ḡ − F), and E[π/π̂] is not 1: it exceeds 1 by Jensen's inequality "
+        "where π̂ > 0, does not exist where π̂ may be 0, and depends on the floor where there is "
+        "one. With 5 raters of 50 and p = .75 it is 1.195. For many raters it tends to 1, as the "
+        "text uses it; a step towards ḡ of another length is all that is wrong.",
+        published=(Check("means over all answers, p = .75", algebra.correction_by_response),),
+        reading="unbiased, and not only for many respondents",
+    ),
+)
+
+CLAIMS = (*GAUSSIAN, *CHECKS)
