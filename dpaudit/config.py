@@ -257,6 +257,7 @@ class Config(_Table):
                 if model.variant != "nonprivate"  # whose users submit no fakes
                 for epsilon in model.epsilon
                 for attack in self.watching
+                if any(gate.metric == "attack.auc" for gate in self.gate)
             ]
             return watched + [
                 {

@@ -96,7 +96,7 @@ def _check_parts(path: Path, config: Config) -> None:
                         f"{suggestion(game.pair, pairs)}"
                     )
     played: Sequence[tuple[str, Sequence[Attack | Game], tuple[str, ...]]] = (
-        ("attack", config.attack, ("infer",)),
+        ("attack", config.attack, ("watch",) if config.transcript else ("infer",)),
         ("game", config.game, ("score", "features") if config.trains else ("score",)),
     )
     for table, parts, verbs in played:
@@ -106,8 +106,9 @@ def _check_parts(path: Path, config: Config) -> None:
             if not any(hasattr(made, verb) for verb in verbs):
                 raise ConfigError(
                     f"{place}: {part.part!r} is not played by [[{table}]]: [[attack]] takes those "
-                    "that recover a rating, such as 'linear-ideal', and [[game]] those that tell "
-                    "two worlds apart, such as 'likelihood-ratio'"
+                    "that recover a rating, such as 'linear-ideal', or with [transcript] read "
+                    "submissions, such as 'zero-mean', and [[game]] those that tell two worlds "
+                    "apart, such as 'likelihood-ratio'"
                 )
     for index, campaign in enumerate(config.campaign):
         campaign.create(f"{path}: campaign.{index}")
@@ -121,6 +122,7 @@ def _check_gate(place: str, gate: Gate, config: Config) -> None:
     if not measured:
         needs = {
             "attack.accuracy": "[[attack]]",
+            "attack.auc": "[transcript] and a private model",
             "epsilon": "[[game]]",
             "campaign.accuracy": "[[campaign]]",
         }

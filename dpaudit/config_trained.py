@@ -34,7 +34,8 @@ def _reader(observe: Any) -> str:
 BATTERY = [
     Attack.model_validate({"name": name, "params": params})
     for name, params in (
-        ("popularity", {}),
+        ("popularity", {"by": "candidates"}),
+        ("popularity", {"by": "response"}),
         ("zero-mean", {"statistic": "t", "about": "zero"}),
         ("zero-mean", {"statistic": "t", "about": "fake"}),
         ("zero-mean", {"statistic": "sign", "about": "zero"}),

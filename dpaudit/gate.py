@@ -93,7 +93,8 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
         return "fail", f"{interval} lies {side} {limit:g}"
     if kept:
         return "pass", f"{interval} keeps {limit:g}"
-    return "inconclusive", f"{interval} straddles {limit:g}: more trials narrow it"
+    more = "more transcript.worlds" if gate.metric == "attack.auc" else "more trials"
+    return "inconclusive", f"{interval} straddles {limit:g}: {more} narrow it"
 
 
 def _compare_epsilon(

@@ -233,6 +233,7 @@ class _Play:
             attacks,
             first,
             self.family,
+            any(gate.metric == "attack.auc" for gate in self.config.gate),
             self.config.seed,
             self.threads,
             self.progress.advance,

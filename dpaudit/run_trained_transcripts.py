@@ -35,6 +35,7 @@ class Transcripts:
         attacks: the attackers, by label.
         fold: what is learned from, and what it is tested on.
         family: the level of the intervals that may gate.
+        gated: whether areas are gated, and so have a share of the family's level.
         seed: decides every stream.
         threads: number of threads; the numbers do not depend on it.
         advance: told the number of trainings done.
@@ -44,6 +45,7 @@ class Transcripts:
     attacks: dict[str, TranscriptAttack]
     fold: Fold
     family: records.Family
+    gated: bool
     seed: int
     threads: int
     advance: Callable[[int], None]
@@ -75,7 +77,8 @@ class Transcripts:
 
     def _together(self, worlds: list[list[Finding]], last: int) -> Iterator[Finding]:
         measured = [[each for each in world if each.metric != _ERROR] for world in worlds]
-        yield from gated(measured, last, self.family.alpha, self.family.confidence)
+        if self.gated:
+            yield from gated(measured, last, self.family.alpha, self.family.confidence)
         yield from averaged(measured)
         errors: dict[int, list[float]] = {}
         for world in worlds:
@@ -89,6 +92,8 @@ class Transcripts:
     def _training(self, defense: Any, prepared: Any, world: Streams) -> list[Finding]:
         """One training, its attackers asked and its error measured as it goes."""
         transcript = defense.transcript(prepared, world, self._users(prepared.n_users))
+        if self.attacks and defense.variant != "nonprivate":
+            _check_pairs(transcript)
         last = defense.rounds
         asked = self.wanted.steps(last)
         every = max(1, last // _CURVE)
@@ -96,7 +101,8 @@ class Transcripts:
         attacks = self.attacks if defense.variant != "nonprivate" else {}
         truth = Truth(transcript.pairs, transcript.real, self.family.confidence)
         floor = Estimate.exact(float(transcript.floored), "counted")
-        found = [Finding("assumption.floor", 0, floor)]
+        asks = defense.public_share is None
+        found = [Finding("assumption.floor", 0, floor)] if asks else []
         for checkpoint in play_transcript(
             transcript, attacks, sorted({*asked, *range(every, last + 1, every)}), asked, self.seed
         ):
@@ -123,17 +129,39 @@ class Transcripts:
 _ERROR: records.Metric = "transcript.rmse"
 
 
+def _check_pairs(transcript: Any) -> None:
+    """Refuse pairs that no interval can be made of, before anything is played.
+
+    Raises:
+        ConfigError: fewer than two users have real ones, or fakes.
+    """
+    real, users = transcript.real, transcript.pairs.users
+    for what, these in (("real pairs", real), ("fakes", ~real)):
+        if len(np.unique(users[these])) < 2:
+            raise ConfigError(
+                f"fewer than two of the watched users submit {what}, so nothing can be said of "
+                "users like them: raise transcript.users or params.density, or use more data"
+            )
+
+
 def check_transcript(config: configs.Config) -> None:
-    """Refuse rounds that a model has not, before anything is trained.
+    """Refuse what no model shows, and attacks that do not exist, before anything is trained.
 
     Raises:
         ConfigError: with the remedy.
     """
     if config.transcript is None:
         return
+    for attack in config.watching:
+        attack.create("attack")
     for model in config.model:
         for defense in model.defenses("model"):
             config.transcript.steps(defense.rounds)
+            if defense.variant != "nonprivate" and defense.density == 0:
+                raise ConfigError(
+                    f"model {model.label!r} has params.density = 0, so nobody submits a fake that "
+                    "[transcript] could tell from real ones: raise it, or remove [transcript]"
+                )
             if model.grid:
                 raise ConfigError(
                     f"model {model.label!r} has a grid, and [transcript] watches one combination: "

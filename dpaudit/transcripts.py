@@ -27,6 +27,7 @@ class Pairs:
         level: of two-valued submissions the size of the one coordinate that is sent; None of
             gradients with normal noise.
         shares: for each item the server's estimate of the share of real submissions `(M,)`.
+        candidates: how many users may submit for each item, watched or not `(M,)`.
     """
 
     users: Indices
@@ -35,6 +36,7 @@ class Pairs:
     sigma: float
     level: float | None
     shares: NDArray[np.float64]
+    candidates: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.users)
@@ -42,7 +44,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What the server sees in one round. The arrays are overwritten by the next.
+    """What the server sees in one round.
 
     Attributes:
         place: which of the pairs submitted something, each at most once `(n,)`.

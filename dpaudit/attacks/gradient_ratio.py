@@ -25,7 +25,7 @@ class GradientRatio(Part):
     """Tell real submissions by the likelihood of a gradient against that of the fake.
 
     **`gradient`** knows each round's `g_t`, as no server does: the most powerful test there is
-    (Neyman & Pearson), a ceiling for all others.
+    (Neyman & Pearson), no test of one pair's submissions is more powerful.
 
         Λ = Σ_t [(x_t − F_t)·(g_t − F_t) − ½‖g_t − F_t‖²]/σ²,    D = Σ_t ‖g_t − F_t‖²/σ²
 

@@ -1,9 +1,10 @@
-"""What the server knows before any submission: how often an item's submissions are real."""
+"""What the server knows before any submission: how popular an item is."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.transcript import Numbers, Reads, Watcher
@@ -13,14 +14,21 @@ from dpaudit.transcripts import Pairs, Round, Verdicts
 
 @parameters(frozen=True, config=STRICT)
 class Popularity(Part):
-    """Take a submission for real as often as the item's submissions are, by the server's estimate.
+    """Take a pair for real by what the server knows of its item before any round.
 
-    It looks at no submission, so what another attack finds beyond it is what the rounds leak. The
-    share is a prior probability that a pair is real; it has no p-value.
+    It looks at no submission, so what another attack finds beyond it is what the rounds leak. It
+    has no p-value. Where users draw their fakes uniformly and rate what is popular, an item that
+    many may submit for is likely to be rated by each of them.
+
+    Attributes:
+        by: `candidates`, how many users may submit for the item, which the server sees; or
+            `response`, the share of real submissions that it estimated, where users were asked.
     """
 
+    by: Literal["candidates", "response"] = "candidates"
+
     name: ClassVar[str] = "popularity"
-    title: ClassVar[str] = "Share of real submissions of the item, known before any round"
+    title: ClassVar[str] = "What is known of the item before any round"
     source: ClassVar[str] = (
         "Luo, Zhang, Zhang, Liu & Wang, A Smart Privacy-Preserving Learning Method by Fake "
         "Gradients to Protect Users Items in Recommender Systems, 2020, "
@@ -30,10 +38,11 @@ class Popularity(Part):
 
     def watch(self, pairs: Pairs) -> Watcher:
         """A watcher of these pairs; it sees nothing in any round."""
-        return _Shares(pairs.shares[pairs.items])
+        known = pairs.shares if self.by == "response" else pairs.candidates
+        return _Known(known[pairs.items].astype(np.float64))
 
 
-class _Shares:
+class _Known:
     def __init__(self, scores: Numbers) -> None:
         self.scores = scores
 

@@ -47,7 +47,7 @@ class TwoSample(Part):
 
     statistic: Literal["ks", "energy"] = "ks"
     about: About = "fake"
-    pairs: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    pairs: Annotated[int, Field(ge=200, le=1_000_000)] = 1000
     simulated: Annotated[int, Field(ge=19, le=100_000)] = 999
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 

@@ -49,7 +49,7 @@ class ZeroMean(Part):
 
     statistic: Literal["t", "sign", "hotelling", "z"] = "t"
     about: About = "fake"
-    pairs: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
+    pairs: Annotated[int, Field(ge=200, le=1_000_000)] = 2000
 
     name: ClassVar[str] = "zero-mean"
     title: ClassVar[str] = "Mean of a sequence of submissions against that of fakes"

@@ -3,54 +3,94 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.auditor.game import ListScores
 from dpaudit.auditor.trained_game import DataPair, StepsDefense
 from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
+from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import InputError
-from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import Streams
 
+# Of each data set, to learn how far apart its steps are.
+_TRAININGS = 64
 # The step of the grid that scores lie on: as much noise makes them differ from one another.
 _GRID = 2.0**-8
 
 
-def steps_epsilon(defense: StepsDefense, pair: DataPair, *, delta: float, seed: int) -> Estimate:
-    """The ε of a pair whose steps have normal noise, in some trainings.
+def steps_epsilon(
+    defense: StepsDefense, pair: DataPair, *, delta: float, seed: int, trainings: int = _TRAININGS
+) -> Estimate:
+    """The ε of a pair whose steps have normal noise, from some trainings on either data set.
 
-    Given all that was shown before, a step is one of two normals at a distance; if the distances
-    were the same in every training, all steps would be one at `μ = √Σ ‖difference‖²/σ²`. They
-    depend on the training a little: the value has the mean of μ², its limits the least and the
-    largest μ that was met.
+    Given all that was shown before, a step is one of two normals at a distance, and all steps of a
+    training are one at `μ = √Σ ‖difference‖²/σ²`. μ differs from training to training; were it
+    known to the server beforehand, the pair's ε would solve
+
+        E[δ_μ(ε)] = δ,    δ_μ the profile of normals at μ
+
+    and so it is, but for what a suspect's own noise does to later differences through V and F,
+    where the sums of all users count. The larger of both data sets' counts. It rests on a sample of
+    μ, whose largest values weigh most.
 
     Args:
         defense: one whose steps have normal noise.
         pair: the two data sets.
         delta: δ.
         seed: decides the trainings.
+        trainings: of each data set.
     """
     before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
-    squares = np.zeros(LANES)
-    for _, law in defense.watch(before, after, before, Streams.first(seed, "steps/law", LANES)):
-        squares += (((law.present - law.absent) / law.scale) ** 2).sum(1)
-
-    def epsilon(square: float) -> float:
-        return gaussian_epsilon(float(np.sqrt(square)), delta)
-
+    found = [
+        _mixture(
+            np.concatenate(
+                [
+                    _mu(defense, before, after, trained, streams)
+                    for streams in lane_blocks(Streams.first(seed, f"law/{name}", trainings))
+                ]
+            ),
+            delta,
+        )
+        for name, trained in (("absent", before), ("present", after))
+    ]
     return Estimate(
-        value=epsilon(squares.mean()),
-        lower=epsilon(squares.min()),
-        upper=epsilon(squares.max()),
-        confidence=1.0,
-        alpha=0.0,
-        n=LANES,
-        method=f"normal steps, as far apart as in {LANES} trainings",
+        value=max(found),
+        lower=0.0,
+        upper=max(found),
+        confidence=0.0,
+        alpha=1.0,
+        n=trainings,
+        method=f"normal steps, their distances met in {trainings} trainings of either data set",
         kind="assumes-law",
     )
+
+
+def _mu(
+    defense: StepsDefense, before: Any, after: Any, trained: Any, streams: Streams
+) -> NDArray[np.float64]:
+    """How far apart the steps of each training are, in standard deviations `(W,)`."""
+    squares = np.zeros(len(streams))
+    for _, law in defense.watch(before, after, trained, streams):
+        squares += (((law.present - law.absent) / law.scale) ** 2).sum(1)
+    return np.sqrt(squares)
+
+
+def _mixture(mu: NDArray[np.float64], delta: float) -> float:
+    """The ε at which the mean of the profiles of normals at these distances is δ."""
+    from scipy.optimize import brentq
+
+    def excess(epsilon: float) -> float:
+        return float(np.mean([gaussian_delta(epsilon, float(one)) for one in mu])) - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    # At the ε of the largest distance no profile is above δ.
+    return float(brentq(excess, 0.0, gaussian_epsilon(float(mu.max()), delta) + 1e-9))
 
 
 def score_divergences(scores: ListScores, *, seed: int, alpha: float) -> dict[str, Estimate]:

@@ -7,14 +7,14 @@ as independent; they assume that and large numbers, and each stands for itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.result import Metric
 from dpaudit.auditor.transcripts import Checkpoint, Seen
-from dpaudit.bounds.clusters import clustered_mean, clustered_share
+from dpaudit.bounds.clusters import clustered_mean, clustered_share, student_mean
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.means import betting_mean
 from dpaudit.bounds.roc import clustered_auc, rate_at
@@ -27,6 +27,8 @@ RATES = (0.01, 0.001)
 LEVEL, MULTIPLE = 0.01, 0.05
 # Items by the number of their raters, about a quarter of the real pairs each.
 QUARTERS = ("rarest items", "rare items", "popular items", "most popular items")
+# The level of intervals over trainings of what is exact of each.
+_ALPHA = 0.05
 # The divergence, and the parts that it consists of.
 WHOLE = "whole"
 
@@ -189,18 +191,19 @@ def averaged(worlds: Sequence[Sequence[Finding]]) -> list[Finding]:
 
 
 def _mean(alike: Sequence[Finding]) -> Finding:
-    one = alike[0]
+    one, count = alike[0], len(alike)
+    if count == 1:
+        return one
+    if one.estimate.kind == "exact":  # of a training, and not of all
+        values, alpha = [each.estimate.value for each in alike], _ALPHA
+        return replace(one, estimate=student_mean(values, alpha, "trainings"))
     value, lower, upper = (
         float(np.mean([getattr(each.estimate, name) for each in alike]))
         for name in ("value", "lower", "upper")
     )
-    method = one.estimate.method
-    if len(alike) > 1:
-        method = f"{method}, mean of {len(alike)} trainings"
-    estimate = one.estimate.model_copy(
-        update={"value": value, "lower": lower, "upper": upper, "method": method}
-    )
-    return Finding(one.metric, one.step, estimate, one.attack, one.states, one.at)
+    method = f"{one.estimate.method}, mean of {count} trainings"
+    changed = {"value": value, "lower": lower, "upper": upper, "method": method}
+    return replace(one, estimate=one.estimate.model_copy(update=changed))
 
 
 def gated(

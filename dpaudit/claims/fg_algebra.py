@@ -216,7 +216,7 @@ def _received(sums: Floats, count: int, fake: Floats, share: float) -> Floats:
     server = Server(defense, np.zeros_like(row), row.copy(), np.array([share]), 0)
     total = np.zeros_like(row)
     total[0, :d] = sums
-    server.receive(total, np.array([count]))
+    server.receive(total, np.array([count]), row)
     return server.fakes[0, :d].astype(np.float64)
 
 
@@ -233,33 +233,6 @@ def correction(seed: int) -> str | None:
         found = _received(gradients.sum(0) + fakes * fake, count, fake, real / count)
         if abs(found - gradients.mean(0)).max() > 1e-5 * count:
             return f"{real} real, {fakes} fake: {found} for {gradients.mean(0)}"
-    return None
-
-
-def correction_by_response(seed: int) -> str | None:
-    """The same with π̂ from the response, in the mean over all answers, floored as the server does.
-
-    What it takes for the mean is `F + (π/π̂)(ḡ − F)`, so its mean is off by `(E[π/π̂] − 1)(ḡ − F)`.
-    """
-    from scipy.stats import binom
-
-    defense = FakeGradients(epsilon=1.0)
-    p = defense.truth
-    for n, raters in ((50, 5), (50, 25), (500, 50), (500, 250)):
-        share = raters / n
-        # Yes from raters who tell the truth and from others who do not.
-        yes = np.convolve(
-            binom.pmf(np.arange(raters + 1), raters, p),
-            binom.pmf(np.arange(n - raters + 1), n - raters, 1 - p),
-        )
-        found = np.clip((p - 1 + np.arange(n + 1) / n) / (2 * p - 1), defense.least_share, 1)
-        factor = float((yes * share / found).sum())
-        if abs(factor - 1) > 1e-3:
-            low = float(yes[found <= defense.least_share].sum())
-            return (
-                f"{raters} raters of {n} candidates, p = {p}: the distance from F to the mean comes"
-                f" out {factor:.3f} times as large, {low:.1%} of all answers are floored"
-            )
     return None
 
 

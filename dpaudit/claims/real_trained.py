@@ -75,10 +75,15 @@ def _steps(ratings: Ratings, name: str) -> Iterator[OneStepGame]:
 
 
 def _submissions(ratings: Ratings, name: str) -> StepsGame:
-    """One rating of the user with the fewest, which disappears: its item stays a candidate."""
+    """One rating of the user with the fewest, which disappears: its item stays a candidate.
+
+    Fakes are 0, so that nothing but the length of her gradients tells.
+    """
     pair, _ = suspect_pair(ratings, "rating-add-remove", _MORE_THAN)
-    defense = FakeGradients(epsilon=1.0, delta=0.01, rounds=50)
-    return StepsGame(f"{name}, one rating, G = 1, 50 rounds", defense, pair, trials=128)
+    defense = FakeGradients(
+        epsilon=1.0, delta=0.01, rounds=10, fakes="zero", offset=3.0, spread=0.5
+    )
+    return StepsGame(f"{name}, one rating, G = 1, 10 rounds", defense, pair, trials=320)
 
 
 def _weights(ratings: Ratings, name: str) -> Iterator[Check]:

@@ -88,6 +88,7 @@ class FakeGradients(Part):
         least_share: the least π̂ that is used.
         fake_bound: the largest norm of F_j that the server broadcasts.
         made_up: whether a made-up rating is drawn once or in each round.
+        delay: by how many rounds the server's steps lag behind submissions, as in Theorem 5.
         amplified: a reading of Theorem 3: σ is that of rounds in which each candidate takes part
             with probability B/|C_i|, the largest of all users.
         draw: decides which items that users have not rated are candidates.
@@ -110,6 +111,7 @@ class FakeGradients(Part):
     least_share: Annotated[float, Field(gt=0, le=1)] = 0.05
     fake_bound: Annotated[float, Field(gt=0, le=1e6)] = 5.0
     made_up: Literal["once", "each-round"] = "once"
+    delay: Annotated[int, Field(ge=0, le=500)] = 0
     amplified: bool = False
     draw: Annotated[int, Field(ge=0, lt=2**64)] = 0
 

@@ -123,11 +123,19 @@ class Devices:
         """
         if self.defense.variant != "corrected":
             return np.ones(self.candidates.n_users, np.float32)
+        return self.cut(self.squares(order, items, fakes))
+
+    def squares(self, order: Indices, items: Floats, fakes: Floats) -> NDArray[np.float64]:
+        """The square of the norm of what each user submits, less the fakes, before a cut `(N,)`."""
         squares = np.zeros(self.candidates.n_users)
         kernels.deviations(
             order, *self._own, self._real, self.factors.reshape(-1), items.reshape(-1),
             fakes.reshape(-1), items.shape[1], squares,
         )  # fmt: skip
+        return squares
+
+    def cut(self, squares: NDArray[np.float64]) -> Floats:
+        """What a vector of this squared norm is multiplied by, so that it is `bound` at most."""
         # A hair less, as the cut vector is rounded.
         most = self.defense.bound * (1 - 1e-5)
         return (most / np.maximum(np.sqrt(squares), most)).astype(np.float32)
@@ -172,15 +180,17 @@ class Server:
     def __post_init__(self) -> None:
         self._adapt = self.defense.adaptive(self.factors)
 
-    def receive(self, sums: Floats, counts: NDArray[np.int64]) -> None:
+    def receive(self, sums: Floats, counts: NDArray[np.int64], fakes: Floats) -> None:
         """Estimate each item's mean gradient from the sum of `counts` submissions, and step.
+
+        `fakes` is the F that users submitted by.
 
         ĝ_j = (Σ x − (1 − π̂_j) n_j F_j) / (π̂_j n_j),   F_j ← ĝ_j,   v_j moves by ĝ_j + λ v_j
         """
         there = counts > 0
         total = np.maximum(counts, 1)[:, None] * self.shares[:, None]
         rest = ((1 - self.shares) * counts)[:, None]
-        mean = ((sums - rest * self.fakes) / total).astype(np.float32)
+        mean = ((sums - rest * fakes) / total).astype(np.float32)
         mean[:, self.defense.dimensions :] = 0
         slope = np.where(there[:, None], mean + np.float32(self.defense.decay) * self.factors, 0)
         # An item for which nobody submitted stays where it is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -116,12 +117,19 @@ class Federation:
         items = drawn(candidates.n_items, ITEMS)
         self.server = Server(defense, items, np.zeros_like(items), shares, floored)
         self.done = 0
+        # What the server has not stepped by yet.
+        self._received: deque[tuple[Floats, NDArray[np.int64], Floats]] = deque()
         # Two-valued submissions have no sum whose law is a known one.
         everybody = np.full(candidates.n_users, defense.fakes == "two-valued")
         self._apart = everybody if apart is None else apart | everybody
         self._mixed = np.arange(len(candidates), dtype=np.int32)
         some = (self._batches < candidates.counts).any()
         self._fixed = None if some else self._sorted(self._mixed)
+
+    @property
+    def all_submit(self) -> bool:
+        """Whether users submit all their candidates in each round."""
+        return self._fixed is not None
 
     @cached_property
     def _batches(self) -> NDArray[np.int64]:
@@ -209,7 +217,9 @@ class Federation:
         Raises:
             RunError: the training diverged.
         """
-        self.server.receive(submitted.sums, submitted.counts)
+        self._received.append((submitted.sums, submitted.counts, self.server.fakes.copy()))
+        if len(self._received) > self.defense.delay:
+            self.server.receive(*self._received.popleft())
         check_finite("fake-gradients", self.done + 1, "round", _DIVERGED, self.server.factors)
         self.devices.learn(self.server.factors)
         self.done += 1

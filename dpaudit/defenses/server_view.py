@@ -30,7 +30,7 @@ class Distances:
         apart: `‖ḡ_j − F_j‖²`.
         delay: `‖ḡ_j(t) − ḡ_j(t − 1)‖²`, of `apart` what is due to the mean's delay; 0 at first.
         estimate: `‖F_j(t) − ḡ_j(t − 1)‖²`, what is due to the noise in the estimate of the mean; 0
-            at first.
+            at first. Both are 0 where F is no estimate of the round before.
     """
 
     scatter: float
@@ -66,6 +66,7 @@ class Transcript:
             sigma=self._federation.sigma,
             level=defense.level if defense.fakes == "two-valued" else None,
             shares=server.shares,
+            candidates=np.bincount(candidates.items, minlength=candidates.n_items),
         )
         self.real = candidates.real[rows]
         self.floored = server.floored
@@ -82,7 +83,8 @@ class Transcript:
     def rounds(self) -> Iterator[tuple[Round, Distances | None]]:
         """Play the training to its end; `models` are those after the round that was yielded.
 
-        The distances are None where a fake is no F, or a submission is cut.
+        The distances are None where a fake is no F, a submission is cut, or users submit some of
+        their candidates.
 
         Raises:
             RunError: it diverged.
@@ -111,10 +113,14 @@ class Transcript:
         devices, server = self._federation.devices, self._federation.server
         found = devices.gradients(sent.apart, devices.values, server.factors)
         if self._federation.defense.variant == "corrected":
-            cuts = devices.cuts(sent.order, server.factors, server.fakes)
             own = self._federation.candidates
             fakes = server.fakes[own.items[sent.apart]]
-            found = fakes + cuts[own.users[sent.apart], None] * (found - fakes)
+            apart = found - fakes
+            # A pair that is real is in her norm already.
+            more = np.where(own.real[sent.apart], 0, np.square(apart, dtype=np.float64).sum(1))
+            squares = devices.squares(sent.order, server.factors, server.fakes)
+            cuts = devices.cut(squares[own.users[sent.apart]] + more)
+            found = fakes + cuts[:, None] * apart
         return found
 
     def _made_up(self, sent: Submitted) -> Floats | None:
@@ -131,6 +137,8 @@ class Transcript:
         defense = self._federation.defense
         if defense.variant == "corrected" or defense.fakes not in {"zero", "delayed-mean"}:
             return None
+        if not self._federation.all_submit:
+            return None
         server, raters = self._federation.server, self._raters
         sums, squares = self._federation.devices.moments(server.factors)
         mean = sums / np.maximum(raters, 1)[:, None]
@@ -139,11 +147,13 @@ class Transcript:
             return float(np.einsum("m,mf,mf->", raters, vectors, vectors) / max(raters.sum(), 1))
 
         before, self._mean = self._mean, mean
+        # Of other fakes, and of steps that lag, F is no estimate of the round before.
+        follows = defense.fakes == "delayed-mean" and not defense.delay
         return Distances(
             scatter=float(squares.sum() / max(raters.sum(), 1)) - averaged(mean),
             apart=averaged(mean - server.fakes),
-            delay=0.0 if before is None else averaged(mean - before),
-            estimate=0.0 if before is None else averaged(server.fakes - before),
+            delay=0.0 if before is None or not follows else averaged(mean - before),
+            estimate=0.0 if before is None or not follows else averaged(server.fakes - before),
         )
 
 

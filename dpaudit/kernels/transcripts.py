@@ -198,7 +198,9 @@ def _sent(x: Floats) -> int:
 def _two_valued(x: float, expected: float, size: int, level: float) -> float:
     """`ln P(x)/½`, where `P(±) = ½ ± clip(expected, ±1)·d/(2·level)`."""
     drift = min(max(expected, -1.0), 1.0) * size / level
-    return math.log1p(drift if x > 0 else -drift)
+    side = drift if x > 0 else -drift
+    # What rounding leaves of the least probable sign is finite.
+    return math.log1p(side) if side > -1 else -700.0
 
 
 @exact_kernel

@@ -236,8 +236,14 @@ def noised(found: Measurement) -> bool:
 def judged(result: AuditResult) -> bool:
     """Whether any interval belongs to the family that holds together."""
     return any(
-        not _over_folds(found) and found.estimate.kind != "exact" for found in result.measurements
+        not _over_folds(found) and not alone(found) and found.estimate.kind != "exact"
+        for found in result.measurements
     )
+
+
+def alone(found: Measurement) -> bool:
+    """Whether its interval stands for itself: of submissions, and of what games saw."""
+    return found.metric.startswith("transcript.") or found.metric == "game.kl"
 
 
 def together(family: Family) -> str:

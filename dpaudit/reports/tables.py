@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import campaigns, transcripts, words
-from dpaudit.reports.digest import MORE, Row, noised, rows
+from dpaudit.reports.digest import MORE, Row, alone, noised, rows
 from dpaudit.reports.table import NONE, Table
 
 _QUANTITIES = {
@@ -272,6 +272,8 @@ def _method(found: Measurement) -> tuple[str, ...]:
     of = by.get(found.metric, found.attack)
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
+    if alone(found):  # by the score of attacks and rounds, each on other numbers of users
+        return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
     trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
     if made.kind == "exact":
         return quantity, NONE, NONE, made.method, made.kind

@@ -35,7 +35,9 @@ def tables(result: AuditResult) -> list[Table]:
     if not areas:
         return []
     last = {key: max(m.step or 0 for m in areas if _key(m) == key) for key in _keys(areas)}
-    found = [_areas(areas, last), _rounds(areas)]
+    # These know what no server does.
+    ideal = {label for label, part in result.attacks.items() if part.get("knows") == "gradient"}
+    found = [_areas(areas, last), _rounds(areas, ideal)]
     found += [_details(result, key, last[key]) for key in last]
     return [*found, _divergences(found_in(result, "transcript.kl"), last)]
 
@@ -67,14 +69,17 @@ def note(result: AuditResult) -> list[str]:
     return [
         "Area: how often an attacker gives a pair of a user and an item that she rated a higher "
         "score than one for which she submits fakes; 0.5 is a guess, and an area below it tells as "
-        "much when read the other way round. 'gradient-ratio (gradient)' knows every gradient "
-        "without its noise, which no server does: it is the most that any attacker can reach. All "
-        "others use what the server has. Every interval of a transcript stands for itself, is "
+        "much when read the other way round. A gradient-ratio that knows the gradient knows it "
+        "without its noise, which no server does: no test of one pair's submissions is more "
+        "powerful. All others use what the server has; what it knows before any round "
+        "(popularity) comes on top. Every interval of a transcript stands for itself, is "
         "about users like these, takes them for independent, and gates nothing; a gate on "
         "attack.auc is judged by the spread of the areas over trainings on these very data.",
         "Of all tests together, those that the correction of Benjamini and Hochberg calls real "
         "hold at most 5 % fakes on average, those of Holm any fake with at most 5 % probability. "
-        "Where an attacker's law of fakes does not hold, he has no tests.",
+        "Fakes among those found are a mean over trainings that found any, and may be more. Where "
+        "an attacker's law of fakes does not hold, he has no tests. The largest area after so many "
+        "rounds is that of the luckiest of several attacks: near 0.5 it is chance.",
         "The divergence of real submissions from fakes is Σ ‖g − F‖²/(2σ²) over rounds, a mean "
         "over real pairs. What one F for all users cannot take away is how far their gradients are "
         "from their mean; F is as far from that mean as its delay and the noise in its estimate "
@@ -115,12 +120,12 @@ def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
     )
 
 
-def _rounds(areas: Sequence[Measurement]) -> Table:
+def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
     """How fast the server's best attack gets there."""
     steps = sorted({m.step or 0 for m in areas})
     cells = []
     for key in _keys(areas):
-        here = [m for m in areas if _key(m) == key and m.states is None and not _ideal(m)]
+        here = [m for m in areas if _key(m) == key and m.states is None and m.attack not in ideal]
         at = {
             step: max((m for m in here if m.step == step), key=_value, default=None)
             for step in steps
@@ -143,11 +148,6 @@ def _rounds(areas: Sequence[Measurement]) -> Table:
 
 def _value(found: Measurement) -> float:
     return found.estimate.value
-
-
-def _ideal(found: Measurement) -> bool:
-    """Whether the attack knows what no server does; told by the battery's label."""
-    return found.attack == "gradient-ratio (gradient)"
 
 
 def _details(result: AuditResult, key: Key, step: int) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,12 +39,13 @@ def _areas(result: AuditResult) -> Chart | None:
         bind=alt.binding_select(options=series, element="#transcripts-control", name="model "),
     )
     least = min(0.48, *(datum["shown"] - 0.02 for datum in data))
+    scale = alt.Scale(domain=[least, 1], nice=False)
     base = (
         parts.drawn_from("areas")
         .transform_filter("datum.series === transcript")
         .encode(
             x=_rounds(data),
-            y=alt.Y("shown:Q", title="area under the curve", scale=alt.Scale(domain=[least, 1])),
+            y=alt.Y("shown:Q", title="area under the curve", scale=scale),
             color=alt.Color(
                 "attack:N", title="attack", sort=None, scale=alt.Scale(scheme="tableau20")
             ),
@@ -52,8 +54,12 @@ def _areas(result: AuditResult) -> Chart | None:
     )
     tips = parts.tips(series="model", attack="attack", step="rounds", words="area")
     layers = [
-        parts.drawn_from("level").mark_rule(strokeDash=[4, 3], color="#444").encode(y="level:Q"),
-        base.mark_rule(strokeWidth=1, clip=True).encode(y=alt.Y("lower:Q"), y2=alt.Y2("upper:Q")),
+        parts.drawn_from("level")
+        .mark_rule(strokeDash=[4, 3], color="#444")
+        .encode(y=alt.Y("level:Q", scale=scale)),
+        base.mark_rule(strokeWidth=1, clip=True).encode(
+            y=alt.Y("lower:Q", scale=scale), y2=alt.Y2("upper:Q")
+        ),
         base.mark_line(strokeWidth=2),
         base.mark_point(filled=True, size=50)
         .encode(tooltip=tips)
@@ -146,11 +152,12 @@ def _marks(data: Sequence[Datum]) -> list[int]:
 
 
 def _datum(found: Measurement) -> Datum:
+    ends = {"lower": found.estimate.lower, "upper": found.estimate.upper}
     return {
         "series": f"{words.plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
         "step": found.step,
         "shown": found.estimate.value,
-        "lower": found.estimate.lower,
-        "upper": found.estimate.upper,
+        # One training alone has no interval, and JSON no infinity.
+        **{end: value for end, value in ends.items() if math.isfinite(value)},
         "words": words.interval(found.estimate),
     }

@@ -18,7 +18,15 @@ ITEMS, SIZE, SIGMA = 3, 4, 1.5
 
 def watched(count: int, sigma: float = SIGMA, level: float | None = None) -> Pairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
-    return Pairs(np.arange(count, dtype=np.int32), items, SIZE, sigma, level, np.full(ITEMS, 0.5))
+    return Pairs(
+        np.arange(count, dtype=np.int32),
+        items,
+        SIZE,
+        sigma,
+        level,
+        np.full(ITEMS, 0.5),
+        np.full(ITEMS, count),
+    )
 
 
 def rounds_of(pairs: Pairs, away: Numbers, seed: int, share: float = 1.0) -> list[Round]:

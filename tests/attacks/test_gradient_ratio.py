@@ -29,7 +29,15 @@ def watched(
     chosen = [np.sort(source.choice(items, each, replace=False)) for _ in range(users)]
     owner = np.repeat(np.arange(users), each).astype(np.int32)
     shares = np.full(items, 0.5)
-    return Pairs(owner, np.concatenate(chosen).astype(np.int32), size, sigma, level, shares)
+    return Pairs(
+        owner,
+        np.concatenate(chosen).astype(np.int32),
+        size,
+        sigma,
+        level,
+        shares,
+        np.full(len(shares), 9),
+    )
 
 
 def training(

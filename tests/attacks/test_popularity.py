@@ -13,16 +13,21 @@ from dpaudit.attacks.zero_mean import ZeroMean
 from dpaudit.transcripts import Pairs, Round
 
 
-def test_scores_are_the_shares_of_the_items_whatever_is_seen() -> None:
+def test_scores_are_what_is_known_of_the_items_whatever_is_seen() -> None:
     items, shares = np.array([2, 0, 2, 1], np.int32), np.array([0.1, 0.9, 0.4])
-    pairs = Pairs(np.arange(4, dtype=np.int32), items, 2, 1.0, None, shares)
-    watcher = Popularity().watch(pairs)
-    before = watcher.verdicts()
-    numbers = np.ones((4, 2), np.float32)
-    watcher.see(Round(np.arange(4, dtype=np.int32), numbers, numbers, numbers, numbers))
-    for verdicts in (before, watcher.verdicts()):
-        assert verdicts.scores.tolist() == [0.4, 0.1, 0.4, 0.9]
-        assert verdicts.p_values is None
+    counts = np.array([7, 5, 9])
+    pairs = Pairs(np.arange(4, dtype=np.int32), items, 2, 1.0, None, shares, counts)
+    for attack, scores in (
+        (Popularity(), [9, 7, 9, 5]),
+        (Popularity(by="response"), [0.4, 0.1, 0.4, 0.9]),
+    ):
+        watcher = attack.watch(pairs)
+        before = watcher.verdicts()
+        numbers = np.ones((4, 2), np.float32)
+        watcher.see(Round(np.arange(4, dtype=np.int32), numbers, numbers, numbers, numbers))
+        for verdicts in (before, watcher.verdicts()):
+            assert verdicts.scores.tolist() == scores
+            assert verdicts.p_values is None
 
 
 def test_every_attack_on_transcripts_says_what_it_reads() -> None:

@@ -20,7 +20,15 @@ ITEMS = 3
 
 def watched(count: int, size: int, sigma: float, level: float | None = None) -> Pairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
-    return Pairs(np.arange(count, dtype=np.int32), items, size, sigma, level, np.full(ITEMS, 0.5))
+    return Pairs(
+        np.arange(count, dtype=np.int32),
+        items,
+        size,
+        sigma,
+        level,
+        np.full(ITEMS, 0.5),
+        np.full(ITEMS, count),
+    )
 
 
 def rounds_of(

@@ -146,20 +146,6 @@ def test_the_error_is_far_from_its_limit_at_a_finite_number_of_rounds() -> None:
     assert half == pytest.approx(1 / 4, rel=1e-5)
 
 
-def test_the_bias_by_the_response_is_that_of_drawn_answers() -> None:
-    words = fg_algebra.correction_by_response(0)
-    assert words is not None
-    stated = float(re.findall(r"comes out (\d\.\d+)", words)[0])
-    rng, p, n, raters = np.random.default_rng(1), 0.75, 50, 5
-    yes = rng.binomial(raters, p, 400_000) + rng.binomial(n - raters, 1 - p, 400_000)
-    ratio = raters / n / np.clip((p - 1 + yes / n) / (2 * p - 1), 0.05, 1)
-    # A mean of so many, off by so many standard errors once in a million times.
-    reach = stats.norm.isf(RARE / 2) * ratio.std() / math.sqrt(len(ratio))
-    assert abs(ratio.mean() - stated) < reach + 5e-4
-    assert stated - 1 > 10 * reach
-    assert f"{stated:.3f}" in ENTRIES["fg-s4.2-correction-response"].because
-
-
 def test_a_user_who_answers_n_times_loses_n_times_as_much() -> None:
     words = fg_algebra.response_of_user(0)
     assert words is not None
