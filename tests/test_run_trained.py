@@ -21,7 +21,7 @@ from scipy import stats
 from dpaudit.auditor.result import AuditResult, Measurement
 from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.cli import main
-from dpaudit.config import Config
+from dpaudit.config import Config, Transcript
 from dpaudit.config_file import load as load_file
 from dpaudit.data.folds import active, capped, random_folds
 from dpaudit.data.readers import load
@@ -586,6 +586,7 @@ def test_every_example_that_trains_can_be_played(path: Path) -> None:
                 "params": {
                     **model.params,
                     **{name: values[0] for name, values in list(model.grid.items())[1:]},
+                    **({"rounds": 3} if model.submits else {}),
                 },
             }
         )
@@ -598,6 +599,7 @@ def test_every_example_that_trains_can_be_played(path: Path) -> None:
         "model": small,
         "game": [game.model_copy(update={"trials": 20}) for game in config.game],
         "gate": [],
+        "transcript": config.transcript and Transcript(worlds=1),
     }
     record = run_audit(config.model_copy(update=changes), threads=1)
     assert set(at(record, "utility.rmse")) == {(m.label, m.epsilon[0], None) for m in small}

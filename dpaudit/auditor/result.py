@@ -33,6 +33,7 @@ Metric = Literal[
     "transcript.false",
     "transcript.kl",
     "transcript.rmse",
+    "transcript.roc",
 ]
 
 
@@ -137,7 +138,9 @@ class Measurement(_Part):
             `transcript.exposed`: the share of real pairs found by all tests together at level `at`,
             corrected as `states` says; `transcript.false`: the share of fakes among what is found;
             `transcript.kl`: the divergence of real submissions from fakes, a mean over real pairs,
-            in nats, or a part of it; `transcript.rmse`: the error on held-out ratings.
+    in nats, or a part of it;
+            `transcript.roc`: a point of the curve, the share of real pairs above the score that the
+            share `at` of fakes exceeds; `transcript.rmse`: the error on held-out ratings.
         model: the model's label.
         epsilon: the ε of the sweep.
         attack: the attack's label, of `attack.…`, `campaign.accuracy`, `epsilon`, `transcript.…`.

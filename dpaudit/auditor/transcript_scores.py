@@ -23,6 +23,8 @@ from dpaudit.transcripts import Pairs
 
 # The false-positive rates at which true positives are counted.
 RATES = (0.01, 0.001)
+# The false-positive rates at which the curve is drawn.
+CURVE = tuple(float(f"{10 ** (exponent / 5):.3g}") for exponent in range(-15, 1))
 # The level of single tests, and of all tests together.
 LEVEL, MULTIPLE = 0.01, 0.05
 # Items by the number of their raters, about a quarter of the real pairs each.
@@ -118,6 +120,7 @@ class Truth:
                 yield from self._tests(step, label, seen.rows, seen.verdicts.p_values)
             if last:
                 yield from self._by_popularity(step, label, seen)
+                yield from self._roc(step, label, seen)
 
     def _divergences(self, checkpoint: Checkpoint) -> Iterator[Finding]:
         real, step = self.real, checkpoint.step
@@ -163,6 +166,20 @@ class Truth:
             if len(set(self.pairs.users[rows[found]])) > 1:
                 false = self._share(~real[found], rows[found])
                 yield Finding("transcript.false", step, false, label, name, MULTIPLE)
+
+    def _roc(self, step: int, label: str, seen: Seen) -> Iterator[Finding]:
+        """The curve, at shares of fakes that stand evenly on a logarithmic axis."""
+        real = self.real[seen.rows]
+        fakes, reals = np.sort(seen.verdicts.scores[~real]), np.sort(seen.verdicts.scores[real])
+        for rate in CURVE:
+            above = int(rate * len(fakes))
+            if not above:
+                continue
+            # The largest score that `above` fakes at most exceed.
+            least = fakes[len(fakes) - above - 1] if above < len(fakes) else -np.inf
+            found = 1 - np.searchsorted(reals, least, side="right") / len(reals)
+            exact = Estimate.exact(float(found), "share of real pairs")
+            yield Finding("transcript.roc", step, exact, label, at=rate)
 
     def _by_popularity(self, step: int, label: str, seen: Seen) -> Iterator[Finding]:
         raters = self.raters[seen.rows]

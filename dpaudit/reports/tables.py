@@ -28,6 +28,7 @@ _QUANTITIES = {
     "transcript.false": "fakes among those found by attack",
     "transcript.kl": "divergence of real submissions,",
     "transcript.rmse": "rmse by round",
+    "transcript.roc": "curve of attack",
 }
 
 

@@ -18,7 +18,7 @@ _PICK = " Click a legend entry to pick it out, double-click to show all."
 
 def charts(result: AuditResult) -> list[Chart]:
     """Those that the record has numbers for."""
-    found = [_areas(result), _divergences(result), _errors(result)]
+    found = [_areas(result), _curves(result), _divergences(result), _errors(result)]
     return [chart for chart in found if chart]
 
 
@@ -74,6 +74,56 @@ def _areas(result: AuditResult) -> Chart | None:
         parts.spec(
             layers, "Area under the curve against rounds", areas=data, level=[{"level": 0.5}]
         ),
+    )
+
+
+def _curves(result: AuditResult) -> Chart | None:
+    data = [
+        {**_datum(m), "attack": words.plain(m.attack or ""), "at": m.at}
+        for m in found_in(result, "transcript.roc")
+    ]
+    if not data:
+        return None
+    import altair as alt
+
+    series = list(dict.fromkeys(datum["series"] for datum in data))
+    shown = alt.param(
+        name="curve",
+        value=series[0],
+        bind=alt.binding_select(options=series, element="#roc-control", name="model "),
+    )
+    least = min(datum["at"] for datum in data)
+    x_scale, x_axis = parts.decades(least, 1)
+    base = (
+        parts.drawn_from("curves")
+        .transform_filter("datum.series === curve")
+        .encode(
+            x=alt.X("at:Q", title="false positives", scale=x_scale, axis=x_axis),
+            y=alt.Y("shown:Q", title="true positives", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "attack:N", title="attack", sort=None, scale=alt.Scale(scheme="tableau20")
+            ),
+            opacity=parts.picked("attack"),
+        )
+    )
+    tips = parts.tips(series="model", attack="attack", at="false positives", words="found")
+    layers = [
+        parts.drawn_from("guess")
+        .mark_line(strokeDash=[4, 3], color="#444")
+        .encode(x=alt.X("at:Q", scale=x_scale), y=alt.Y("at:Q")),
+        base.mark_line(strokeWidth=2),
+        base.mark_point(filled=True, size=25)
+        .encode(tooltip=tips)
+        .add_params(shown, parts.pick("attack"))
+        .properties(name="curves"),
+    ]
+    guess = [{"at": rate} for rate in sorted({datum["at"] for datum in data})]
+    return Chart(
+        "roc",
+        "What is found at which price",
+        "The share of real pairs that each attack finds after the last round, against the share of "
+        "fakes that it takes for real, a logarithmic axis. The dashed line is a guess." + _PICK,
+        parts.spec(layers, "True against false positives", curves=data, guess=guess),
     )
 
 

@@ -441,3 +441,39 @@ def test_the_expected_area_is_covered_by_its_interval() -> None:
         for off in missed:
             missed[off] += not found.estimate.lower <= 1 / 3 + off <= found.estimate.upper
     assert missed[0.0] <= stats.binom.isf(1e-6, runs, 0.1) < missed[0.1]
+
+
+def test_the_curve_is_what_is_found_above_the_fakes() -> None:
+    source, users = np.random.default_rng(17), 20
+    count = 40 * users
+    pairs = Pairs(
+        np.arange(count, dtype=np.int32) % users,
+        np.zeros(count, np.int32),
+        2,
+        1.0,
+        None,
+        np.ones(1),
+        np.full(1, users),
+    )
+    real = np.arange(count) % 3 == 0
+    scores = np.round(source.normal(real * 1.0, 1), 1)  # with ties
+    seen = Seen(np.arange(count), Verdicts(scores, None))
+    found = list(
+        Truth(pairs, real, 0.95).findings(
+            Checkpoint(3, {"a": seen}, np.ones(count, np.float32), None), last=True
+        )
+    )
+    points = {each.at: each.estimate.value for each in found if each.metric == "transcript.roc"}
+    assert points[1.0] == 1
+    for rate, share in points.items():
+        assert rate is not None
+        # Of all thresholds that let no more fakes through, the one that finds most.
+        best = max(
+            float((scores[real] > least).mean())
+            for least in (*scores, -np.inf)
+            if (scores[~real] > least).sum() <= int(rate * (~real).sum())
+        )
+        assert share == pytest.approx(best)
+    rates = sorted(rate for rate in points if rate is not None)
+    assert [points[rate] for rate in rates] == sorted(points[rate] for rate in rates)
+    assert min(rates) > 1 / (~real).sum() / 2

@@ -276,8 +276,12 @@ def little_training(text: str) -> list[str]:
             options.append(f"model.{i}.params.passes=2")
         if "steps =" in model:
             options.append(f"model.{i}.params.steps=1")
+        if "fake-gradients" in model:
+            options.append(f"model.{i}.params.rounds=3")
         if "nonprivate" not in model:
             options.append(f"model.{i}.epsilon=[5]")
+    if "[transcript]" in text:
+        options += ["transcript.worlds=1", "transcript.users=20", "transcript.rounds=[2]"]
     for i, game in enumerate(text.split("[[game]]")[1:]):
         options.append(f"game.{i}.trials=16")
         if "public" in game:

@@ -98,7 +98,7 @@ def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
     charts = transcripts_chart.charts(result)
-    assert [chart.name for chart in charts] == ["transcripts", "divergences", "rounds"]
+    assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
     for chart in charts:
         assert valid(chart.spec)
         assert json.loads(json.dumps(chart.spec, allow_nan=False))
