@@ -106,7 +106,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         family=play.family,
         models=models,
         attacks={
-            **{attack.label: attack_record(attack.create("attack")) for attack in config.watching},
+            **{label: attack_record(attack) for label, attack in play.watching.items()},
             **_attack_records(config.game),
         },
         pairs=pairs,
@@ -132,6 +132,11 @@ class _Play:
     def learned(self) -> Ratings:
         """The ratings that games train on: those of users with enough, at most so many each."""
         return self._kept(self.ratings)
+
+    @cached_property
+    def watching(self) -> dict[str, Any]:
+        """The attackers who read submissions, by label."""
+        return {attack.label: attack.create("attack") for attack in self.config.watching}
 
     def _kept(self, ratings: Ratings) -> Ratings:
         train = self.config.training
@@ -227,10 +232,9 @@ class _Play:
         if self.config.transcript is None:
             return []
         self.progress.stage(f"{label}: transcripts")
-        attacks = {attack.label: attack.create("attack") for attack in self.config.watching}
         played = Transcripts(
             self.config.transcript,
-            attacks,
+            self.watching,
             first,
             self.family,
             any(gate.metric == "attack.auc" for gate in self.config.gate),

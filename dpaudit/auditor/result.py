@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from dpaudit.bounds.estimate import Estimate
 
 SCHEMA = 1
+# The divergence itself, beside the parts that it consists of (`states` of `transcript.kl`).
+WHOLE = "whole"
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",

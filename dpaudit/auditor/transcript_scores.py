@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.result import Metric
+from dpaudit.auditor.result import WHOLE, Metric
 from dpaudit.auditor.transcripts import Checkpoint, Seen
 from dpaudit.bounds.clusters import clustered_mean, clustered_share, student_mean
 from dpaudit.bounds.estimate import Estimate
@@ -31,8 +31,6 @@ LEVEL, MULTIPLE = 0.01, 0.05
 QUARTERS = ("rarest items", "rare items", "popular items", "most popular items")
 # The level of intervals over trainings of what is exact of each.
 _ALPHA = 0.05
-# The divergence, and the parts that it consists of.
-WHOLE = "whole"
 
 
 def benjamini_hochberg(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dpaudit.auditor.result import AuditResult, Measurement
+from dpaudit.auditor.result import WHOLE, AuditResult, Measurement
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]
 
-_WHOLE = "whole"
 # What stands in a column: the metric, what it is about, its level.
 _Column = tuple[str, str | None, float | None]
 _ORDER = ("tpr", "power", "exposed", "false", "auc")
@@ -191,12 +190,12 @@ def _divergences(found: Sequence[Measurement], last: dict[Key, int]) -> Table:
     for key, step in last.items():
         at = {m.states: m.estimate for m in found if _key(m) == key and m.step == step}
         shown = [
-            words.interval(at[_WHOLE]),
+            words.interval(at[WHOLE]),
             *(words.measured(at[name].value) if name in at else NONE for name in _PARTS.values()),
         ]
         cells.append([_name(key), str(step), *shown])
     return Table(
         "Divergence of a real item's submissions from fakes, in nats, and what it consists of",
-        ["model", "rounds", _WHOLE, *_PARTS],
+        ["model", "rounds", WHOLE, *_PARTS],
         cells,
     )

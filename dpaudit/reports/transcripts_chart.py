@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.auditor.result import AuditResult, Measurement
+from dpaudit.auditor.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.chart_parts import Chart
@@ -128,7 +128,7 @@ def _curves(result: AuditResult) -> Chart | None:
 
 
 def _divergences(result: AuditResult) -> Chart | None:
-    found = [m for m in found_in(result, "transcript.kl") if m.states == "whole"]
+    found = [m for m in found_in(result, "transcript.kl") if m.states == WHOLE]
     data = [_datum(m) for m in found if m.estimate.value > 0]
     if not data:
         return None
