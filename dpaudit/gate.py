@@ -10,6 +10,9 @@ from dpaudit.bounds.power import detectable_epsilon, detectable_on_pair
 from dpaudit.config import Gate
 from dpaudit.errors import ConfigError
 
+# An ε by law that is this little above the claim is the claim.
+_ROUNDING = 1e-6
+
 
 def judge(
     gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
@@ -19,7 +22,8 @@ def judge(
     - `max`: fails when a lower bound lies above it, passes when every upper bound does not.
     - `min`: fails when an upper bound lies below it, passes when every lower bound does not.
     - `epsilon`: an upper bound on the true ε does not exist, so it passes only if some pair had the
-      power to show noise too small by the factor `detectable`.
+      power to show noise too small by the factor `detectable`, and none has an ε above the limit by
+      the law of its noise.
     - an estimate that is not frequentist is inconclusive.
 
     Raises:
@@ -35,10 +39,15 @@ def judge(
         outcome, reason = _compare(gate, found, point)
         verdict = (outcome, f"{_place(found)}: {reason}")
         decided.setdefault((found.model, found.epsilon), []).append(verdict)
+    doubted = {
+        (found.model, found.epsilon)
+        for found in picked
+        if _above_by_law(found, _limit(gate, at[found.model, found.epsilon]))
+    }
     verdicts = [
         verdict
-        for here in decided.values()
-        for verdict in (_powerful(here) if gate.metric == "epsilon" else here)
+        for where, here in decided.items()
+        for verdict in (here if gate.metric != "epsilon" or where in doubted else _powerful(here))
     ]
     outcome = worst([verdict for verdict, _ in verdicts])
     reasons = [reason for verdict, reason in verdicts if verdict == outcome]
@@ -72,13 +81,25 @@ def _place(found: Measurement) -> str:
     return ", ".join([found.model, f"ε = {found.epsilon:g}", *extra])
 
 
+def _limit(gate: Gate, point: PointRecord) -> float | None:
+    """The number to compare with; none where a variant that claims nothing is held to its claim."""
+    limit = gate.max if gate.min is None else gate.min
+    if limit == "claim":
+        return point.claim.epsilon if point.claim else None
+    return limit
+
+
+def _above_by_law(found: Measurement, limit: float | None) -> bool:
+    """Whether a pair's ε by the law of its noise, which cannot accuse, is no reason to pass."""
+    law = found.theory
+    return limit is not None and law is not None and law.value > limit * (1 + _ROUNDING)
+
+
 def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
     estimate = found.estimate
     if estimate.kind != "frequentist":
         return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate"
-    limit = gate.max if gate.min is None else gate.min
-    if limit == "claim":
-        limit = point.claim.epsilon if point.claim else None
+    limit = _limit(gate, point)
     if limit is None:
         return "inconclusive", "this variant claims nothing: give a number instead of 'claim'"
     if gate.metric == "epsilon":
@@ -103,23 +124,30 @@ def _compare_epsilon(
     certified = f"certified ε >= {found.estimate.lower:.4g}"
     if found.estimate.lower > limit:
         return "fail", f"{certified}, above {limit:g}"
+    if found.theory is not None and _above_by_law(found, limit):
+        law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
+        return "inconclusive", f"{certified}, but {law}: use more trials to certify it"
     wanted = (gate.detectable or 1.0) * limit
     n, alpha = found.estimate.n, found.estimate.alpha
     delta = point.claim.delta if point.claim else 0.0
     if found.shift is None or point.sensitivity is None:
         share = _share(found, point)
         least = detectable_epsilon(limit, n, alpha, delta=delta) / share if share else math.inf
-        what, more = "a violation like Laplace noise too small for", "use more trials"
+        normal = found.observer == "recommender"
+        what = "noise too small for" if normal else "a violation like Laplace noise too small for"
+        more = "use more trials"
     else:
         least = detectable_on_pair(limit, n, alpha, found.shift, point.sensitivity, delta=delta)
         what, more = "noise too small for", "take a pair of larger shift, or more game trials"
     if least <= wanted:
         return "pass", f"{certified}; {what} {least:.4g} would have been found"
-    return (
-        "inconclusive",
-        f"{certified}, but only {what} {least:.4g} would have been found on this pair, not "
-        f"{wanted:.4g}: {more}",
-    )
+    if math.isinf(least):
+        reason = "nothing would have been found on this pair: use more trials, or another pair"
+    else:
+        reason = (
+            f"only {what} {least:.4g} would have been found on this pair, not {wanted:.4g}: {more}"
+        )
+    return "inconclusive", f"{certified}, but {reason}"
 
 
 def _share(found: Measurement, point: PointRecord) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
+from dpaudit.auditor.game import ListScores
 from dpaudit.auditor.one_training import play_coins_game, rare_ratings
 from dpaudit.auditor.steps_law import score_divergences, steps_epsilon
 from dpaudit.auditor.suspects import suspect_pair
@@ -16,6 +17,7 @@ from dpaudit.auditor.trained_game import DataPair, play_release_game, play_steps
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.one_run import default_grid, one_run_scores_epsilon
+from dpaudit.bounds.planning import detectable_normal_epsilon
 from dpaudit.bounds.power import detectable_epsilon, least_found, one_run_power
 from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
@@ -138,22 +140,29 @@ class TrainedGames:
             confidence=self.family.confidence,
             seed=self.seed,
         )
-        least = None
-        if claim:
-            least = detectable_epsilon(claim.epsilon, estimate.n, alpha, delta=delta)
-            share = _share(defense, suspect, observe, self.ratings.scale.width)
-            least = least / share if share else math.inf
         summary = f"{pair.summary} ({adjacency}, observer {observe})"
-        if observe != "recommender":
-            return _Found(summary, estimate, str(event), least)
-        return _Found(
-            summary,
-            estimate,
-            str(event),
-            least,
-            steps_epsilon(defense, pair, delta=delta, seed=self.seed),
-            score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence),
-        )
+        found = _Found(summary, estimate, str(event), None)
+        if observe == "recommender":
+            return self._with_law(found, defense, pair, claim, scores)
+        if not claim:
+            return found
+        share = _share(defense, suspect, observe, self.ratings.scale.width)
+        least = detectable_epsilon(claim.epsilon, estimate.n, alpha, delta=delta)
+        return replace(found, least=least / share if share else math.inf)
+
+    def _with_law(
+        self, found: _Found, defense: Any, pair: DataPair, claim: Claim | None, scores: ListScores
+    ) -> _Found:
+        """What the law of submissions' noise says of a game besides."""
+        delta, least = claim.delta if claim else 0.0, None
+        theory = steps_epsilon(defense, pair, delta=delta, seed=self.seed, threads=self.threads)
+        if claim:
+            n, alpha = found.estimate.n, self.family.alpha
+            least = detectable_normal_epsilon(
+                claim.epsilon, n, alpha, delta=delta, shown=theory.value
+            )
+        divergences = score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence)
+        return replace(found, least=least, theory=theory, divergences=divergences)
 
     def _many(
         self, label: str, defense: Any, claim: Claim | None, attack: Any, game: configs.Game

@@ -124,6 +124,44 @@ def test_a_pair_passes_only_for_what_it_can_show() -> None:
     assert outcome(0.4, 0.4 / 6) == "pass"
 
 
+def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
+    """What the law says of a pair is not certified: it accuses nobody, and vouches for nobody."""
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+
+    def outcome(*pairs: tuple[float, float]) -> str:
+        measured = [
+            found(
+                lower,
+                float("inf"),
+                metric="epsilon",
+                n=10_000,
+                shift=0.4,
+                pair=f"{i}",
+                theory=Estimate.exact(law, "law"),
+            )
+            for i, (lower, law) in enumerate(pairs)
+        ]
+        return judge(gate, POINTS, measured).outcome
+
+    assert outcome((0.9, 1.0)) == outcome((0.9, 1.0 + 1e-9)) == "pass"
+    assert outcome((0.9, 1.1)) == "inconclusive"
+    assert outcome((0.9, 1.1), (0.9, 1.0)) == "inconclusive"
+    assert outcome((0.9, 1.1), (1.05, 1.0)) == "fail"
+
+
+def test_normal_noise_has_its_own_words() -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+
+    def reason(**other: Any) -> str:
+        return judge(gate, POINTS, [found(0.1, float("inf"), metric="epsilon", **other)]).reason
+
+    assert "violation like Laplace noise" in reason(detectable=9.0)
+    assert ": certified ε >= 0.1, but only noise too small for 9 would" in reason(
+        detectable=9.0, observer="recommender"
+    )
+    assert "nothing would have been found on this pair" in reason(detectable=float("inf"))
+
+
 def test_a_gate_that_picks_nothing_is_an_error() -> None:
     gate = Gate(metric="attack.accuracy", max=0.5, where={"model": "typo"})
     with pytest.raises(ConfigError, match="picks no measured point"):

@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.gradient_ratio import GradientRatio
 from dpaudit.auditor.result import AuditResult, Measurement
+from dpaudit.bounds.planning import detectable_normal_epsilon
 from dpaudit.config import Config, Transcript
 from dpaudit.config_file import load as load_file
 from dpaudit.config_trained import BATTERY
@@ -567,6 +568,41 @@ def test_games_of_the_recommender_have_the_law_beside_the_bound(played: AuditRes
     [corrected] = of(played, "epsilon", model="corrected")
     assert corrected.theory is not None
     assert corrected.theory.value <= 5
+
+
+def test_the_law_says_what_a_game_of_the_recommender_would_have_found(played: AuditResult) -> None:
+    [published], [corrected] = (
+        of(played, "epsilon", model=model) for model in ("published", "corrected")
+    )
+    for bound in (published, corrected):
+        assert bound.theory is not None
+        assert bound.detectable is not None
+        estimate = bound.estimate
+        assert bound.detectable == detectable_normal_epsilon(
+            5, estimate.n, estimate.alpha, delta=1e-5, shown=bound.theory.value
+        )
+
+
+def test_gates_judge_what_the_recommender_sees() -> None:
+    wide = {"metric": "epsilon", "max": "claim", "detectable": 60}
+    gates = [
+        wide | {"where": {"model": "corrected"}},
+        wide | {"where": {"model": "corrected"}, "detectable": 1.5},
+        wide | {"where": {"model": "published"}},
+    ]
+    record = play(
+        model=[PUBLISHED | {"epsilon": 0.3}, CORRECTED | {"epsilon": 0.3}],
+        attack=[{"name": "popularity"}],
+        transcript={"worlds": 1},
+        game=[{"pair": "data", "observe": "recommender", "trials": 200}],
+        gate=gates,
+    )
+    # So few worlds certify nothing, and the published form's law exceeds its claim.
+    assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
+    for gate, words in zip(
+        record.gates, ("noise too small for", "use more trials", "by the law"), strict=True
+    ):
+        assert words in gate.reason
 
 
 def test_games_of_the_recommender_estimate_divergences(played: AuditResult) -> None:

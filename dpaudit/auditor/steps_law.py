@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.game import ListScores
-from dpaudit.auditor.trained_game import DataPair, StepsDefense
+from dpaudit.auditor.trained_game import DataPair, StepsDefense, over_worlds
 from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
-from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import InputError
 from dpaudit.releases import Streams
 
@@ -24,7 +23,13 @@ _GRID = 2.0**-8
 
 
 def steps_epsilon(
-    defense: StepsDefense, pair: DataPair, *, delta: float, seed: int, trainings: int = _TRAININGS
+    defense: StepsDefense,
+    pair: DataPair,
+    *,
+    delta: float,
+    seed: int,
+    trainings: int = _TRAININGS,
+    threads: int = 1,
 ) -> Estimate:
     """The ε of a pair whose steps have normal noise, from some trainings on either data set.
 
@@ -44,24 +49,20 @@ def steps_epsilon(
         delta: δ.
         seed: decides the trainings.
         trainings: of each data set.
+        threads: number of threads; the number does not depend on it.
     """
     before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
-    found = [
-        _mixture(
-            np.concatenate(
-                [
-                    _mu(defense, before, after, trained, streams)
-                    for streams in lane_blocks(Streams.first(seed, f"law/{name}", trainings))
-                ]
-            ),
-            delta,
-        )
-        for name, trained in (("absent", before), ("present", after))
-    ]
+
+    def of_mixture(name: str, trained: Any) -> float:
+        score = partial(_mu, defense, before, after, trained)
+        streams = Streams.first(seed, f"law/{name}", trainings)
+        return _mixture(over_worlds(score, streams, threads), delta)
+
+    found = max(of_mixture("absent", before), of_mixture("present", after))
     return Estimate(
-        value=max(found),
+        value=found,
         lower=0.0,
-        upper=max(found),
+        upper=found,
         confidence=0.0,
         alpha=1.0,
         n=trainings,

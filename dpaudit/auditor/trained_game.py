@@ -95,8 +95,8 @@ def play_steps_game(
         return of_block
 
     return ListScores(
-        _each(score(before), Streams.first(seed, "steps/absent", trials), threads),
-        _each(score(after), Streams.first(seed, "steps/present", trials), threads),
+        over_worlds(score(before), Streams.first(seed, "steps/absent", trials), threads),
+        over_worlds(score(after), Streams.first(seed, "steps/present", trials), threads),
     )
 
 
@@ -139,7 +139,7 @@ def play_release_game(
             return attack.features(view(defense.train(prepared[index], streams)), suspect)
 
         name = f"release/{purpose}/{('absent', 'present')[index]}"
-        return _each(of_block, Streams.first(seed, name, count), threads)
+        return over_worlds(of_block, Streams.first(seed, name, count), threads)
 
     ratio = attack.fit(*(features(index, "fit", attack.calibration) for index in (0, 1)))
     absent, present = (ratio.score(features(index, "play", trials)) for index in (0, 1))
@@ -205,8 +205,16 @@ def _unrated(ratings: Ratings, watcher: int) -> NDArray[np.int32]:
     return found
 
 
-def _each(score: Callable[[Streams], NDArray[Any]], streams: Streams, threads: int) -> NDArray[Any]:
-    """What is read off all worlds, in blocks whose size depends on nothing."""
+def over_worlds(
+    score: Callable[[Streams], NDArray[Any]], streams: Streams, threads: int
+) -> NDArray[Any]:
+    """What is read off all worlds, in blocks whose size depends on nothing.
+
+    Args:
+        score: what is read off some worlds, one entry each.
+        streams: all worlds.
+        threads: at most so many blocks at a time.
+    """
     if threads == 1:
         # To hand a small training to another thread takes as long as the training.
         return np.concatenate([score(part) for part in lane_blocks(streams)])

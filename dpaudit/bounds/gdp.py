@@ -79,6 +79,22 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high))
 
 
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The μ whose `gaussian_epsilon` at δ is ε; the largest such where ε = 0.
+
+    Raises:
+        InputError: ε is negative or not finite, or δ is not in (0, 1).
+    """
+    from scipy.optimize import brentq
+
+    check_epsilon(epsilon)
+    _check_positive(delta)
+    high = 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        high *= 2
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.0, high))
+
+
 def gdp_mu(
     counts: Counts,
     *,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.estimate import Kind
-from dpaudit.bounds.gdp import gaussian_delta
+from dpaudit.bounds.gdp import gaussian_epsilon, gaussian_mu
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.bounds.power import (
     LEARNING,
@@ -163,6 +163,41 @@ def plan(
     return Plan(claimed, delta, confidence, trials, game, reaches)
 
 
+def detectable_normal_epsilon(
+    claimed: float, trials: int, alpha: float, *, delta: float, shown: float
+) -> float:
+    """The least ε for which normal noise too small would have been found on a pair of data sets.
+
+    Noise of deviation σ is to give a mechanism the ε that is claimed, at μ(ε, δ), and a pair the ε
+    that it shows, at μ(shown, δ): both are in proportion to 1/σ. Where the label test finds a pair
+    at μ*, with 95 % power, noise is found that is too small by μ*/μ(shown, δ).
+
+    Args:
+        claimed: the ε of the claim.
+        trials: worlds of both classes together.
+        alpha: the level of the bound.
+        delta: the δ of the claim, above 0.
+        shown: the ε of the pair at δ; more than the claim counts as all of it.
+
+    Returns:
+        An ε above the claim; infinite where none would be found, or the pair shows nothing.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+    _check(claimed, delta, 1 - alpha, "gaussian")
+    check_trials(trials)
+
+    def found(epsilon: float) -> float:
+        return _power("label test", epsilon, claimed, delta, alpha, trials, "gaussian")
+
+    least = least_found(found, claimed, 0.95)
+    if shown <= 0 or math.isinf(least):
+        return math.inf
+    share = min(1.0, gaussian_mu(shown, delta) / gaussian_mu(claimed, delta))
+    return gaussian_epsilon(gaussian_mu(least, delta) / share, delta)
+
+
 def trials_needed(
     claimed: float,
     factor: float,
@@ -240,7 +275,6 @@ def _power(
 
 def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Floats], Floats]]:
     """The largest L that matters, and P(L ≥ τ), Q(L ≥ τ) at 0 ≤ τ up to that, shape (2, …)."""
-    from scipy.optimize import brentq
     from scipy.special import ndtr
 
     if game == "laplace":
@@ -252,10 +286,7 @@ def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Flo
         return math.log((1 - wrong) / wrong), lambda t: np.stack(
             (np.full_like(t, 1 - wrong), np.full_like(t, wrong))
         )
-    high = 1.0
-    while gaussian_delta(epsilon, high) < delta:
-        high *= 2
-    mu = float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.0, high))
+    mu = gaussian_mu(epsilon, delta)
     return mu * (mu / 2 + 6), lambda t: ndtr(np.stack((mu / 2 - t / mu, -mu / 2 - t / mu)))
 
 

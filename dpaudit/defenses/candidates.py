@@ -63,9 +63,12 @@ class Candidates:
         for user in range(public.n_users):
             mine = public.profile(user).items
             rng = np.random.default_rng(np.random.SeedSequence([draw, user, *b"candidates"]))
-            others = np.setdiff1d(np.arange(public.n_items), mine)
+            free = np.ones(public.n_items, np.bool_)
+            free[mine] = False
+            others = np.flatnonzero(free)
             count = min(len(others), round(len(mine) * density / (1 - density)))
-            items = np.union1d(mine, rng.choice(others, count, replace=False)).astype(np.int32)
+            drawn = rng.choice(others, count, replace=False).astype(np.int32)
+            items = np.sort(np.concatenate([mine, drawn]))
             first, last = by_item.start[items], by_item.start[items + 1]
             rater = first + (rng.random(len(items)) * (last - first)).astype(np.int64)
             made_up = scale.values[rng.integers(0, len(scale.values), len(items))]
@@ -104,6 +107,11 @@ class Candidates:
     def counts(self) -> NDArray[np.int64]:
         """How many candidates each user has `(N,)`."""
         return np.diff(self.start)
+
+    @cached_property
+    def rated(self) -> Candidates:
+        """The rows that are ratings."""
+        return self.only(self.real)
 
     def only(self, rows: NDArray[np.bool_]) -> Candidates:
         """These rows alone; every user keeps her index."""

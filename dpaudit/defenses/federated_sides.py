@@ -83,10 +83,6 @@ class Devices:
         return self.candidates.values - np.float32(self.defense.offset)
 
     @cached_property
-    def _rated(self) -> Candidates:
-        return self.candidates.only(self.candidates.real)
-
-    @cached_property
     def _real(self) -> Floats:
         return self.candidates.real.astype(np.float32)
 
@@ -97,7 +93,7 @@ class Devices:
 
     def learn(self, items: Floats) -> None:
         """Every user moves her factors by the gradient on all her ratings."""
-        own = self._rated
+        own = self.candidates.rated
         kernels.learn(
             own.start,
             own.items,

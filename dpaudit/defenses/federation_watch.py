@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,9 +45,9 @@ def watched_rounds(
         ConfigError: the two data sets have other candidates, or nobody differs.
         RunError: a training diverged.
     """
-    suspects = _suspects(before, after)
+    suspects = _Suspects.between(before, after)
     sigma = defense.sigma(trained)
-    worlds = [_Watched(defense, (before, after), trained, suspects, w) for w in streams.blocks(1)]
+    worlds = [_Watched(defense, trained, suspects, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
         seen = [each.play() for each in worlds]
         shown, absent, present = (
@@ -56,24 +57,45 @@ def watched_rounds(
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True)
 
 
-def _suspects(before: Candidates, after: Candidates) -> NDArray[np.bool_]:
-    """The users in whom two data sets differ `(N,)`.
+@dataclass(frozen=True, eq=False)
+class _Suspects:
+    """The users in whom two data sets differ.
 
-    Raises:
-        ConfigError: their candidates differ, or nobody does.
+    Attributes:
+        users: who they are `(N,)`.
+        place: where each candidate stands among theirs alone; of no use for others' `(P,)`.
+        before: their candidates in world `D`.
+        after: those in world `D'`.
     """
-    same = np.array_equal(before.start, after.start) and np.array_equal(before.items, after.items)
-    if not same:
-        raise ConfigError(
-            "the two data sets have other candidates, which are public: prepare both with the "
-            "same public data"
+
+    users: NDArray[np.bool_]
+    place: Indices
+    before: Candidates
+    after: Candidates
+
+    @classmethod
+    def between(cls, before: Candidates, after: Candidates) -> _Suspects:
+        """Those of two data sets.
+
+        Raises:
+            ConfigError: their candidates differ, or nobody does.
+        """
+        same = np.array_equal(before.start, after.start) and np.array_equal(
+            before.items, after.items
         )
-    differs = (before.real != after.real) | (before.real & (before.values != after.values))
-    suspects = np.zeros(before.n_users, np.bool_)
-    suspects[before.users[differs]] = True
-    if not suspects.any():
-        raise ConfigError("the two data sets are the same: one user must differ")
-    return suspects
+        if not same:
+            raise ConfigError(
+                "the two data sets have other candidates, which are public: prepare both with the "
+                "same public data"
+            )
+        differs = (before.real != after.real) | (before.real & (before.values != after.values))
+        users = np.zeros(before.n_users, np.bool_)
+        users[before.users[differs]] = True
+        if not users.any():
+            raise ConfigError("the two data sets are the same: one user must differ")
+        rows = users[before.users]
+        place = (np.cumsum(rows) - 1).astype(np.int32)
+        return cls(users, place, before.only(rows), after.only(rows))
 
 
 class _Watched:
@@ -82,20 +104,24 @@ class _Watched:
     def __init__(
         self,
         defense: FakeGradients,
-        both: tuple[Candidates, Candidates],
         trained: Candidates,
-        suspects: NDArray[np.bool_],
+        suspects: _Suspects,
         world: Streams,
     ) -> None:
-        self.federation = Federation(defense, trained, world, apart=suspects)
+        self.federation = Federation(defense, trained, world, apart=suspects.users)
         drawn = self.federation.devices.factors
-        self.shadows = [_Shadow(defense, one, suspects, drawn) for one in both]
+        self.place = suspects.place
+        self.shadows = [
+            _Shadow(defense, own, np.where(suspects.users[:, None], drawn, 0))
+            for own in (suspects.before, suspects.after)
+        ]
 
     def play(self) -> tuple[Floats, Floats, Floats]:
         """A round: what suspects submitted, and would have submitted without noise in D and D'."""
         server, d = self.federation.server, self.federation.defense.dimensions
         sent = self.federation.submit()
-        means = [each.means(sent.apart, server.factors, server.fakes) for each in self.shadows]
+        mine = self.place[sent.apart]
+        means = [each.means(mine, server.factors, server.fakes) for each in self.shadows]
         self.federation.learn(sent)
         for shadow in self.shadows:
             shadow.devices.learn(server.factors)
@@ -106,27 +132,18 @@ class _Watched:
 class _Shadow:
     """The suspects as they are in one data set."""
 
-    def __init__(
-        self,
-        defense: FakeGradients,
-        candidates: Candidates,
-        suspects: NDArray[np.bool_],
-        drawn: Floats,
-    ) -> None:
-        rows = suspects[candidates.users]
-        # The place of each row among the suspects' own.
-        self.place = (np.cumsum(rows) - 1).astype(np.int32)
+    def __init__(self, defense: FakeGradients, own: Candidates, drawn: Floats) -> None:
         factors = aligned(*drawn.shape)
-        factors[suspects] = drawn[suspects]
-        self.devices = Devices(defense, candidates.only(rows), factors)
+        factors[:] = drawn
+        self.devices = Devices(defense, own, factors)
 
     def means(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """What they submit without noise for the candidates in `order`, `(n, size)`."""
-        own, size, mine = self.devices.candidates, items.shape[1], self.place[order]
+        """What they submit without noise for these candidates of theirs, `(n, size)`."""
+        own, size = self.devices.candidates, items.shape[1]
         shown = aligned(len(order), size)
         kernels.submit(
-            mine, own.users, own.items, self.devices.values,
-            self.devices.weights(mine, items, fakes), self.devices.factors.reshape(-1),
+            order, own.users, own.items, self.devices.values,
+            self.devices.weights(order, items, fakes), self.devices.factors.reshape(-1),
             items.reshape(-1), fakes.reshape(-1), size, np.float32(0), 0, 0,
             np.zeros(2, np.uint32), aligned(items.size), shown.reshape(-1),
         )  # fmt: skip

@@ -182,6 +182,8 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     is_of_all_trainings(found, TRAININGS)
     other = steps_epsilon(defense, pair, delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
     assert other.value != found.value
+    more = steps_epsilon(defense, pair, delta=DELTA, seed=SEED, trainings=TRAININGS, threads=3)
+    assert more == found
 
 
 @pytest.mark.parametrize("fakes", ["zero", "delayed-mean"])

@@ -18,6 +18,7 @@ from dpaudit.bounds.gdp import (
     RankTest,
     gaussian_delta,
     gaussian_epsilon,
+    gaussian_mu,
     gdp_epsilon,
     gdp_mu,
     gdp_roc_epsilon,
@@ -91,6 +92,16 @@ def test_gaussian_epsilon_inverts(mu: float, delta: float) -> None:
     epsilon = gaussian_epsilon(mu, delta)
     assert gaussian_delta(epsilon, mu) == pytest.approx(delta, rel=1e-4)
     assert gaussian_epsilon(mu * 1.01, delta) > epsilon > gaussian_epsilon(mu * 0.99, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.3, 1e-5), (7.0, 0.4), (900, 1e-9)])
+def test_gaussian_mu_inverts(epsilon: float, delta: float) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) == pytest.approx(delta, rel=1e-6)
+    assert gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-6, abs=1e-6)
+    for bad in ((-1.0, delta), (math.inf, delta), (epsilon, 0.0), (epsilon, 1.0)):
+        with pytest.raises(InputError):
+            gaussian_mu(*bad)
 
 
 @pytest.mark.parametrize("mu", [-1.0, math.nan, math.inf])
