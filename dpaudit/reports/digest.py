@@ -273,7 +273,7 @@ def _power(result: AuditResult) -> Iterator[str]:
     ):
         if found:
             seen = [game for game in result.measurements if game.pair == pair]
-            known = any(game.shift is not None for game in seen)
+            known = any(noised(game) for game in seen)
             what = "a noise so small that the true" if known else "a violation whose true"
             rest = (
                 "A sensitivity that is too small for other pairs it does not show."
