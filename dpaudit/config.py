@@ -17,8 +17,16 @@ from pydantic import (
 
 from dpaudit import registry
 from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
-from dpaudit.config_played import Attack, Campaign, Convergence, Game, Train, Transcript
-from dpaudit.config_trained import BATTERY, check_trained, trained_game
+from dpaudit.config_played import (
+    Attack,
+    Campaign,
+    Convergence,
+    Game,
+    Train,
+    Transcript,
+    recovers,
+)
+from dpaudit.config_trained import BATTERY, check_against, check_trained, trained_game
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -186,6 +194,7 @@ class Config(_Table):
                 [gate.metric for gate in self.gate],
                 self.transcript is not None,
             )
+            check_against(self.training.against, [model.label for model in self.model])
             return self
         if self.transcript:
             raise ValueError(
@@ -237,7 +246,13 @@ class Config(_Table):
     @property
     def watching(self) -> list[Attack]:
         """The attacks on submissions: those that are named, or of each kind some."""
-        return (self.attack or BATTERY) if self.transcript else []
+        named = [attack for attack in self.attack if not recovers(attack.name)]
+        return (named or BATTERY) if self.transcript else []
+
+    @property
+    def recovering(self) -> list[Attack]:
+        """The attacks that recover sensitive ratings."""
+        return [attack for attack in self.attack if recovers(attack.name)]
 
     def measured(self) -> list[dict[str, Any]]:
         """The intervals that this config measures: metric, model, ε, and attack or pair."""

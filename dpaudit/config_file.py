@@ -95,8 +95,10 @@ def _check_parts(path: Path, config: Config) -> None:
                         f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
                         f"{suggestion(game.pair, pairs)}"
                     )
+    of_models = ("reconstruct", "watch") if config.transcript else ("reconstruct",)
+    asked = of_models if config.trains else ("infer",)
     played: Sequence[tuple[str, Sequence[Attack | Game], tuple[str, ...]]] = (
-        ("attack", config.attack, ("watch",) if config.transcript else ("infer",)),
+        ("attack", config.attack, asked),
         ("game", config.game, ("score", "features") if config.trains else ("score",)),
     )
     for table, parts, verbs in played:
@@ -106,9 +108,9 @@ def _check_parts(path: Path, config: Config) -> None:
             if not any(hasattr(made, verb) for verb in verbs):
                 raise ConfigError(
                     f"{place}: {part.part!r} is not played by [[{table}]]: [[attack]] takes those "
-                    "that recover a rating, such as 'linear-ideal', or with [transcript] read "
-                    "submissions, such as 'zero-mean', and [[game]] those that tell two worlds "
-                    "apart, such as 'likelihood-ratio'"
+                    "that recover a rating, such as 'linear-ideal' or, of models that are trained, "
+                    "'reconstruction', or with [transcript] read submissions, such as 'zero-mean', "
+                    "and [[game]] those that tell two worlds apart, such as 'likelihood-ratio'"
                 )
     for index, campaign in enumerate(config.campaign):
         campaign.create(f"{path}: campaign.{index}")

@@ -40,8 +40,14 @@ def watches(name: Any) -> bool:
     return name in registry.names("attacks") and hasattr(registry.load("attacks", name), "watch")
 
 
+def recovers(name: Any) -> bool:
+    """Whether a registered attack recovers sensitive ratings from a released model."""
+    known = name in registry.names("attacks")
+    return known and hasattr(registry.load("attacks", name), "reconstruct")
+
+
 class Attack(_Played):
-    """One attack on the hidden ratings, or on the submissions of a federated training.
+    """One attack on the hidden ratings, on a released model, or on users' submissions.
 
     Attributes:
         label: its name in reports; the attack's name unless given, of submissions with the
@@ -182,6 +188,7 @@ class Train(_Table):
         cap: at most so many ratings of each user are kept, a random choice; all unless given.
         more_than: users with more ratings than this are kept, before the cap.
         worlds: trainings of each model on each fold.
+        against: the label of the model whose errors the others' are compared with, fold by fold.
     """
 
     folds: Annotated[int, Field(ge=2, le=100)] = 5
@@ -190,6 +197,7 @@ class Train(_Table):
     cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     worlds: Annotated[int, Field(ge=1, le=10_000)] = 16
+    against: str | None = None
 
 
 class Transcript(_Table):

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpaudit import registry
 from dpaudit.config_model import Model
-from dpaudit.config_played import Attack, Campaign, Game, watches
+from dpaudit.config_played import Attack, Campaign, Game, recovers, watches
 
 # The pairs of models that are trained, each in a sentence.
 PAIRS = {
@@ -86,7 +86,10 @@ def check_trained(
     if "split" in given:
         raise ValueError("[split] is about models that are not trained: use [train]")
     for name, labels in (
-        ("attack", [attack.label for attack in attacks if not transcript]),
+        (
+            "attack",
+            [each.label for each in attacks if not transcript and not recovers(each.name)],
+        ),
         ("campaign", [campaign.label for campaign in campaigns]),
     ):
         if labels:
@@ -109,6 +112,18 @@ def check_trained(
             )
     for game in games:
         _check_game(game)
+
+
+def check_against(against: str | None, labels: Sequence[str]) -> None:
+    """Refuse a comparison with a model that there is not.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    if against is not None and against not in labels:
+        raise ValueError(
+            f"train.against = {against!r} is no model's label{registry.suggestion(against, labels)}"
+        )
 
 
 def _check_transcript(
@@ -134,7 +149,7 @@ def _check_transcript(
             )
     known = registry.names("attacks")
     for attack in attacks:
-        if attack.name in known and not watches(attack.name):
+        if attack.name in known and not (watches(attack.name) or recovers(attack.name)):
             raise ValueError(
                 f"[[attack]] {attack.label!r} does not read what users submit: use one such as "
                 "'zero-mean' or 'gradient-ratio'"

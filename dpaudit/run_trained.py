@@ -15,8 +15,6 @@ from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
-from dpaudit.bounds.clusters import student_mean
-from dpaudit.bounds.estimate import Estimate
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers import load
@@ -26,9 +24,11 @@ from dpaudit.gate import judge
 from dpaudit.provenance import environment
 from dpaudit.releases import Streams
 from dpaudit.run_trained_checks import assumptions
-from dpaudit.run_trained_errors import Training, in_threads
+from dpaudit.run_trained_errors import Training, played
+from dpaudit.run_trained_errors import errors as errors_on
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
 from dpaudit.run_trained_transcripts import Transcripts, check_transcript
+from dpaudit.run_trained_utility import Utility
 
 # One part in so many of the first fold's training is held back to choose from a grid.
 _VALIDATION = 10
@@ -83,11 +83,16 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     pairs: list[records.PairRecord] = []
     models, points = [], []
     folds = play.folds()
+    utility = play.utility(folds)
+    utility.check()
+    by_fold: dict[tuple[str, float], Any] = {}
     for model in config.model:
         defenses = play.chosen(model, folds[0])
         models.append(_model_record(model, defenses[0]))
         points += [_point_record(model, defense, ratings.scale) for defense in defenses]
-        measurements += play.errors(model.label, defenses, folds)
+        errors, each = utility.play(model.label, defenses, progress.stage)
+        measurements += errors
+        by_fold |= each
         measurements += assumptions(model.label, defenses, play.learned, config.seed)
         measurements += play.transcripts(model.label, defenses, folds[0])
         for game in config.game:
@@ -95,6 +100,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
             record, found = games.play(model.label, defenses, game)
             pairs.append(record)
             measurements += found
+    measurements += utility.compared(by_fold, config.training.against)
     gates = [judge(gate, points, measurements) for gate in config.gate]
     return records.AuditResult(
         tool=__version__,
@@ -106,7 +112,10 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         family=play.family,
         models=models,
         attacks={
-            **{label: attack_record(attack) for label, attack in play.watching.items()},
+            **{
+                label: attack_record(attack)
+                for label, attack in (play.watching | play.recovering).items()
+            },
             **_attack_records(config.game),
         },
         pairs=pairs,
@@ -138,6 +147,11 @@ class _Play:
         """The attackers who read submissions, by label."""
         return {attack.label: attack.create("attack") for attack in self.config.watching}
 
+    @cached_property
+    def recovering(self) -> dict[str, Any]:
+        """The attackers who recover sensitive ratings, by label."""
+        return {attack.label: attack.create("attack") for attack in self.config.recovering}
+
     def _kept(self, ratings: Ratings) -> Ratings:
         train = self.config.training
         kept = active(ratings, train.more_than) if train.more_than else ratings
@@ -164,6 +178,7 @@ class _Play:
         if not model.grid:
             return model.defenses("model")
         validation = random_folds(first.train, _VALIDATION, self.config.seed)[0]
+        streams = Streams.first(self.config.seed, "grid", self.config.training.worlds)
         offered = [model.combinations("model", epsilon) for epsilon in model.epsilon]
 
         def searched() -> Iterator[Training]:
@@ -171,12 +186,14 @@ class _Play:
                 self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
                 for defense in defenses:
                     # A combination that diverges is not chosen.
-                    yield self._training(defense, validation, "grid", diverged=math.inf)
+                    probes = [errors_on(validation)]
+                    yield Training(defense, validation.train, probes, streams, math.inf)
 
-        errors = iter(self._errors(searched()))
+        train = self.config.training
+        errors = iter(played(searched(), train.worlds, self.threads, self.progress.advance))
         found = []
         for epsilon, defenses in zip(model.epsilon, offered, strict=True):
-            tried = [(next(errors), defense) for defense in defenses]
+            tried = [(float(next(errors)[0]), defense) for defense in defenses]
             error, best = min(tried, key=lambda pair: pair[0])
             if error == math.inf:
                 raise RunError(
@@ -198,32 +215,8 @@ class _Play:
         points = sum(len(model.epsilon) for model in self.config.model)
         games = sum(trainings(game) for game in self.config.game)
         watched = self.config.transcript.worlds if self.config.transcript else 0
-        return points * (folds * train.worlds + games + watched) + tried * train.worlds
-
-    def errors(
-        self, label: str, defenses: Sequence[Any], folds: Sequence[Fold]
-    ) -> list[records.Measurement]:
-        """The error on the test ratings at every ε: the mean over folds and worlds."""
-
-        def tested() -> Iterator[Training]:
-            for defense in defenses:
-                self.progress.stage(f"{label}: ε = {defense.epsilon:g}")
-                for number, fold in enumerate(folds):
-                    yield self._training(defense, fold, f"fold/{number}")
-
-        errors = self._errors(tested())
-        return [
-            records.Measurement(
-                metric="utility.rmse",
-                model=label,
-                epsilon=defense.epsilon,
-                estimate=over_folds(
-                    errors[place * len(folds) : (place + 1) * len(folds)],
-                    self.config.audit.confidence,
-                ),
-            )
-            for place, defense in enumerate(defenses)
-        ]
+        plays = folds * (2 if self.recovering else 1)
+        return points * (plays * train.worlds + games + watched) + tried * train.worlds
 
     def transcripts(
         self, label: str, defenses: Sequence[Any], first: Fold
@@ -244,32 +237,17 @@ class _Play:
         )
         return played.play(label, defenses)
 
-    def _training(
-        self, defense: Any, fold: Fold, purpose: str, diverged: float | None = None
-    ) -> Training:
-        streams = Streams.first(self.config.seed, purpose, self.config.training.worlds)
-        return Training(defense, fold, streams, diverged)
-
-    def _errors(self, trainings: Iterator[Training]) -> list[float]:
-        """The error of each, a mean over worlds; each is made when its turn comes."""
-        worlds = self.config.training.worlds
-        pieces = (piece for training in trainings for piece in training.pieces())
-        parts = in_threads(pieces, self.threads, lambda part: self.progress.advance(len(part)))
-        roots = [root for part in parts for root in part]
-        return [
-            math.fsum(roots[start : start + worlds]) / worlds
-            for start in range(0, len(roots), worlds)
-        ]
-
-
-def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
-    """The mean over folds with Student's interval.
-
-    The folds share training data, so their errors are not quite independent, and few of them are no
-    proof of a normal law: the interval shows scatter and gates nothing. It stands for itself, not
-    together with others.
-    """
-    return student_mean(errors, 1 - confidence, "folds")
+    def utility(self, folds: Sequence[Fold]) -> Utility:
+        """What plays the models on the folds."""
+        return Utility(
+            folds,
+            self.recovering,
+            self.config.training.worlds,
+            self.config.seed,
+            self.config.audit.confidence,
+            self.threads,
+            self.progress.advance,
+        )
 
 
 def _test_files(files: Sequence[str]) -> list[Path]:

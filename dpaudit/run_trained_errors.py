@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,50 +11,92 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpaudit.attacks.reconstruction import guess_means
 from dpaudit.data.folds import Fold
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import RunError
+from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import Streams
 
 T = TypeVar("T")
+Numbers = NDArray[np.float64]
+
+
+# Reads numbers off the models of some worlds `(W, k)`.
+Probe = Callable[[Any], Numbers]
+
+
+def errors(fold: Fold) -> Probe:
+    """The root mean squared and the mean absolute error on the test ratings."""
+
+    def probe(models: Any) -> Numbers:
+        return _errors(models.predict(fold.users, fold.items), fold.values)
+
+    return probe
+
+
+def recovered(attack: Any, ratings: Ratings) -> Probe:
+    """The same errors of an attacker who recovers what users of `ratings` keep to themselves."""
+    kept = ratings.kept_private
+    shared, users, items = ratings.only(~kept), ratings.user[kept], ratings.item[kept]
+
+    def probe(models: Any) -> Numbers:
+        release = models.public(np.arange(ratings.n_items, dtype=np.int32))
+        return _errors(attack.reconstruct(release, shared, users, items), ratings.value[kept])
+
+    return probe
+
+
+def guessed(ratings: Ratings) -> Numbers:
+    """The same errors of who guesses the items' means `(k,)`."""
+    kept = ratings.kept_private
+    means = guess_means(ratings.only(~kept), ratings.item[kept])
+    return _errors(means[None], ratings.value[kept])[0]
+
+
+def _errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:
+    away = shown.astype(np.float64) - values
+    return np.stack([np.sqrt(np.mean(away**2, axis=1)), np.mean(abs(away), axis=1)], axis=1)
 
 
 @dataclass(eq=False)
 class Training:
-    """A defense that is trained on a fold and tested there, in pieces of up to 16 worlds.
+    """A defense that is trained on ratings and probed, in pieces of up to 16 worlds.
 
     Attributes:
         defense: what is trained.
-        fold: the ratings.
+        ratings: what it learns from.
+        probes: what is read off its models.
         streams: the worlds.
         diverged: the error of a training that diverges; such a one is refused unless given.
     """
 
     defense: Any
-    fold: Fold
+    ratings: Ratings
+    probes: Sequence[Probe]
     streams: Streams
     diverged: float | None = None
     _prepared: Any = None
     _lock: Any = field(default_factory=Lock)
 
-    def pieces(self) -> Iterator[Callable[[], list[float]]]:
-        """Each gives the root mean squared errors of its worlds."""
-        return (partial(self._roots, part) for part in lane_blocks(self.streams))
+    def pieces(self) -> Iterator[Callable[[], Numbers]]:
+        """Each gives what the probes read off its worlds, side by side `(W, k)`."""
+        return (partial(self._read, part) for part in lane_blocks(self.streams))
 
-    def _roots(self, part: Streams) -> list[float]:
+    def _read(self, part: Streams) -> Numbers:
         with self._lock:  # the first piece prepares for all
             if self._prepared is None:
-                self._prepared = self.defense.prepare(self.fold.train)
+                self._prepared = self.defense.prepare(self.ratings)
         try:
             models = self.defense.train(self._prepared, part)
-            shown = models.predict(self.fold.users, self.fold.items)
+            return np.concatenate([probe(models) for probe in self.probes], axis=1)
         except RunError:
             if self.diverged is None:
                 raise
-            return [self.diverged] * len(part)
-        square = np.mean((shown.astype(np.float64) - self.fold.values) ** 2, axis=1)
-        return [float(root) for root in np.sqrt(square)]
+            return np.full((len(part), 1), self.diverged)
 
 
 def in_threads(
@@ -92,3 +135,14 @@ def in_threads(
         else:
             well_until(0)
     return [each.result() for each in submitted]
+
+
+def played(
+    trainings: Iterable[Training], worlds: int, threads: int, advance: Callable[[int], None]
+) -> list[Numbers]:
+    """What is read off each training, a mean over its worlds `(k,)`; each is made in its turn."""
+    pieces = (piece for training in trainings for piece in training.pieces())
+    parts = in_threads(pieces, threads, lambda part: advance(len(part)))
+    each = -(-worlds // LANES)
+    found = [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
+    return [np.array([math.fsum(column) / worlds for column in rows.T]) for rows in found]

@@ -23,6 +23,7 @@ from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim
 from dpaudit.defenses.fake_gradients import FakeGradients
+from dpaudit.defenses.privsr import PrivSR
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.single_factors import check_small
 from dpaudit.errors import ConfigError
@@ -128,8 +129,7 @@ class TrainedGames:
         """Two neighbouring data sets, told apart by the label test."""
         adjacency = _adjacency(label, game, claim)
         observe = _observed(label, game, defense)
-        more_than = getattr(defense, "more_than", 0)
-        pair, suspect = suspect_pair(self.ratings, adjacency, more_than)
+        pair, suspect = self._suspects(defense, adjacency)
         scores = self._scores(defense, pair, suspect, observe, attack, game)
         alpha, delta = self.family.alpha, claim.delta if claim else 0.0
         estimate, event = label_epsilon(
@@ -150,17 +150,26 @@ class TrainedGames:
         least = detectable_epsilon(claim.epsilon, estimate.n, alpha, delta=delta)
         return replace(found, least=least / share if share else math.inf)
 
+    def _suspects(self, defense: Any, adjacency: Adjacency) -> tuple[DataPair, Suspect]:
+        if isinstance(defense, PrivSR):
+            # The more submit, the smaller each one's share of the noise.
+            able = defense.watchable(self.ratings)
+            return suspect_pair(self.ratings, adjacency, 0, allowed=able, crowded=True)
+        return suspect_pair(self.ratings, adjacency, getattr(defense, "more_than", 0))
+
     def _with_law(
         self, found: _Found, defense: Any, pair: DataPair, claim: Claim | None, scores: ListScores
     ) -> _Found:
         """What the law of submissions' noise says of a game besides."""
         delta, least = claim.delta if claim else 0.0, None
         theory = steps_epsilon(defense, pair, delta=delta, seed=self.seed, threads=self.threads)
-        if claim:
-            n, alpha = found.estimate.n, self.family.alpha
+        n, alpha = found.estimate.n, self.family.alpha
+        if claim and delta:
             least = detectable_normal_epsilon(
                 claim.epsilon, n, alpha, delta=delta, shown=theory.value
             )
+        elif claim:  # of normal noise no ε is kept at δ = 0
+            least = detectable_epsilon(claim.epsilon, n, alpha)
         divergences = score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence)
         return replace(found, least=least, theory=theory, divergences=divergences)
 
@@ -284,8 +293,11 @@ def _check_watched(label: str, defense: Any) -> None:
     """
     if isinstance(defense, SgdFactors):
         check_small(defense.dimensions, f"games that see each step of model {label!r} play")
-    if isinstance(defense, FakeGradients):
-        defense.check_watched()
+    if isinstance(defense, FakeGradients | PrivSR):
+        try:
+            defense.check_watched()
+        except ConfigError as error:
+            raise ConfigError(f"[[game]] on model {label!r}: {error}") from error
 
 
 def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
@@ -317,4 +329,4 @@ def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
 
 def _steps(defense: Any) -> Literal["iterates", "recommender"]:
     """Who sees the steps of its training."""
-    return "recommender" if isinstance(defense, FakeGradients) else "iterates"
+    return "recommender" if isinstance(defense, FakeGradients | PrivSR) else "iterates"

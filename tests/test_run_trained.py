@@ -31,8 +31,9 @@ from dpaudit.errors import ConfigError, DataError, RunError
 from dpaudit.releases import Streams
 from dpaudit.reports import console, html, markdown
 from dpaudit.run import Progress, run_audit
-from dpaudit.run_trained import _attack_records, over_folds
+from dpaudit.run_trained import _attack_records
 from dpaudit.run_trained_errors import in_threads
+from dpaudit.run_trained_utility import over_folds
 
 SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
 SMALL: dict[str, Any] = {"dimensions": 2, "passes": 3, "rate": 0.003}
@@ -91,7 +92,8 @@ def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditRe
     errors, bounds = at(result, "utility.rmse"), at(result, "epsilon")
     assert set(errors) == {(*point, None) for point in points}
     assert set(bounds) == {(*point, pair) for point in points for pair in ("data", "data (public)")}
-    assert len(result.measurements) == 12
+    assert set(at(result, "utility.mae")) == set(errors)
+    assert len(result.measurements) == 16
     # Errors stand for themselves: only the bounds share the error probability.
     assert result.family.size == 8
     assert result.family.alpha == pytest.approx(0.05 / 8)
@@ -154,13 +156,16 @@ def test_the_error_is_the_mean_over_folds_of_the_mean_over_worlds(result: AuditR
         ("errors", SgdFactors(30.0, **SMALL, bound=1000.0)),
         ("exact", SgdFactors(math.inf, "nonprivate", **SMALL)),
     ):
-        errors = []
+        errors, sizes = [], []
         for number, fold in enumerate(folds):
             models = defense.train(
                 defense.prepare(fold.train), Streams.first(3, f"fold/{number}", 4)
             )
             away = models.predict(fold.users, fold.items).astype(float) - fold.values
             errors.append(float(np.sqrt((away**2).mean(1)).mean()))
+            sizes.append(float(abs(away).mean()))
+        absolute = at(result, "utility.mae")[label, defense.epsilon, None].estimate
+        assert absolute.value == pytest.approx(np.mean(sizes))
         found = at(result, "utility.rmse")[label, defense.epsilon, None].estimate
         assert found.value == pytest.approx(np.mean(errors))
         low, high = stats.t.interval(0.95, 2, np.mean(errors), stats.sem(errors))
@@ -586,15 +591,18 @@ def test_every_example_that_trains_can_be_played(path: Path) -> None:
                 "params": {
                     **model.params,
                     **{name: values[0] for name, values in list(model.grid.items())[1:]},
-                    **({"rounds": 3} if model.submits else {}),
+                    **({"rounds": 3} if model.defense in {"fake-gradients", "privsr"} else {}),
                 },
             }
         )
         for model in config.model
     ]
     synthetic = {"n_users": 25, "n_items": 40, "mean_per_user": 32, "minimum_per_user": 30}
+    data: dict[str, Any] = {"synthetic": synthetic}
+    if config.data.sensitive:
+        data = {"synthetic": synthetic | {"mean_friends": 2}, "sensitive": {"share": 0.2}}
     changes = {
-        "data": DataSource.model_validate({"synthetic": synthetic}),
+        "data": DataSource.model_validate(data),
         "train": config.training.model_copy(update={"worlds": 1, "files": [], "play": 2}),
         "model": small,
         "game": [game.model_copy(update={"trials": 20}) for game in config.game],

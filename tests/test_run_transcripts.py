@@ -411,7 +411,7 @@ def test_users_without_privacy_submit_no_fakes_and_only_errors_are_measured(
     result: AuditResult,
 ) -> None:
     found = {each.metric for each in result.measurements if each.model == "exact"}
-    assert found - {"assumption.floor"} == {"utility.rmse", "transcript.rmse"}
+    assert found - {"assumption.floor"} == {*("utility.rmse", "utility.mae", "transcript.rmse")}
     assert all(each.estimate.value == 0 for each in of(result, "assumption.floor", model="exact"))
 
 

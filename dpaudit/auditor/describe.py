@@ -24,6 +24,9 @@ def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecor
         scale=(scale.minimum, scale.maximum, scale.step),
         trained=int((np.diff(train.by_user.start) > 0).sum()),
         attacked=attacked,
+        links=None if ratings.friends is None else len(ratings.friends),
+        sensitive=None if ratings.sensitive is None else int(ratings.sensitive.sum()),
+        repairs={repair.what: repair.count for repair in ratings.repairs},
     )
 
 

@@ -16,11 +16,19 @@ from dpaudit.bounds.estimate import Estimate
 SCHEMA = 1
 # The divergence itself, beside the parts that it consists of (`states` of `transcript.kl`).
 WHOLE = "whole"
+# What sensitive ratings are recovered from, and by how much one error is above another (`states` of
+# `reconstruction.…`).
+RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
+LEAK, BEYOND_MEANS = "leak", "better than item means"
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",
     "utility.overlap",
     "utility.rmse",
+    "utility.mae",
+    "utility.difference",
+    "reconstruction.rmse",
+    "reconstruction.mae",
     "epsilon",
     "campaign.accuracy",
     "chain.divergence",
@@ -65,6 +73,9 @@ class DataRecord(_Part):
         scale: least rating, greatest rating, step.
         trained: users whose ratings the similarity is built from.
         attacked: users who are attacked.
+        links: links between users, each direction one; None where nobody's friends are known.
+        sensitive: ratings that their users keep to themselves; None where nobody said so of any.
+        repairs: what loading dropped, merged or changed, and how many of them.
     """
 
     digest: str
@@ -74,6 +85,9 @@ class DataRecord(_Part):
     scale: tuple[float, float, float]
     trained: int
     attacked: int
+    links: int | None = None
+    sensitive: int | None = None
+    repairs: dict[str, int] = {}
 
 
 class ModelRecord(_Part):
@@ -125,6 +139,9 @@ class Measurement(_Part):
         metric: what was measured. `attack.accuracy`: ε-Risk, the share of hidden ratings that were
             recovered; `utility.overlap`: ε-Utility, the share of the noiseless top-k list that the
             noised list keeps; `utility.rmse`: root mean squared error on held-out ratings;
+            `utility.mae`: mean absolute error on them; `utility.difference`: by how much an error
+            is above that of the model that `attack` names; `reconstruction.rmse` and `….mae`: the
+            errors of sensitive ratings that are recovered, or by how much one is above another;
             `epsilon`: the certified lower bound on ε of a distinguishing game;
             `campaign.accuracy`: how often an attacker with so many accounts, changes or watched
             lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state

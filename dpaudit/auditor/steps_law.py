@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -90,6 +91,8 @@ def _mixture(mu: NDArray[np.float64], delta: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
+    if delta == 0:
+        return math.inf
     # At the ε of the largest distance no profile is above δ.
     return float(brentq(excess, 0.0, gaussian_epsilon(float(mu.max()), delta) + 1e-9))
 

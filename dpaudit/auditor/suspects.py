@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.auditor.trained_game import DataPair
 from dpaudit.data.neighbors import (
@@ -20,20 +21,28 @@ from dpaudit.releases import Suspect
 
 
 def suspect_pair(
-    ratings: Ratings, adjacency: Adjacency, more_than: int
+    ratings: Ratings,
+    adjacency: Adjacency,
+    more_than: int,
+    *,
+    allowed: NDArray[np.bool_] | None = None,
+    crowded: bool = False,
 ) -> tuple[DataPair, Suspect]:
     """A pair that is likely to show much: neighbours under this adjacency, in the audited data.
 
     Of a rating: the user with the fewest ratings that are learned from, so that each weighs most;
     of hers that can move farthest, and of these that on the item with the fewest raters, where the
-    fewest others interfere. It takes the value at the far end of the scale, or disappears. Of a
-    user: the one with the most ratings; each of hers goes to the far end of the scale, or all
-    disappear.
+    fewest others interfere. It takes the value at the far end of the scale, or disappears; where
+    some ratings are sensitive it is one of them. Of a user: the one with the most ratings; each of
+    hers goes to the far end of the scale, or all disappear.
 
     Args:
         ratings: the audited data, world `D`.
         adjacency: what neighbours are.
         more_than: users with more ratings than this are learned from.
+        allowed: who may be suspected `(N,)`; everybody unless given.
+        crowded: whether an item with many raters shows more of each than one with few: then the
+            suspect is a rater of the one with the most, how far her rating may move comes second.
 
     Raises:
         DataError: no user has so many ratings, or there is no other user to watch.
@@ -41,16 +50,24 @@ def suspect_pair(
     if ratings.n_users < 2:
         raise DataError("there is one user, and none to be shown predictions: use more data")
     counts = np.diff(ratings.by_user.start)
-    learned = np.flatnonzero(counts > max(more_than, 1))
+    of_user = adjacency.startswith("user")
+    able = counts > max(more_than, 1)
+    if ratings.kept_private.any() and not of_user:
+        able &= np.bincount(ratings.user, ratings.kept_private, ratings.n_users) > 0
+    learned = np.flatnonzero(able if allowed is None else able & allowed)
     if not len(learned):
         raise DataError(
             f"no user has more than {max(more_than, 1)} ratings, so there is nobody to suspect: "
             "use more data"
         )
-    of_user = adjacency.startswith("user")
     most = counts[learned].max() if of_user else counts[learned].min()
     user = int(learned[counts[learned] == most][0])
-    change, words = (_user if of_user else _rating)(ratings, user, adjacency)
+    if crowded and not of_user:
+        user = _crowded(ratings, learned)
+    if of_user:
+        change, words = _user(ratings, user, adjacency)
+    else:
+        change, words = _rating(ratings, user, adjacency, crowded)
     after = apply(ratings, change)
     pair = DataPair(ratings, after, ratings, words)
     watcher = _watcher(ratings, user)
@@ -66,13 +83,25 @@ def _watcher(ratings: Ratings, user: int) -> int:
     return int(np.argmax(shared))
 
 
-def _rating(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, str]:
+def _crowded(ratings: Ratings, users: NDArray[np.int64]) -> int:
+    """The one of these users who rated the item with the most raters, of a sensitive one if any."""
+    raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
+    able, kept = np.isin(ratings.user, users), ratings.kept_private
+    rows = np.flatnonzero(able & kept if kept.any() else able)
+    return int(ratings.user[rows[np.argmax(raters[rows])]])
+
+
+def _rating(ratings: Ratings, user: int, adjacency: Adjacency, crowded: bool) -> tuple[Change, str]:
     profile = ratings.profile(user)
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[profile.items]
     far = _opposed(ratings, profile).values
-    place = int(np.lexsort((raters, -abs(far - profile.values)))[0])
+    kept = ratings.kept_private[ratings.user == user]
+    moves = -abs(far - profile.values)
+    ranks = (moves, -raters, ~kept) if crowded else (raters, moves, ~kept)
+    place = int(np.lexsort(ranks)[0])
     item, value = int(profile.items[place]), float(profile.values[place])
     who = f"of {len(profile)} ratings of one user, that of an item with {raters[place]} raters"
+    who = f"{who}, which is sensitive," if kept[place] else who
     if adjacency == "rating-add-remove":
         return RatingRemoved(user, item), f"{who} disappears"
     return (

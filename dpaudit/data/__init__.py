@@ -17,9 +17,20 @@ from dpaudit.data.neighbors import (
     apply,
     invert,
 )
-from dpaudit.data.ratings import Csr, FloatArray, IntArray, Profile, Ratings, Scale
+from dpaudit.data.ratings import (
+    Csr,
+    FloatArray,
+    Friends,
+    IntArray,
+    Profile,
+    Ratings,
+    Repair,
+    Scale,
+)
 from dpaudit.data.readers import load
 from dpaudit.data.source import Columns, DataSource, RatingScale, SyntheticParams
+from dpaudit.data.source_parts import TrustColumns
+from dpaudit.data.source_social import SensitiveSource, TrustSource
 from dpaudit.data.synthetic import generate
 
 __all__ = [
@@ -31,6 +42,7 @@ __all__ = [
     "DataSource",
     "Dataset",
     "FloatArray",
+    "Friends",
     "IntArray",
     "Profile",
     "RatingAdded",
@@ -38,9 +50,13 @@ __all__ = [
     "RatingReplaced",
     "RatingScale",
     "Ratings",
+    "Repair",
     "Scale",
+    "SensitiveSource",
     "SyntheticParams",
     "Terms",
+    "TrustColumns",
+    "TrustSource",
     "UserAdded",
     "UserRemoved",
     "UserReplaced",

@@ -116,14 +116,15 @@ def _held(ratings: Ratings, path: Path) -> Mask:
     source = DataSource(format="movielens-100k", path=str(path), scale=scale)
     load(source)  # refuses a line that is malformed or repeated; what is left keeps its lines
     table = read_text(source.file(), source.layout)
-    users = _known(path, ratings.user_ids, table.user)
-    items = _known(path, ratings.item_ids, table.item)
+    users = _known(path, ratings.user_ids, table.cells["user"])
+    items = _known(path, ratings.item_ids, table.cells["item"])
     row = _rows(ratings, users, items)
     faults = {
         "no rating is of this user": users < 0,
         "no rating is of this item": items < 0,
         "the user has not rated the item": row < 0,
-        "the rating is another": ratings.value[row] != np.asarray(table.rating, np.float32),
+        "the rating is another": ratings.value[row]
+        != np.asarray(table.cells["rating"], np.float32),
     }
     faulty = np.any(list(faults.values()), axis=0)
     if faulty.any():

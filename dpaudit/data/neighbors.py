@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpaudit.data.ratings import FloatArray, IntArray, Profile, Ratings, Scale
+from dpaudit.data.ratings import FloatArray, Friends, IntArray, Profile, Ratings, Scale
 from dpaudit.errors import DataError
 
 # `entry-replace`: one entry of the completed matrix of predicted ratings takes another value.
@@ -143,9 +144,10 @@ def without(profile: Profile, item: int) -> Profile:
 def invert(ratings: Ratings, change: Change) -> Change:
     """The change that leads from `apply(ratings, change)` back to `ratings`.
 
-    It restores the digest, with two exceptions. The inverse of a `UserAdded` is a `UserRemoved`,
-    which restores every rating but leaves the new index behind as a user without ratings. And a
-    rating that is no step of the scale, such as an average of duplicates, cannot be put back.
+    It restores the digest, with three exceptions. The inverse of a `UserAdded` is a `UserRemoved`,
+    which restores every rating but leaves the new index behind as a user without ratings. A
+    rating that is no step of the scale, such as an average of duplicates, cannot be put back. And a
+    sensitive rating that was removed is put back as one that is not.
 
     The inverse of a `UserRemoved` is a `UserReplaced` of the user who was left without ratings.
 
@@ -247,15 +249,17 @@ def _replace_user(ratings: Ratings, user: int, new: Profile) -> Ratings:
     old = _profile(ratings, user)
     if np.array_equal(old.items, new.items) and np.array_equal(old.values, new.values):
         raise DataError(f"user {user} has these ratings already: choose others")
-    return _insert(ratings.only(ratings.user != user), user, new)
+    return _insert(ratings, user, new, kept=ratings.user != user)
 
 
-def _insert(ratings: Ratings, user: int, new: Profile) -> Ratings:
+def _insert(
+    ratings: Ratings, user: int, new: Profile, kept: NDArray[np.bool_] | slice = slice(None)
+) -> Ratings:
     return _rebuild(
         ratings,
-        np.concatenate((ratings.user, np.full(len(new), user, dtype=np.int32))),
-        np.concatenate((ratings.item, new.items)),
-        np.concatenate((ratings.value, new.values)),
+        np.concatenate((ratings.user[kept], np.full(len(new), user, dtype=np.int32))),
+        np.concatenate((ratings.item[kept], new.items)),
+        np.concatenate((ratings.value[kept], new.values)),
         n_users=max(ratings.n_users, user + 1),
     )
 
@@ -268,9 +272,36 @@ def _rebuild(
     n_users: int | None = None,
 ) -> Ratings:
     n_users = ratings.n_users if n_users is None else n_users
-    user_ids = ratings.user_ids
+    user_ids, sensitive = ratings.user_ids, None
+    if ratings.sensitive is not None:
+        # A rating that changes keeps its setting; a new one is not sensitive.
+        held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
+        sensitive = np.isin(rows, held[ratings.sensitive])
     if user_ids is not None and n_users > ratings.n_users:
         user_ids = np.array([*user_ids, None])  # a new user has no id in the source
     return Ratings.build(
-        user, item, value, n_users, ratings.n_items, ratings.scale, user_ids, ratings.item_ids
+        user,
+        item,
+        value,
+        n_users,
+        ratings.n_items,
+        ratings.scale,
+        user_ids,
+        ratings.item_ids,
+        sensitive,
+        _widened(ratings.friends, n_users),
+        ratings.repairs,
     )
+
+
+def _pairs(user: IntArray, item: IntArray, ratings: Ratings) -> NDArray[np.int64]:
+    """One number for each pair of a user and an item."""
+    return user.astype(np.int64) * ratings.n_items + item
+
+
+def _widened(friends: Friends | None, n_users: int) -> Friends | None:
+    """The same links where users without any have joined."""
+    if friends is None or len(friends.start) == n_users + 1:
+        return friends
+    more = np.full(n_users + 1 - len(friends.start), len(friends))
+    return Friends(np.concatenate((friends.start, more)), friends.friend)

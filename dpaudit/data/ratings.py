@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,70 @@ class Profile:
 
 
 @dataclass(frozen=True, eq=False)
+class Friends:
+    """Who is whose friend: directed links, each once, none of a user to herself.
+
+    Attributes:
+        start: the friends of user u are `friend[start[u]] … friend[start[u + 1] − 1]`, `(N + 1,)`.
+        friend: increasing for each user `(L,)`.
+    """
+
+    start: NDArray[np.int64]
+    friend: IntArray
+
+    @classmethod
+    def build(
+        cls, users: NDArray[np.integer], friends: NDArray[np.integer], n_users: int
+    ) -> Friends:
+        """The links from each of `users` to the one of `friends` at its place.
+
+        Raises:
+            DataError: an index outside its range, a repeated link, or one of a user to herself.
+        """
+        order = np.lexsort((friends, users))
+        left, right = users[order], friends[order]
+        if len(left) and (
+            left[0] < 0 or left[-1] >= n_users or right.min() < 0 or right.max() >= n_users
+        ):
+            raise DataError(f"a link's user lies outside 0..{n_users - 1}: renumber the users")
+        if (left == right).any():
+            raise DataError("a link leads from a user to herself: remove it")
+        if ((np.diff(left) == 0) & (np.diff(right) == 0)).any():
+            raise DataError("a link is repeated: keep one of each")
+        start = np.concatenate(([0], np.cumsum(np.bincount(left, minlength=n_users))))
+        columns = start.astype(np.int64), np.ascontiguousarray(right, dtype=np.int32)
+        for column in columns:
+            column.setflags(write=False)
+        return cls(*columns)
+
+    @classmethod
+    def none(cls, n_users: int) -> Friends:
+        """Nobody has a friend."""
+        return cls(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.friend)
+
+    @cached_property
+    def users(self) -> IntArray:
+        """The user whose friend each is `(L,)`."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What loading dropped, merged or changed.
+
+    Attributes:
+        what: in words, such as `rows with a rating outside the scale`.
+        count: how many.
+    """
+
+    what: str
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
 class Ratings:
     """Immutable ratings, sorted by user, then item; each (user, item) at most once.
 
@@ -78,6 +142,10 @@ class Ratings:
         scale: the rating scale.
         user_ids: the source's ids by user, kept only for reading and writing.
         item_ids: the source's ids by item, kept only for reading and writing.
+        sensitive: whether the row's user keeps the rating to herself `(R,)`; where it is None,
+            nobody said so of any.
+        friends: who is whose friend; None where it is not known.
+        repairs: what loading dropped, merged or changed; not part of the digest.
     """
 
     user: IntArray
@@ -88,6 +156,9 @@ class Ratings:
     scale: Scale
     user_ids: NDArray[np.object_] | None = None
     item_ids: NDArray[np.object_] | None = None
+    sensitive: NDArray[np.bool_] | None = None
+    friends: Friends | None = None
+    repairs: tuple[Repair, ...] = ()
 
     @classmethod
     def build(
@@ -100,12 +171,15 @@ class Ratings:
         scale: Scale,
         user_ids: NDArray[np.object_] | None = None,
         item_ids: NDArray[np.object_] | None = None,
+        sensitive: NDArray[np.bool_] | None = None,
+        friends: Friends | None = None,
+        repairs: tuple[Repair, ...] = (),
     ) -> Ratings:
         """Sort the rows and check them.
 
         Raises:
-            DataError: an index outside its range, a rating that is not on the scale's range, or a
-                repeated (user, item).
+            DataError: an index outside its range, a rating that is not on the scale's range, a
+                repeated (user, item), or links of another number of users.
         """
         order = np.lexsort((item, user))
         columns = (
@@ -113,13 +187,20 @@ class Ratings:
             np.ascontiguousarray(item[order], dtype=np.int32),
             np.ascontiguousarray(value[order], dtype=np.float32),
         )
-        for column in columns:
+        flags = None if sensitive is None else np.ascontiguousarray(sensitive[order], np.bool_)
+        for column in (*columns, *(() if flags is None else (flags,))):
             column.setflags(write=False)
-        ratings = cls(*columns, n_users, n_items, scale, user_ids, item_ids)
+        ids = user_ids, item_ids
+        ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, repairs)
         ratings._check()
         return ratings
 
     def _check(self) -> None:
+        if self.friends is not None and len(self.friends.start) != self.n_users + 1:
+            raise DataError(
+                f"the links are of {len(self.friends.start) - 1} users and the ratings of "
+                f"{self.n_users}: give links of the same users"
+            )
         if not len(self.user):
             return
         if self.user[0] < 0 or self.user[-1] >= self.n_users:
@@ -142,17 +223,17 @@ class Ratings:
         return len(self.user)
 
     def only(self, kept: NDArray[np.bool_]) -> Ratings:
-        """The rows that are kept; users and items keep indices, numbers and ids."""
-        return Ratings.build(
-            self.user[kept],
-            self.item[kept],
-            self.value[kept],
-            self.n_users,
-            self.n_items,
-            self.scale,
-            self.user_ids,
-            self.item_ids,
-        )
+        """The rows that are kept; users and items keep indices, numbers, ids and links."""
+        user, item, value = self.user[kept], self.item[kept], self.value[kept]
+        flags = None if self.sensitive is None else self.sensitive[kept]
+        for column in (user, item, value, *(() if flags is None else (flags,))):
+            column.setflags(write=False)
+        return replace(self, user=user, item=item, value=value, sensitive=flags)
+
+    @cached_property
+    def kept_private(self) -> NDArray[np.bool_]:
+        """Whether each row is sensitive `(R,)`; none is where nobody said so."""
+        return np.zeros(len(self), np.bool_) if self.sensitive is None else self.sensitive
 
     @cached_property
     def by_user(self) -> Csr:
@@ -175,9 +256,12 @@ class Ratings:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the sizes, the scale and the sorted columns, in hexadecimal."""
+        """SHA-256 of the sizes, the scale, the sorted columns and the links, in hexadecimal."""
         head = f"{self.n_users} {self.n_items} {self.scale}".encode()
         state = hashlib.sha256(head)
-        for column in (self.user, self.item, self.value):
+        columns: list[NDArray[Any]] = [self.user, self.item, self.value]
+        columns += [] if self.sensitive is None else [self.sensitive]
+        columns += [] if self.friends is None else [self.friends.start, self.friends.friend]
+        for column in columns:
             state.update(column.astype(column.dtype.newbyteorder("<")).tobytes())
         return state.hexdigest()

@@ -1,31 +1,31 @@
-"""Load a data source: read its table, check every row, and number the users and the items."""
+"""Load a data source: read its tables, check every row, and number the users and the items."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.data.source import Column, DataSource, OnDuplicate
+from dpaudit.data import editions, settings
+from dpaudit.data.cells import Table
+from dpaudit.data.links import friends_of
+from dpaudit.data.ratings import Ratings, Repair, Scale
+from dpaudit.data.rows import checked, distinct
+from dpaudit.data.source import DataSource, Layout
+from dpaudit.data.source_parts import expanded
+from dpaudit.data.source_social import TrustSource
 from dpaudit.data.synthetic import generate
-from dpaudit.data.tables import Table, read_matlab, read_parquet, read_text
+from dpaudit.data.tables import read_matlab, read_parquet, read_text
 from dpaudit.errors import DataError
 
-Codes = NDArray[np.int64]
-Values = NDArray[np.float64]
-
 _PURCHASES = Scale(1.0, 1.0, 1.0)
-# Python refuses to convert endless digits, so longer numbers are sorted as text.
-_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 def load(source: DataSource) -> Ratings:
-    """Read or generate the ratings that `source` describes.
+    """Read or generate the ratings that `source` describes, and who is whose friend.
 
     Users and items are numbered by their sorted ids: by number where all ids are integers, else as
     text.
@@ -34,218 +34,110 @@ def load(source: DataSource) -> Ratings:
         DataError: the data cannot be read or break a rule; the message names the place, the value
             and the remedy.
     """
-    if source.format == "synthetic":
-        ratings = generate(source.synthetic)
-    else:
-        ratings = _ratings(_table(source), source)
-    return ratings if source.binarize is None else _purchases(ratings, source.binarize)
+    ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
+    if source.binarize is not None:
+        ratings = _purchases(ratings, source.binarize)
+    return ratings if source.sensitive is None else settings.drawn(ratings, source.sensitive)
 
 
-def _table(source: DataSource) -> Table:
-    path = source.file()
+def _read(source: DataSource) -> Ratings:
+    plain = source.plain
+    path, folder = source.file(), expanded(source.path or "", "data.path")
+    if folder != path and folder.is_file():
+        raise DataError(
+            f"{folder} is a file and format {source.format!r} reads a folder: set data.path to the "
+            f"one that holds {path.name}"
+        )
+    table, repairs = _table(path, plain), list[Repair]()
+    if source.format == "epinions":
+        table, repairs = editions.epinions(table)
+    ratings = _ratings(table, plain, repairs)
+    if plain.trust is None or ratings.user_ids is None:
+        return ratings
+    links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
+    friends, left_out = friends_of(links, ratings.user_ids, path, mutual=plain.trust.mutual)
+    return replace(ratings, friends=friends, repairs=(*ratings.repairs, *_counted(left_out)))
+
+
+def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
+    """Those that there were."""
+    return tuple(repair for repair in repairs if repair.count)
+
+
+def _table(path: Path, source: DataSource) -> Table:
+    """The file of ratings."""
     try:
-        _check_file(path)
+        _check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
-            return read_parquet(path, source.columns)
+            return read_parquet(path, source.columns.used)
         if source.format == "matlab" and source.columns is not None:
-            return read_matlab(path, source.columns, source.variable)
+            return read_matlab(path, source.columns.used, source.variable)
         return read_text(path, source.layout)
     except OSError as error:
-        raise DataError(
-            f"{path} cannot be read ({error.strerror or error}): make it readable"
-        ) from error
+        raise _unreadable(path, error) from error
 
 
-def _check_file(path: Path) -> None:
+def _links(source: TrustSource, field: str) -> Table:
+    """The file of links, whose path is from this field of the config."""
+    table = "data.trust"
+    path = expanded(source.path or "", field)
+    try:
+        _check_file(path, field, "links")
+        if source.format == "matlab":
+            return read_matlab(path, source.columns.used, source.variable, table)
+        layout = Layout(source.delimiter or ",", source.header, source.columns.used, table)
+        return read_text(path, layout)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path} cannot be read ({error.strerror or error}): make it readable")
+
+
+def _check_file(path: Path, field: str, content: str) -> None:
     if path.is_dir():
-        raise DataError(f"{path} is a folder: set data.path to the file of ratings inside it")
+        raise DataError(f"{path} is a folder: set {field} to the file of {content} inside it")
     if not path.exists():
-        raise DataError(f"{path} does not exist: correct data.path or fetch the data set")
+        raise DataError(f"{path} does not exist: correct {field} or fetch the data set")
     if not path.stat().st_size:
-        raise DataError(f"{path} is empty: give a file with ratings")
+        raise DataError(f"{path} is empty: give a file with {content}")
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a table, numbered, in the order of the file."""
-
-    user: Codes
-    item: Codes
-    value: Values
-    user_ids: NDArray[np.object_]
-    item_ids: NDArray[np.object_]
-
-
-def _ratings(table: Table, source: DataSource) -> Ratings:
-    scale = source.rating_scale
-    rows = _checked(table, scale)
-    if not len(rows.user):
+def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings:
+    rows, dropped = checked(table, source)
+    if not len(rows):
         raise DataError(f"{table.path} holds no ratings: give a file with ratings")
-    if table.rating is None:
+    scale = source.rating_scale
+    if "rating" not in table.cells:
         scale = _PURCHASES
     elif scale is None and source.binarize is not None:
         # Any scale will do, since these ratings only live until they become purchases.
         scale = Scale(float(rows.value.min()), float(rows.value.max()), 1.0)
     elif scale is None:
         raise DataError(_scale_missing(table.path, rows.value))
-    kept, value = _distinct(table, rows, source.on_duplicate)
+    rows, merged = distinct(table, rows, source.on_duplicate)
     return Ratings.build(
-        rows.user[kept],
-        rows.item[kept],
-        value,
+        rows.user,
+        rows.item,
+        rows.value,
         len(rows.user_ids),
         len(rows.item_ids),
         scale,
         rows.user_ids,
         rows.item_ids,
+        rows.sensitive,
+        repairs=_counted([*repairs, *dropped, *merged]),
     )
 
 
-def _checked(table: Table, scale: Scale | None) -> _Rows:
-    """Number the ids and convert the ratings, or name the first row that allows neither."""
-    user, user_ids = _number_ids(table, table.user, table.columns.user)
-    item, item_ids = _number_ids(table, table.item, table.columns.item)
-    faults = [
-        (int(np.argmax(codes < 0)), column, f"the {name} id is missing: complete or remove it")
-        for codes, column, name in (
-            (user, table.columns.user, "user"),
-            (item, table.columns.item, "item"),
-        )
-        if (codes < 0).any()
-    ]
-    value = np.ones(len(user))
-    if table.rating is not None and table.columns.rating is not None:
-        value, fault = _convert(table, table.rating, table.columns.rating, scale)
-        faults += [] if fault is None else [(fault[0], table.columns.rating, fault[1])]
-    if faults:
-        row, column, fault_text = min(faults, key=lambda found: found[0])
-        raise DataError(f"{table.path}, {table.place(row)}, {_label(column)}: {fault_text}")
-    return _Rows(user, item, value, user_ids, item_ids)
-
-
-def _label(column: Column) -> str:
-    return f"column {column!r}" + (" (counted from 0)" if isinstance(column, int) else "")
-
-
-def _factorize(table: Table, values: Any, column: Column) -> tuple[Codes, list[Any]]:
-    """Number the distinct values; -1 is a null."""
-    import pandas as pd
-
-    try:
-        codes, distinct = pd.factorize(values)
-    except TypeError:
-        raise DataError(
-            f"{table.path}, {_label(column)}: the column holds lists or records: give a column of "
-            "plain values"
-        ) from None
-    return codes.astype(np.int64), np.asarray(distinct).tolist()
-
-
-def _number_ids(table: Table, values: Any, column: Column) -> tuple[Codes, NDArray[np.object_]]:
-    """Number the ids in sorted order; -1 is a missing id."""
-    codes, distinct = _factorize(table, values, column)
-    names = [_id(value) for value in distinct]
-    ids = sorted({name for name in names if name})
-    if all(_INTEGER.fullmatch(name) for name in ids):
-        ids.sort(key=int)
-    position = {name: index for index, name in enumerate(ids)}
-    lookup = np.array([*(position.get(name, -1) for name in names), -1])
-    return lookup[codes], np.array(ids, dtype=object)
-
-
-def _id(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
-
-
-def _convert(
-    table: Table, values: Any, column: Column, scale: Scale | None
-) -> tuple[Values, tuple[int, str] | None]:
-    """Convert the ratings; also give the first row with a fault, and the fault."""
-    codes, distinct = _factorize(table, values, column)
-    numbers = [_number(value) for value in distinct]
-    faults = [_fault(value, number, scale) for value, number in zip(distinct, numbers, strict=True)]
-    faults.append("the rating is missing: complete or remove it")
-    faulty = np.array([fault is not None for fault in faults])[codes]
-    value = np.array([*numbers, np.nan])[codes]
-    if not faulty.any():
-        return value, None
-    row = int(np.argmax(faulty))
-    # A text's first line without a number is often a header.
-    words = table.unit == "line" and str(distinct[codes[row]]).strip()
-    header = row == 0 and words and np.isnan(value[0])
-    hint = ", or set data.header = true if the line holds the columns' names" if header else ""
-    return value, (row, f"{faults[codes[row]]}{hint}")
-
-
-def _show(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:40]}…"
-
-
-def _number(value: Any) -> float:
-    try:
-        return np.nan if "_" in str(value) else float(value)
-    except (TypeError, ValueError):
-        return np.nan
-
-
-def _fault(value: object, number: float, scale: Scale | None) -> str | None:
-    if isinstance(value, str) and not value.strip():
-        return "the rating is missing: complete or remove it"
-    shown = _show(value)
-    if not np.isfinite(number):
-        return f"the rating {shown} is not a finite number: correct it"
-    if scale is None:
-        return None
-    extent = f"{scale.minimum:g}..{scale.maximum:g}"
-    if not scale.minimum <= number <= scale.maximum:
-        return f"the rating {shown} lies outside the scale {extent}: correct it or set data.scale"
-    steps = (number - scale.minimum) / scale.step
-    if abs(steps - round(steps)) > 1e-4:
-        return (
-            f"the rating {shown} is no step of the scale {extent} with step {scale.step:g}: "
-            "correct it or set data.scale"
-        )
-    return None
-
-
-def _scale_missing(path: Path, value: Values) -> str:
+def _scale_missing(path: Path, value: NDArray[np.float64]) -> str:
     levels = np.unique(value)
     step = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
     return (
         f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
         f"set scale = {{ minimum = {levels[0]:g}, maximum = {levels[-1]:g}, step = {step:g} }} or "
         "the range that the raters could use"
-    )
-
-
-def _distinct(table: Table, rows: _Rows, on_duplicate: OnDuplicate) -> tuple[Codes, Values]:
-    """One row per (user, item), and its rating."""
-    pair = rows.user * len(rows.item_ids) + rows.item
-    order = np.argsort(pair, kind="stable")
-    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
-    if len(starts) == len(pair):
-        return np.arange(len(pair)), rows.value
-    counts = np.diff(starts, append=len(pair))
-    last = order[starts + counts - 1]
-    if on_duplicate == "last":
-        return last, rows.value[last]
-    if on_duplicate == "mean":
-        return last, np.add.reduceat(rows.value[order], starts) / counts
-    repeated = starts[counts > 1]
-    firsts = repeated[np.argsort(order[repeated])][:3]
-    shown = "; ".join(
-        f"user {_show(rows.user_ids[rows.user[order[first]]])}, item "
-        f"{_show(rows.item_ids[rows.item[order[first]]])} at {table.place(order[first])} and "
-        f"{table.place(order[first + 1])}"
-        for first in firsts
-    )
-    pairs = "pair is" if len(repeated) == 1 else "pairs are"
-    raise DataError(
-        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({shown}): remove the "
-        "repeats or set data.on_duplicate to 'last' or 'mean'"
     )
 
 
@@ -256,13 +148,7 @@ def _purchases(ratings: Ratings, threshold: float) -> Ratings:
             f"data.binarize = {threshold:g} lies above every rating (the highest is "
             f"{ratings.value.max():g}): lower it"
         )
-    return Ratings.build(
-        ratings.user[kept],
-        ratings.item[kept],
-        np.ones(kept.sum()),
-        ratings.n_users,
-        ratings.n_items,
-        _PURCHASES,
-        ratings.user_ids,
-        ratings.item_ids,
-    )
+    bought = ratings.only(kept)
+    ones = np.ones(len(bought), np.float32)
+    ones.setflags(write=False)
+    return replace(bought, value=ones, scale=_PURCHASES)

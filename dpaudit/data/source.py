@@ -5,147 +5,139 @@ The models only describe; `dpaudit.data.load` reads.
 
 from __future__ import annotations
 
-import os
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, model_validator
 
 from dpaudit.data.ratings import Scale
-from dpaudit.errors import DataError
+from dpaudit.data.source_parts import (
+    FROZEN,
+    Column,
+    Columns,
+    Name,
+    Number,
+    RatingScale,
+    SyntheticParams,
+    expanded,
+    position_needed,
+)
+from dpaudit.data.source_social import SensitiveSource, TrustSource
+
+__all__ = ["Columns", "DataSource", "RatingScale", "SyntheticParams"]
 
 Format = Literal[
     "synthetic",
     "movielens-100k",
     "movielens-1m",
     "movielens-csv",
+    "filmtrust",
+    "ciao",
+    "ciaodvd",
+    "epinions",
     "delimited",
     "parquet",
     "matlab",
 ]
 OnDuplicate = Literal["error", "last", "mean"]
-Number = Annotated[float, Field(ge=-1e6, le=1e6)]
-Position = Annotated[StrictInt, Field(ge=0)]
-Name = Annotated[StrictStr, Field(min_length=1)]
-Column = Position | Name
-
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-# The options that each format understands; `format` itself belongs to all.
-_FILE_OPTIONS = {"path", "scale", "on_duplicate", "binarize"}
-_OPTIONS: dict[Format, set[str]] = {
-    "synthetic": {"synthetic", "binarize"},
-    "movielens-100k": _FILE_OPTIONS,
-    "movielens-1m": _FILE_OPTIONS,
-    "movielens-csv": _FILE_OPTIONS,
-    "delimited": _FILE_OPTIONS | {"columns", "delimiter", "header"},
-    "parquet": _FILE_OPTIONS | {"columns"},
-    "matlab": _FILE_OPTIONS | {"columns", "variable"},
-}
+OutsideScale = Literal["error", "drop"]
 
 
-class RatingScale(BaseModel):
-    """The ratings that a source may hold: `minimum, minimum + step, …, maximum`."""
+@dataclass(frozen=True)
+class Named:
+    """A published data set: its layout, and the files of its folder if it is read as one.
 
-    model_config = _FROZEN
-
-    minimum: Number = 1.0
-    maximum: Number = 5.0
-    step: Annotated[Number, Field(gt=0)] = 1.0
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.minimum > self.maximum:
-            raise ValueError(
-                f"minimum {self.minimum:g} lies above maximum {self.maximum:g}: swap them"
-            )
-        steps = (self.maximum - self.minimum) / self.step
-        if steps > 10_000:
-            raise ValueError(
-                f"step {self.step:g} makes more than 10000 ratings: give a larger step"
-            )
-        if abs(steps - round(steps)) > 1e-6:
-            raise ValueError(
-                f"step {self.step:g} does not lead from minimum {self.minimum:g} to maximum "
-                f"{self.maximum:g}: give a step that divides the range"
-            )
-        return self
-
-    def to_scale(self) -> Scale:
-        """The same scale as the ratings carry it."""
-        return Scale(self.minimum, self.maximum, self.step)
-
-
-class Columns(BaseModel):
-    """The columns of a table, each by its name or its position counted from 0.
-
-    Without a rating column every row is a purchase.
+    Attributes:
+        format: how its files are laid out.
+        columns: the columns of its ratings.
+        scale: its rating scale.
+        delimiter: what separates fields.
+        header: whether the ratings' first line holds the columns' names.
+        ratings: the file of ratings in the folder; None where the path is the file's.
+        trust: the file of links in the folder.
+        defaults: options that are not set otherwise.
     """
 
-    model_config = _FROZEN
-
-    user: Column
-    item: Column
-    rating: Column | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        used = [column for _, column in self if column is not None]
-        if len(set(used)) < len(used):
-            raise ValueError("user, item and rating must be different columns: correct one of them")
-        return self
+    format: Literal["delimited", "matlab"]
+    columns: Columns
+    scale: RatingScale = field(default_factory=RatingScale)
+    delimiter: str | None = None
+    header: bool = False
+    ratings: str | None = None
+    trust: str | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)
 
 
-class SyntheticParams(BaseModel):
-    """The sizes and the strength of generated ratings; `dpaudit.data.generate` states the model."""
+_TRIPLE = Columns(user=0, item=1, rating=2)
+_LAST = {"on_duplicate": "last"}
+NAMED: dict[Format, Named] = {
+    "movielens-100k": Named("delimited", _TRIPLE, delimiter="\t"),
+    "movielens-1m": Named("delimited", _TRIPLE, delimiter="::"),
+    "movielens-csv": Named(
+        "delimited",
+        Columns(user="userId", item="movieId", rating="rating"),
+        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
+        header=True,
+    ),
+    "filmtrust": Named(
+        "delimited",
+        _TRIPLE,
+        RatingScale(minimum=0.5, maximum=4.0, step=0.5),
+        " ",
+        ratings="ratings.txt",
+        trust="trust.txt",
+        defaults=_LAST,
+    ),
+    "ciao": Named(
+        "matlab",
+        Columns(user=0, item=1, category=2, rating=3),
+        ratings="rating.mat",
+        trust="trustnetwork.mat",
+        defaults=_LAST | {"outside_scale": "drop"},
+    ),
+    "ciaodvd": Named(
+        "delimited",
+        Columns(user=0, item=1, category=2, rating=4),
+        ratings="movie-ratings.txt",
+        trust="trusts.txt",
+        defaults=_LAST,
+    ),
+    "epinions": Named(
+        "matlab",
+        Columns(user=0, item=1, category=2, rating=3),
+        ratings="rating.mat",
+        trust="trustnetwork.mat",
+        defaults=_LAST,
+    ),
+}
 
-    model_config = _FROZEN
-
-    n_users: Annotated[int, Field(ge=1, le=10_000_000)] = 600
-    n_items: Annotated[int, Field(ge=1, le=10_000_000)] = 300
-    mean_per_user: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 45.0
-    minimum_per_user: Annotated[int, Field(ge=1)] = 20
-    rank: Annotated[int, Field(ge=1)] = 6
-    noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.7
-    scale: RatingScale = RatingScale()
-    seed: Annotated[int, Field(ge=0)] = 0
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not self.minimum_per_user <= self.mean_per_user <= self.n_items:
-            raise ValueError(
-                f"mean_per_user {self.mean_per_user:g} lies outside minimum_per_user "
-                f"{self.minimum_per_user} to n_items {self.n_items}: correct one of the three"
-            )
-        return self
+# The options that each format understands; `format` and `sensitive` belong to all.
+_ANY_FILE = {"path", "scale", "on_duplicate", "outside_scale", "binarize", "trust"}
+_OPTIONS: dict[Format, set[str]] = {
+    **dict.fromkeys(NAMED, _ANY_FILE),
+    "synthetic": {"synthetic", "binarize"},
+    "delimited": _ANY_FILE | {"columns", "delimiter", "header"},
+    "parquet": _ANY_FILE | {"columns"},
+    "matlab": _ANY_FILE | {"columns", "variable"},
+}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file holds its table."""
+    """How a text file holds its table.
+
+    Attributes:
+        delimiter: what separates fields.
+        header: whether the first line holds the columns' names.
+        columns: the columns that are needed, by what they hold.
+        table: the table of the config that describes it, for messages.
+    """
 
     delimiter: str
     header: bool
-    columns: Columns
-
-
-_MOVIELENS: dict[Format, tuple[Layout, RatingScale]] = {
-    "movielens-100k": (
-        Layout("\t", False, Columns(user=0, item=1, rating=2)),
-        RatingScale(),
-    ),
-    "movielens-1m": (
-        Layout("::", False, Columns(user=0, item=1, rating=2)),
-        RatingScale(),
-    ),
-    "movielens-csv": (
-        Layout(",", True, Columns(user="userId", item="movieId", rating="rating")),
-        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
-    ),
-}
+    columns: dict[str, Column]
+    table: str = "data"
 
 
 class DataSource(BaseModel):
@@ -153,19 +145,25 @@ class DataSource(BaseModel):
 
     Attributes:
         format: how the file is laid out, or `synthetic` for generated ratings.
-        path: the file; `${NAME}` stands for an environment variable and is replaced on loading.
+        path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`; `${NAME}`
+            stands for an environment variable and is replaced on loading.
         delimiter: what separates the fields of a delimited file; a comma if absent.
         header: whether the first line of a delimited file holds the columns' names.
         columns: which columns hold the user, the item and the rating.
         variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
-        scale: the rating scale; the MovieLens formats have their own.
-        on_duplicate: what to do with a repeated (user, item): refuse, keep the last, or average.
+        scale: the rating scale; the named formats have their own.
+        on_duplicate: what to do with a repeated (user, item): refuse, keep the last, or average;
+            formats that are read from a folder keep the last.
+        outside_scale: what to do with a rating outside the scale: refuse, or drop its row; its
+            user and its item stay. `ciao` drops.
         binarize: ratings of at least this become purchases and the others are dropped; users and
             items that lose all their ratings stay.
         synthetic: the parameters of generated ratings.
+        trust: who is whose friend; of a format that is read from a folder only `mutual` is open.
+        sensitive: which ratings their users keep to themselves, if no column says so.
     """
 
-    model_config = _FROZEN
+    model_config = FROZEN
 
     format: Format = "synthetic"
     path: Name | None = None
@@ -175,14 +173,25 @@ class DataSource(BaseModel):
     variable: Name | None = None
     scale: RatingScale | None = None
     on_duplicate: OnDuplicate = "error"
+    outside_scale: OutsideScale = "error"
     binarize: Number | None = None
     synthetic: SyntheticParams = SyntheticParams()
+    trust: TrustSource | None = None
+    sensitive: SensitiveSource | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        named = next((named for name, named in NAMED.items() if values.get("format") == name), None)
+        return {**named.defaults, **values} if named else values
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
-        for name, field in type(self).model_fields.items():
-            foreign = name != "format" and name not in _OPTIONS[self.format]
-            if foreign and getattr(self, name) != field.default:
+        for name, option in type(self).model_fields.items():
+            foreign = name not in {"format", "sensitive"} | _OPTIONS[self.format]
+            if foreign and getattr(self, name) != option.default:
                 raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
         if self.format != "synthetic" and self.path is None:
             raise ValueError(f"path is missing: format {self.format!r} needs the file's path")
@@ -197,22 +206,57 @@ class DataSource(BaseModel):
                 f"columns is missing: format {self.format!r} needs the columns of user, item and, "
                 "unless every row is a purchase, rating"
             )
-        named = [column for _, column in self.columns if isinstance(column, str)]
-        if named and self.format == "matlab":
-            raise ValueError(f"column {named[0]!r} is a name: give its position, counted from 0")
-        if named and self.format == "delimited" and not self.header:
-            raise ValueError(
-                f"column {named[0]!r} is a name but header is false: set header = true, or give "
-                "the position, counted from 0"
-            )
-        for option in ("scale", "binarize", "on_duplicate"):
-            mean_or_set = getattr(self, option) not in (None, "error", "last")
-            if self.columns.rating is None and mean_or_set:
+        problem = position_needed(self.columns, self.format, self.header)
+        if problem:
+            raise ValueError(problem)
+        for option in ("scale", "binarize", "on_duplicate", "outside_scale"):
+            of_ratings = getattr(self, option) not in (None, "error", "last")
+            if self.columns.rating is None and of_ratings:
                 raise ValueError(
                     f"{option} = {getattr(self, option)!r} needs a rating column: remove it or "
                     "name columns.rating"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _check_social(self) -> Self:
+        named = NAMED.get(self.format)
+        if self.trust is not None:
+            folder = named is not None and named.trust is not None
+            if not folder and self.trust.path is None:
+                raise ValueError("trust.path is missing: name the file of links")
+            if folder and self.trust != TrustSource(mutual=self.trust.mutual):
+                raise ValueError(
+                    f"trust of format {self.format!r} is in its folder: give nothing but mutual"
+                )
+        columns = named.columns if named else self.columns
+        if self.sensitive is None:
+            return self
+        if columns is not None and columns.sensitive is not None:
+            raise ValueError("sensitive and columns.sensitive are two ways: remove one of them")
+        if self.sensitive.categories and (columns is None or columns.category is None):
+            remedy = "name columns.category" if self.columns else "give sensitive.share instead"
+            raise ValueError(f"sensitive.categories needs a column of categories: {remedy}")
+        return self
+
+    @property
+    def plain(self) -> DataSource:
+        """The same with nothing left to the name of a published data set."""
+        named = NAMED.get(self.format)
+        if named is None:
+            return self
+        path, trust = self.path, self.trust
+        if named.ratings is not None:
+            path = f"{self.path}/{named.ratings}"
+            trust = TrustSource(
+                path=f"{self.path}/{named.trust}",
+                format=named.format,
+                delimiter=named.delimiter,
+                mutual=trust is not None and trust.mutual,
+            )
+        own = {"format": named.format, "columns": named.columns, "scale": self.scale or named.scale}
+        how = {"delimiter": named.delimiter, "header": named.header}
+        return self.model_copy(update={**own, **how, "path": path, "trust": trust})
 
     @property
     def layout(self) -> Layout:
@@ -221,36 +265,21 @@ class DataSource(BaseModel):
         Raises:
             ValueError: the format is not a text format.
         """
-        if self.format in _MOVIELENS:
-            return _MOVIELENS[self.format][0]
-        if self.format != "delimited" or self.columns is None:
+        plain = self.plain
+        if plain.format != "delimited" or plain.columns is None:
             raise ValueError(f"format {self.format!r} is not a text format")
-        delimiter = "," if self.delimiter is None else self.delimiter
-        return Layout(delimiter, self.header, self.columns)
+        return Layout(plain.delimiter or ",", plain.header, plain.columns.used)
 
     @property
     def rating_scale(self) -> Scale | None:
         """The stated scale, else the format's own, else `None`."""
-        if self.scale is None and self.format in _MOVIELENS:
-            return _MOVIELENS[self.format][1].to_scale()
-        return None if self.scale is None else self.scale.to_scale()
+        scale = self.plain.scale
+        return None if scale is None else scale.to_scale()
 
     def file(self) -> Path:
-        """The file's path with `${NAME}` and a leading `~` replaced.
+        """The path of the file of ratings, `${NAME}` and a leading `~` replaced.
 
         Raises:
             DataError: an environment variable is not set.
         """
-        expanded = _VARIABLE.sub(_environment, self.path or "")
-        return Path(os.path.expanduser(expanded))
-
-
-def _environment(match: re.Match[str]) -> str:
-    name = match[1]
-    value = os.environ.get(name)
-    if not value:
-        raise DataError(
-            f"data.path uses the environment variable {name}, which is not set: set {name} to the "
-            "folder of your data sets"
-        )
-    return value
+        return expanded(self.plain.path or "", "data.path")

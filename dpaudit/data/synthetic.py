@@ -1,12 +1,14 @@
-"""Generated ratings with the marginals of a film-rating site."""
+"""Generated ratings with the marginals of a film-rating site, and friends of like taste."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.ratings import Ratings
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.ratings import Friends, Ratings
+from dpaudit.data.source_parts import SyntheticParams
 
 # Shape constants, chosen to resemble the published MovieLens sets.
 _POPULARITY_EXPONENT = 0.9
@@ -14,6 +16,7 @@ _POPULARITY_OFFSET = 10.0
 _ACTIVITY_SD = 1.0
 _CENTRE = 0.62
 _USER_SD, _ITEM_SD, _SIGNAL_SD = 0.11, 0.12, 0.13
+_LIKENESS = 2.0
 _BLOCK_CELLS = 4_000_000
 
 
@@ -27,15 +30,19 @@ def generate(params: SyntheticParams) -> Ratings:
       mean `mean − minimum`, at most all items; her items are drawn without replacement by weight;
     * rating: `m + w (0.62 + b_u + c_i + s⟨U_u, V_i⟩ / √rank) + noise · N(0, 1)` with normal biases
       of sd 0.11 and 0.12, standard normal factors and `s = 0.13`, rounded to the scale's steps and
-      clipped to its ends.
+      clipped to its ends;
+    * friends, if `mean_friends` is above 0: user `u` names `n_u ~ Poisson(mean_friends)` others, at
+      most all, drawn without replacement by weights `exp(2 cos(U_u, U_f))`. They have a stream of
+      their own: the ratings are the same with and without.
     """
     rng = np.random.default_rng(np.random.SeedSequence(params.seed))
     counts = _activity(params, rng)
     user = np.repeat(np.arange(params.n_users, dtype=np.int32), counts)
     item = _items(counts, params.n_items, rng)
-    value = _values(params, user, item, rng)
+    value, taste = _values(params, user, item, rng)
     scale = params.scale.to_scale()
-    return Ratings.build(user, item, value, params.n_users, params.n_items, scale)
+    ratings = Ratings.build(user, item, value, params.n_users, params.n_items, scale)
+    return replace(ratings, friends=_friends(params, taste)) if params.mean_friends else ratings
 
 
 def _activity(params: SyntheticParams, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -47,19 +54,43 @@ def _activity(params: SyntheticParams, rng: np.random.Generator) -> NDArray[np.i
 
 
 def _items(counts: NDArray[np.int64], n_items: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Each user's items, user after user.
-
-    The `n` largest of `log p_i + Gumbel noise` are a weighted sample without replacement.
-    """
+    """Each user's items, user after user."""
     log_weight = -_POPULARITY_EXPONENT * np.log(rng.permutation(n_items) + _POPULARITY_OFFSET)
     block = max(1, _BLOCK_CELLS // n_items)
     chosen = []
     for start in range(0, len(counts), block):
         sizes = counts[start : start + block]
-        keys = log_weight + rng.gumbel(size=(len(sizes), n_items))
-        ranked = np.argsort(-keys, axis=1, kind="stable").astype(np.int32)
-        chosen.append(ranked[np.arange(n_items) < sizes[:, None]])
+        chosen.append(_sample(np.broadcast_to(log_weight, (len(sizes), n_items)), sizes, rng))
     return np.concatenate(chosen)
+
+
+def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
+    """Links to users whose factors `(N, rank)` point the same way more often than others."""
+    n_users = len(taste)
+    rng = np.random.default_rng(np.random.SeedSequence([params.seed, *b"friends"]))
+    counts = np.minimum(rng.poisson(params.mean_friends, n_users), n_users - 1)
+    direction = taste / np.linalg.norm(taste, axis=1, keepdims=True)
+    block = max(1, _BLOCK_CELLS // n_users)
+    chosen = []
+    for start in range(0, n_users, block):
+        here = np.arange(start, min(start + block, n_users))
+        # Without BLAS, whose last bits depend on the sizes.
+        log_weight = _LIKENESS * np.einsum("uf,vf->uv", direction[here], direction)
+        log_weight[here - start, here] = -np.inf  # nobody is her own friend
+        chosen.append(_sample(log_weight, counts[here], rng))
+    return Friends.build(np.repeat(np.arange(n_users), counts), np.concatenate(chosen), n_users)
+
+
+def _sample(
+    log_weight: NDArray[np.float64], sizes: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """So many columns of each row, drawn without replacement by weight, row after row.
+
+    The `n` largest of `log p_i + Gumbel noise` are a weighted sample without replacement.
+    """
+    keys = log_weight + rng.gumbel(size=log_weight.shape)
+    ranked = np.argsort(-keys, axis=1, kind="stable").astype(np.int32)
+    return ranked[np.arange(keys.shape[1]) < sizes[:, None]]
 
 
 def _values(
@@ -67,7 +98,8 @@ def _values(
     user: NDArray[np.int32],
     item: NDArray[np.int32],
     rng: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The ratings, and the users' factors `(N, rank)`."""
     scale = params.scale.to_scale()
     user_bias = _USER_SD * rng.standard_normal(params.n_users)
     item_bias = _ITEM_SD * rng.standard_normal(params.n_items)
@@ -80,4 +112,4 @@ def _values(
     noise = params.noise * rng.standard_normal(len(user))
     steps = np.rint((scale.width * share + noise) / scale.step)
     levels = len(scale.values) - 1
-    return scale.minimum + scale.step * np.clip(steps, 0, levels)
+    return scale.minimum + scale.step * np.clip(steps, 0, levels), user_factor

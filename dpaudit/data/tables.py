@@ -1,4 +1,4 @@
-"""Files as tables of user, item and rating columns whose rows can be named in an error."""
+"""Files as tables of the columns that are needed."""
 
 from __future__ import annotations
 
@@ -7,37 +7,21 @@ import difflib
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.source import Column, Columns, Layout
+from dpaudit.data.cells import Table
+from dpaudit.data.source import Layout
+from dpaudit.data.source_parts import Column
 from dpaudit.errors import DataError
 
 # The C reader splits at one byte, so a longer delimiter is replaced by this control character.
 _UNIT_SEPARATOR = "\x1f"
 _DELIMITERS = ("\t", "::", ";", ",", "|", " ")
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The needed columns of a file, as read: strings from text, else whatever the file holds."""
-
-    path: Path
-    columns: Columns
-    unit: str
-    number: Callable[[int], int]
-    user: Any
-    item: Any
-    rating: Any | None
-
-    def place(self, row: int) -> str:
-        """The row's line or row number, as `line 7`."""
-        return f"{self.unit} {self.number(row)}"
 
 
 def read_text(path: Path, layout: Layout) -> Table:
@@ -51,7 +35,7 @@ def read_text(path: Path, layout: Layout) -> Table:
     """
     import pandas as pd
 
-    text = _Text(path, layout.delimiter)
+    text = _Text(path, layout)
     if text.width == 1:
         text.refuse_delimiter()
     try:
@@ -69,20 +53,20 @@ def read_text(path: Path, layout: Layout) -> Table:
     names: Sequence[str] = ()
     if layout.header:
         names, rows = [str(name).strip() for name in frame.iloc[rows[0]]], rows[1:]
-    picked = [
-        None if column is None else frame[_position(path, column, names, text.width)].iloc[rows]
-        for _, column in layout.columns
-    ]
-    return Table(path, layout.columns, "line", lambda row: text.line(int(rows[row])), *picked)
+    cells = {
+        what: frame[_position(path, column, names, text.width, layout.table)].iloc[rows]
+        for what, column in layout.columns.items()
+    }
+    return Table(path, layout.columns, "line", lambda row: text.line(int(rows[row])), cells)
 
 
 class _Text:
     """A text file in memory, and the way to a line's exact number when something is wrong."""
 
-    def __init__(self, path: Path, delimiter: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self.path, self.table = path, layout.table
         self.data = _bytes(path)
-        self.stated = self.delimiter = delimiter
+        self.stated = self.delimiter = delimiter = layout.delimiter
         self.quoting: Literal[0, 3] = (
             csv.QUOTE_MINIMAL if delimiter in (",", ";") else csv.QUOTE_NONE
         )
@@ -112,7 +96,7 @@ class _Text:
         try:
             return len(self.frame(nrows=1).columns)
         except pd.errors.EmptyDataError:
-            raise DataError(f"{self.path} is empty: give a file with ratings") from None
+            raise DataError(f"{self.path} is empty: give a file with rows") from None
         except pd.errors.ParserError:
             raise DataError(
                 f"{self.path}: the quote that opens in the first line is never closed: close or "
@@ -168,7 +152,7 @@ class _Text:
         hint = f", such as {found!r}" if found in first else ""
         raise DataError(
             f"{self.path}: the delimiter {self.stated!r} does not split the first line: set "
-            f"data.delimiter, or data.format, to what separates its fields{hint}"
+            f"{self.table}.delimiter, or {self.table}.format, to what separates its fields{hint}"
         )
 
 
@@ -189,7 +173,9 @@ def _bytes(path: Path) -> bytes:
     return data
 
 
-def _position(path: Path, column: Column, names: Sequence[str], width: int) -> int:
+def _position(
+    path: Path, column: Column, names: Sequence[str], width: int, table: str = "data"
+) -> int:
     if isinstance(column, int) and column < width:
         return column
     if isinstance(column, str) and column in names:
@@ -200,11 +186,11 @@ def _position(path: Path, column: Column, names: Sequence[str], width: int) -> i
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise DataError(
         f"{path} has no column {column!r}: give {'one of its names or ' if names else ''}a "
-        f"position from 0 to {width - 1}, or set data.format to how the file is laid out{hint}"
+        f"position from 0 to {width - 1}, or set {table}.format to how the file is laid out{hint}"
     )
 
 
-def read_parquet(path: Path, columns: Columns) -> Table:
+def read_parquet(path: Path, columns: Mapping[str, Column]) -> Table:
     """Read a parquet file.
 
     Raises:
@@ -221,23 +207,31 @@ def read_parquet(path: Path, columns: Columns) -> Table:
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            wanted = [
-                None if column is None else names[_position(path, column, names, len(names))]
-                for _, column in columns
-            ]
-            table = file.read([name for name in wanted if name is not None])
+            wanted = {
+                what: names[_position(path, column, names, len(names))]
+                for what, column in columns.items()
+            }
+            table = file.read(list(wanted.values()))
         # Without its metadata no column becomes the index; integers with gaps stay integers.
         frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path} is not a readable parquet file ({_first(error)}): write it again"
         ) from None
-    picked = [None if name is None else frame[name] for name in wanted]
-    return Table(path, columns, "row", lambda row: row + 1, *picked)
+    cells = {what: frame[name] for what, name in wanted.items()}
+    return Table(path, columns, "row", lambda row: row + 1, cells)
 
 
-def read_matlab(path: Path, columns: Columns, variable: str | None) -> Table:
+def read_matlab(
+    path: Path, columns: Mapping[str, Column], variable: str | None, table: str = "data"
+) -> Table:
     """Read a two-dimensional numeric array from a MATLAB file of version 4 to 7.
+
+    Args:
+        path: the file.
+        columns: the columns that are needed, by what they hold.
+        variable: the array's name; None where it is the only one.
+        table: the table of the config that describes the file, for messages.
 
     Raises:
         DataError: the file cannot be read, or lacks the variable or a column.
@@ -252,15 +246,15 @@ def read_matlab(path: Path, columns: Columns, variable: str | None) -> Table:
         raise DataError(
             f"{path} is not a readable MATLAB file ({_first(error)}): save it again"
         ) from None
-    array = _array(path, content, variable)
-    picked = [
-        None if column is None else array[:, _position(path, column, (), array.shape[1])]
-        for _, column in columns
-    ]
-    return Table(path, columns, "row", lambda row: row + 1, *picked)
+    array = _array(path, content, variable, table)
+    cells = {
+        what: array[:, _position(path, column, (), array.shape[1], table)]
+        for what, column in columns.items()
+    }
+    return Table(path, columns, "row", lambda row: row + 1, cells)
 
 
-def _array(path: Path, content: dict[str, Any], variable: str | None) -> NDArray[Any]:
+def _array(path: Path, content: dict[str, Any], variable: str | None, table: str) -> NDArray[Any]:
     arrays = {
         name: value
         for name, value in content.items()
@@ -271,9 +265,10 @@ def _array(path: Path, content: dict[str, Any], variable: str | None) -> NDArray
     if variable is not None and variable in arrays:
         return arrays[variable]
     wanted = "the only" if variable is None else f"the variable {variable!r} as a"
+    choices = ", ".join(map(repr, arrays)) or "its arrays, of which it has none"
     raise DataError(
-        f"{path} does not hold {wanted} two-dimensional numeric array: set data.variable to one of "
-        f"{', '.join(map(repr, arrays)) or 'its arrays, of which it has none'}"
+        f"{path} does not hold {wanted} two-dimensional numeric array: set {table}.variable to one "
+        f"of {choices}"
     )
 
 

@@ -119,6 +119,18 @@ class FactorModels:
     mean: float
     scale: Scale
 
+    @classmethod
+    def single(
+        cls, users: Floats, items: Floats, dimensions: int, mean: float, scale: Scale
+    ) -> FactorModels:
+        """One model without biases, from factors in rows of at least so many numbers."""
+
+        def side(factors: Floats) -> Floats:
+            own = factors[:, :dimensions]
+            return np.column_stack([own, np.zeros(len(own), np.float32)])[:, :, None]
+
+        return cls([side(users)], [side(items)], 1, mean, scale)
+
     def predict(self, users: Indices, items: Indices) -> Floats:
         """The predicted ratings of pairs of a user and an item `(W, n)`."""
         lanes = self.users[0].shape[2]
@@ -137,6 +149,17 @@ class FactorModels:
         """What is published of them: every item's factors and bias, whatever `items`."""
         whole = np.concatenate([np.moveaxis(block, 2, 0) for block in self.items])
         return ItemFactors(whole[: self.worlds], self.mean)
+
+
+def joined(models: Sequence[FactorModels]) -> FactorModels:
+    """The models of several worlds as one, in their order."""
+    return FactorModels(
+        users=[users for each in models for users in each.users],
+        items=[items for each in models for items in each.items],
+        worlds=len(models),
+        mean=models[0].mean,
+        scale=models[0].scale,
+    )
 
 
 # Factors gathered at a time, of either side: 16 MiB.

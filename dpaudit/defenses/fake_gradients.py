@@ -16,9 +16,9 @@ from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, Variant
 from dpaudit.defenses.candidates import Candidates, Floats
-from dpaudit.defenses.factors import FactorModels
+from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated_sides import AdaDelta
-from dpaudit.defenses.federation import Federation, joined
+from dpaudit.defenses.federation import Federation
 from dpaudit.defenses.federation_watch import watched_rounds
 from dpaudit.defenses.server_view import Transcript
 from dpaudit.defenses.trained import check_epsilon

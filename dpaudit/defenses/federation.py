@@ -264,26 +264,10 @@ class Federation:
 
     def models(self) -> FactorModels:
         """The model as it stands."""
-
-        def side(factors: Floats) -> Floats:
-            own = factors[:, : self.defense.dimensions]
-            return np.column_stack([own, np.zeros(len(own), np.float32)])[:, :, None]
-
-        return FactorModels(
-            users=[side(self.devices.factors)],
-            items=[side(self.server.factors)],
-            worlds=1,
-            mean=self.defense.offset,
-            scale=self.candidates.scale,
+        return FactorModels.single(
+            self.devices.factors,
+            self.server.factors,
+            self.defense.dimensions,
+            self.defense.offset,
+            self.candidates.scale,
         )
-
-
-def joined(models: list[FactorModels]) -> FactorModels:
-    """The models of several worlds as one, in their order."""
-    return FactorModels(
-        users=[users for each in models for users in each.users],
-        items=[items for each in models for items in each.items],
-        worlds=len(models),
-        mean=models[0].mean,
-        scale=models[0].scale,
-    )

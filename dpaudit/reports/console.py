@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpaudit.auditor.result import AuditResult, ModelRecord
-from dpaudit.reports import campaigns, digest, tables, transcripts, words
+from dpaudit.reports import campaigns, digest, recovery, tables, transcripts, words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE
 from dpaudit.reports.table import Table as Shown
@@ -39,7 +39,8 @@ def show(result: AuditResult, console: Console) -> None:
     by_model = digest.rows(result)
     for model in result.models:
         _show_model(model, by_model[model.label], console)
-    for table in (campaigns.table(result), *transcripts.tables(result)[:1]):
+    more = [*recovery.tables(result), *transcripts.tables(result)[:1]]
+    for table in (campaigns.table(result), *more):
         if table:
             _show_table(table, console)
     _show_gates(result, console)

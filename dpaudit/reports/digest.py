@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dpaudit.auditor.result import AuditResult, Family, Measurement, PointRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import campaigns, transcripts, words
+from dpaudit.reports import campaigns, recovery, transcripts, words
 
 MORE = "more than claimed"
 POWER = "95 %"
@@ -25,6 +25,7 @@ class Row:
         accuracy: ε-Risk of each attack, by label.
         overlap: ε-Utility, the share of the noiseless top-k list that is kept.
         rmse: error on held-out ratings, where there are any.
+        mae: mean absolute error on them, of models that are trained.
         games: the certified lower bounds on ε, by pair.
         divergence: of a published chain from the law that it tends to, by states and steps.
         short: the share of denominators that are smaller than the claim assumes, by step.
@@ -34,6 +35,7 @@ class Row:
     accuracy: dict[str, Estimate]
     overlap: Estimate | None
     rmse: Estimate | None
+    mae: Estimate | None
     games: dict[str, Measurement]
     divergence: dict[str, dict[int, Estimate]] = field(default_factory=dict)
     short: dict[int, float] = field(default_factory=dict)
@@ -94,6 +96,7 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 accuracy={m.attack or "": m.estimate for m in _of(here, "attack.accuracy")},
                 overlap=next((m.estimate for m in _of(here, "utility.overlap")), None),
                 rmse=next((m.estimate for m in _of(here, "utility.rmse")), None),
+                mae=next((m.estimate for m in _of(here, "utility.mae")), None),
                 games={m.pair or "": m for m in _of(here, "epsilon")},
                 divergence=_divergence(_of(here, "chain.divergence")),
                 short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
@@ -201,7 +204,7 @@ def footnotes(result: AuditResult) -> list[str]:
             "interval is needed. A small one says nothing about ε, which is about single lists "
             "and not about their average."
         )
-    notes += transcripts.note(result)
+    notes += recovery.note(result) + transcripts.note(result)
     notes += _public(result)
     notes += _uncovered(result)
     if any(point.claim and point.noise_scale is not None for point in result.points):
@@ -215,7 +218,8 @@ def footnotes(result: AuditResult) -> list[str]:
 
 
 def _over_folds(found: Measurement) -> bool:
-    return found.metric == "utility.rmse" and found.estimate.kind != "frequentist"
+    over = found.metric.startswith(("utility.", "reconstruction."))
+    return over and found.estimate.kind == "assumes-law"
 
 
 def _drawn(result: AuditResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import campaigns, transcripts, words
+from dpaudit.reports import campaigns, recovery, transcripts, words
 from dpaudit.reports.digest import MORE, Row, alone, noised, rows
 from dpaudit.reports.table import NONE, Table
 
@@ -14,6 +14,10 @@ _QUANTITIES = {
     "attack.accuracy": "accuracy of attack",
     "utility.overlap": "overlap@k",
     "utility.rmse": "rmse",
+    "utility.mae": "mae",
+    "utility.difference": "error above that of",
+    "reconstruction.rmse": "rmse of sensitive ratings by",
+    "reconstruction.mae": "mae of sensitive ratings by",
     "epsilon": "certified ε, pair",
     "campaign.accuracy": "accuracy of campaign",
     "chain.divergence": "divergence of the chain,",
@@ -37,7 +41,7 @@ def results(result: AuditResult) -> list[Table]:
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
     tables += [_convergence(model, here) for model, here in by_model.items() if _walks(here)]
-    tables += transcripts.tables(result)
+    tables += recovery.tables(result) + transcripts.tables(result)
     rest = [campaigns.table(result), transcripts.games(result)]
     return [*tables, *(table for table in rest if table)]
 
@@ -110,6 +114,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         (f"overlap@{model.top_k}", [row.overlap for row in here]),
         ("difference", [row.difference for row in here]),
         ("rmse", [row.rmse for row in here]),
+        ("mae", [row.mae for row in here]),
     ):
         if any(column):
             yield name, [_interval(estimate) for estimate in column]
@@ -296,9 +301,17 @@ def provenance(result: AuditResult) -> Table:
 
 def _data(data: DataRecord) -> list[list[str]]:
     low, high, step = data.scale
-    return [
+    rows = [
         ["data, SHA-256", data.digest],
         ["data", f"{data.ratings} ratings by {data.users} users of {data.items} items"],
         ["scale", f"{low:g} to {high:g} in steps of {step:g}"],
         ["users", f"{data.trained} build the similarity, {data.attacked} are attacked"],
     ]
+    if data.links is not None:
+        rows.append(["friends", f"{data.links} links from a user to a friend"])
+    if data.sensitive is not None:
+        rows.append(["sensitive", f"{data.sensitive} of the {data.ratings} ratings"])
+    if data.repairs:
+        found = (f"{what}: {count}" for what, count in data.repairs.items())
+        rows.append(["dropped or changed", "; ".join(found)])
+    return rows

@@ -276,7 +276,7 @@ def little_training(text: str) -> list[str]:
             options.append(f"model.{i}.params.passes=2")
         if "steps =" in model:
             options.append(f"model.{i}.params.steps=1")
-        if "fake-gradients" in model:
+        if "fake-gradients" in model or "privsr" in model:
             options.append(f"model.{i}.params.rounds=3")
         if "nonprivate" not in model:
             options.append(f"model.{i}.epsilon=[5]")
@@ -327,7 +327,9 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     if made:
         binarize = tomllib.loads(text)["data"].get("binarize")
         kept = f", binarize = {binarize}" if binarize else ""
-        options += ["-s", f'data={{ format = "synthetic"{kept} }}']
+        social = ", synthetic = { mean_friends = 3 }, sensitive = { share = 0.1 }"
+        with_friends = social if "sensitive" in text else ""
+        options += ["-s", f'data={{ format = "synthetic"{kept}{with_friends} }}']
     if "[defense]" in text:
         options = ["-s", "audit.trials=2000", "--allow-code"]
     result = call("run", example, "-q", "-o", tmp_path, *options)

@@ -115,9 +115,14 @@ def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
 
 
 # Parameters that may be negative.
-SIGNED = {("dpps-mf", "mean"), ("dpps-pnbm", "start"), ("fake-gradients", "offset")}
+SIGNED = {
+    ("dpps-mf", "mean"),
+    ("dpps-pnbm", "start"),
+    ("fake-gradients", "offset"),
+    ("privsr", "offset"),
+}
 # Shares, of which 1 is not one.
-BELOW_ONE = {"delta", "density", "memory"}
+BELOW_ONE = {"delta", "density", "memory", "friends_share"}
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)
@@ -142,6 +147,9 @@ def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
     elif hasattr(part, "watch"):
         assert list(signature(part.watch).parameters)[1:] == ["pairs"]
         assert part().reads in {"all", "some"}
+    elif hasattr(part, "reconstruct"):
+        told = list(signature(part.reconstruct).parameters)[1:]
+        assert told == ["release", "shared", "users", "items"]
     else:
         assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 

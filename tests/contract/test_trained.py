@@ -11,9 +11,10 @@ import pytest
 from dpaudit import registry
 from dpaudit.auditor.suspects import suspect_pair
 from dpaudit.data.neighbors import Adjacency
-from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.candidates import Candidates
+from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.trained import lane_blocks, trains
 from dpaudit.errors import ConfigError, DpauditError
 from dpaudit.releases import ItemFactors, Streams
@@ -27,6 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dpsgd-pnbm": {"steps": 2, "more_than": 1},
     "dpps-pnbm": {"steps": 2, "more_than": 1, "cap": 40},
     "fake-gradients": {"dimensions": 2, "rounds": 3},
+    "privsr": {"dimensions": 2, "rounds": 3},
 }
 
 
@@ -55,7 +57,19 @@ def drawn(seed: int = 0, n_users: int = 9, n_items: int = 7) -> Ratings:
     rated[:, :2] = True
     user, item = np.nonzero(rated)
     value = source.integers(1, 6, len(user)).astype(np.float32)
-    return Ratings.build(user, item, value, n_users, n_items, Scale())
+    linked = source.random((n_users, n_users)) < 0.3
+    np.fill_diagonal(linked, False)
+    users, friends = np.nonzero(linked)
+    return Ratings.build(
+        user,
+        item,
+        value,
+        n_users,
+        n_items,
+        Scale(),
+        sensitive=source.random(len(user)) < 0.2,
+        friends=Friends.build(users, friends, n_users),
+    )
 
 
 def numbers(models: Any) -> Any:
@@ -191,9 +205,11 @@ def test_worlds_are_independent(name: str, variant: Variant) -> None:
 
 
 def statistics(prepared: Any) -> Any:
-    """The mean, or the items' means, that the model knows, or who may submit for what."""
+    """The mean, or items' means, that the model knows, who may submit for what, or friends."""
     if isinstance(prepared, Candidates):
         return np.bincount(prepared.users * 100 + prepared.items, minlength=2000)
+    if isinstance(prepared, SocialRows):
+        return prepared.similarity.toarray()
     rows = getattr(prepared, "rows", prepared)
     return np.asarray(rows.mean if hasattr(rows, "mean") else rows.means)
 
@@ -212,6 +228,10 @@ def test_neighbours_share_what_counts_as_public(name: str, variant: Variant) -> 
     if name == "fake-gradients":
         # A rating that disappears is of no candidate: without privacy all are kept.
         assert (alone != own).any() == (variant == "published")
+        return
+    if name == "privsr":
+        # Only of ratings that a friend has too, and nobody keeps, does anything show.
+        assert own.any()
         return
     # What only the corrected form knows without the data moves with them elsewhere.
     assert (alone != own).any() == (variant != "corrected")

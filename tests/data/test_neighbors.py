@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from dpaudit.data import (
     Adjacency,
     Change,
+    Friends,
     RatingAdded,
     RatingRemoved,
     RatingReplaced,
     Ratings,
+    Repair,
     Scale,
     UserAdded,
     UserRemoved,
@@ -91,6 +93,63 @@ def test_each_change(
     assert changed.user_ids is not None
     assert len(changed.user_ids) == changed.n_users
     assert changed.item_ids is ratings.item_ids
+
+
+# The settings after each change, of (user, item) sensitive before: (0, 2) and (1, 1).
+SETTINGS: list[tuple[Change, set[tuple[int, int]]]] = [
+    (RatingReplaced(0, 2, 1), {(0, 2), (1, 1)}),
+    (RatingReplaced(0, 0, 1), {(0, 2), (1, 1)}),
+    (RatingAdded(2, 2, 2), {(0, 2), (1, 1)}),
+    (RatingRemoved(0, 0), {(0, 2), (1, 1)}),
+    (RatingRemoved(0, 2), {(1, 1)}),
+    (UserAdded(ints(2, 0), floats(1, 2)), {(0, 2), (1, 1)}),
+    (UserRemoved(0), {(1, 1)}),
+    (UserReplaced(0, ints(2, 1), floats(2, 2)), {(0, 2), (1, 1)}),
+    (UserReplaced(1, ints(2), floats(2)), {(0, 2)}),
+    (UserReplaced(2, ints(2, 1), floats(2, 2)), {(0, 2), (1, 1)}),
+]
+
+
+@pytest.mark.parametrize(("change", "private"), SETTINGS)
+def test_each_change_keeps_settings_and_friends(
+    change: Change, private: set[tuple[int, int]]
+) -> None:
+    friends, plain = Friends.build(ints(0, 2), ints(1, 0), 3), small()
+    ratings = Ratings.build(
+        plain.user,
+        plain.item,
+        plain.value,
+        3,
+        4,
+        Scale(),
+        sensitive=np.array([False, True, True]),
+        friends=friends,
+        repairs=(Repair("x", 1),),
+    )
+    changed = apply(ratings, change)
+    kept = changed.kept_private
+    found = zip(changed.user[kept].tolist(), changed.item[kept].tolist(), strict=True)
+    assert set(found) == private
+    assert len(kept) == len(changed)
+    assert changed.repairs == ratings.repairs
+    assert changed.friends is not None
+    assert len(changed.friends.start) == changed.n_users + 1
+    assert changed.friends.users.tolist() == friends.users.tolist()
+    assert changed.friends.friend.tolist() == friends.friend.tolist()
+    unknown = apply(plain, change)
+    assert unknown.sensitive is None
+    assert unknown.friends is None
+
+
+def test_a_removed_rating_comes_back_as_not_sensitive() -> None:
+    plain = small()
+    ratings = Ratings.build(
+        plain.user, plain.item, plain.value, 3, 4, Scale(), sensitive=np.array([False, True, True])
+    )
+    change = RatingRemoved(0, 2)
+    back = apply(apply(ratings, change), invert(ratings, change))
+    assert triples(back) == triples(ratings)
+    assert back.kept_private.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(

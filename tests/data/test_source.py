@@ -8,10 +8,20 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dpaudit.data import Columns, DataSource, RatingScale, Scale, SyntheticParams
+from dpaudit.data import (
+    Columns,
+    DataSource,
+    RatingScale,
+    Scale,
+    SensitiveSource,
+    SyntheticParams,
+    TrustSource,
+)
 from dpaudit.errors import DataError
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
+PAIR: dict[str, Any] = {"user": 0, "item": 1}
+CATEGORY: dict[str, Any] = {"categories": ["health"]}
 
 
 def test_default_is_synthetic() -> None:
@@ -38,6 +48,9 @@ def test_is_frozen() -> None:
             delimiter="::",
             columns=Columns(user="u", item=3),
         ),
+        DataSource(format="filmtrust", path="f", trust=TrustSource(mutual=True)),
+        DataSource(format="ciao", path="c", sensitive=SensitiveSource(categories=("7", 8))),
+        DataSource(format="ciao", path="c", on_duplicate="error", outside_scale="error"),
     ],
 )
 def test_survives_a_dump(source: DataSource) -> None:
@@ -93,6 +106,81 @@ def test_survives_a_dump(source: DataSource) -> None:
         ),
         ({"synthetic": {"mean_per_user": 10}}, "mean_per_user 10 lies outside minimum_per_user 20"),
         ({"synthetic": {"n_items": 10}}, "to n_items 10"),
+        (
+            {"synthetic": {"n_users": 5, "mean_friends": 4.5}},
+            "mean_friends 4.5 is more than the 4 others",
+        ),
+        ({"trust": {"path": "t"}}, "trust does not belong to format 'synthetic'"),
+        ({"outside_scale": "drop"}, "outside_scale does not belong to format 'synthetic'"),
+        ({"format": "ciao", "path": "r", "columns": COLUMNS}, "columns does not belong"),
+        ({"format": "ciao"}, "path is missing"),
+        ({"format": "movielens-1m", "path": "r", "trust": {}}, r"trust\.path is missing"),
+        (
+            {"format": "ciao", "path": "r", "trust": {"path": "t"}},
+            "trust of format 'ciao' is in its folder: give nothing but mutual",
+        ),
+        (
+            {"format": "ciao", "path": "r", "trust": {"mutual": True, "header": True}},
+            "give nothing but mutual",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": PAIR, "outside_scale": "drop"},
+            "outside_scale = 'drop' needs a rating column",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": {**COLUMNS, "sensitive": 2}},
+            "user, item, rating and sensitive must be different columns",
+        ),
+        (
+            {
+                "format": "delimited",
+                "path": "r",
+                "columns": {**COLUMNS, "sensitive": 3},
+                "sensitive": {"share": 0.1},
+            },
+            r"sensitive and columns\.sensitive are two ways: remove one",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": COLUMNS, "sensitive": CATEGORY},
+            r"sensitive\.categories needs a column of categories: name columns\.category",
+        ),
+        (
+            {"format": "filmtrust", "path": "r", "sensitive": CATEGORY},
+            r"needs a column of categories: give sensitive\.share instead",
+        ),
+        ({"sensitive": CATEGORY}, r"give sensitive\.share instead"),
+        ({"sensitive": {}}, "share and categories are two ways and neither is given: give one"),
+        ({"sensitive": {"share": 0.1, **CATEGORY}}, "both are given: give one"),
+        ({"sensitive": {"share": 0.1, "matched_random": True}}, "matched_random needs categories"),
+        ({"format": "ciao", "path": "r", "sensitive": {**CATEGORY, "seed": 2}}, "seed has nothing"),
+        (
+            {"format": "movielens-1m", "path": "r", "trust": {"path": "t", "variable": "x"}},
+            "variable does not belong to format 'delimited'",
+        ),
+        (
+            {
+                "format": "movielens-1m",
+                "path": "r",
+                "trust": {"path": "t", "format": "matlab", "header": True},
+            },
+            "header does not belong to format 'matlab'",
+        ),
+        (
+            {
+                "format": "movielens-1m",
+                "path": "r",
+                "trust": {"path": "t", "columns": {"truster": "who"}},
+            },
+            "'who' is a name but header is false",
+        ),
+        (
+            {
+                "format": "movielens-1m",
+                "path": "r",
+                "trust": {"path": "t", "columns": {"truster": 1}},
+            },
+            "truster and trustee must be different columns",
+        ),
     ],
 )
 def test_contradictions_are_named(options: dict[str, Any], message: str) -> None:
@@ -111,6 +199,15 @@ def test_contradictions_are_named(options: dict[str, Any], message: str) -> None
         {"format": "delimited", "path": "r", "columns": {"user": True, "item": 1}},
         {"format": "delimited", "path": "r", "columns": COLUMNS, "scale": {"step": 0}},
         {"format": "delimited", "path": "r", "columns": COLUMNS, "delimiter": ""},
+        {"format": ["ciao"], "path": "r"},
+        {"format": "ciao", "path": "r", "outside_scale": "mean"},
+        {"sensitive": {"share": 1.1}},
+        {"sensitive": {"share": -0.1}},
+        {"sensitive": {"share": 0.1, "seed": -1}},
+        {"format": "ciao", "path": "r", "sensitive": {"categories": []}},
+        {"format": "ciao", "path": "r", "sensitive": {"categories": [1.5]}},
+        {"format": "ciao", "path": "r", "trust": {"mutually": True}},
+        {"synthetic": {"mean_friends": -1}},
     ],
 )
 def test_bad_values_are_refused(options: dict[str, Any]) -> None:
@@ -142,6 +239,24 @@ def test_scales_by_format() -> None:
     assert stated.rating_scale == Scale(1, 5, 1)
     delimited = DataSource(format="delimited", path="r", columns=Columns(user=0, item=1, rating=2))
     assert delimited.rating_scale is None
+
+
+def test_folders_have_their_own_files_and_defaults() -> None:
+    ciao = DataSource(format="ciao", path="${HOME}/c")
+    assert (ciao.on_duplicate, ciao.outside_scale) == ("last", "drop")
+    assert ciao.plain.path == "${HOME}/c/rating.mat"
+    assert ciao.plain.trust == TrustSource(path="${HOME}/c/trustnetwork.mat", format="matlab")
+    stated = DataSource(format="ciao", path="c", on_duplicate="mean", outside_scale="error")
+    assert (stated.on_duplicate, stated.outside_scale) == ("mean", "error")
+    film = DataSource(format="filmtrust", path="f", trust=TrustSource(mutual=True))
+    assert (film.on_duplicate, film.outside_scale) == ("last", "error")
+    assert film.rating_scale == Scale(0.5, 4, 0.5)
+    assert film.layout.delimiter == " "
+    assert film.plain.trust == TrustSource(path="f/trust.txt", delimiter=" ", mutual=True)
+    assert film.file() == Path("f/ratings.txt")
+    plain = DataSource(format="movielens-1m", path="r").plain
+    assert (plain.path, plain.trust, plain.on_duplicate) == ("r", None, "error")
+    assert plain.plain is plain
 
 
 def test_layout_belongs_to_text() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpaudit.data import DataSource, RatingScale, SyntheticParams, generate, load
+from dpaudit.data import DataSource, Ratings, RatingScale, SyntheticParams, generate, load
 
 
 def test_default_has_the_marginals_of_a_rating_site() -> None:
@@ -87,3 +87,53 @@ def test_load_generates_and_binarizes() -> None:
     assert (liked.value == 1).all()
     assert (liked.scale.minimum, liked.scale.maximum) == (1, 1)
     assert (liked.n_users, liked.n_items) == (ratings.n_users, ratings.n_items)
+
+
+def agreement(ratings: Ratings, left: np.ndarray, right: np.ndarray) -> float:
+    """How far users' ratings of the items that both rated lie apart, less each item's mean."""
+    given = np.full((ratings.n_users, ratings.n_items), np.nan)
+    given[ratings.user, ratings.item] = ratings.value
+    given -= np.nanmean(given, axis=0)
+    return float(np.nanmean(np.abs(given[left] - given[right])))
+
+
+def test_friends_are_alike_and_as_many_as_asked() -> None:
+    params = SyntheticParams(mean_friends=8)
+    ratings = generate(params)
+    assert ratings.friends is not None
+    counts = np.diff(ratings.friends.start)
+    # Poisson: mean 8, variance 8, here of 600 users.
+    assert 7.5 < counts.mean() < 8.5
+    assert 6 < counts.var() < 10
+    rng = np.random.default_rng(0)
+    left, right = ratings.friends.users, ratings.friends.friend
+    near, far = agreement(ratings, left, right), agreement(ratings, left, rng.permutation(right))
+    assert near < far - 0.03
+
+
+def test_friends_do_not_change_ratings() -> None:
+    plain, social = generate(SyntheticParams()), generate(SyntheticParams(mean_friends=3))
+    assert plain.friends is None
+    for name in ("user", "item", "value"):
+        assert getattr(plain, name).tolist() == getattr(social, name).tolist()
+    assert generate(SyntheticParams(mean_friends=3)).digest == social.digest != plain.digest
+    other = generate(SyntheticParams(mean_friends=3, seed=1))
+    assert social.friends is not None
+    assert other.friends is not None
+    assert other.friends.friend.tolist() != social.friends.friend.tolist()
+
+
+def test_blocks_do_not_change_friends(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = generate(SyntheticParams(mean_friends=5))
+    monkeypatch.setattr("dpaudit.data.synthetic._BLOCK_CELLS", 7 * 600)
+    assert generate(SyntheticParams(mean_friends=5)).digest == whole.digest
+
+
+def test_everybody_can_be_a_friend() -> None:
+    params = SyntheticParams(n_users=4, mean_friends=3)
+    friends = generate(params).friends
+    assert friends is not None  # `Friends.build` refuses repeats and a user's link to herself
+    assert np.diff(friends.start).max() <= 3
+    assert load(DataSource(synthetic=params)).friends is not None
+    assert load(DataSource(synthetic=params, binarize=4)).friends is not None
+    assert generate(SyntheticParams(n_users=1)).friends is None

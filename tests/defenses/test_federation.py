@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.candidates import Candidates
+from dpaudit.defenses.factors import joined
 from dpaudit.defenses.fake_gradients import FakeGradients
 from dpaudit.defenses.federated_sides import AdaDelta, width
-from dpaudit.defenses.federation import Federation, joined
+from dpaudit.defenses.federation import Federation
 from dpaudit.errors import RunError
 from dpaudit.releases import Streams
 

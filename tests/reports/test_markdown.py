@@ -82,6 +82,21 @@ def test_provenance(result: AuditResult) -> None:
         assert part in text
 
 
+def test_provenance_of_social_data(result: AuditResult) -> None:
+    plain = markdown.render(result)
+    for part in ("| friends |", "| sensitive |", "| dropped or changed |"):
+        assert part not in plain
+    assert result.data is not None
+    repairs = {"repeated links": 3, "rows with a rating outside the scale": 34}
+    known = {"links": 1632, "sensitive": 2632, "repairs": repairs}
+    data = result.data.model_copy(update=known)
+    text = markdown.render(result.model_copy(update={"data": data}))
+    assert "| friends | 1632 links from a user to a friend |" in text
+    assert "| sensitive | 2632 of the 26318 ratings |" in text
+    said = "repeated links: 3; rows with a rating outside the scale: 34"
+    assert f"| dropped or changed | {said} |" in text
+
+
 def test_every_table_row_has_its_header_s_cells(hard: AuditResult) -> None:
     lines = markdown.render(hard).splitlines()
     for line, following in pairwise(lines):

@@ -1,0 +1,76 @@
+"""Who is whose friend and what is sensitive: `[data.trust]` and `[data.sensitive]` of a config."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, Field, StrictInt, model_validator
+
+from dpaudit.data.source_parts import FROZEN, Name, TrustColumns, position_needed
+
+TrustFormat = Literal["delimited", "matlab"]
+
+_DELIMITED, _MATLAB = {"delimiter", "header"}, {"variable"}
+
+
+class TrustSource(BaseModel):
+    """A file of links, one a row, from a user to one whom she trusts.
+
+    Attributes:
+        path: the file, as `data.path`; formats whose `data.path` is a folder know theirs.
+        format: how the file is laid out.
+        delimiter: what separates the fields of a delimited file; a comma if absent.
+        header: whether the first line of a delimited file holds the columns' names.
+        columns: which columns hold the two users; what else a row holds is not looked at.
+        variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
+        mutual: whether every link counts in both directions.
+    """
+
+    model_config = FROZEN
+
+    path: Name | None = None
+    format: TrustFormat = "delimited"
+    delimiter: Name | None = None
+    header: bool = False
+    columns: TrustColumns = TrustColumns()
+    variable: Name | None = None
+    mutual: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in _MATLAB if self.format == "delimited" else _DELIMITED:
+            if getattr(self, name):
+                raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
+        problem = position_needed(self.columns, self.format, self.header)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+
+class SensitiveSource(BaseModel):
+    """Which ratings their users keep to themselves: a random share, or those of some categories.
+
+    Attributes:
+        share: the share of all ratings, drawn at random; a larger one holds a smaller one.
+        categories: the values of `columns.category`, as the file writes them.
+        matched_random: as many ratings as these categories have, but drawn at random.
+        seed: decides what is drawn.
+    """
+
+    model_config = FROZEN
+
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    categories: Annotated[tuple[Name | StrictInt, ...], Field(min_length=1)] | None = None
+    matched_random: bool = False
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.share is None) == (self.categories is None):
+            both = "both are given" if self.categories else "neither is given"
+            raise ValueError(f"share and categories are two ways and {both}: give one")
+        if self.matched_random and self.categories is None:
+            raise ValueError("matched_random needs categories to count: name them or remove it")
+        if self.seed and self.categories is not None and not self.matched_random:
+            raise ValueError("seed has nothing to draw: remove it or set matched_random = true")
+        return self

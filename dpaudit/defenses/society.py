@@ -1,0 +1,247 @@
+"""A social matrix factorisation in which users submit to a recommender, one training at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices
+from dpaudit.defenses.federated_sides import width
+from dpaudit.defenses.social_rows import SocialRows
+from dpaudit.defenses.trained import check_finite
+from dpaudit.kernels import federated as kernels
+from dpaudit.kernels import noise
+from dpaudit.kernels.lanes import aligned
+from dpaudit.releases import Streams
+
+if TYPE_CHECKING:
+    from dpaudit.defenses.privsr import PrivSR
+
+# Fills an array with draws of some worlds at a step of the noise source with a key.
+Law = Callable[[Floats, NDArray[np.int64], int, NDArray[np.uint32]], None]
+
+# Steps of the noise source: the initial factors, then five a round.
+_FIRST, _ROUND = 2, 5
+_ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(_ROUND)
+
+_DIVERGED = "its steps grow instead of shrinking; lower params.rate, or raise epsilon"
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """How much noise there is on what users submit, and on what friends send.
+
+    Attributes:
+        submitted: the variance of each coordinate of a submission about each item: of ratings that
+            are not sensitive, and of those that are, `(2, M)`.
+        sent: that of each message to each user from one of her friends `(N,)`.
+        shared: whether these are multiplied by exponential draws, of each coordinate and round one,
+            that all share who submit about an item, or send to a user (Meng et al. 2018, Lemma 1).
+    """
+
+    submitted: NDArray[np.float64]
+    sent: NDArray[np.float64]
+    shared: bool
+
+    @classmethod
+    def none(cls, rows: SocialRows) -> Noise:
+        """No noise."""
+        return cls(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
+
+    def of_rows(self, rows: SocialRows) -> NDArray[np.float64]:
+        """The variance of each rating's submission, before shared draws, `(R,)`."""
+        return self.submitted[rows.sensitive.astype(np.int64), rows.items]
+
+
+@dataclass(frozen=True, eq=False)
+class Submitted:
+    """What is submitted in a round, and what the recommender knows of its noise.
+
+    Attributes:
+        shown: what the users submit who are watched, by row `(n, size)`.
+        deviations: the standard deviation of its noise, given what the recommender drew, `(n, d)`.
+        sums: all submissions about each item, added up `(M, size)`.
+    """
+
+    shown: Floats
+    deviations: NDArray[np.float64]
+    sums: Floats
+
+
+class Society:
+    """One training: the recommender, its users and their friends.
+
+    Attributes:
+        defense: the mechanism.
+        rows: what is learned from.
+        noise: how much noise there is.
+        users: `U`, `(N, size)`; each row is on its user's device.
+        items: `V`, `(M, size)`, which everybody has.
+        done: how many rounds are over.
+    """
+
+    def __init__(
+        self,
+        defense: PrivSR,
+        rows: SocialRows,
+        world: Streams,
+        watched: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Draw the initial factors.
+
+        Args:
+            defense: the mechanism.
+            rows: what is learned from.
+            world: the only world.
+            watched: the users whose noise is drawn one by one `(N,)`, whom `submit` shows; all
+                others' is drawn as the sum that the recommender forms of it, which has the same
+                law. Nobody unless given.
+        """
+        self.defense, self.rows, self._world = defense, rows, world
+        self.noise, self.done = defense.noise(rows), 0
+        self.users = self._factors(rows.n_users, USERS)
+        self.items = self._factors(rows.n_items, ITEMS)
+        defense.project(self.users)
+        apart = np.zeros(rows.n_users, np.bool_) if watched is None else watched
+        self.watched = np.flatnonzero(apart[rows.users]).astype(np.int32)
+        self._others = np.flatnonzero(~apart[rows.users]).astype(np.int32)
+        # The noise of all whose is not drawn one by one, added up for each item, and for each user.
+        self._submitted: NDArray[np.float64] = np.bincount(
+            rows.items[self._others], self.noise.of_rows(rows)[self._others], rows.n_items
+        ).astype(np.float64)
+        self._sent = self.noise.sent * rows.friends
+
+    def _factors(self, count: int, step: int) -> Floats:
+        factors = aligned(count, width(self.defense.dimensions))
+        alike = self.defense.start == "constant"
+        drawn = np.float32(1) if alike else self._draws(noise.normal, count, step)
+        factors[:, : self.defense.dimensions] = drawn * np.float32(self.defense.spread)
+        return factors
+
+    def _draws(self, law: Law, count: int, step: int) -> Floats:
+        draws = np.empty((1, count * self.defense.dimensions), np.float32)
+        law(draws, self._world.worlds, step, self._world.key)
+        return draws.reshape(count, -1)
+
+    def _step(self, kind: int) -> int:
+        return _FIRST + _ROUND * self.done + kind
+
+    def submit(self) -> Submitted:
+        """Users submit, by V as it stands."""
+        d, rows = self.defense.dimensions, self.rows
+        sums = self.gradients(rows, self._others, self.users)[1]
+        shown, own = self.gradients(rows, self.watched, self.users)
+        sums += own
+        scales = self._scales(_ITEM_SCALES, rows.n_items) if len(self.watched) else None
+        sums[:, :d] += self._added(self._submitted, scales, _OTHERS)
+        deviations = np.sqrt(self.noise.of_rows(rows)[self.watched])[:, None]
+        if scales is not None:
+            deviations = deviations * np.sqrt(scales[rows.items[self.watched]], dtype=np.float64)
+            draws = self._draws(noise.normal, len(self.watched), self._step(_OWN))
+            added = (deviations * draws).astype(np.float32)
+            shown[:, :d] += added
+            np.add.at(sums[:, :d], rows.items[self.watched], added)
+        return Submitted(shown, deviations, sums)
+
+    def gradients(self, rows: SocialRows, order: Indices, users: Floats) -> tuple[Floats, Floats]:
+        """`2 (u_i · v_j − r_ij) u_i`, cut where the defense cuts, by V as it stands.
+
+        Args:
+            rows: the ratings.
+            order: which of them `(n,)`; all or none of a user.
+            users: `U`, `(N, size)`.
+
+        Returns:
+            Each gradient `(n, size)`, and for each item the sum `(M, size)`.
+        """
+        items, size = self.items, self.items.shape[1]
+        shown, sums = aligned(len(order), size), aligned(*items.shape)
+        weights = 2 * self.defense.cuts(rows, order, users, items)
+        kernels.submit(
+            order, rows.users, rows.items, self.defense.centred(rows), weights, users.reshape(-1),
+            items.reshape(-1), np.zeros(items.size, np.float32), size, np.float32(0), 0, 0,
+            self._world.key, sums.reshape(-1), shown.reshape(-1),
+        )  # fmt: skip
+        return shown, sums
+
+    def _scales(self, kind: int, count: int) -> Floats:
+        """h, what the variances of noise are multiplied by `(count, d)`."""
+        if not self.noise.shared:
+            return np.ones((count, self.defense.dimensions), np.float32)
+        # The size of a Laplace draw is exponential.
+        return abs(self._draws(noise.laplace, count, self._step(kind)))
+
+    def _added(self, variances: NDArray[np.float64], scales: Floats | None, kind: int) -> Floats:
+        """Noise of these variances, times h, which is drawn too where it is not given."""
+        if not variances.any():
+            return np.zeros((len(variances), self.defense.dimensions), np.float32)
+        if scales is None and self.noise.shared:
+            # √(2h) c ~ Lap(1) of c ~ N(0, 1) (Lemma 1).
+            draws = self._draws(noise.laplace, len(variances), self._step(kind))
+            return draws * np.sqrt(variances / 2).astype(np.float32)[:, None]
+        draws = self._draws(noise.normal, len(variances), self._step(kind))
+        draws *= np.sqrt(variances).astype(np.float32)[:, None]
+        return draws if scales is None else draws * np.sqrt(scales)
+
+    def learn(self, sums: Floats) -> None:
+        """The recommender moves V by what was submitted, then users move U by V.
+
+            v_j ← v_j − γ (Σ_i s_ij + 2λ v_j)
+            u_i ← u_i − γ (2 Σ_j (u_i · v_j − r_ij) v_j + 2α Σ_f S_if (u_i − u_f) + α q_i + 2λ u_i)
+
+        Raises:
+            RunError: the training diverged.
+        """
+        defense = self.defense
+        self.items -= np.float32(defense.rate) * (sums + np.float32(2 * defense.decay) * self.items)
+        slopes = self.slopes(self.rows, self.users)
+        if defense.social:
+            slopes += np.float32(defense.social) * self._pull()
+        self.move(self.users, slopes)
+        self.done += 1
+        check_finite(defense.name, self.done, "round", _DIVERGED, self.users, self.items)
+
+    def move(self, users: Floats, slopes: Floats) -> None:
+        """Users move U by their slopes, in place."""
+        defense = self.defense
+        users -= np.float32(defense.rate) * (slopes + np.float32(2 * defense.decay) * users)
+        defense.project(users)
+
+    def slopes(self, rows: SocialRows, users: Floats) -> Floats:
+        """`2 Σ_j (u_i · v_j − r_ij) v_j` of each user by V as it stands `(N, size)`."""
+        found = aligned(*users.shape)
+        kernels.learn(
+            rows.start, rows.items, self.defense.centred(rows), users.reshape(-1),
+            self.items.reshape(-1), self.items.shape[1], found.reshape(-1),
+        )  # fmt: skip
+        # The kernel's is a mean.
+        found *= (2 * np.diff(rows.start)).astype(np.float32)[:, None]
+        return found
+
+    def _pull(self) -> Floats:
+        """`2 Σ_f S_if (u_i − u_f) + q_i` of each user `(N, size)`, from what friends sent her."""
+        rows = self.rows
+        pull: Floats = 2 * (self._likeness * self.users - rows.similarity @ self.users)
+        pull[:, : self.defense.dimensions] += self._added(self._sent, None, _FRIENDS)
+        return pull
+
+    @cached_property
+    def _likeness(self) -> Floats:
+        """`Σ_f S_if` `(N, 1)`."""
+        return np.asarray(self.rows.similarity.sum(1), np.float32)[:, None]
+
+    def play(self) -> None:
+        """One round."""
+        self.learn(self.submit().sums)
+
+    def models(self) -> FactorModels:
+        """The model as it stands."""
+        defense = self.defense
+        return FactorModels.single(
+            self.users, self.items, defense.dimensions, defense.offset, self.rows.scale
+        )

@@ -1,0 +1,92 @@
+"""What attackers recover of sensitive ratings, and errors compared, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpaudit.auditor.result import (
+    BEYOND_MEANS,
+    LEAK,
+    MEANS,
+    RELEASED,
+    WITHOUT,
+    AuditResult,
+    Measurement,
+)
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.reports import words
+from dpaudit.reports.table import NONE, Table
+
+# The columns of a table, and their names in the record.
+_COLUMNS = {
+    "from the released model": RELEASED,
+    "from a model that never saw them": WITHOUT,
+    "leak": LEAK,
+    "from item means": MEANS,
+    "better than item means": BEYOND_MEANS,
+}
+
+
+def tables(result: AuditResult) -> list[Table]:
+    """The attackers' errors, one table each, and the comparison with one model."""
+    found = [each for each in result.measurements if each.metric.startswith("reconstruction.")]
+    made = [_attack(label, found) for label in dict.fromkeys(each.attack or "" for each in found)]
+    compared = [each for each in result.measurements if each.metric == "utility.difference"]
+    return [*made, *([_compared(compared)] if compared else [])]
+
+
+def note(result: AuditResult) -> list[str]:
+    """How to read the tables."""
+    if not any(each.metric.startswith("reconstruction.") for each in result.measurements):
+        return []
+    return [
+        "Sensitive ratings are recovered from a released model and what users share. Much of that "
+        "a model tells about people whose ratings it never saw: the leak is by how much the same "
+        "attack errs more on a model that was trained without the sensitive ratings. It is what "
+        "their owners gave away by taking part; the rest, they would suffer anyhow. A mean over "
+        "folds with Student's interval, which is a paired t test: where the interval leaves out 0, "
+        "the difference is significant."
+    ]
+
+
+def _attack(label: str, found: Sequence[Measurement]) -> Table:
+    mine = [each for each in found if each.attack == label]
+    points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in mine)
+    at = {(each.model, each.epsilon, each.metric, each.states): each.estimate for each in mine}
+    return Table(
+        f"Sensitive ratings recovered by {label}: error, and by how much it is below others",
+        ["model", "ε", "error", *_COLUMNS],
+        [
+            [
+                model,
+                words.epsilon(epsilon),
+                metric.rpartition(".")[2],
+                *(
+                    _interval(at.get((model, epsilon, metric, states)))
+                    for states in _COLUMNS.values()
+                ),
+            ]
+            for model, epsilon, metric in points
+        ],
+    )
+
+
+def _compared(found: Sequence[Measurement]) -> Table:
+    kinds = list(dict.fromkeys(each.states or "" for each in found))
+    at = {(each.model, each.epsilon, each.states): each.estimate for each in found}
+    return Table(
+        f"Errors on test ratings above those of {found[0].attack}, fold by fold (paired)",
+        ["model", "ε", *kinds],
+        [
+            [
+                model,
+                words.epsilon(epsilon),
+                *(_interval(at.get((model, epsilon, k))) for k in kinds),
+            ]
+            for model, epsilon in dict.fromkeys((each.model, each.epsilon) for each in found)
+        ],
+    )
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return words.interval(estimate) if estimate else NONE

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpaudit.bounds.gdp import gaussian_mu
+from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply
+from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.defenses.privsr import PrivSR
+from dpaudit.defenses.social_rows import SocialRows
+from dpaudit.defenses.society import Society
+from dpaudit.errors import ConfigError, RunError
+from dpaudit.releases import Streams
+
+Numbers = NDArray[np.float64]
+
+N, M, D = 6, 5, 3
+# Of a stochastic test.
+RATE = 1e-6
+
+
+def drawn(seed: int = 0, linked: float = 0.4) -> Ratings:
+    source = np.random.default_rng(seed)
+    rated = source.random((N, M)) < 0.6
+    rated[:, :2] = True
+    user, item = np.nonzero(rated)
+    links = source.random((N, N)) < linked
+    np.fill_diagonal(links, False)
+    left, right = np.nonzero(links)
+    return Ratings.build(
+        user,
+        item,
+        source.integers(1, 6, len(user)).astype(np.float32),
+        N,
+        M,
+        Scale(),
+        sensitive=source.random(len(user)) < 0.4,
+        friends=Friends.build(left, right, N),
+    )
+
+
+def defense(**given: Any) -> PrivSR:
+    small = {"epsilon": 1.0, "dimensions": D, "rounds": 3, "rate": 0.01, "spread": 0.5}
+    return PrivSR(**(small | given))
+
+
+def exact(**given: Any) -> PrivSR:
+    return defense(epsilon=math.inf, variant="nonprivate", **given)
+
+
+def world(index: int = 0, seed: int = 1) -> Streams:
+    return next(iter(Streams(Streams.first(seed, "x", 1).key, np.array([index])).blocks(1)))
+
+
+def objective(part: PrivSR, rows: SocialRows, users: Numbers, items: Numbers) -> float:
+    """Equation (8) without noise."""
+    away = rows.values - part.offset - np.einsum("nf,nf->n", users[rows.users], items[rows.items])
+    similarity = rows.similarity.toarray().astype(np.float64)
+    apart = ((users[:, None] - users[None]) ** 2).sum(2)
+    return float(
+        (away**2).sum()
+        + part.social * (similarity * apart).sum()
+        + part.decay * ((users**2).sum() + (items**2).sum())
+    )
+
+
+def slope_of(f: Any, x: Numbers, h: float = 1e-4) -> Numbers:
+    found = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = x.copy()
+            moved[place] += sign * h
+            ends.append(f(moved))
+        found[place] = (ends[0] - ends[1]) / (2 * h)
+    return found
+
+
+def test_a_round_follows_the_gradients_of_the_objective() -> None:
+    part = exact(social=0.3, decay=0.2, offset=1.0)
+    rows = part.prepare(drawn())
+    society = Society(part, rows, world())
+    users, items = (side[:, :D].astype(np.float64) for side in (society.users, society.items))
+    assert rows.similarity.nnz > 5
+    society.play()
+    # The recommender moves first, then users by what it then broadcasts.
+    after = items - part.rate * slope_of(lambda v: objective(part, rows, users, v), items)
+    np.testing.assert_allclose(society.items[:, :D], after, atol=2e-5)
+
+    def of_own(u: Numbers) -> float:
+        # Algorithm 1: a user is drawn to her friends, not to those whose friend she is.
+        similarity = rows.similarity.toarray().astype(np.float64)
+        apart = ((u[:, None] - users[None]) ** 2).sum(2)
+        rest = part.social * (similarity * apart).sum()
+        return objective(exact(decay=0.2, offset=1.0, social=0.0), rows, u, after) + float(rest)
+
+    np.testing.assert_allclose(
+        society.users[:, :D], users - part.rate * slope_of(of_own, users), atol=2e-5
+    )
+    assert not society.users[:, D:].any()
+    assert not society.items[:, D:].any()
+
+
+def test_without_friends_nobody_is_drawn() -> None:
+    alone, together = exact(social=0.0), exact(social=5.0)
+    models = [
+        each.train(each.prepare(drawn()), Streams.first(1, "x", 1)) for each in (alone, together)
+    ]
+    users, items = np.arange(N, dtype=np.int32), np.zeros(N, np.int32)
+    assert (models[0].predict(users, items) != models[1].predict(users, items)).any()
+    ratings = drawn()
+    nobody = Ratings.build(ratings.user, ratings.item, ratings.value, N, M, Scale())
+    alone.prepare(nobody)
+    with pytest.raises(ConfigError, match=r"data\.trust, or params\.social = 0"):
+        together.prepare(nobody)
+
+
+def test_a_rate_that_is_too_large_is_refused_with_the_round() -> None:
+    part = exact(rate=10.0, rounds=200)
+    with pytest.raises(RunError, match=r"after round \d+: .*lower params\.rate"):
+        part.train(part.prepare(drawn()), Streams.first(1, "x", 1))
+
+
+# The noise of what is submitted.
+
+
+def noise_of_sums(part: PrivSR, rows: SocialRows, worlds: int, watched: bool) -> Numbers:
+    """The noise of the sums of a round `(W, M, D)`."""
+    everybody = np.full(rows.n_users, watched)
+    found = []
+    for index in range(worlds):
+        society = Society(part, rows, world(index), everybody)
+        order = np.arange(len(rows), dtype=np.int32)
+        without = society.gradients(rows, order, society.users)[1]
+        found.append((society.submit().sums - without)[:, :D])
+    return np.stack(found).astype(np.float64)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_noise_adds_up_to_a_laplace_law_larger_than_one_kind_alone(watched: bool) -> None:
+    part = defense(epsilon=0.5, beta=0.5)
+    rows = part.prepare(drawn())
+    noise = noise_of_sums(part, rows, 700, watched)
+    both = (rows.raters > 0).all(0)
+    assert both.any()
+    width, low = 8 * math.sqrt(D), 0.5 * (1 + 0.5)
+    high = 0.5 * (1 + 1 / 0.5)
+    seen = noise[:, both].reshape(-1)
+    # √(a² c₁² + b² c₂²) of independent normals with the same h.
+    scale = width * math.hypot(1 / low, 1 / high)
+    assert stats.kstest(seen, stats.laplace(scale=scale).cdf).pvalue > RATE
+    # The paper adds the scales up as if both kinds had the same normal draw.
+    assert stats.kstest(seen, stats.laplace(scale=width / 0.5).cdf).pvalue < RATE
+    one = (rows.raters[1] == 0) & (rows.raters[0] > 0)
+    if one.any():
+        alone = stats.laplace(scale=width / high)
+        assert stats.kstest(noise[:, one].reshape(-1), alone.cdf).pvalue > RATE
+
+
+def test_given_what_the_recommender_drew_the_noise_is_normal() -> None:
+    part = defense(epsilon=0.5)
+    rows = part.prepare(drawn())
+    shares = []
+    for index in range(700):
+        society = Society(part, rows, world(index), np.full(N, True))
+        sent = society.submit()
+        order = np.arange(len(rows), dtype=np.int32)
+        without = society.gradients(rows, order, society.users)[0]
+        shares.append(((sent.shown - without)[:, :D] / sent.deviations).astype(np.float64))
+        # All who submit a rating of one kind about an item share h.
+        for item in range(M):
+            for kind in (False, True):
+                mine = (rows.items == item) & (rows.sensitive == kind)
+                assert len(np.unique(sent.deviations[mine], axis=0)) <= 1
+    seen = np.stack(shares)
+    assert stats.kstest(seen.reshape(-1), stats.norm.cdf).pvalue > RATE
+    assert stats.kstest(seen.reshape(-1), stats.norm(scale=1.1).cdf).pvalue < RATE
+    # Users draw their own.
+    pairs = np.asarray(np.corrcoef(seen[:, :4, 0].T))
+    assert abs(pairs[np.triu_indices(4, 1)]).max() < 6 / math.sqrt(700)
+
+
+def test_equal_noise_adds_up_to_the_laplace_law_of_epsilon() -> None:
+    part = defense(epsilon=0.5, noise_kind="equal")
+    rows = part.prepare(drawn())
+    seen = noise_of_sums(part, rows, 500, True).reshape(-1)
+    scale = 8 * math.sqrt(D) / 0.5
+    assert stats.kstest(seen, stats.laplace(scale=scale).cdf).pvalue > RATE
+    assert stats.kstest(seen, stats.laplace(scale=1.2 * scale).cdf).pvalue < RATE
+
+
+def test_what_friends_send_adds_up_to_the_laplace_law_of_epsilon() -> None:
+    part, quiet = defense(epsilon=0.5, social=1.0, rounds=1), exact(social=1.0, rounds=1)
+    rows = part.prepare(drawn())
+    assert (rows.friends > 0).any()
+    seen = []
+    for index in range(800):
+        with_noise, without = (Society(each, rows, world(index)) for each in (part, quiet))
+        nothing = np.zeros_like(with_noise.items)
+        for society in (with_noise, without):
+            society.learn(nothing)
+        away = (without.users - with_noise.users)[rows.friends > 0, :D] / part.rate
+        seen.append(away.astype(np.float64))
+    values = np.stack(seen).reshape(-1)
+    scale = 2 * math.sqrt(D) / 0.5
+    assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > RATE
+    assert stats.kstest(values, stats.laplace(scale=1.2 * scale).cdf).pvalue < RATE
+
+
+# The corrected form.
+
+
+def corrected(**given: Any) -> PrivSR:
+    return defense(variant="corrected", epsilon=2.0, delta=1e-3, spread=2.0, clip=0.7, **given)
+
+
+def test_what_a_user_submits_is_cut_as_one_vector() -> None:
+    part, free = corrected(), exact(spread=2.0)
+    rows = part.prepare(drawn())
+    society, uncut = (Society(each, rows, world()) for each in (part, free))
+    assert np.linalg.norm(society.users, axis=1).max() <= 1 + 1e-5
+    order = np.arange(len(rows), dtype=np.int32)
+    shown = society.gradients(rows, order, society.users)[0].astype(np.float64)
+    whole = uncut.gradients(rows, order, society.users)[0].astype(np.float64)
+    norms, full = (
+        np.sqrt(np.bincount(rows.users, (part_ * part_).sum(1), N)) for part_ in (shown, whole)
+    )
+    assert norms.max() <= 0.7
+    np.testing.assert_allclose(norms, np.minimum(full, 0.7), rtol=1e-4)
+    np.testing.assert_allclose(shown * full[rows.users, None], whole * norms[rows.users, None],
+                               atol=1e-4)  # fmt: skip
+    assert (full > 0.7).any()
+
+
+@pytest.mark.parametrize("summation", ["local", "secure"])
+def test_rounds_and_friends_together_keep_the_claim(summation: Any) -> None:
+    part = corrected(summation=summation, friends_share=0.3, rounds=7)
+    rows = part.prepare(drawn())
+    noise = part.noise(rows)
+    mu = gaussian_mu(2.0, 1e-3)
+    whole = noise.submitted[0] * (rows.raters.sum(0) if summation == "secure" else 1)
+    submitted = 7 * (2 * 0.7) ** 2 / whole
+    sent = 7 * 4**2 / noise.sent
+    np.testing.assert_allclose(submitted, 0.7 * mu**2, rtol=1e-9)
+    np.testing.assert_allclose(sent, 0.3 * mu**2, rtol=1e-9)
+    assert not noise.shared
+    # Without friends nothing is spent on them.
+    alone = corrected(summation=summation, social=0.0, rounds=7).noise(rows)
+    assert alone.submitted.max() < noise.submitted.max()
+    assert not alone.sent.any()
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("summation", ["local", "secure"])
+def test_normal_noise_is_as_large_as_stated(summation: Any, watched: bool) -> None:
+    part = corrected(summation=summation)
+    rows = part.prepare(drawn())
+    noise = noise_of_sums(part, rows, 400, watched)
+    each = part.noise(rows).submitted[0]
+    scale = np.sqrt(each * rows.raters.sum(0))[:, None]
+    seen = (noise / scale).reshape(-1)
+    assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
+    assert stats.kstest(1.25 * seen, stats.norm.cdf).pvalue < RATE
+
+
+# What a recommender, or everybody, sees of two data sets.
+
+
+def pair(part: PrivSR, linked: float = 0.0) -> tuple[SocialRows, SocialRows]:
+    before = drawn(linked=linked)
+    value = 5.0 if before.value[0] < 3 else 1.0
+    after = apply(before, RatingReplaced(int(before.user[0]), int(before.item[0]), value))
+    return part.prepare(before), part.prepare(after, before)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [defense(social=0.0), corrected(social=0.0), corrected(social=0.0, summation="secure")],
+    ids=["published", "local", "secure"],
+)
+def test_what_is_seen_has_the_stated_law(part: PrivSR) -> None:
+    before, after = pair(part)
+    for trained, name in ((before, "absent"), (after, "present")):
+        apart = []
+        for index in range(150):
+            for shown, law in part.watch(before, after, trained, world(index)):
+                own = law.absent if name == "absent" else law.present
+                apart.append(((shown.shown - own) / law.scale).reshape(-1))
+                assert law.gaussian
+        seen = np.concatenate(apart)
+        assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
+        assert stats.kstest(1.15 * seen, stats.norm.cdf).pvalue < RATE
+    laws = [law for _, law in part.watch(before, after, before, world(0))]
+    assert len(laws) == part.rounds
+    # One rating moves what is submitted for it at once, and the rest through her factors later; a
+    # cut of all that she submits moves with it too.
+    differs = [np.flatnonzero(abs(law.present - law.absent)[0] > 1e-7) for law in laws]
+    assert (len(differs[0]) < len(differs[1])) == (part.variant == "published")
+
+
+def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
+    part = defense(social=0.0)
+    before, after = pair(part)
+    apart = []
+    for index in range(300):
+        for shown, law in part.watch_items(before, after, after, world(index)):
+            apart.append(((shown.shown - law.present) / law.scale).reshape(-1))
+            assert not law.gaussian
+    seen = np.concatenate(apart)
+    assert stats.kstest(seen, stats.laplace.cdf).pvalue > RATE
+    assert stats.kstest(1.15 * seen, stats.laplace.cdf).pvalue < RATE
+    # What a user submits in the corrected form differs by twice the bound at most.
+    for cut in (corrected(social=0.0), corrected(social=0.0, summation="secure")):
+        x, y = pair(cut)
+        for _, law in cut.watch_items(x, y, x, world(0)):
+            assert np.linalg.norm(law.present - law.absent) <= 2 * cut.clip
+
+
+def test_pairs_without_a_law_are_refused() -> None:
+    part = defense()
+    ratings = drawn()
+    rows = part.prepare(ratings)
+    with pytest.raises(ConfigError, match="the two data sets are the same"):
+        next(part.watch(rows, rows, rows, world()))
+    fewer = apply(ratings, RatingRemoved(int(ratings.user[0]), int(ratings.item[0])))
+    with pytest.raises(ConfigError, match="who rates what"):
+        next(part.watch(rows, part.prepare(fewer, ratings), rows, world()))
+    befriended = pair(part, linked=0.9)
+    with pytest.raises(ConfigError, match=r"friends.*params\.social = 0"):
+        next(part.watch(*befriended, befriended[0], world()))
+    with pytest.raises(ConfigError, match=r"params\.social = 0"):
+        next(part.watch_items(*befriended, befriended[0], world()))
+    # One round is submitted before friends send anything.
+    next(defense(rounds=1).watch(*befriended, befriended[0], world()))
+    with pytest.raises(ConfigError, match="has none"):
+        exact().watch(rows, rows, rows, world())
+
+
+def test_similarity_is_that_of_what_is_shared_in_public() -> None:
+    part = defense()
+    ratings = drawn()
+    assert ratings.friends is not None
+    rows = part.prepare(ratings)
+
+    def moved(row: int, public: Ratings | None = None) -> bool:
+        value = 5.0 if ratings.value[row] < 3 else 1.0
+        change = RatingReplaced(int(ratings.user[row]), int(ratings.item[row]), value)
+        other = part.prepare(apply(ratings, change), public)
+        return bool((other.similarity != rows.similarity).nnz)
+
+    kept = np.flatnonzero(ratings.kept_private).tolist()
+    shared = np.flatnonzero(~ratings.kept_private).tolist()
+    # What a user keeps to herself moves no similarity, and neither does anything but the public.
+    assert kept
+    assert not any(moved(row) for row in kept)
+    assert any(moved(row) for row in shared)
+    assert not any(moved(row, ratings) for row in shared)
