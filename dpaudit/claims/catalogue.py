@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpaudit.claims import berlioz15, fg, lws15, pa11, pa11_lists, wt17, wt17_chain, wt17_sampled
+from dpaudit.claims import (
+    berlioz15,
+    fg,
+    lws15,
+    pa11,
+    pa11_lists,
+    privsr,
+    wt17,
+    wt17_chain,
+    wt17_sampled,
+)
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.errors import ConfigError
 from dpaudit.registry import suggestion
@@ -19,6 +29,7 @@ CATALOGUE: tuple[PublishedClaim, ...] = (
     *lws15.CLAIMS,
     *berlioz15.CLAIMS,
     *fg.CLAIMS,
+    *privsr.CLAIMS,
 )
 
 

@@ -17,7 +17,10 @@ from dpaudit.claims.wt17_weights import short_weights
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings
+from dpaudit.data.settings import drawn
+from dpaudit.data.source_social import SensitiveSource
 from dpaudit.defenses.fake_gradients import FakeGradients
+from dpaudit.defenses.privsr import PrivSR
 from dpaudit.defenses.sampled_similarity import SampledSimilarity
 from dpaudit.defenses.sgd_similarity import SgdSimilarity
 from dpaudit.defenses.similarity import item_means
@@ -43,7 +46,8 @@ def trained_games(
         ratings: the data.
         name: what the games' labels have for it.
         wanted: the ids of the entries to be played.
-        seed: decides which ratings of a user with more than 200 are kept for Algorithm 2.
+        seed: decides which ratings of a user with more than 200 are kept for Algorithm 2, and
+            which are sensitive where the data do not say it.
 
     Raises:
         DataError: the data are too few.
@@ -54,6 +58,8 @@ def trained_games(
         yield from (("wt17-alg1-weights", check) for check in _weights(ratings, name))
     if "fg-thm3-norm" in wanted and len(ratings) <= _FEDERATED:
         yield "fg-thm3-norm", _submissions(ratings, name)
+    if "privsr-thm3-submission" in wanted and len(ratings) <= _FEDERATED:
+        yield "privsr-thm3-submission", _kept_private(ratings, name, seed)
     if wanted & {"wt17-thm2", "wt17-eq6", "wt17-alg2-temperature"}:
         yield from _posteriors(capped(active(ratings, _MORE_THAN), _CAP, seed), name, wanted)
 
@@ -84,6 +90,19 @@ def _submissions(ratings: Ratings, name: str) -> StepsGame:
         epsilon=1.0, delta=0.01, rounds=10, fakes="zero", offset=3.0, spread=0.5
     )
     return StepsGame(f"{name}, one rating, G = 1, 10 rounds", defense, pair, trials=320)
+
+
+def _kept_private(ratings: Ratings, name: str, seed: int) -> StepsGame:
+    """One sensitive rating of the user with the fewest, on the item with the most raters.
+
+    A tenth of all ratings is sensitive where the data do not say which are. The initial factors'
+    norm is at most 1 in all but some thousandths of the worlds.
+    """
+    if not ratings.kept_private.any():
+        ratings = drawn(ratings, SensitiveSource(share=0.1, seed=seed))
+    pair, _ = suspect_pair(ratings, "rating-replace", _MORE_THAN, crowded=True)
+    defense = PrivSR(epsilon=1.0, rounds=1, social=0.0, spread=0.2)
+    return StepsGame(f"{name}, one sensitive rating, one round", defense, pair, trials=600)
 
 
 def _weights(ratings: Ratings, name: str) -> Iterator[Check]:

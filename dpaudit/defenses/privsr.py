@@ -54,15 +54,15 @@ class PrivSR(Part):
     together, is cut to the L2 norm c as one vector, so that it moves by 2c at most however her
     ratings change, given what was published before; the noise is `N(0, σ²)` on each coordinate,
     drawn by each user for herself (`local`), or in shares `N(0, σ²/n_j)` under a secure summation
-    that shows the recommender sums alone (`secure`). u is kept in the unit ball, so what she sends
-    a friend, `2 S u`, moves by 4 at most, and has noise `N(0, σ_f²)`. A recommender's T rounds are
-    `2c√T/σ`-GDP and a friend sees V besides, so that hers are μ-GDP with
+    that shows the recommender sums alone (`secure`). u is kept in the unit ball, so that it moves
+    by 2 at most, and is told with noise `N(0, σ_u²)`: once a round, and the same to all whose
+    friend she is, who weigh it themselves. What they submit after that shows no more of her than
+    what she told. So all that recommender and friends see of T rounds together is μ-GDP with
 
-        μ² = (2c/σ)² T + (4/σ_f)² T
+        μ² = (2c/σ)² T + (2/σ_u)² T
 
     (Dong, Roth, Su 2019, Corollary 3.3); μ is the largest that keeps (ε, δ), and `friends_share` of
-    μ² is the friends'. Who rates what, who is whose friend and S are public. The noise for friends
-    is drawn anew for each, so two who collude see more.
+    μ² is the friends'. Who rates what, who is whose friend and S are public.
 
     **Nonprivate** has no noise: SoReg, or without `social` plain matrix factorisation.
 
@@ -169,13 +169,14 @@ class PrivSR(Part):
         mu, share = gaussian_mu(self.epsilon, self.delta), self.friends_share
         if not self.social:
             share = 0.0
-        # σ = 2c √(T/(1 − share))/μ,  σ_f = 4 √(T/share)/μ
+        # σ = 2c √(T/(1 − share))/μ,  σ_u = 2 √(T/share)/μ
         own = (2 * self.clip / mu) ** 2 * self.rounds / (1 - share)
         among = np.maximum(rows.raters.sum(0), 1) if self.summation == "secure" else 1.0
         return Noise(
             submitted=np.broadcast_to(own / among, (2, rows.n_items)),
-            sent=np.full(rows.n_users, 16 / mu**2 * self.rounds / share if share else 0.0),
+            sent=np.zeros(rows.n_users),
             shared=False,
+            told=4 / mu**2 * self.rounds / share if share else 0.0,
         )
 
     def centred(self, rows: SocialRows) -> Floats:

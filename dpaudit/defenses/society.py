@@ -29,7 +29,10 @@ Law = Callable[[Floats, NDArray[np.int64], int, NDArray[np.uint32]], None]
 _FIRST, _ROUND = 2, 5
 _ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(_ROUND)
 
-_DIVERGED = "its steps grow instead of shrinking; lower params.rate, or raise epsilon"
+# Where single submissions are not wanted.
+_NOT_KEPT = np.empty(0, np.float32)
+
+_DIVERGED = "its steps grow instead of shrinking; lower params.rate or social, or raise epsilon"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +43,17 @@ class Noise:
         submitted: the variance of each coordinate of a submission about each item: of ratings that
             are not sensitive, and of those that are, `(2, M)`.
         sent: that of each message to each user from one of her friends `(N,)`.
-        shared: whether these are multiplied by exponential draws, of each coordinate and round one,
-            that all share who submit about an item, or send to a user (Meng et al. 2018, Lemma 1).
+        told: that of what a user tells of her factors, in a round the same to all whose friend she
+            is; it comes before what they make of it.
+        shared: whether the first two are multiplied by exponential draws, of each coordinate and
+            round one, that all share who submit about an item, or send to a user (Meng et al. 2018,
+            Lemma 1).
     """
 
     submitted: NDArray[np.float64]
     sent: NDArray[np.float64]
     shared: bool
+    told: float = 0.0
 
     @classmethod
     def none(cls, rows: SocialRows) -> Noise:
@@ -134,9 +141,10 @@ class Society:
     def submit(self) -> Submitted:
         """Users submit, by V as it stands."""
         d, rows = self.defense.dimensions, self.rows
-        sums = self.gradients(rows, self._others, self.users)[1]
-        shown, own = self.gradients(rows, self.watched, self.users)
-        sums += own
+        sums = aligned(*self.items.shape)
+        self._gradients(rows, self._others, self.users, sums, _NOT_KEPT)
+        shown = aligned(len(self.watched), sums.shape[1])
+        self._gradients(rows, self.watched, self.users, sums, shown)
         scales = self._scales(_ITEM_SCALES, rows.n_items) if len(self.watched) else None
         sums[:, :d] += self._added(self._submitted, scales, _OTHERS)
         deviations = np.sqrt(self.noise.of_rows(rows)[self.watched])[:, None]
@@ -159,15 +167,26 @@ class Society:
         Returns:
             Each gradient `(n, size)`, and for each item the sum `(M, size)`.
         """
-        items, size = self.items, self.items.shape[1]
-        shown, sums = aligned(len(order), size), aligned(*items.shape)
-        weights = 2 * self.defense.cuts(rows, order, users, items)
+        shown, sums = aligned(len(order), self.items.shape[1]), aligned(*self.items.shape)
+        self._gradients(rows, order, users, sums, shown)
+        return shown, sums
+
+    def _gradients(
+        self, rows: SocialRows, order: Indices, users: Floats, sums: Floats, shown: Floats
+    ) -> None:
+        """The same, each in `shown` unless that is empty, and added to `sums`."""
+        if not len(order):
+            return
+        weights = 2 * self.defense.cuts(rows, order, users, self.items)
         kernels.submit(
             order, rows.users, rows.items, self.defense.centred(rows), weights, users.reshape(-1),
-            items.reshape(-1), np.zeros(items.size, np.float32), size, np.float32(0), 0, 0,
+            self.items.reshape(-1), self._no_fakes, self.items.shape[1], np.float32(0), 0, 0,
             self._world.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
-        return shown, sums
+
+    @cached_property
+    def _no_fakes(self) -> Floats:
+        return np.zeros(self.items.size, np.float32)
 
     def _scales(self, kind: int, count: int) -> Floats:
         """h, what the variances of noise are multiplied by `(count, d)`."""
@@ -198,11 +217,13 @@ class Society:
             RunError: the training diverged.
         """
         defense = self.defense
-        self.items -= np.float32(defense.rate) * (sums + np.float32(2 * defense.decay) * self.items)
-        slopes = self.slopes(self.rows, self.users)
-        if defense.social:
-            slopes += np.float32(defense.social) * self._pull()
-        self.move(self.users, slopes)
+        with np.errstate(over="ignore", invalid="ignore"):  # what diverges is refused below
+            self.items *= np.float32(1 - 2 * defense.rate * defense.decay)
+            self.items -= np.float32(defense.rate) * sums
+            slopes = self.slopes(self.rows, self.users)
+            if defense.social:
+                slopes += np.float32(defense.social) * self._pull()
+            self.move(self.users, slopes)
         self.done += 1
         check_finite(defense.name, self.done, "round", _DIVERGED, self.users, self.items)
 
@@ -225,9 +246,13 @@ class Society:
 
     def _pull(self) -> Floats:
         """`2 Σ_f S_if (u_i − u_f) + q_i` of each user `(N, size)`, from what friends sent her."""
-        rows = self.rows
-        pull: Floats = 2 * (self._likeness * self.users - rows.similarity @ self.users)
-        pull[:, : self.defense.dimensions] += self._added(self._sent, None, _FRIENDS)
+        d, told = self.defense.dimensions, self.users
+        if self.noise.told:
+            told = told.copy()
+            told[:, :d] += self._added(np.full(len(told), self.noise.told), None, _FRIENDS)
+        pull: Floats = 2 * (self._likeness * self.users - self.rows.similarity @ told)
+        if self._sent.any():
+            pull[:, :d] += self._added(self._sent, None, _FRIENDS)
         return pull
 
     @cached_property

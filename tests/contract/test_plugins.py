@@ -148,8 +148,8 @@ def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
         assert list(signature(part.watch).parameters)[1:] == ["pairs"]
         assert part().reads in {"all", "some"}
     elif hasattr(part, "reconstruct"):
-        told = list(signature(part.reconstruct).parameters)[1:]
-        assert told == ["release", "shared", "users", "items"]
+        asked = list(signature(part.reconstruct).parameters)[1:]
+        assert asked == ["release", "shared", "users", "items"]
     else:
         assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 

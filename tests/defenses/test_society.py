@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.bounds.gdp import gaussian_mu
+from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.privsr import PrivSR
@@ -122,7 +124,7 @@ def test_without_friends_nobody_is_drawn() -> None:
 
 def test_a_rate_that_is_too_large_is_refused_with_the_round() -> None:
     part = exact(rate=10.0, rounds=200)
-    with pytest.raises(RunError, match=r"after round \d+: .*lower params\.rate"):
+    with pytest.raises(RunError, match=r"after round \d+: .*lower params\.rate or social"):
         part.train(part.prepare(drawn()), Streams.first(1, "x", 1))
 
 
@@ -245,14 +247,42 @@ def test_rounds_and_friends_together_keep_the_claim(summation: Any) -> None:
     mu = gaussian_mu(2.0, 1e-3)
     whole = noise.submitted[0] * (rows.raters.sum(0) if summation == "secure" else 1)
     submitted = 7 * (2 * 0.7) ** 2 / whole
-    sent = 7 * 4**2 / noise.sent
     np.testing.assert_allclose(submitted, 0.7 * mu**2, rtol=1e-9)
-    np.testing.assert_allclose(sent, 0.3 * mu**2, rtol=1e-9)
+    # In the unit ball her factors move by 2.
+    assert 7 * 2**2 / noise.told == pytest.approx(0.3 * mu**2)
+    assert not noise.sent.any()
     assert not noise.shared
     # Without friends nothing is spent on them.
     alone = corrected(summation=summation, social=0.0, rounds=7).noise(rows)
     assert alone.submitted.max() < noise.submitted.max()
-    assert not alone.sent.any()
+    assert not alone.told
+
+
+def test_all_whose_friend_a_user_is_are_told_the_same() -> None:
+    # User 0 alone is a friend, of all others.
+    links = Friends.build(np.arange(1, N), np.zeros(N - 1, np.int64), N)
+    ratings = replace(drawn(), friends=links, sensitive=None)
+    part, quiet = corrected(social=1.0, rounds=1), exact(social=1.0, rounds=1, spread=2.0)
+    rows = part.prepare(ratings)
+    weights = rows.similarity.toarray()[1:, 0]
+    assert (weights > 0.5).all()
+    told = []
+    for index in range(300):
+        one, other = (Society(each, rows, world(index)) for each in (part, quiet))
+        other.users[:] = one.users
+        for society in (one, other):
+            society.learn(np.zeros_like(one.items))
+        # α 2 S γ times the noise; the corrected form then projects, which moves those beyond 1.
+        inside = np.linalg.norm(one.users, axis=1)[1:] < 0.999
+        moved = (one.users - other.users)[1:, :D] / (2 * part.rate * weights[:, None])
+        same = moved[inside]
+        if len(same) > 1:
+            np.testing.assert_allclose(same, same[:1].repeat(len(same), 0), rtol=0.02, atol=0.5)
+            told.append(same[0])
+    scale = math.sqrt(part.noise(rows).told)
+    seen = np.concatenate(told)
+    assert len(seen) > 100
+    assert 0.7 * scale < seen.std() < 1.3 * scale
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -266,6 +296,34 @@ def test_normal_noise_is_as_large_as_stated(summation: Any, watched: bool) -> No
     seen = (noise / scale).reshape(-1)
     assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
     assert stats.kstest(1.25 * seen, stats.norm.cdf).pvalue < RATE
+
+
+def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None:
+    # All others name user 0 a friend, and she rates nothing that they submit about.
+    followers, own, trials = 400, 10, 700
+    part = PrivSR(
+        2.0, "corrected", dimensions=1, rounds=3, decay=0.0, social=10.0, rate=0.05, offset=3.0,
+        start="constant", spread=1.0, clip=0.1, summation="secure",
+    )  # fmt: skip
+    links = Friends.build(np.arange(1, followers + 1), np.zeros(followers, int), followers + 1)
+
+    def seen(value: int, name: str) -> Numbers:
+        hers = [*((item, value) for item in range(1, own + 1)), (own + 1, 3)]
+        plain = from_profiles([hers] + [[(0, 5), (own + 1, 3)]] * followers, own + 2, Scale())
+        ratings = replace(plain, sensitive=plain.item != own + 1, friends=links)
+        rows = part.prepare(ratings)
+        sums = []
+        for each in Streams.first(0, name, trials).blocks(1):
+            society = Society(part, rows, each)
+            society.play()
+            society.play()
+            sums.append(society.submit().sums[0, 0])
+        return np.array(sums, np.float64)
+
+    absent, present = seen(5, "absent"), seen(1, "present")
+    apart = abs(present.mean() - absent.mean()) / absent.std()
+    # Messages with noise of their own, averaged by 400, were 1.4 apart. Six deviations of a mean.
+    assert apart < gaussian_mu(2.0, 1e-5) + 6 * math.sqrt(2 / trials) < 1.1
 
 
 # What a recommender, or everybody, sees of two data sets.

@@ -1,0 +1,86 @@
+"""PrivSR, rating form (Meng et al. 2018): statements that are derived and not played."""
+
+from __future__ import annotations
+
+from dpaudit.claims import privsr_algebra as algebra
+from dpaudit.claims.entry import Check, PublishedClaim
+
+_PAPER = "Meng et al. 2018"
+
+CHECKS = (
+    PublishedClaim(
+        id="privsr-s3.2-lemma1",
+        sentence="If h is Exp(1) and c is N(0, 1), then b √(2h) c is Lap(b).",
+        source=f"{_PAPER}, Lemma 1, section 3.2; Kotz, Kozubowski, Podgórski 2001",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="E e^{itb√(2h)c} = E e^{−t²b²h} = 1/(1 + b²t²), the Laplace law's.",
+        published=(Check("densities by quadrature; draws, moments", algebra.lemma),),
+    ),
+    PublishedClaim(
+        id="privsr-s5.1-shares",
+        sentence="The noises of an item's raters of one kind add up to Lap(2Δ√K/ε_s) or "
+        "Lap(2Δ√K/ε_n).",
+        source=f"{_PAPER}, section 5.1",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="Given h, Σ c_i of n shares N(0, 1/n) is N(0, 1); then Lemma 1. That is each "
+        "kind's sum; the sum of both is another matter.",
+        published=(Check("up to 59 raters, 50 instances; draws of 5", algebra.shares),),
+    ),
+    PublishedClaim(
+        id="privsr-s5.3-differences",
+        sentence="Of noise that is not drawn anew in each round, the difference of two submissions "
+        "is that of the gradients.",
+        source=f"{_PAPER}, section 5.3",
+        adjacency=None,
+        observer=None,
+        recorded="holds",
+        because="(σ(t) + x) − (σ(t − 1) + x) = σ(t) − σ(t − 1). Fresh noise, the remedy, costs ε "
+        "in each round: see privsr-thm3-rounds.",
+        published=(Check("200 instances", algebra.differences),),
+    ),
+    PublishedClaim(
+        id="privsr-s5.3-new-ratings",
+        sentence="If each time slot updates the latent vectors on its new ratings alone, with ε_t, "
+        "all of them are (max ε_t)-differentially private.",
+        source=f"{_PAPER}, section 5.3, discussion",
+        adjacency="rating-replace",
+        observer="iterates",
+        recorded="falsified",
+        because="Parallel composition is for results of disjoint ratings and nothing else. u_a is "
+        "carried over on her device: a rating of the first slot is in all that she submits in the "
+        "next. Σ ε_t is no bound either.",
+        published=(Check("two slots, ε_t = 1, |u| ≤ 1", algebra.new_ratings),),
+        reading="users' vectors are updated, as it says, and not begun anew",
+    ),
+    PublishedClaim(
+        id="privsr-s5.3-new-ratings-anew",
+        sentence="If each time slot begins users' vectors anew and uses its new ratings alone, "
+        "with ε_t, all of them are (max ε_t)-differentially private.",
+        source=f"{_PAPER}, section 5.3, discussion; McSherry 2010",
+        adjacency="rating-replace",
+        observer="iterates",
+        recorded="holds",
+        because="A rating enters its own slot; later ones see it through V, which was shown. So "
+        "the other factors of the ratio are 1. Who rates when is public.",
+        published=(Check("500 pairs of slots, all outputs", algebra.disjoint),),
+        reading="each slot keeps its ε_t, given all that was shown before",
+    ),
+    PublishedClaim(
+        id="privsr-s5.3-all-ratings",
+        sentence="If each time slot uses all ratings so far, with ε_t, all of them are "
+        "(Σ ε_t)-differentially private.",
+        source=f"{_PAPER}, section 5.3, discussion; McSherry 2010",
+        adjacency="rating-replace",
+        observer="iterates",
+        recorded="holds",
+        because="Sequential composition: the ratios of the slots multiply, and all may be "
+        "attained at once.",
+        published=(Check("500 pairs of slots, all outputs", algebra.repeated),),
+        reading="each slot keeps its ε_t, given all that was shown before: what Theorems 1 to 3 do "
+        "not provide",
+    ),
+)
