@@ -188,7 +188,8 @@ class Train(_Table):
         cap: at most so many ratings of each user are kept, a random choice; all unless given.
         more_than: users with more ratings than this are kept, before the cap.
         worlds: trainings of each model on each fold.
-        against: the label of the model whose errors the others' are compared with, fold by fold.
+        against: the label of the model whose errors the others' are compared with, fold by fold, at
+            the same ε or at its only one.
     """
 
     folds: Annotated[int, Field(ge=2, le=100)] = 5

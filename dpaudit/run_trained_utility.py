@@ -106,7 +106,7 @@ class Utility:
 
         Args:
             by_fold: the errors of every model at every ε `(F, 2)`.
-            against: the model; at the same ε where it has it, else at its first; none for nothing.
+            against: the model: at the same ε, or at its only one; none for nothing.
         """
         own = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         if not own:
@@ -121,7 +121,7 @@ class Utility:
                 estimate=self._over_folds((errors - base)[:, place]),
             )
             for (label, epsilon), errors in by_fold.items()
-            if label != against
+            if label != against and (epsilon in own or len(own) == 1)
             for base in [own.get(epsilon, next(iter(own.values())))]
             for place, kind in enumerate(KINDS)
         ]

@@ -44,7 +44,7 @@ def show(result: AuditResult, console: Console) -> None:
         if table:
             _show_table(table, console)
     _show_gates(result, console)
-    if any(digest.alone(found) for found in result.measurements):
+    if any(found.metric.startswith("transcript.") for found in result.measurements):
         said = "Intervals of areas each stand for itself: they are about users like these."
         console.print(Text(said, style="dim"))
     if not digest.judged(result):
