@@ -19,7 +19,7 @@ from dpaudit.data.readers import load
 from dpaudit.defenses.privsr import PrivSR
 from dpaudit.errors import DataError
 from dpaudit.releases import Streams
-from dpaudit.reports import console, html, markdown
+from dpaudit.reports import charts, console, html, markdown
 from dpaudit.run import run_audit
 
 SYNTHETIC = {
@@ -147,6 +147,21 @@ def test_reports_show_the_leak(result: AuditResult) -> None:
     assert "paired t test" in markdown.render(result)
     # Nothing here belongs to the family of simultaneous intervals.
     assert "hold together" not in markdown.render(result)
+
+
+def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -> None:
+    [chart] = [each for each in charts.render(result) if each.name == "recovery"]
+    points = chart.spec["datasets"]["points"]
+    errors = {
+        (each.model, each.epsilon): each.estimate.value for each in of(result, "utility.rmse")
+    }
+    assert sorted(point["error"] for point in points) == sorted(errors.values())
+    found = of(result, "reconstruction.rmse", states="released model")
+    assert {point["recovered"] for point in points} == {each.estimate.value for each in found}
+    [mean] = chart.spec["datasets"]["means"]
+    assert mean["mean"] == of(result, "reconstruction.rmse", states="item means")[0].estimate.value
+    none = [each for each in charts.render(play(attack=[])) if each.name == "recovery"]
+    assert not none
 
 
 def test_ratings_that_nobody_keeps_cannot_be_recovered() -> None:

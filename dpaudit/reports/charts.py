@@ -6,7 +6,13 @@ import json
 from typing import Any
 
 from dpaudit.auditor.result import AuditResult
-from dpaudit.reports import campaigns_chart, curves, series, transcripts_chart
+from dpaudit.reports import (
+    campaigns_chart,
+    curves,
+    recovery_chart,
+    series,
+    transcripts_chart,
+)
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.digest import MORE, rows
@@ -29,6 +35,7 @@ def render(result: AuditResult) -> list[Chart]:
         _certified(series.certified(by_model), look),
         curves.difference(series.difference(by_model), look),
         curves.rmse(series.rmse(by_model), look),
+        recovery_chart.chart(result, look),
         curves.convergence(series.convergence(by_model)),
         campaigns_chart.chart(result),
         *transcripts_chart.charts(result),

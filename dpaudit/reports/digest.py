@@ -234,7 +234,7 @@ def _drawn(result: AuditResult) -> str:
 
 def noised(found: Measurement) -> bool:
     """Whether the law beside a certified ε is that of noise, and not of a list."""
-    return found.shift is not None or found.observer == "recommender"
+    return found.shift is not None or found.observer is not None
 
 
 def judged(result: AuditResult) -> bool:

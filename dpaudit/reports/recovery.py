@@ -43,7 +43,7 @@ def note(result: AuditResult) -> list[str]:
         "Sensitive ratings are recovered from a released model and what users share. Much of that "
         "a model tells about people whose ratings it never saw: the leak is by how much the same "
         "attack errs more on a model that was trained without the sensitive ratings. It is what "
-        "their owners gave away by taking part; the rest, they would suffer anyhow. Where the noise "
+        "their owners gave away by taking part; the rest, they would suffer anyhow. Where noise "
         "depends on which ratings are sensitive, the model without them has less of it, and the "
         "leak may be below 0: the noise then hides more than the ratings show. A mean over "
         "folds with Student's interval, which is a paired t test: where the interval leaves out 0, "
