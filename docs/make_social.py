@@ -48,7 +48,10 @@ def main(folder: Path) -> None:
     """Write the page."""
     parts = [HEAD]
     for name, example in SETS.items():
-        results = {share: _played(folder, example, share) for share in SHARES}
+        results = {
+            share: _played(folder, f"{example}-{share:g}", _config(example, share))
+            for share in SHARES
+        }
         ratings = read(_config(example, 0.1).data)
         parts.append(
             f"## {name}\n\n`examples/{example}.toml`: {len(ratings):,} ratings by "
@@ -56,7 +59,9 @@ def main(folder: Path) -> None:
             f"{len(_friends(ratings)):,} links."
         )
         parts += [_text(table) for table in _tables(results)]
-        parts += [_text(table) for table in _of_data(example)]
+        parts += [_text(table) for table in (_similarities(example), _errors(example))]
+    parts += ["## Parameters, and which ratings are sensitive", _text(_parameters(folder))]
+    parts.append(_text(_categories(folder)))
     write_text(ROOT / "docs" / "social-results.md", "\n\n".join(parts) + "\n")
 
 
@@ -67,10 +72,10 @@ def _config(example: str, share: float) -> Config:
     return load(ROOT / "examples" / f"{example}.toml", [sensitive, *nobody])
 
 
-def _played(folder: Path, example: str, share: float) -> AuditResult:
-    place = folder / f"{example}-{share:g}" / "record.json"
+def _played(folder: Path, name: str, config: Config) -> AuditResult:
+    place = folder / name / "record.json"
     if not place.is_file():
-        found = run_audit(_config(example, share), threads=os.cpu_count() or 1)
+        found = run_audit(config, threads=os.cpu_count() or 1)
         place.parent.mkdir(parents=True, exist_ok=True)
         write_text(place, found.model_dump_json())
         print(place, f"{found.timing.seconds:.0f} s")
@@ -155,8 +160,45 @@ def _friends(ratings: Ratings) -> Friends:
     return ratings.friends or Friends.none(ratings.n_users)
 
 
-def _of_data(example: str) -> list[Table]:
-    return [_similarities(example), _errors(example)]
+def _parameters(folder: Path) -> Table:
+    """Figures 10 and 11."""
+    name = "filmtrust-privsr-parameters"
+    found = _played(folder, name, load(ROOT / "examples" / f"{name}.toml"))
+    return _by_point("Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": found})
+
+
+def _categories(folder: Path) -> Table:
+    """Figure 14."""
+    name = "ciao-privsr-categories"
+    chosen = load(ROOT / "examples" / f"{name}.toml")
+    random = load(ROOT / "examples" / f"{name}.toml", ["data.sensitive.matched_random=true"])
+    return _by_point(
+        "Figure 14: Ciao, ratings of three categories sensitive, and as many at random",
+        {
+            "by category": _played(folder, name, chosen),
+            "at random": _played(folder, f"{name}-random", random),
+        },
+    )
+
+
+def _by_point(caption: str, results: dict[str, AuditResult]) -> Table:
+    """A row for each model and ε: its errors, and what is recovered."""
+    metrics = {
+        "rmse": ("utility.rmse", None),
+        "mae": ("utility.mae", None),
+        "rmse of what is recovered": ("reconstruction.rmse", RELEASED),
+        "mae of it": ("reconstruction.mae", RELEASED),
+        "rmse of item means there": ("reconstruction.rmse", MEANS),
+        "leak (rmse)": ("reconstruction.rmse", LEAK),
+    }
+    cells = []
+    for label, result in results.items():
+        found = [_found(result, *metric) for metric in metrics.values()]
+        for model, value in found[0]:
+            shown = [measured(each[model, value].estimate.value) for each in found]
+            name = f"{model}, ε = {epsilon(value)}"
+            cells.append([f"{name}, {label}" if label else name, *shown])
+    return Table(caption, ["model", *metrics], cells)
 
 
 def _similarities(example: str) -> Table:

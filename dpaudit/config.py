@@ -24,6 +24,7 @@ from dpaudit.config_played import (
     Game,
     Train,
     Transcript,
+    reads,
     recovers,
 )
 from dpaudit.config_trained import BATTERY, check_against, check_trained, trained_game
@@ -207,7 +208,7 @@ class Config(_Table):
                 "remove it, or use [split]"
             )
         for game in self.game:
-            if game.observe in {"iterates", "recommender", "public"}:
+            if game.observe in {"iterates", "recommender", "friend", "public"}:
                 raise ValueError(
                     f"[[game]] {game.label!r}: observe = {game.observe!r} is of models that are "
                     "trained: use 'values' or 'list'"
@@ -246,13 +247,19 @@ class Config(_Table):
     @property
     def watching(self) -> list[Attack]:
         """The attacks on submissions: those that are named, or of each kind some."""
-        named = [attack for attack in self.attack if not recovers(attack.name)]
+        others = [*self.recovering, *self.reading]
+        named = [attack for attack in self.attack if attack not in others]
         return (named or BATTERY) if self.transcript else []
 
     @property
     def recovering(self) -> list[Attack]:
         """The attacks that recover sensitive ratings."""
         return [attack for attack in self.attack if recovers(attack.name)]
+
+    @property
+    def reading(self) -> list[Attack]:
+        """The attacks that recover them from what users submit."""
+        return [attack for attack in self.attack if reads(attack.name)]
 
     def measured(self) -> list[dict[str, Any]]:
         """The intervals that this config measures: metric, model, ε, and attack or pair."""

@@ -95,7 +95,7 @@ def _check_parts(path: Path, config: Config) -> None:
                         f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
                         f"{suggestion(game.pair, pairs)}"
                     )
-    of_models = ("reconstruct", "watch") if config.transcript else ("reconstruct",)
+    of_models = ("reconstruct", "lists", "read", *(("watch",) if config.transcript else ()))
     asked = of_models if config.trains else ("infer",)
     played: Sequence[tuple[str, Sequence[Attack | Game], tuple[str, ...]]] = (
         ("attack", config.attack, asked),

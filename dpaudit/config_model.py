@@ -79,6 +79,12 @@ class Model(_Table):
         return known and trains(registry.load("defenses", self.defense))
 
     @property
+    def ranks(self) -> bool:
+        """Whether its models have lists and no predicted ratings; False of an unknown defense."""
+        known = self.defense in registry.names("defenses")
+        return known and getattr(registry.load("defenses", self.defense), "ranks", False)
+
+    @property
     def submits(self) -> bool:
         """Whether its users submit to a server, real things and fakes; False of an unknown one."""
         known = self.defense in registry.names("defenses")

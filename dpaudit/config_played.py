@@ -42,8 +42,15 @@ def watches(name: Any) -> bool:
 
 def recovers(name: Any) -> bool:
     """Whether a registered attack recovers sensitive ratings from a released model."""
-    known = name in registry.names("attacks")
-    return known and hasattr(registry.load("attacks", name), "reconstruct")
+    if name not in registry.names("attacks"):
+        return False
+    part = registry.load("attacks", name)
+    return hasattr(part, "reconstruct") or hasattr(part, "lists")
+
+
+def reads(name: Any) -> bool:
+    """Whether a registered attack recovers sensitive ratings from what users submit."""
+    return name in registry.names("attacks") and hasattr(registry.load("attacks", name), "read")
 
 
 class Attack(_Played):
@@ -87,7 +94,8 @@ class Game(_Played):
         observe: of a defense that shows predictions: `values` unless given, or the `list` of the
             best without them. A defense that shows lists leaves no choice. Of one that is trained:
             its `iterates` unless given, its `public` model, or the `values` or the `list` shown to
-            another user; of one whose users submit to a `recommender`, that unless given.
+            another user; of one whose users submit to a `recommender`, that unless given; of one
+            whose users send each other something, what a `friend` receives.
         attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, of an
             observed `list` `item-place`, and of whatever a trained model shows but its iterates
             `canary`.
@@ -98,7 +106,7 @@ class Game(_Played):
     """
 
     pair: str = "crossing"
-    observe: Literal["iterates", "public", "values", "list", "recommender"] | None = None
+    observe: Literal["iterates", "public", "values", "list", "recommender", "friend"] | None = None
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
@@ -190,6 +198,7 @@ class Train(_Table):
         worlds: trainings of each model on each fold.
         against: the label of the model whose errors the others' are compared with, fold by fold, at
             the same ε or at its only one.
+        top_k: the length of the lists of models that rank, whose hits are counted.
     """
 
     folds: Annotated[int, Field(ge=2, le=100)] = 5
@@ -199,6 +208,7 @@ class Train(_Table):
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     worlds: Annotated[int, Field(ge=1, le=10_000)] = 16
     against: str | None = None
+    top_k: Annotated[int, Field(ge=1, le=10_000)] = 5
 
 
 class Transcript(_Table):

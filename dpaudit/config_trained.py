@@ -7,7 +7,7 @@ from typing import Any
 
 from dpaudit import registry
 from dpaudit.config_model import Model
-from dpaudit.config_played import Attack, Campaign, Game, recovers, watches
+from dpaudit.config_played import Attack, Campaign, Game, reads, recovers, watches
 
 # The pairs of models that are trained, each in a sentence.
 PAIRS = {
@@ -26,7 +26,7 @@ def trained_game(given: Any) -> Any:
 
 
 def _reader(observe: Any) -> str:
-    steps = observe in (None, "iterates", "recommender")
+    steps = observe in (None, "iterates", "recommender", "friend")
     return "likelihood-ratio" if steps else "canary"
 
 
@@ -76,6 +76,7 @@ def check_trained(
         ValueError: with the table and the remedy.
     """
     _check_transcript(models, attacks, gated, transcript)
+    _check_lists(models, attacks)
     trained = next(model for model in models if model.trains)
     for model in models:
         if not model.trains:
@@ -88,7 +89,11 @@ def check_trained(
     for name, labels in (
         (
             "attack",
-            [each.label for each in attacks if not transcript and not recovers(each.name)],
+            [
+                each.label
+                for each in attacks
+                if not (transcript or recovers(each.name) or reads(each.name))
+            ],
         ),
         ("campaign", [campaign.label for campaign in campaigns]),
     ):
@@ -126,6 +131,36 @@ def check_against(against: str | None, labels: Sequence[str]) -> None:
         )
 
 
+def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
+    """Refuse models that rank beside others, and attacks that do not read what they release.
+
+    Raises:
+        ValueError: with the table and the remedy.
+    """
+    ranking = [model for model in models if model.ranks]
+    others = [model for model in models if not model.ranks]
+    if ranking and others:
+        raise ValueError(
+            f"model {ranking[0].label!r} ranks and model {others[0].label!r} predicts ratings: "
+            "audit them in two configs"
+        )
+    known = registry.names("attacks")
+    for attack in attacks:
+        if attack.name not in known:
+            continue
+        part = registry.load("attacks", attack.name)
+        if ranking and not hasattr(part, "lists"):
+            raise ValueError(
+                f"[[attack]] {attack.label!r} recovers ratings, and model {ranking[0].label!r} "
+                "ranks: use 'ranking-reconstruction'"
+            )
+        if others and hasattr(part, "lists"):
+            raise ValueError(
+                f"[[attack]] {attack.label!r} recovers what models rank high, and model "
+                f"{others[0].label!r} predicts ratings: use 'reconstruction'"
+            )
+
+
 def _check_transcript(
     models: Sequence[Model], attacks: Sequence[Attack], gated: Sequence[str], transcript: bool
 ) -> None:
@@ -149,7 +184,7 @@ def _check_transcript(
             )
     known = registry.names("attacks")
     for attack in attacks:
-        if attack.name in known and not (watches(attack.name) or recovers(attack.name)):
+        if attack.name in known and not any(f(attack.name) for f in (watches, recovers, reads)):
             raise ValueError(
                 f"[[attack]] {attack.label!r} does not read what users submit: use one such as "
                 "'zero-mean' or 'gradient-ratio'"

@@ -133,7 +133,7 @@ def _compare_epsilon(
     if found.shift is None or point.sensitivity is None:
         share = _share(found, point)
         least = detectable_epsilon(limit, n, alpha, delta=delta) / share if share else math.inf
-        normal = found.observer == "recommender"
+        normal = found.observer is not None
         what = "noise too small for" if normal else "a violation like Laplace noise too small for"
         more = "use more trials"
     else:

@@ -25,10 +25,11 @@ from dpaudit.provenance import environment
 from dpaudit.releases import Streams
 from dpaudit.run_trained_checks import assumptions
 from dpaudit.run_trained_errors import Training, played
-from dpaudit.run_trained_errors import errors as errors_on
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
+from dpaudit.run_trained_scores import Scores, scores_of
+from dpaudit.run_trained_submissions import Reading, check_reading
 from dpaudit.run_trained_transcripts import Transcripts, check_transcript
-from dpaudit.run_trained_utility import Utility
+from dpaudit.run_trained_utility import Utility, check_kept
 
 # One part in so many of the first fold's training is held back to choose from a grid.
 _VALIDATION = 10
@@ -75,6 +76,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     for model in config.model:
         check_games(model, config.game)
     check_transcript(config)
+    check_reading(config)
     family = records.Family.of(config.audit.confidence, max(1, len(config.measured())))
     play = _Play(config, ratings, family, threads, progress)
     games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
@@ -84,7 +86,8 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     models, points = [], []
     folds = play.folds()
     utility = play.utility(folds)
-    utility.check()
+    check_kept(folds, [attack.label for attack in config.recovering + config.reading])
+    reading = play.reading(folds)
     by_fold: dict[tuple[str, float], Any] = {}
     for model in config.model:
         defenses = play.chosen(model, folds[0])
@@ -95,12 +98,14 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         by_fold |= each
         measurements += assumptions(model.label, defenses, play.learned, config.seed)
         measurements += play.transcripts(model.label, defenses, folds[0])
+        measurements += reading.play(model.label, defenses)
         for game in config.game:
             progress.stage(f"{model.label}: game {game.label}")
             record, found = games.play(model.label, defenses, game)
             pairs.append(record)
             measurements += found
-    measurements += utility.compared(by_fold, config.training.against)
+    kinds = scores_of(config.model[0].defenses("model")[0], config.training.top_k).kinds
+    measurements += utility.compared(by_fold, config.training.against, kinds)
     gates = [judge(gate, points, measurements) for gate in config.gate]
     return records.AuditResult(
         tool=__version__,
@@ -114,7 +119,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
         attacks={
             **{
                 label: attack_record(attack)
-                for label, attack in (play.watching | play.recovering).items()
+                for label, attack in (play.watching | play.recovering | reading.attacks).items()
             },
             **_attack_records(config.game),
         },
@@ -180,20 +185,21 @@ class _Play:
         validation = random_folds(first.train, _VALIDATION, self.config.seed)[0]
         streams = Streams.first(self.config.seed, "grid", self.config.training.worlds)
         offered = [model.combinations("model", epsilon) for epsilon in model.epsilon]
+        scores = scores_of(offered[0][0], self.config.training.top_k)
 
         def searched() -> Iterator[Training]:
             for epsilon, defenses in zip(model.epsilon, offered, strict=True):
                 self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
                 for defense in defenses:
                     # A combination that diverges is not chosen.
-                    probes = [errors_on(validation)]
+                    probes = [scores.tested(validation)]
                     yield Training(defense, validation.train, probes, streams, math.inf)
 
         train = self.config.training
         errors = iter(played(searched(), train.worlds, self.threads, self.progress.advance))
         found = []
         for epsilon, defenses in zip(model.epsilon, offered, strict=True):
-            tried = [(float(next(errors)[0]), defense) for defense in defenses]
+            tried = [(_worth(scores, next(errors)), defense) for defense in defenses]
             error, best = min(tried, key=lambda pair: pair[0])
             if error == math.inf:
                 raise RunError(
@@ -215,7 +221,7 @@ class _Play:
         points = sum(len(model.epsilon) for model in self.config.model)
         games = sum(trainings(game) for game in self.config.game)
         watched = self.config.transcript.worlds if self.config.transcript else 0
-        plays = folds * (2 if self.recovering else 1)
+        plays = folds * (1 + bool(self.recovering) + bool(self.config.reading))
         return points * (plays * train.worlds + games + watched) + tried * train.worlds
 
     def transcripts(
@@ -237,6 +243,18 @@ class _Play:
         )
         return played.play(label, defenses)
 
+    def reading(self, folds: Sequence[Fold]) -> Reading:
+        """What lets recommenders read submissions."""
+        return Reading(
+            folds,
+            {attack.label: attack.create("attack") for attack in self.config.reading},
+            self.config.training.worlds,
+            self.config.seed,
+            self.config.audit.confidence,
+            self.threads,
+            self.progress.advance,
+        )
+
     def utility(self, folds: Sequence[Fold]) -> Utility:
         """What plays the models on the folds."""
         return Utility(
@@ -246,8 +264,14 @@ class _Play:
             self.config.seed,
             self.config.audit.confidence,
             self.threads,
+            self.config.training.top_k,
             self.progress.advance,
         )
+
+
+def _worth(scores: Scores, read: Any) -> float:
+    """What a grid search wants small; infinite of a training that diverged."""
+    return float(read[0]) if math.isinf(read[0]) else scores.sign * float(read[0])
 
 
 def _test_files(files: Sequence[str]) -> list[Path]:

@@ -25,6 +25,9 @@ T = TypeVar("T")
 Numbers = NDArray[np.float64]
 
 
+# Of ratings: root mean squared, then mean absolute error.
+KINDS = ("rmse", "mae")
+
 # Reads numbers off the models of some worlds `(W, k)`.
 Probe = Callable[[Any], Numbers]
 
@@ -33,7 +36,7 @@ def errors(fold: Fold) -> Probe:
     """The root mean squared and the mean absolute error on the test ratings."""
 
     def probe(models: Any) -> Numbers:
-        return _errors(models.predict(fold.users, fold.items), fold.values)
+        return mean_errors(models.predict(fold.users, fold.items), fold.values)
 
     return probe
 
@@ -45,19 +48,21 @@ def recovered(attack: Any, ratings: Ratings) -> Probe:
 
     def probe(models: Any) -> Numbers:
         release = models.public(np.arange(ratings.n_items, dtype=np.int32))
-        return _errors(attack.reconstruct(release, shared, users, items), ratings.value[kept])
+        return mean_errors(attack.reconstruct(release, shared, users, items), ratings.value[kept])
 
     return probe
 
 
-def guessed(ratings: Ratings) -> Numbers:
-    """The same errors of who guesses the items' means `(k,)`."""
+def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
+    """The same errors of who guesses the items' means `(k,)`, of all or of the `wanted` ratings."""
     kept = ratings.kept_private
-    means = guess_means(ratings.only(~kept), ratings.item[kept])
-    return _errors(means[None], ratings.value[kept])[0]
+    rows = kept if wanted is None else wanted
+    means = guess_means(ratings.only(~kept), ratings.item[rows])
+    return mean_errors(means[None], ratings.value[rows])[0]
 
 
-def _errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:
+def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:
+    """The root mean squared and the mean absolute error of what is shown `(W, n)`, `(W, 2)`."""
     away = shown.astype(np.float64) - values
     return np.stack([np.sqrt(np.mean(away**2, axis=1)), np.mean(abs(away), axis=1)], axis=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
@@ -13,7 +13,7 @@ from dpaudit.auditor.game import ListScores
 from dpaudit.auditor.one_training import play_coins_game, rare_ratings
 from dpaudit.auditor.steps_law import score_divergences, steps_epsilon
 from dpaudit.auditor.suspects import suspect_pair
-from dpaudit.auditor.trained_game import DataPair, play_release_game, play_steps_game
+from dpaudit.auditor.trained_game import DataPair, SeenBy, play_release_game, play_steps_game
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.one_run import default_grid, one_run_scores_epsilon
@@ -21,24 +21,16 @@ from dpaudit.bounds.planning import detectable_normal_epsilon
 from dpaudit.bounds.power import detectable_epsilon, least_found, one_run_power
 from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Claim
-from dpaudit.defenses.fake_gradients import FakeGradients
+from dpaudit.defenses.base import Claim, ObserverName
 from dpaudit.defenses.privsr import PrivSR
 from dpaudit.defenses.sgd_factors import SgdFactors
-from dpaudit.defenses.single_factors import check_small
+from dpaudit.defenses.trained import watchers
 from dpaudit.errors import ConfigError
 from dpaudit.releases import Suspect
+from dpaudit.run_trained_observers import STEPS, check_watched, observed
 
 # The chance at which a violation counts as found.
 _POWER = 0.95
-# Observers whose view a claim about another observer covers.
-_COVERS: dict[str, tuple[str, ...]] = {
-    "recommender": ("recommender", "public", "values", "list"),
-    "iterates": ("iterates", "public", "values", "list"),
-    "public": ("public", "values", "list"),
-    "values": ("values", "list"),
-    "list": ("list",),
-}
 # Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
 _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "rating-replace": ("rating-replace",),
@@ -46,9 +38,6 @@ _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "user-replace": ("user-replace", "rating-replace", "rating-add-remove"),
     "user-add-remove": ("user-add-remove",),
 }
-
-
-_Observe = Literal["iterates", "public", "values", "list", "recommender"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +49,7 @@ class _Found:
         estimate: its bound.
         event: the event that certifies.
         least: what would have been found.
+        observer: who saw steps of users who submit to a recommender.
         theory: the ε by the law of the noise.
         divergences: of D' from D, by the way in which they were estimated.
     """
@@ -68,6 +58,7 @@ class _Found:
     estimate: Estimate
     event: str
     least: float | None
+    observer: ObserverName | None = None
     theory: Estimate | None = None
     divergences: dict[str, Estimate] = field(default_factory=dict)
 
@@ -112,7 +103,7 @@ class TrainedGames:
                     detectable=one.least,
                     event=one.event,
                     theory=one.theory,
-                    observer="recommender" if one.theory else None,
+                    observer=one.observer,
                     **where,
                 )
             )
@@ -128,8 +119,8 @@ class TrainedGames:
     ) -> _Found:
         """Two neighbouring data sets, told apart by the label test."""
         adjacency = _adjacency(label, game, claim)
-        observe = _observed(label, game, defense)
-        pair, suspect = self._suspects(defense, adjacency)
+        observe = observed(label, game, defense)
+        pair, suspect = self._suspects(defense, adjacency, observe)
         scores = self._scores(defense, pair, suspect, observe, attack, game)
         alpha, delta = self.family.alpha, claim.delta if claim else 0.0
         estimate, event = label_epsilon(
@@ -142,34 +133,40 @@ class TrainedGames:
         )
         summary = f"{pair.summary} ({adjacency}, observer {observe})"
         found = _Found(summary, estimate, str(event), None)
-        if observe == "recommender":
-            return self._with_law(found, defense, pair, claim, scores)
+        if observe in STEPS and "recommender" in watchers(defense):
+            seen = SeenBy(defense, watchers(defense)[observe])
+            return self._with_law(replace(found, observer=observe), seen, pair, claim, scores)
         if not claim:
             return found
         share = _share(defense, suspect, observe, self.ratings.scale.width)
         least = detectable_epsilon(claim.epsilon, estimate.n, alpha, delta=delta)
         return replace(found, least=least / share if share else math.inf)
 
-    def _suspects(self, defense: Any, adjacency: Adjacency) -> tuple[DataPair, Suspect]:
-        if isinstance(defense, PrivSR):
-            # The more submit, the smaller each one's share of the noise.
-            able = defense.watchable(self.ratings)
-            return suspect_pair(self.ratings, adjacency, 0, allowed=able, crowded=True)
+    def _suspects(
+        self, defense: Any, adjacency: Adjacency, observe: ObserverName
+    ) -> tuple[DataPair, Suspect]:
+        if isinstance(defense, PrivSR) and observe in STEPS:
+            # The more submit, the smaller the share of the noise that a recommender sees on each.
+            return suspect_pair(
+                self.ratings, adjacency, 0,
+                allowed=defense.watchable(self.ratings, observe),
+                crowded=observe == "recommender",
+            )  # fmt: skip
         return suspect_pair(self.ratings, adjacency, getattr(defense, "more_than", 0))
 
     def _with_law(
-        self, found: _Found, defense: Any, pair: DataPair, claim: Claim | None, scores: ListScores
+        self, found: _Found, seen: SeenBy, pair: DataPair, claim: Claim | None, scores: ListScores
     ) -> _Found:
-        """What the law of submissions' noise says of a game besides."""
+        """What the law of the steps' noise says of a game besides."""
         delta, least = claim.delta if claim else 0.0, None
-        theory = steps_epsilon(defense, pair, delta=delta, seed=self.seed, threads=self.threads)
+        theory = steps_epsilon(seen, pair, delta=delta, seed=self.seed, threads=self.threads)
         n, alpha = found.estimate.n, self.family.alpha
         if claim and delta:
             least = detectable_normal_epsilon(
                 claim.epsilon, n, alpha, delta=delta, shown=theory.value
             )
-        elif claim:  # of normal noise no ε is kept at δ = 0
-            least = detectable_epsilon(claim.epsilon, n, alpha)
+        elif claim:
+            least = _detectable(claim, theory, n, alpha)
         divergences = score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence)
         return replace(found, least=least, theory=theory, divergences=divergences)
 
@@ -214,14 +211,15 @@ class TrainedGames:
         defense: Any,
         pair: DataPair,
         suspect: Suspect,
-        observe: _Observe,
+        observe: ObserverName,
         attack: Any,
         game: configs.Game,
     ) -> Any:
         options = {"trials": game.trials, "seed": self.seed, "threads": self.threads}
-        if observe == "iterates" or observe == "recommender":  # noqa: PLR1714 (narrows the type)
-            return play_steps_game(defense, pair, attack, **options)
-        return play_release_game(defense, pair, suspect, observe, attack, **options)
+        if observe == "public" or observe == "values" or observe == "list":  # noqa: PLR1714 (narrows)
+            return play_release_game(defense, pair, suspect, observe, attack, **options)
+        seen = SeenBy(defense, watchers(defense)[observe])
+        return play_steps_game(seen, pair, attack, **options)
 
 
 def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
@@ -236,7 +234,7 @@ def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
                 _check_many(model.label, defense)
                 continue
             _adjacency(model.label, game, defense.claim())
-            _observed(model.label, game, defense)
+            observed(model.label, game, defense)
 
 
 def trainings(game: configs.Game) -> int:
@@ -271,6 +269,17 @@ def _share(defense: Any, suspect: Suspect, observe: str, width: float) -> float:
     return float(abs(suspect.after.values - suspect.before.values).max()) / width
 
 
+def _detectable(claim: Claim, theory: Estimate, n: int, alpha: float) -> float:
+    """The least ε that would be certified above a claim of which δ is 0.
+
+    Infinite where the pair's own ε has no bound, as of normal noise, or is 0: then it is no measure
+    of how small a noise would be found.
+    """
+    if not 0 < theory.value < math.inf:
+        return math.inf
+    return detectable_epsilon(claim.epsilon, n, alpha) / min(1.0, theory.value / claim.epsilon)
+
+
 def _check_many(label: str, defense: Any) -> None:
     """Refuse many ratings in doubt where the steps do not show each apart.
 
@@ -282,51 +291,4 @@ def _check_many(label: str, defense: Any) -> None:
             f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
             "use pair = 'data', or the published 'dpsgd-mf'"
         )
-    _check_watched(label, defense)
-
-
-def _check_watched(label: str, defense: Any) -> None:
-    """Refuse to watch every step of a model that is trained alone, or of no normal law.
-
-    Raises:
-        ConfigError: it is.
-    """
-    if isinstance(defense, SgdFactors):
-        check_small(defense.dimensions, f"games that see each step of model {label!r} play")
-    if isinstance(defense, FakeGradients | PrivSR):
-        try:
-            defense.check_watched()
-        except ConfigError as error:
-            raise ConfigError(f"[[game]] on model {label!r}: {error}") from error
-
-
-def _observed(label: str, game: configs.Game, defense: Any) -> _Observe:
-    """The observer of a game, of whom the claim must speak.
-
-    Raises:
-        ConfigError: it does not, or the defense shows the observer nothing.
-    """
-    claim: Claim | None = defense.claim()
-    observe = game.observe
-    if observe is None:
-        observe = _steps(defense) if game.attack == "likelihood-ratio" else "public"
-    if claim and observe not in _COVERS.get(claim.observer, ()):
-        raise ConfigError(
-            f"[[game]] {game.label!r}: model {label!r} claims nothing for observer {observe!r}, "
-            f"but for {claim.observer!r}: use observe = {claim.observer!r}"
-        )
-    of_steps = observe in {"iterates", "recommender"}
-    if of_steps and (not hasattr(defense, "watch") or observe != _steps(defense)):
-        what = "iterates" if observe == "iterates" else "submissions"
-        raise ConfigError(
-            f"[[game]] {game.label!r}: model {label!r} ({defense.name}) shows no {what} of a known "
-            "law: use observe = 'public', or 'values' where no model is published"
-        )
-    if of_steps:
-        _check_watched(label, defense)
-    return observe
-
-
-def _steps(defense: Any) -> Literal["iterates", "recommender"]:
-    """Who sees the steps of its training."""
-    return "recommender" if isinstance(defense, FakeGradients | PrivSR) else "iterates"
+    check_watched(label, defense)

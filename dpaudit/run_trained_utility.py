@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,13 @@ from dpaudit.bounds.estimate import Estimate
 from dpaudit.data.folds import Fold
 from dpaudit.errors import DataError
 from dpaudit.releases import Streams
-from dpaudit.run_trained_errors import Training, errors, guessed, played, recovered
+from dpaudit.run_trained_errors import Probe, Training, played
+from dpaudit.run_trained_scores import Scores, scores_of
 
 Numbers = NDArray[np.float64]
 
 # A model's label and its ε.
 Point = tuple[str, float]
-# What a probe reads: root mean squared, then mean absolute error.
-KINDS = ("rmse", "mae")
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Utility:
         seed: decides every stream.
         confidence: of each interval.
         threads: number of threads; the numbers do not depend on it.
+        top_k: the length of the lists of models that rank.
         advance: told the number of trainings done.
     """
 
@@ -45,22 +45,8 @@ class Utility:
     seed: int
     confidence: float
     threads: int
+    top_k: int
     advance: Callable[[int], None]
-
-    def check(self) -> None:
-        """Refuse to recover what nobody keeps.
-
-        Raises:
-            DataError: a fold's training has no sensitive rating, or no other.
-        """
-        for label in self.recovering:
-            for fold in self.folds:
-                kept = fold.train.kept_private
-                if kept.all() or not kept.any():
-                    raise DataError(
-                        f"[[attack]] {label!r} recovers sensitive ratings from the others, and "
-                        f"{int(kept.sum())} of {len(kept)} are sensitive: set data.sensitive"
-                    )
 
     def play(
         self, label: str, defenses: Sequence[Any], stage: Callable[[str], None]
@@ -70,14 +56,16 @@ class Utility:
         Returns:
             What was measured, and at each ε the errors on test ratings by fold `(F, 2)`.
         """
+        scores = scores_of(defenses[0], self.top_k)
+        kinds = scores.kinds
 
         def tested() -> Iterator[Training]:
             for defense in defenses:
                 stage(f"{label}: ε = {defense.epsilon:g}")
                 for number, fold in enumerate(self.folds):
-                    yield self._training(defense, fold, number)
+                    yield self._training(scores, defense, fold, number)
                 for number, fold in enumerate(self.folds if self.recovering else ()):
-                    yield self._without(defense, fold, number)
+                    yield self._without(scores, defense, fold, number)
 
         found = iter(played(tested(), self.worlds, self.threads, self.advance))
         measurements: list[records.Measurement] = []
@@ -91,22 +79,23 @@ class Utility:
                     estimate=self._over_folds(seen[:, place]),
                     **where,
                 )
-                for place, kind in enumerate(KINDS)
+                for place, kind in enumerate(kinds)
             ]
-            by_fold[label, defense.epsilon] = seen[:, : len(KINDS)]
+            by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
             if self.recovering:
                 without = np.stack([next(found) for _ in self.folds])
-                measurements += self._recovered(where, seen[:, len(KINDS) :], without)
+                measurements += self._recovered(scores, where, seen[:, len(kinds) :], without)
         return measurements, by_fold
 
     def compared(
-        self, by_fold: Mapping[Point, Numbers], against: str | None
+        self, by_fold: Mapping[Point, Numbers], against: str | None, kinds: Sequence[str]
     ) -> list[records.Measurement]:
         """By how much the errors are above those of one model, fold by fold: a paired test.
 
         Args:
             by_fold: the errors of every model at every ε `(F, 2)`.
             against: the model: at the same ε, or at its only one; none for nothing.
+            kinds: what the two errors are.
         """
         own = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         if not own:
@@ -123,25 +112,25 @@ class Utility:
             for (label, epsilon), errors in by_fold.items()
             if label != against and (epsilon in own or len(own) == 1)
             for base in [own.get(epsilon, next(iter(own.values())))]
-            for place, kind in enumerate(KINDS)
+            for place, kind in enumerate(kinds)
         ]
 
     def _recovered(
-        self, where: dict[str, Any], seen: Numbers, without: Numbers
+        self, scores: Scores, where: dict[str, Any], seen: Numbers, without: Numbers
     ) -> list[records.Measurement]:
         """The errors of each attacker: of the model, of one without the ratings, of item means."""
-        means = np.stack([guessed(fold.train) for fold in self.folds])
+        means = np.stack([scores.guessed(fold.train) for fold in self.folds])
         found = []
         for number, label in enumerate(self.recovering):
-            columns = slice(len(KINDS) * number, len(KINDS) * (number + 1))
+            columns = slice(2 * number, 2 * number + 2)
             mine, other = seen[:, columns], without[:, columns]
-            for place, kind in enumerate(KINDS):
+            for place, kind in enumerate(scores.kinds):
                 for states, values in (
                     (records.RELEASED, mine),
                     (records.WITHOUT, other),
                     (records.MEANS, means),
-                    (records.LEAK, other - mine),
-                    (records.BEYOND_MEANS, means - mine),
+                    (records.LEAK, scores.sign * (other - mine)),
+                    (records.BEYOND_MEANS, scores.sign * (means - mine)),
                 ):
                     found.append(
                         records.Measurement(
@@ -154,23 +143,44 @@ class Utility:
                     )
         return found
 
-    def _training(self, defense: Any, fold: Fold, number: int) -> Training:
-        probes = [errors(fold), *self._recovering(fold)]
+    def _training(self, scores: Scores, defense: Any, fold: Fold, number: int) -> Training:
+        probes = [scores.tested(fold), *self._recovering(scores, fold)]
         return Training(defense, fold.train, probes, self._streams(number))
 
-    def _without(self, defense: Any, fold: Fold, number: int) -> Training:
+    def _without(self, scores: Scores, defense: Any, fold: Fold, number: int) -> Training:
         """A training that never saw what is sensitive, with the same noise source."""
         shared = fold.train.only(~fold.train.kept_private)
-        return Training(defense, shared, self._recovering(fold), self._streams(number))
+        probes = self._recovering(scores, fold)
+        return Training(defense, shared, probes, self._streams(number))
 
-    def _recovering(self, fold: Fold) -> list[Any]:
-        return [recovered(attack, fold.train) for attack in self.recovering.values()]
+    def _recovering(self, scores: Scores, fold: Fold) -> list[Probe]:
+        return [scores.recovered(attack, fold.train) for attack in self.recovering.values()]
 
     def _streams(self, number: int) -> Streams:
         return Streams.first(self.seed, f"fold/{number}", self.worlds)
 
     def _over_folds(self, values: Numbers) -> Estimate:
         return over_folds(values.tolist(), self.confidence)
+
+
+def check_kept(folds: Sequence[Fold], attacks: Iterable[str]) -> None:
+    """Refuse to recover what nobody keeps.
+
+    Args:
+        folds: the divisions of the data.
+        attacks: the labels of the attacks that recover it.
+
+    Raises:
+        DataError: a fold's training has no sensitive rating, or no other.
+    """
+    for label in attacks:
+        for fold in folds:
+            kept = fold.train.kept_private
+            if kept.all() or not kept.any():
+                raise DataError(
+                    f"[[attack]] {label!r} recovers sensitive ratings from the others, and "
+                    f"{int(kept.sum())} of {len(kept)} are sensitive: set data.sensitive"
+                )
 
 
 def over_folds(errors: Sequence[float], confidence: float) -> Estimate:

@@ -6,7 +6,8 @@ at a time, so all users of a large service can be watched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,3 +78,74 @@ class Verdicts:
 
     scores: NDArray[np.float64]
     p_values: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How each user learns her factors by herself, from her ratings and the V that all have.
+
+        u ← u − γ (2 Σ_j (u · v_j − r_j) v_j + 2λu),    r_j less the offset
+
+    Attributes:
+        rate: γ.
+        decay: λ.
+        offset: what ratings are centred by.
+        start: the mean of each coordinate that u starts from.
+        spread: its standard deviation.
+        clip: the norm that all she submits in a round is cut to as one vector; infinite for none.
+        ball: the norm that u is cut to; infinite for none.
+        fresh: whether noise is drawn anew in each round, and not once.
+    """
+
+    rate: float
+    decay: float
+    offset: float
+    start: float
+    spread: float
+    clip: float = math.inf
+    ball: float = math.inf
+    fresh: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Submissions:
+    """All that some users submit over the rounds of one training, `2 (u · v_j − r_j) u` and noise.
+
+    Attributes:
+        users: the user of each rating `(n,)`, not decreasing.
+        items: its item `(n,)`.
+        shared: the rating; NaN of one that its user keeps to herself, `(n,)`.
+        shown: what was submitted about it in each round `(T, n, d)`.
+        deviations: the standard deviation of the noise, given what the recommender drew, `(T, n,
+            d)`.
+        usual: the same not given what it drew, `(n,)`.
+        factors: the V that each round's submissions are about `(T, M, d)`.
+        learning: how users learn.
+    """
+
+    users: Indices
+    items: Indices
+    shared: NDArray[np.float64]
+    shown: Floats
+    deviations: Floats
+    usual: NDArray[np.float64]
+    factors: Floats
+    learning: Learning
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which ratings their users keep to themselves `(n,)`."""
+        return np.isnan(self.shared)
+
+    def of_users(self, users: Indices) -> Submissions:
+        """Those of some users alone."""
+        rows = np.isin(self.users, users)
+        return replace(
+            self,
+            users=self.users[rows],
+            items=self.items[rows],
+            shared=self.shared[rows],
+            shown=self.shown[:, rows],
+            deviations=self.deviations[:, rows],
+            usual=self.usual[rows],
+        )

@@ -17,18 +17,25 @@ SCHEMA = 1
 # The divergence itself, beside the parts that it consists of (`states` of `transcript.kl`).
 WHOLE = "whole"
 # What sensitive ratings are recovered from, and by how much one error is above another (`states` of
-# `reconstruction.…`).
+# `reconstruction.…` and `submissions.…`).
 RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
 LEAK, BEYOND_MEANS = "leak", "better than item means"
+SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",
     "utility.overlap",
     "utility.rmse",
     "utility.mae",
+    "utility.precision",
+    "utility.recall",
     "utility.difference",
     "reconstruction.rmse",
     "reconstruction.mae",
+    "reconstruction.precision",
+    "reconstruction.recall",
+    "submissions.rmse",
+    "submissions.mae",
     "epsilon",
     "campaign.accuracy",
     "chain.divergence",
@@ -60,6 +67,7 @@ class ClaimRecord(_Part):
     observer: str
     public: str
     source: str
+    also: tuple[str, ...] = ()
 
 
 class DataRecord(_Part):
@@ -139,9 +147,13 @@ class Measurement(_Part):
         metric: what was measured. `attack.accuracy`: ε-Risk, the share of hidden ratings that were
             recovered; `utility.overlap`: ε-Utility, the share of the noiseless top-k list that the
             noised list keeps; `utility.rmse`: root mean squared error on held-out ratings;
-            `utility.mae`: mean absolute error on them; `utility.difference`: by how much an error
+            `utility.mae`: mean absolute error on them; `utility.precision` and `….recall`: how much
+            of a list is held out, and how much of what is held out is listed;
+            `utility.difference`: by how much an error, or a share of hits,
             is above that of the model that `attack` names; `reconstruction.rmse` and `….mae`: the
-            errors of sensitive ratings that are recovered, or by how much one is above another;
+            errors of sensitive ratings that are recovered, `….precision` and `….recall` the hits of
+            sensitive items that are listed, or by how much one is better than another, and
+            `submissions.rmse` and `….mae` those of some users, from what they submit;
             `epsilon`: the certified lower bound on ε of a distinguishing game;
             `campaign.accuracy`: how often an attacker with so many accounts, changes or watched
             lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state
@@ -168,7 +180,7 @@ class Measurement(_Part):
         detectable: the least ε for which noise too small would have been certified on this pair to
             exceed the claimed ε, with 95 % power.
         event: the event that certifies, chosen on other worlds.
-        observer: who saw what, of `epsilon` where it is a `recommender`.
+        observer: who saw submissions, or messages to friends, of `epsilon`: a `recommender`, say.
         shift: by how much the exact prediction differs between the two data sets; None where a list
             was seen.
         theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is

@@ -21,6 +21,8 @@ from dpaudit.releases import Streams
 _TRAININGS = 64
 # The step of the grid that scores lie on: as much noise makes them differ from one another.
 _GRID = 2.0**-8
+# What is read off a training.
+_SQUARES, _SUM, _LAPLACE = range(3)
 
 
 def steps_epsilon(
@@ -32,11 +34,11 @@ def steps_epsilon(
     trainings: int = _TRAININGS,
     threads: int = 1,
 ) -> Estimate:
-    """The ε of a pair whose steps have normal noise, from some trainings on either data set.
+    """The ε of a pair by the law of its steps' noise, from some trainings on either data set.
 
-    Given all that was shown before, a step is one of two normals at a distance, and all steps of a
-    training are one at `μ = √Σ ‖difference‖²/σ²`. μ differs from training to training; were it
-    known to the server beforehand, the pair's ε would solve
+    **Normal noise.** Given all that was shown before, a step is one of two normals at a distance,
+    and all steps of a training are one at `μ = √Σ ‖difference‖²/σ²`. μ differs from training to
+    training; were it known to the server beforehand, the pair's ε would solve
 
         E[δ_μ(ε)] = δ,    δ_μ the profile of normals at μ
 
@@ -44,8 +46,19 @@ def steps_epsilon(
     where the sums of all users count. The larger of both data sets' counts. It rests on a sample of
     μ, whose largest values weigh most.
 
+    **Laplace noise in one step.** Given how a training starts, the log-ratio is at most
+
+        Σ_j |difference_j| / b_j
+
+    and is that with positive probability, where every number lies beyond both of its means: the ε
+    at δ = 0, and no less than that at another (Dwork, McSherry, Nissim, Smith 2006, Proposition 1,
+    doi:10.1007/11681878_14). The largest over the trainings counts, which is exact where all start
+    alike. **In more steps** it is infinite: users' factors follow V, V the earlier noise, which
+    has no bound, and so the differences of later steps have none. The sum over the steps of a
+    training bounds what that training shows, and no other.
+
     Args:
-        defense: one whose steps have normal noise.
+        defense: one whose steps have noise of a known law.
         pair: the two data sets.
         delta: δ.
         seed: decides the trainings.
@@ -54,12 +67,17 @@ def steps_epsilon(
     """
     before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
 
-    def of_mixture(name: str, trained: Any) -> float:
-        score = partial(_mu, defense, before, after, trained)
-        streams = Streams.first(seed, f"law/{name}", trainings)
-        return _mixture(over_worlds(score, streams, threads), delta)
+    def of(name: str, trained: Any) -> NDArray[np.float64]:
+        score = partial(_apart, defense, before, after, trained)
+        return over_worlds(score, Streams.first(seed, f"law/{name}", trainings), threads)
 
-    found = max(of_mixture("absent", before), of_mixture("present", after))
+    apart = [of("absent", before), of("present", after)]
+    steps = max(float(each[:, _LAPLACE].max()) for each in apart)
+    if steps:
+        largest = max(float(each[:, _SUM].max()) for each in apart)
+        found, noise = math.inf if steps > 1 and largest else largest, "Laplace"
+    else:
+        found, noise = max(_mixture(np.sqrt(each[:, _SQUARES]), delta) for each in apart), "normal"
     return Estimate(
         value=found,
         lower=0.0,
@@ -67,19 +85,25 @@ def steps_epsilon(
         confidence=0.0,
         alpha=1.0,
         n=trainings,
-        method=f"normal steps, their distances met in {trainings} trainings of either data set",
+        method=f"{noise} steps, their distances met in {trainings} trainings of either data set",
         kind="assumes-law",
     )
 
 
-def _mu(
+def _apart(
     defense: StepsDefense, before: Any, after: Any, trained: Any, streams: Streams
 ) -> NDArray[np.float64]:
-    """How far apart the steps of each training are, in standard deviations `(W,)`."""
-    squares = np.zeros(len(streams))
+    """How far apart the steps of each training are, in units of their noise `(W, 3)`.
+
+    The sum of squares, the sum, and how many of the steps have Laplace noise.
+    """
+    found = np.zeros((len(streams), 3))
     for _, law in defense.watch(before, after, trained, streams):
-        squares += (((law.present - law.absent) / law.scale) ** 2).sum(1)
-    return np.sqrt(squares)
+        away = abs(law.present - law.absent) / law.scale
+        found[:, _SQUARES] += (away**2).sum(1)
+        found[:, _SUM] += away.sum(1)
+        found[:, _LAPLACE] += not law.gaussian
+    return found
 
 
 def _mixture(mu: NDArray[np.float64], delta: float) -> float:

@@ -115,6 +115,16 @@ def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, st
     who = f"one user with {len(profile)} ratings"
     if adjacency == "user-add-remove":
         return UserRemoved(user), f"{who} disappears"
+    if not ratings.scale.width:  # purchases
+        others = np.setdiff1d(np.arange(ratings.n_items), profile.items)[: len(profile)]
+        if not len(others):
+            raise DataError(
+                f"{who} has bought all of the {ratings.n_items} items, so there are no others to "
+                "take: use more data"
+            )
+        ones = np.ones(len(others), np.float32)
+        change = UserReplaced(user, others.astype(np.int32), ones)
+        return change, f"{who} has {len(others)} others instead"
     opposed = _opposed(ratings, profile)
     return (
         UserReplaced(user, profile.items, opposed.values),

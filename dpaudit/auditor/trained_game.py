@@ -14,7 +14,7 @@ from dpaudit.attacks.canary import Canary
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.game import CERTAIN, ListScores
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.trained import lane_blocks
+from dpaudit.defenses.trained import Watch, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.releases import (
     ItemFactors,
@@ -62,6 +62,29 @@ class StepsDefense(Protocol):
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """What the steps on one of two data sets show where these differ."""
         ...
+
+
+@dataclass(frozen=True)
+class SeenBy:
+    """A defense as one observer watches its steps.
+
+    Attributes:
+        defense: what is trained.
+        steps: how the observer watches it, one of the defense's `watchers`.
+    """
+
+    defense: Any
+    steps: Watch[Any]
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Any:
+        """All that needs no randomness."""
+        return self.defense.prepare(ratings, public)
+
+    def watch(
+        self, before: Any, after: Any, trained: Any, streams: Streams
+    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+        """What the steps on one of two data sets show where these differ."""
+        return self.steps(before, after, trained, streams)
 
 
 def play_steps_game(

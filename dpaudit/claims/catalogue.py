@@ -11,6 +11,7 @@ from dpaudit.claims import (
     pa11,
     pa11_lists,
     privsr,
+    privsr_ranking,
     wt17,
     wt17_chain,
     wt17_sampled,
@@ -30,6 +31,7 @@ CATALOGUE: tuple[PublishedClaim, ...] = (
     *berlioz15.CLAIMS,
     *fg.CLAIMS,
     *privsr.CLAIMS,
+    *privsr_ranking.CLAIMS,
 )
 
 

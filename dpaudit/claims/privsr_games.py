@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from dpaudit.claims.trained_games import DataGame, StepsGame, graded
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.federated_sides import width
 from dpaudit.defenses.privsr import PrivSR
+from dpaudit.defenses.privsr_ranking import PrivSRRanking
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import aligned
@@ -33,14 +34,14 @@ _SCALES, _NOISE = 0, 1
 class _Items:
     """A defense of which V is watched, and not what is submitted."""
 
-    defense: PrivSR
+    defense: PrivSR | PrivSRRanking
 
-    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SocialRows:
-        """The rows, and how alike friends are."""
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Any:
+        """What is learned from."""
         return self.defense.prepare(ratings, public)
 
     def watch(
-        self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
+        self, before: Any, after: Any, trained: Any, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """V after each round."""
         return self.defense.watch_items(before, after, trained, streams)
@@ -50,7 +51,7 @@ class _Items:
 class ItemsGame(StepsGame):
     """Observers `public`, of one round, and `iterates`: V after each, told apart by its law."""
 
-    defense: PrivSR
+    defense: PrivSR | PrivSRRanking
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Train and score."""

@@ -26,6 +26,7 @@ class Claim:
         observer: who sees the release.
         public: the statistics of the data that the guarantee treats as public.
         source: paper, theorem and equation, or the derivation's place.
+        also: observers of whom it speaks besides, though the first does not see what they see.
     """
 
     epsilon: float
@@ -34,6 +35,7 @@ class Claim:
     observer: ObserverName
     public: str
     source: str
+    also: tuple[ObserverName, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

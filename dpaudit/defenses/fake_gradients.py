@@ -14,14 +14,14 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.candidates import Candidates, Floats
 from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated_sides import AdaDelta
 from dpaudit.defenses.federation import Federation
 from dpaudit.defenses.federation_watch import watched_rounds
 from dpaudit.defenses.server_view import Transcript
-from dpaudit.defenses.trained import check_epsilon
+from dpaudit.defenses.trained import Watch, check_epsilon
 from dpaudit.errors import ConfigError
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
@@ -241,6 +241,11 @@ class FakeGradients(Part):
                 federation.play()
             found.append(federation.models())
         return joined(found)
+
+    @property
+    def watchers(self) -> dict[ObserverName, Watch[Candidates]]:
+        """The server sees what is submitted."""
+        return {"recommender": self.watch}
 
     def watch(
         self, before: Candidates, after: Candidates, trained: Candidates, streams: Streams

@@ -12,16 +12,19 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.factors import FactorModels, Floats, Indices, joined
+from dpaudit.defenses.privsr_friends import audible, watched_messages
+from dpaudit.defenses.privsr_submissions import submitted
 from dpaudit.defenses.privsr_watch import watched_rounds, watched_sums
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.society import Noise, Society
-from dpaudit.defenses.trained import check_epsilon
+from dpaudit.defenses.trained import Watch, check_epsilon
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import federated as kernels
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
+from dpaudit.transcripts import Submissions
 
 
 @parameters(frozen=True, config=STRICT)
@@ -128,8 +131,10 @@ class PrivSR(Part):
                 adjacency="rating-replace",
                 observer="recommender",
                 public="who rates what and which ratings are sensitive, those that are not "
-                "sensitive, who is whose friend; that no user's factors are longer than 1",
+                "sensitive, who is whose friend, the factors that training starts from; that no "
+                "user's factors are longer than 1",
                 source="Meng et al. 2018, Theorems 1 to 3",
+                also=("friend",),
             )
         return Claim(
             epsilon=self.epsilon,
@@ -139,6 +144,7 @@ class PrivSR(Part):
             public="who rates what, who is whose friend and how alike they are, the factors that "
             "training starts from, the scale",
             source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
+            also=("friend",),
         )
 
     def noise(self, rows: SocialRows) -> Noise:
@@ -233,6 +239,16 @@ class PrivSR(Part):
             found.append(society.models())
         return joined(found)
 
+    @property
+    def watchers(self) -> dict[ObserverName, Watch[SocialRows]]:
+        """How each observer watches; friends receive something of what was learned in a round."""
+        found: dict[ObserverName, Watch[SocialRows]] = {
+            "recommender": self.watch, "iterates": self.watch_items,
+        }  # fmt: skip
+        if self.social and self.rounds > 1:
+            found["friend"] = self.watch_messages
+        return found
+
     def watch(
         self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
@@ -256,7 +272,37 @@ class PrivSR(Part):
         self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """What everybody sees, V after each round; the arguments are those of `watch`."""
+        self.check_watched()
         return watched_sums(self, before, after, trained, streams)
+
+    def watch_messages(
+        self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
+    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+        """What a friend is sent, round by round; the arguments are those of `watch`."""
+        self.check_watched()
+        return watched_messages(self, before, after, trained, streams)
+
+    def submissions(
+        self, rows: SocialRows, world: Streams, users: NDArray[np.bool_]
+    ) -> tuple[Submissions, FactorModels]:
+        """What the recommender has of these users `(N,)` after a training, and the model.
+
+        Raises:
+            RunError: the training diverged.
+        """
+        return submitted(self, rows, world, users)
+
+    def check_submissions(self) -> None:
+        """Refuse to read single submissions where the recommender sees sums alone.
+
+        Raises:
+            ConfigError: with the remedy.
+        """
+        if self._sums:
+            raise ConfigError(
+                "params.summation = 'secure' shows the recommender sums of submissions and none by "
+                "itself: audit it with 'reconstruction' in a config of its own, or set 'local'"
+            )
 
     def check_watched(self) -> None:
         """Refuse games that see each round where there is no noise.
@@ -270,12 +316,15 @@ class PrivSR(Part):
                 "has none: use a private variant, or observe = 'public'"
             )
 
-    def watchable(self, ratings: Ratings) -> NDArray[np.bool_]:
-        """The users whose factors the recommender can follow: friends send them nothing `(N,)`."""
+    def watchable(self, ratings: Ratings, observer: ObserverName) -> NDArray[np.bool_]:
+        """The users whose factors can be followed, as friends send them nothing `(N,)`.
+
+        Where a `friend` watches, those whose messages show her much.
+        """
         alone = np.ones(ratings.n_users, np.bool_)
         if self.social and self.rounds > 1 and ratings.friends is not None:
             alone = np.diff(ratings.friends.start) == 0
-        return alone
+        return audible(self, ratings, alone) if observer == "friend" else alone
 
     @property
     def _sums(self) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dpaudit.defenses.privsr import PrivSR
 
 Numbers = NDArray[np.float64]
+# What was seen in a round, would have been without noise in D and in D', and the noise's scale.
+Round = tuple[Numbers, Numbers, Numbers, Numbers]
 
 
 def watched_rounds(
@@ -41,10 +43,10 @@ def watched_rounds(
         ConfigError: the two data sets are no such neighbours, or the users have friends.
         RunError: a training diverged.
     """
-    suspects = _Suspects.between(defense, before, after)
+    suspects = Suspects.between(defense, before, after)
     worlds = [_Submitting(defense, suspects, trained, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale = _stacked([each.play() for each in worlds])
+        shown, absent, present, scale = stacked([each.play() for each in worlds])
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True)
 
 
@@ -60,7 +62,7 @@ def watched_sums(
 
     The arguments and errors are those of `watched_rounds`; here nobody may have friends that weigh.
     """
-    suspects = _Suspects.between(defense, before, after)
+    suspects = Suspects.between(defense, before, after)
     if defense.social and defense.rounds > 1 and before.friends.any():
         raise ConfigError(
             "what moves V has a known law where users' factors are computed from their ratings and "
@@ -68,19 +70,20 @@ def watched_sums(
         )
     worlds = [_Summing(defense, suspects, trained, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale = _stacked([each.play() for each in worlds])
+        shown, absent, present, scale = stacked([each.play() for each in worlds])
         yield (
             NoisedSteps(shown),
             StepsPair(absent, present, scale, gaussian=not worlds[0].society.noise.shared),
         )
 
 
-def _stacked(seen: list[tuple[Numbers, Numbers, Numbers, Numbers]]) -> tuple[Numbers, ...]:
+def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
+    """What was seen in a round of several worlds, each part with the worlds in front."""
     return tuple(np.stack(part) for part in zip(*seen, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class _Suspects:
+class Suspects:
     """The users in whom two data sets differ.
 
     Attributes:
@@ -96,7 +99,7 @@ class _Suspects:
     rows: Indices
 
     @classmethod
-    def between(cls, defense: PrivSR, before: SocialRows, after: SocialRows) -> _Suspects:
+    def between(cls, defense: PrivSR, before: SocialRows, after: SocialRows) -> Suspects:
         """Those of two data sets.
 
         Raises:
@@ -125,10 +128,16 @@ class _Suspects:
         return cls(users, before.of_users(users), after.of_users(users), rows)
 
 
-class _Shadow:
+class Shadow:
     """The suspects as they are in one data set."""
 
     def __init__(self, rows: SocialRows, society: Society) -> None:
+        """They start as they do in the training.
+
+        Args:
+            rows: their ratings in the data set.
+            society: the training whose V they learn by.
+        """
         self.rows, self._society = rows, society
         self._order = np.arange(len(rows), dtype=np.int32)
         self._users = society.users.copy()
@@ -136,6 +145,14 @@ class _Shadow:
     def gradients(self) -> tuple[Floats, Floats]:
         """What they would submit without noise, by row, and for each item the sum."""
         return self._society.gradients(self.rows, self._order, self._users)
+
+    def messages(self, user: int, friend: int) -> Floats:
+        """What this friend would send the user without noise `(d,)`."""
+        own = self._users[friend, : self._society.defense.dimensions]
+        if self._society.noise.told:
+            return own.copy()
+        likeness: np.float32 = self._society.rows.similarity[user, friend]
+        return -2 * likeness * own
 
     def learn(self) -> None:
         """They learn by V as it stands."""
@@ -146,12 +163,12 @@ class _Submitting:
     """One world's training and, beside it, its suspects in either data set, seen one by one."""
 
     def __init__(
-        self, defense: PrivSR, suspects: _Suspects, trained: SocialRows, world: Streams
+        self, defense: PrivSR, suspects: Suspects, trained: SocialRows, world: Streams
     ) -> None:
         self.society = Society(defense, trained, world, suspects.users)
-        self.shadows = [_Shadow(one, self.society) for one in (suspects.before, suspects.after)]
+        self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]
 
-    def play(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    def play(self) -> Round:
         """A round: what they submitted, would have without noise in D and in D', deviations."""
         d = self.society.defense.dimensions
         sent = self.society.submit()
@@ -170,17 +187,17 @@ class _Summing:
     """One world's training and, beside it, the sums of submissions in either data set."""
 
     def __init__(
-        self, defense: PrivSR, suspects: _Suspects, trained: SocialRows, world: Streams
+        self, defense: PrivSR, suspects: Suspects, trained: SocialRows, world: Streams
     ) -> None:
         self.society = Society(defense, trained, world)
-        self.shadows = [_Shadow(one, self.society) for one in (suspects.before, suspects.after)]
-        self._mine = _Shadow(trained.of_users(suspects.users), self.society)
+        self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]
+        self._mine = Shadow(trained.of_users(suspects.users), self.society)
         self._items = np.unique(trained.items[suspects.rows])
         spread = np.bincount(trained.items, self.society.noise.of_rows(trained), trained.n_items)
         scale = np.sqrt(spread[self._items] / (2 if self.society.noise.shared else 1))
         self._scale = np.repeat(scale, defense.dimensions)
 
-    def play(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    def play(self) -> Round:
         """A round: what moved the items, would have moved them without noise, and the scale."""
         society, d = self.society, self.society.defense.dimensions
         order = np.arange(len(society.rows), dtype=np.int32)

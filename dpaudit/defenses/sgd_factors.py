@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.factor_rounds import play_rounds
 from dpaudit.defenses.factor_steps import watched_errors, watched_rounds
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
@@ -24,7 +24,7 @@ from dpaudit.defenses.single_factors import (
     check_small,
     visits,
 )
-from dpaudit.defenses.trained import check_epsilon, check_finite, lane_blocks
+from dpaudit.defenses.trained import Watch, check_epsilon, check_finite, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import factor_model
 from dpaudit.kernels import factor_worlds as kernels
@@ -274,6 +274,11 @@ class SgdFactors(Part):
             seen,
         )
         check_finite(self.name, t + 1, "pass", STEPS_GROW, block.users, block.items)
+
+    @property
+    def watchers(self) -> dict[ObserverName, Watch[FactorRows]]:
+        """Everybody sees each iterate."""
+        return {"iterates": self.watch}
 
     def watch(
         self, before: FactorRows, after: FactorRows, trained: FactorRows, streams: Streams

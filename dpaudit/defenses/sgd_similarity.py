@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.neighbors import Neighborhood
 from dpaudit.defenses.similarity import (
     Batches,
@@ -25,7 +25,7 @@ from dpaudit.defenses.similarity import (
     middle_means,
     moved_rows,
 )
-from dpaudit.defenses.trained import check_epsilon, check_finite
+from dpaudit.defenses.trained import Watch, check_epsilon, check_finite
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import noise
 from dpaudit.kernels import similarity_rows as kernels
@@ -255,6 +255,11 @@ class SgdSimilarity(Part):
         # s' = keep s − gain (gradient + noise)
         found: NDArray[np.float64] = (keep * row.astype(np.float64) - following) / gain
         return found
+
+    @property
+    def watchers(self) -> dict[ObserverName, Watch[SimilarityData]]:
+        """Everybody sees each iterate."""
+        return {"iterates": self.watch}
 
     def watch(
         self,

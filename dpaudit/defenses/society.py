@@ -80,6 +80,19 @@ class Submitted:
     sums: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class Message:
+    """What a user receives from one friend in a round, and what she knows of its noise.
+
+    Attributes:
+        shown: `q − 2 S u_f`, or what the friend tells all, `u_f` and noise, `(d,)`.
+        deviations: the standard deviation of its noise, given what the receiver drew, `(d,)`.
+    """
+
+    shown: Floats
+    deviations: NDArray[np.float64]
+
+
 class Society:
     """One training: the recommender, its users and their friends.
 
@@ -90,7 +103,10 @@ class Society:
         users: `U`, `(N, size)`; each row is on its user's device.
         items: `V`, `(M, size)`, which everybody has.
         done: how many rounds are over.
+        message: what was sent last between the two who are heard.
     """
+
+    message: Message
 
     def __init__(
         self,
@@ -98,6 +114,7 @@ class Society:
         rows: SocialRows,
         world: Streams,
         watched: NDArray[np.bool_] | None = None,
+        heard: tuple[int, int] | None = None,
     ) -> None:
         """Draw the initial factors.
 
@@ -108,8 +125,10 @@ class Society:
             watched: the users whose noise is drawn one by one `(N,)`, whom `submit` shows; all
                 others' is drawn as the sum that the recommender forms of it, which has the same
                 law. Nobody unless given.
+            heard: a user and a friend of hers whose noise is drawn by itself, so that `message` is
+                known.
         """
-        self.defense, self.rows, self._world = defense, rows, world
+        self.defense, self.rows, self._world, self._heard = defense, rows, world, heard
         self.noise, self.done = defense.noise(rows), 0
         self.users = self._factors(rows.n_users, USERS)
         self.items = self._factors(rows.n_items, ITEMS)
@@ -251,9 +270,27 @@ class Society:
             told = told.copy()
             told[:, :d] += self._added(np.full(len(told), self.noise.told), None, _FRIENDS)
         pull: Floats = 2 * (self._likeness * self.users - self.rows.similarity @ told)
-        if self._sent.any():
-            pull[:, :d] += self._added(self._sent, None, _FRIENDS)
+        added = self._added(self._sent, None, _FRIENDS)
+        if self._heard and self.noise.told:
+            deviations = np.full(d, np.sqrt(self.noise.told))
+            self.message = Message(told[self._heard[1], :d], deviations)
+        elif self._heard:
+            added[self._heard[0]] = self._hear(*self._heard)
+        pull[:, :d] += added
         return pull
+
+    def _hear(self, user: int, friend: int) -> Floats:
+        """Draw one friend's noise by itself; all that the user receives `(d,)`."""
+        d, share = self.defense.dimensions, self.noise.sent[user]
+        deviations = np.sqrt(share * self._scales(_USER_SCALES, 1)[0], dtype=np.float64)
+        # The first draws of this step are those of who is watched.
+        hers, others = self._draws(noise.normal, len(self.watched) + 2, self._step(_OWN))[-2:]
+        own: Floats = (deviations * hers).astype(np.float32)
+        exact = -2 * np.float32(self.rows.similarity[user, friend]) * self.users[friend, :d]
+        self.message = Message(exact + own, deviations)
+        rest = np.sqrt(self.rows.friends[user] - 1)
+        whole: Floats = own + (deviations * rest * others).astype(np.float32)
+        return whole
 
     @cached_property
     def _likeness(self) -> Floats:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Claim, Variant
+from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.errors import RunError
 from dpaudit.kernels.lanes import LANES
-from dpaudit.releases import Streams
+from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
 P = TypeVar("P")
+
+# What an observer sees of the steps of some worlds, with their law: of data set D, of D', of the
+# one that is learned from.
+Watch = Callable[[P, P, P, Streams], Iterator[tuple[NoisedSteps, StepsPair]]]
 
 
 class Trained(Protocol):
@@ -63,6 +67,15 @@ class TrainedDefense(Protocol[P]):
             RunError: a training left the range of numbers.
         """
         ...
+
+
+def watchers(defense: Any) -> Mapping[ObserverName, Watch[Any]]:
+    """How each observer watches who sees steps of a known law; the first is who else is none.
+
+    A defense whose steps have a known law says so by its property of this name.
+    """
+    found: Mapping[ObserverName, Watch[Any]] = getattr(defense, "watchers", {})
+    return found
 
 
 def trains(defense: object) -> bool:

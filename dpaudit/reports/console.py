@@ -107,6 +107,9 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
             f"overlap@{model.top_k}",
             [words.interval(row.overlap, _DIGITS) if row.overlap else NONE for row in here],
         )
+    for name in ("precision", "recall"):
+        if any(name in row.hits for row in here):
+            yield name, [words.interval(row.hits[name], _DIGITS) for row in here]
     known = [game for row in here for game in row.games.values() if game.theory]
     if known:
         noised = any(digest.noised(game) for game in known)

@@ -29,6 +29,7 @@ class Row:
         games: the certified lower bounds on ε, by pair.
         divergence: of a published chain from the law that it tends to, by states and steps.
         short: the share of denominators that are smaller than the claim assumes, by step.
+        hits: precision and recall of lists, of models that rank.
     """
 
     point: PointRecord
@@ -39,6 +40,7 @@ class Row:
     games: dict[str, Measurement]
     divergence: dict[str, dict[int, Estimate]] = field(default_factory=dict)
     short: dict[int, float] = field(default_factory=dict)
+    hits: dict[str, Estimate] = field(default_factory=dict)
 
     @property
     def difference(self) -> Estimate | None:
@@ -100,6 +102,11 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 games={m.pair or "": m for m in _of(here, "epsilon")},
                 divergence=_divergence(_of(here, "chain.divergence")),
                 short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
+                hits={
+                    name: m.estimate
+                    for name in ("precision", "recall")
+                    for m in _of(here, f"utility.{name}")
+                },
             )
         )
     return by_model
@@ -218,7 +225,7 @@ def footnotes(result: AuditResult) -> list[str]:
 
 
 def _over_folds(found: Measurement) -> bool:
-    over = found.metric.startswith(("utility.", "reconstruction."))
+    over = found.metric.startswith(("utility.", "reconstruction.", "submissions."))
     return over and found.estimate.kind == "assumes-law"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpaudit.auditor.result import (
     BEYOND_MEANS,
+    BEYOND_RELEASED,
     LEAK,
     MEANS,
     RELEASED,
+    SUBMITTED,
     WITHOUT,
     AuditResult,
     Measurement,
@@ -25,39 +27,58 @@ _COLUMNS = {
     "from item means": MEANS,
     "better than item means": BEYOND_MEANS,
 }
+# Of what recommenders recover from submissions.
+_READ = {
+    "from submissions": SUBMITTED,
+    "from the released model": RELEASED,
+    "better than the model": BEYOND_RELEASED,
+    "from item means": MEANS,
+    "better than item means": BEYOND_MEANS,
+}
 
 
 def tables(result: AuditResult) -> list[Table]:
     """The attackers' errors, one table each, and the comparison with one model."""
-    found = [each for each in result.measurements if each.metric.startswith("reconstruction.")]
-    made = [_attack(label, found) for label in dict.fromkeys(each.attack or "" for each in found)]
+    made = []
+    for metric, columns in (("reconstruction.", _COLUMNS), ("submissions.", _READ)):
+        found = [each for each in result.measurements if each.metric.startswith(metric)]
+        labels = dict.fromkeys(each.attack or "" for each in found)
+        made += [_attack(label, found, columns) for label in labels]
     compared = [each for each in result.measurements if each.metric == "utility.difference"]
     return [*made, *([_compared(compared)] if compared else [])]
 
 
 def note(result: AuditResult) -> list[str]:
     """How to read the tables."""
-    if not any(each.metric.startswith("reconstruction.") for each in result.measurements):
-        return []
-    return [
-        "Sensitive ratings are recovered from a released model and what users share. Much of that "
-        "a model tells about people whose ratings it never saw: the leak is by how much the same "
-        "attack errs more on a model that was trained without the sensitive ratings. It is what "
-        "their owners gave away by taking part; the rest, they would suffer anyhow. Where noise "
-        "depends on which ratings are sensitive, the model without them has less of it, and the "
-        "leak may be below 0: the noise then hides more than the ratings show. A mean over "
-        "folds with Student's interval, which is a paired t test: where the interval leaves out 0, "
-        "the difference is significant."
-    ]
+    kinds = {each.metric.partition(".")[0] for each in result.measurements}
+    notes = []
+    if "reconstruction" in kinds:
+        notes.append(
+            "Sensitive ratings are recovered from a released model and what users share. Much of "
+            "that a model tells about people whose ratings it never saw: the leak is by how much "
+            "the same attack errs more on a model that was trained without the sensitive ratings. "
+            "It is what their owners gave away by taking part; the rest, they would suffer anyhow. "
+            "Where noise depends on which ratings are sensitive, the model without them has less "
+            "of it, and the leak may be below 0: the noise hides more than the ratings show. "
+            "A mean over folds with Student's interval, which is a paired t test: where the "
+            "interval leaves out 0, the difference is significant."
+        )
+    if "submissions" in kinds:
+        notes.append(
+            "From submissions the recommender recovers the sensitive ratings of some users, whom "
+            "it follows through the rounds of a training; the other columns of that table are of "
+            "the same ratings."
+        )
+    return notes
 
 
-def _attack(label: str, found: Sequence[Measurement]) -> Table:
+def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]) -> Table:
     mine = [each for each in found if each.attack == label]
     points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in mine)
     at = {(each.model, each.epsilon, each.metric, each.states): each.estimate for each in mine}
     return Table(
-        f"Sensitive ratings recovered by {label}: error, and by how much it is below others",
-        ["model", "ε", "error", *_COLUMNS],
+        f"Sensitive ratings recovered by {label}, and by how much better than otherwise",
+        ["model", "ε", "measure", *columns],
         [
             [
                 model,
@@ -65,7 +86,7 @@ def _attack(label: str, found: Sequence[Measurement]) -> Table:
                 metric.rpartition(".")[2],
                 *(
                     _interval(at.get((model, epsilon, metric, states)))
-                    for states in _COLUMNS.values()
+                    for states in columns.values()
                 ),
             ]
             for model, epsilon, metric in points
@@ -77,7 +98,7 @@ def _compared(found: Sequence[Measurement]) -> Table:
     kinds = list(dict.fromkeys(each.states or "" for each in found))
     at = {(each.model, each.epsilon, each.states): each.estimate for each in found}
     return Table(
-        f"Errors on test ratings above those of {found[0].attack}, fold by fold (paired)",
+        f"Difference on what is held out from {found[0].attack}, fold by fold (paired)",
         ["model", "ε", *kinds],
         [
             [

@@ -15,9 +15,15 @@ _QUANTITIES = {
     "utility.overlap": "overlap@k",
     "utility.rmse": "rmse",
     "utility.mae": "mae",
-    "utility.difference": "error above that of",
+    "utility.precision": "precision of lists",
+    "utility.recall": "recall of lists",
+    "utility.difference": "difference from",
     "reconstruction.rmse": "rmse of sensitive ratings by",
     "reconstruction.mae": "mae of sensitive ratings by",
+    "reconstruction.precision": "precision of sensitive items by",
+    "reconstruction.recall": "recall of sensitive items by",
+    "submissions.rmse": "rmse of sensitive ratings by",
+    "submissions.mae": "mae of sensitive ratings by",
     "epsilon": "certified ε, pair",
     "campaign.accuracy": "accuracy of campaign",
     "chain.divergence": "divergence of the chain,",
@@ -115,6 +121,8 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         ("difference", [row.difference for row in here]),
         ("rmse", [row.rmse for row in here]),
         ("mae", [row.mae for row in here]),
+        ("precision", [row.hits.get("precision") for row in here]),
+        ("recall", [row.hits.get("recall") for row in here]),
     ):
         if any(column):
             yield name, [_interval(estimate) for estimate in column]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
+from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.game import ListScores
 from dpaudit.auditor.steps_law import score_divergences, steps_epsilon
 from dpaudit.auditor.suspects import suspect_pair
-from dpaudit.auditor.trained_game import DataPair
+from dpaudit.auditor.trained_game import DataPair, SeenBy, play_steps_game
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.data.instances import from_profiles
@@ -23,6 +24,7 @@ from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.fake_gradients import FakeGradients
 from dpaudit.defenses.federation import Federation
+from dpaudit.defenses.privsr import PrivSR
 from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
@@ -252,6 +254,38 @@ def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch
     change = UserReplaced(0, ratings.profile(0).items, turned)
     found = steps_epsilon(defense, pair_of(ratings, apply(ratings, change)), delta=DELTA, seed=SEED)
     assert 0.1 < found.value <= 1.5
+
+
+def sums(rounds: int, **changes: Any) -> tuple[SeenBy, DataPair]:
+    """What everybody sees of a social training that starts from one value."""
+    given: dict[str, Any] = {"noise_kind": "equal", "spread": 0.5} | changes
+    part = PrivSR(2.0, dimensions=1, social=0.0, rounds=rounds, start="constant", **given)
+    return SeenBy(part, part.watchers["iterates"]), replaced()
+
+
+def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
+    seen, pair = sums(1)
+    found = steps_epsilon(seen, pair, delta=0.0, seed=SEED, trainings=8)
+    # 2 (r' − r) u, with noise Lap(2Δ/ε): the share u of ε, as it goes from end to end.
+    assert found.value == pytest.approx(2.0 * 0.5, rel=1e-6)
+    assert found.kind == "assumes-law"
+    assert found.upper == found.value
+    # Of one kind alone it is that kind's ε.
+    kinds, _ = sums(1, noise_kind="personal", beta=0.5)
+    other = steps_epsilon(kinds, pair, delta=0.0, seed=SEED, trainings=8)
+    assert other.value == pytest.approx((1 + 1 / 0.5) * 2.0 * 0.5, rel=1e-6)
+    # No world shows more, and some show as much.
+    scores = play_steps_game(seen, pair, LikelihoodRatio(), trials=400, seed=1)
+    largest = max(abs(scores.present).max(), abs(scores.absent).max())
+    assert largest == pytest.approx(1.0, abs=GRID)
+
+
+def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
+    seen, pair = sums(2, rate=0.1)
+    assert math.isinf(steps_epsilon(seen, pair, delta=0.0, seed=SEED, trainings=8).value)
+    # V has no bound, nor has what the second step shows: more than both would if nothing moved.
+    scores = play_steps_game(seen, pair, LikelihoodRatio(), trials=500, seed=1)
+    assert max(abs(scores.present).max(), abs(scores.absent).max()) > 3 * 2 * 1.0
 
 
 # Divergences from scores.

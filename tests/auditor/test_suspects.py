@@ -105,6 +105,45 @@ def test_a_user_takes_the_far_end_everywhere_or_leaves() -> None:
     assert pair.summary == "one user with 5 ratings disappears"
 
 
+def test_a_buyer_takes_other_items() -> None:
+    held = np.array([[1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 1, 0]], bool)
+    user, item = np.nonzero(held)
+    ratings = Ratings.build(user, item, np.ones(len(user)), 2, 6, Scale(1, 1, 1))
+    pair, suspect = suspect_pair(ratings, "user-replace", 0)
+    assert suspect.before.items.tolist() == [0, 1, 2]
+    assert suspect.after.items.tolist() == [3, 4, 5]
+    assert pair.after.profile(1).items.tolist() == [0, 4]
+    everything = Ratings.build(
+        np.repeat([0, 1], 3), np.tile(np.arange(3), 2), np.ones(6), 2, 3, Scale(1, 1, 1)
+    )
+    with pytest.raises(DataError, match="all of the 3 items"):
+        suspect_pair(everything, "user-replace", 0)
+
+
+def test_sensitive_ratings_are_suspected_and_crowds_preferred_where_asked() -> None:
+    source = np.random.default_rng(0)
+    rated = source.random((30, 8)) < 0.6
+    rated[:, 0] = True
+    user, item = np.nonzero(rated)
+    sensitive = (item == 3) & (user % 2 == 0) | (item == 0) & (user == 5)
+    ratings = Ratings.build(
+        user, item, source.integers(1, 6, len(user)).astype(float), 30, 8, Scale(),
+        sensitive=sensitive,
+    )  # fmt: skip
+    for crowded, expected in ((True, {0}), (False, {0, 3})):
+        pair, suspect = suspect_pair(ratings, "rating-replace", 0, crowded=crowded)
+        assert "which is sensitive" in pair.summary
+        [moved] = np.flatnonzero(pair.before.value != pair.after.value)
+        assert pair.before.kept_private[moved]
+        assert int(pair.before.item[moved]) in expected
+        assert len(suspect.before) == len(suspect.after)
+    allowed = np.zeros(30, bool)
+    allowed[4] = True
+    pair, _ = suspect_pair(ratings, "rating-replace", 0, allowed=allowed, crowded=True)
+    [moved] = np.flatnonzero(pair.before.value != pair.after.value)
+    assert int(pair.before.user[moved]) == 4
+
+
 @pytest.mark.parametrize("adjacency", PLAYED)
 def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
     ratings = data()

@@ -150,6 +150,11 @@ def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
     elif hasattr(part, "reconstruct"):
         asked = list(signature(part.reconstruct).parameters)[1:]
         assert asked == ["release", "shared", "users", "items"]
+    elif hasattr(part, "read"):
+        assert list(signature(part.read).parameters)[1:] == ["seen", "release", "shared"]
+    elif hasattr(part, "lists"):
+        asked = list(signature(part.lists).parameters)[1:]
+        assert asked == ["release", "shared", "users", "k", "held"]
     else:
         assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 
 from dpaudit import registry
 from dpaudit.auditor.suspects import suspect_pair
-from dpaudit.data.neighbors import Adjacency
+from dpaudit.auditor.trained_game import DataPair
+from dpaudit.data.neighbors import Adjacency, Change, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.candidates import Candidates
+from dpaudit.defenses.ranking_rows import RankingRows
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.trained import lane_blocks, trains
 from dpaudit.errors import ConfigError, DpauditError
@@ -29,7 +32,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "dpps-pnbm": {"steps": 2, "more_than": 1, "cap": 40},
     "fake-gradients": {"dimensions": 2, "rounds": 3},
     "privsr": {"dimensions": 2, "rounds": 3},
+    "privsr-ranking": {"dimensions": 2, "rounds": 3, "triples": 3},
 }
+# These learn from purchases, and what they predict is on no scale.
+RANKINGS = {"privsr-ranking"}
 
 
 def create(name: str, variant: str, **parameters: Any) -> Any:
@@ -70,6 +76,28 @@ def drawn(seed: int = 0, n_users: int = 9, n_items: int = 7) -> Ratings:
         sensitive=source.random(len(user)) < 0.2,
         friends=Friends.build(users, friends, n_users),
     )
+
+
+def data(name: str, n_users: int = 9, n_items: int = 7) -> Ratings:
+    """What this defense learns from; in a ranking all have user 1 for their friend."""
+    ratings = drawn(0, n_users, n_items)
+    if name not in RANKINGS:
+        return ratings
+    users = np.setdiff1d(np.arange(n_users), [1])
+    friends = Friends.build(users, np.ones_like(users), n_users)
+    ones = np.ones_like(ratings.value)
+    return replace(ratings, value=ones, scale=Scale(1, 1, 1), friends=friends)
+
+
+def neighbours(ratings: Ratings, adjacency: Adjacency) -> DataPair:
+    if ratings.scale.width:
+        return suspect_pair(ratings, adjacency, 1)[0]
+    last = int(ratings.profile(1).items[-1])
+    change: Change = RatingRemoved(1, last)
+    if adjacency == "user-replace":
+        items = np.setdiff1d(np.arange(ratings.n_items), [last]).astype(np.int32)
+        change = UserReplaced(1, items, np.ones(len(items), np.float32))
+    return DataPair(ratings, apply(ratings, change), ratings, "user 1 changes")
 
 
 def numbers(models: Any) -> Any:
@@ -154,7 +182,7 @@ def test_a_model_without_privacy_has_no_other_variant(variant: str) -> None:
 @pytest.mark.parametrize(("name", "variant"), KINDS)
 def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
     defense = create(name, variant)
-    prepared = defense.prepare(drawn())
+    prepared = defense.prepare(data(name))
     many = Streams.first(1, "x", 35)
     users, items = (part.astype(np.int32) for part in np.divmod(np.arange(63), 7))
 
@@ -166,7 +194,7 @@ def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Var
     assert shown.shape == (35, 63)
     assert shown.dtype == np.float32
     assert np.isfinite(shown).all()
-    assert ((shown >= 1) & (shown <= 5)).all()
+    assert name in RANKINGS or ((shown >= 1) & (shown <= 5)).all()
     assert np.isfinite(whole).all()
     again, _ = trained(many)
     assert again.tobytes() == whole.tobytes()
@@ -190,7 +218,7 @@ def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Var
 def test_worlds_are_independent(name: str, variant: Variant) -> None:
     defense = create(name, variant)
     n = 3000
-    pair, _ = suspect_pair(drawn(n_users=4, n_items=3), defense.claim().adjacency, 1)
+    pair = neighbours(data(name, n_users=4, n_items=3), defense.claim().adjacency)
     absent, present = (
         numbers(defense.train(defense.prepare(ratings, pair.public), Streams.first(7, purpose, n)))
         .reshape(n, -1)[:, 1]
@@ -210,6 +238,12 @@ def statistics(prepared: Any) -> Any:
         return np.bincount(prepared.users * 100 + prepared.items, minlength=2000)
     if isinstance(prepared, SocialRows):
         return prepared.similarity.toarray()
+    if isinstance(prepared, RankingRows):
+        # What user 1 shares shows in what is near all others.
+        near = np.zeros((prepared.n_users, prepared.n_items), bool)
+        users = np.repeat(np.arange(prepared.n_users), np.diff(prepared.sets.near_start))
+        near[users, prepared.sets.near] = True
+        return near[np.arange(prepared.n_users) != 1]
     rows = getattr(prepared, "rows", prepared)
     return np.asarray(rows.mean if hasattr(rows, "mean") else rows.means)
 
@@ -219,7 +253,7 @@ def test_neighbours_share_what_counts_as_public(name: str, variant: Variant) -> 
     defense = create(name, variant)
     claim = defense.claim()
     adjacency: Adjacency = claim.adjacency if claim else "rating-replace"
-    pair, _ = suspect_pair(drawn(), adjacency, 1)
+    pair = neighbours(data(name), adjacency)
     own, shared, alone = (
         statistics(defense.prepare(*data))
         for data in ((pair.before,), (pair.after, pair.before), (pair.after,))
@@ -232,6 +266,9 @@ def test_neighbours_share_what_counts_as_public(name: str, variant: Variant) -> 
     if name == "privsr":
         # Only of ratings that a friend has too, and nobody keeps, does anything show.
         assert own.any()
+        return
+    if name == "privsr-ranking":
+        assert (alone != own).any()
         return
     # What only the corrected form knows without the data moves with them elsewhere.
     assert (alone != own).any() == (variant != "corrected")

@@ -379,6 +379,166 @@ def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
             assert np.linalg.norm(law.present - law.absent) <= 2 * cut.clip
 
 
+@pytest.mark.parametrize("summation", ["local", "secure"])
+def test_everybody_sees_normal_sums_of_the_corrected_form(summation: Any) -> None:
+    part = corrected(social=0.0, summation=summation)
+    before, after = pair(part)
+    apart = []
+    for index in range(300):
+        for shown, law in part.watch_items(before, after, before, world(index)):
+            apart.append(((shown.shown - law.absent) / law.scale).reshape(-1))
+            assert law.gaussian
+    seen = np.concatenate(apart)
+    assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
+    assert stats.kstest(1.15 * seen, stats.norm.cdf).pvalue < RATE
+
+
+# What a friend sees.
+
+# User 0 has no friends and is a friend of 1 and 2, of whom 2 has three in all.
+LINKS = Friends.build(np.array([1, 2, 2, 2, 3]), np.array([0, 0, 3, 4, 5]), N)
+
+
+def followed(part: PrivSR) -> tuple[SocialRows, SocialRows]:
+    """All ratings of user 0 go to the far end of the scale."""
+    before = replace(drawn(), friends=LINKS, sensitive=None)
+    mine = before.profile(0)
+    after = before
+    for item, value in zip(mine.items.tolist(), mine.values.tolist(), strict=True):
+        after = apply(after, RatingReplaced(0, item, 5.0 if value < 3 else 1.0))
+    return part.prepare(before), part.prepare(after, before)
+
+
+@pytest.mark.parametrize("trained", ["absent", "present"])
+@pytest.mark.parametrize("form", ["published", "corrected"])
+def test_what_a_friend_receives_has_the_stated_law(form: str, trained: str) -> None:
+    given: dict[str, Any] = {"social": 0.5, "rounds": 6, "rate": 0.05}
+    part = defense(**given) if form == "published" else corrected(**given)
+    before, after = followed(part)
+    data = before if trained == "absent" else after
+    apart, shifts = [], []
+    for index in range(300):
+        for shown, law in part.watch_messages(before, after, data, world(index)):
+            own = law.absent if trained == "absent" else law.present
+            apart.append(((shown.shown - own) / law.scale).reshape(-1))
+            assert law.gaussian
+            assert shown.shown.shape == law.scale.shape == (1, D)
+            shifts.append(float(np.abs(law.present - law.absent).max()))
+    seen = np.concatenate(apart)
+    assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
+    assert stats.kstest(1.25 * seen, stats.norm.cdf).pvalue < RATE
+    # The first message is of factors that have learned nothing yet; all later ones differ.
+    assert len(shifts) == 300 * 6
+    assert max(shifts[::6]) == 0
+    assert all(min(shifts[k::6]) > 0 for k in range(1, 6))
+
+
+def test_a_message_is_what_the_user_is_sent() -> None:
+    part = defense(social=0.5, rounds=2)
+    before, _ = followed(part)
+    weight = float(before.similarity[2, 0])
+    assert 0 < weight <= 1
+    draws, noises = [], []
+    for index in range(400):
+        society = Society(part, before, world(index), heard=(2, 0))
+        own = society.users[0, :D].copy()
+        society.play()
+        message = society.message
+        noises.append((message.shown + 2 * weight * own) / message.deviations)
+        # Of three friends hers is the share of one, given what the receiver drew.
+        draws.append((message.deviations * math.sqrt(3) / (2 * math.sqrt(2 * D))) ** 2)
+    for seen, law in ((noises, stats.norm), (draws, stats.expon)):
+        values = np.concatenate(seen)
+        assert stats.kstest(values, law.cdf).pvalue > RATE
+        assert stats.kstest(1.6 * values, law.cdf).pvalue < RATE
+    told = Society(corrected(social=0.5), before, world(), heard=(2, 0))
+    kept = told.users[0, :D].copy()
+    told.play()
+    deviation = math.sqrt(told.noise.told)
+    np.testing.assert_array_equal(told.message.deviations, np.full(D, deviation))
+    assert np.abs((told.message.shown - kept) / deviation).max() < 6
+
+
+def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
+    part, quiet = defense(epsilon=0.5, social=1.0, rounds=1), exact(social=1.0, rounds=1)
+    before, _ = followed(part)
+    seen, hers = [], []
+    for index in range(1500):
+        heard = Society(part, before, world(index), heard=(2, 0))
+        silent = Society(quiet, before, world(index))
+        nothing = np.zeros_like(heard.items)
+        own = heard.users[0, :D].copy()
+        for society in (heard, silent):
+            society.learn(nothing)
+        seen.append(((silent.users - heard.users)[2, :D] / part.rate).astype(np.float64))
+        hers.append(heard.message.shown + 2 * float(before.similarity[2, 0]) * own)
+    values = np.concatenate(seen)
+    scale = 2 * math.sqrt(D) / 0.5
+    assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > RATE
+    assert stats.kstest(values, stats.laplace(scale=1.2 * scale).cdf).pvalue < RATE
+    # A third of it is the message's: the correlation is √(1/3), to six deviations.
+    assert abs(np.corrcoef(values, np.concatenate(hers))[0, 1] - 3**-0.5) < 0.12
+
+
+def test_the_friend_who_hears_best_is_asked() -> None:
+    part = defense(social=0.5, rounds=2)
+    before, after = followed(part)
+    loud = {
+        receiver: float(before.similarity[receiver, 0]) ** 2 * before.friends[receiver]
+        for receiver in (1, 2)
+    }
+    best = max(loud, key=lambda receiver: loud[receiver])
+    _, law = next(part.watch_messages(before, after, before, world()))
+    heard = Society(part, before, world(), heard=(best, 0))
+    heard.play()
+    np.testing.assert_array_equal(law.scale[0], heard.message.deviations)
+    # Who has friends is not followed exactly, and who is nobody's is not heard.
+    for form in (part, corrected(social=0.5)):
+        watched = form.watchable(replace(drawn(), friends=LINKS, sensitive=None), "friend")
+        assert set(np.flatnonzero(watched)) <= {0, 4, 5}
+        assert watched[0] or form is part
+
+
+def test_messages_without_a_law_are_refused() -> None:
+    part = defense(social=0.5, rounds=2)
+    before, after = followed(part)
+    assert list(part.watchers) == ["recommender", "iterates", "friend"]
+    # What is sent before anything is learned says nothing, and without friends nothing is sent.
+    for silent in (defense(social=0.5, rounds=1), defense(social=0.0)):
+        assert list(silent.watchers) == ["recommender", "iterates"]
+    alone = pair(part)
+    with pytest.raises(ConfigError, match="somebody's friend"):
+        next(part.watch_messages(*alone, alone[0], world()))
+    befriended = pair(part, linked=0.9)
+    with pytest.raises(ConfigError, match="has friends"):
+        next(part.watch_messages(*befriended, befriended[0], world()))
+    with pytest.raises(ConfigError, match="has none"):
+        exact(social=0.5).watch_messages(before, after, before, world())
+
+
+def test_single_submissions_are_those_of_a_training_and_none_of_sums() -> None:
+    part = defense(social=0.0)
+    rows = part.prepare(drawn())
+    users = np.isin(np.arange(N), [1, 4])
+    seen, models = part.submissions(rows, world(), users)
+    society = Society(part, rows, world(), users)
+    for t in range(part.rounds):
+        np.testing.assert_array_equal(seen.factors[t], society.items[:, :D])
+        sent = society.submit()
+        np.testing.assert_array_equal(seen.shown[t], sent.shown[:, :D])
+        np.testing.assert_allclose(seen.deviations[t], sent.deviations, rtol=1e-6)
+        society.learn(sent.sums)
+    own = users[rows.users]
+    np.testing.assert_array_equal(seen.users, rows.users[own])
+    np.testing.assert_array_equal(seen.items, rows.items[own])
+    np.testing.assert_array_equal(seen.kept, rows.sensitive[own])
+    ids = np.arange(M, dtype=np.int32)
+    np.testing.assert_array_equal(models.public(ids).factors, society.models().public(ids).factors)
+    with pytest.raises(ConfigError, match=r"params\.summation = 'secure'.*set 'local'"):
+        corrected(summation="secure").check_submissions()
+    corrected().check_submissions()
+
+
 def test_pairs_without_a_law_are_refused() -> None:
     part = defense()
     ratings = drawn()

@@ -1,0 +1,101 @@
+"""PrivSR, ranking form (Meng et al. 2018): what is published of privacy, played."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpaudit.auditor.trained_game import DataPair
+from dpaudit.bounds.estimate import Estimate
+from dpaudit.claims.entry import PublishedClaim
+from dpaudit.claims.privsr_games import ItemsGame
+from dpaudit.claims.trained_games import StepsGame
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.neighbors import RatingAdded, apply
+from dpaudit.data.ratings import Friends, Scale
+from dpaudit.defenses.privsr_ranking import PrivSRRanking
+
+_FRIENDS = 5
+_HELD = Scale(1, 1, 1)
+
+# One factor and one round, which begins with u = v = 1; all triples, so that sums are exact.
+_PLAIN: dict[str, Any] = {
+    "dimensions": 1,
+    "rounds": 1,
+    "decay": 0.0,
+    "start": "constant",
+    "spread": 1.0,
+    "triples": "all",
+}
+
+
+def published(**params: Any) -> PrivSRRanking:
+    """The ranking form with ε = 0.5."""
+    return PrivSRRanking(**{"epsilon": 0.5, **_PLAIN, **params})
+
+
+def corrected(**params: Any) -> PrivSRRanking:
+    """Whole users with ε = 2 and the default δ."""
+    return PrivSRRanking(**{"epsilon": 2.0, "variant": "corrected", **_PLAIN, **params})
+
+
+def bought(kept: bool = False) -> DataPair:
+    """A user whose friend shares five items buys one that neither had.
+
+    Args:
+        kept: whether another user keeps every item private, so that both kinds of noise are there.
+    """
+    others = [(item, 1.0) for item in range(2, 2 + _FRIENDS)]
+    everything = [(item, 1.0) for item in range(_FRIENDS + 4)]
+    profiles = [[(0, 1.0)], others, *([everything] if kept else [])]
+    plain = from_profiles(profiles, _FRIENDS + 4, _HELD)
+    links = Friends.build(np.array([0]), np.array([1]), len(profiles))
+    before = replace(plain, friends=links, sensitive=plain.user == 2)
+    words = f"a user whose friend shares {_FRIENDS} items buys one that neither had"
+    more = "; another user keeps all items private" if kept else ""
+    return DataPair(before, apply(before, RatingAdded(0, 1, 1.0)), before, words + more)
+
+
+CLAIMS = (
+    PublishedClaim(
+        id="privsr-thm4",
+        sentence="The extended PrivSR, which ranks, is ε-differentially private.",
+        source="Meng et al. 2018, Theorem 4, section 6.4",
+        adjacency="rating-add-remove",
+        observer="recommender",
+        recorded="falsified",
+        because="Section 6.4 bounds what one triple moves, |ψ̃ − ψ| < 1. A purchase moves its item "
+        "from N to P, and ψ_jk + ψ_kj = 1: its sum moves by |F| u and that of every item of "
+        "friends by −u, whatever the scores, 2|F| in all. The noise is for 1, and where nobody "
+        "keeps an item it is Lap(√K/ε_n): ε' = 2|F| (1 + 1/β) ε. Besides, all that fails in the "
+        "rating form fails here.",
+        published=(
+            ItemsGame(
+                "V after one round, |F| = 5, β = 1, nobody keeps anything",
+                published(), bought(),
+                truth=Estimate.exact(10.0, "Laplace noise of the sums"), trials=3_000,
+            ),
+            ItemsGame(
+                "V after one round, |F| = 5, β = 1, both kinds of noise",
+                published(), bought(kept=True),
+                truth=Estimate.exact(10 / 2**0.5, "Laplace noise of the sums, both kinds, one h"),
+                trials=3_000,
+            ),
+            StepsGame(
+                "the recommender, one round, |F| = 5, β = 1", published(), bought(),
+                truth=Estimate.exact(math.inf, "normal noise, whose size is seen, maybe near 0"),
+                trials=2_000,
+            ),
+        ),
+        corrected=(
+            StepsGame("whole users, each with noise of her own", corrected(), bought(),
+                      trials=2_000),
+            StepsGame("whole users, sums alone are seen", corrected(summation="secure"), bought(),
+                      trials=2_000),
+        ),
+        reading="an item is bought or not: a feedback in this form has no other value",
+    ),
+)  # fmt: skip

@@ -1,0 +1,66 @@
+"""Normal noise whose variances many users share, multiplied by exponential draws or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.defenses.factors import Floats
+from dpaudit.kernels import noise
+from dpaudit.releases import Streams
+
+# Fills an array with draws of some worlds at a step of the noise source with a key.
+Law = Callable[[Floats, NDArray[np.int64], int, NDArray[np.uint32]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNoise:
+    """Draws vectors of noise, one an item.
+
+    A coordinate's noise is normal with a given variance times h; h is 1, or where it is shared the
+    exponential draw of that item, coordinate and round. Given h, the noise of several users is
+    normal, and so is its sum; where h is not known it is Laplace, as `√(2h) c ~ Lap(1)` of
+    `h ~ Exp(1)`, `c ~ N(0, 1)` (Meng et al. 2018, Lemma 1).
+
+    Attributes:
+        world: the only world.
+        dimensions: the coordinates of a vector.
+        shared: whether h is drawn.
+    """
+
+    world: Streams
+    dimensions: int
+    shared: bool
+
+    def draws(self, law: Law, count: int, step: int) -> Floats:
+        """Standard draws of a law at a step of the noise source `(count, d)`."""
+        found = np.empty((1, count * self.dimensions), np.float32)
+        law(found, self.world.worlds, step, self.world.key)
+        return found.reshape(count, -1)
+
+    def scales(self, count: int, step: int) -> Floats:
+        """What the variances of each item are multiplied by, h, `(count, d)`."""
+        if not self.shared:
+            return np.ones((count, self.dimensions), np.float32)
+        # The size of a Laplace draw is exponential.
+        return abs(self.draws(noise.laplace, count, step))
+
+    def sums(self, variances: NDArray[np.float64], scales: Floats | None, step: int) -> Floats:
+        """Noise of these variances times h, an item each, `(count, d)`.
+
+        Args:
+            variances: of all shares of an item together, before h, `(count,)`.
+            scales: h `(count, d)`; None where nobody draws a share of her own.
+            step: the noise source's step.
+        """
+        if not variances.any():
+            return np.zeros((len(variances), self.dimensions), np.float32)
+        if scales is None and self.shared:
+            draws = self.draws(noise.laplace, len(variances), step)
+            return draws * np.sqrt(variances / 2).astype(np.float32)[:, None]
+        draws = self.draws(noise.normal, len(variances), step)
+        draws *= np.sqrt(variances).astype(np.float32)[:, None]
+        return draws if scales is None else draws * np.sqrt(scales)

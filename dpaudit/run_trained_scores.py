@@ -1,0 +1,83 @@
+"""How models that are trained are scored: by errors of ratings, or by hits of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.ranking_reconstruction import guess_popular
+from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.data.folds import Fold
+from dpaudit.data.ratings import Ratings
+from dpaudit.run_trained_errors import KINDS, Numbers, Probe, errors, guessed, recovered
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is read off models of one kind, two numbers each time.
+
+    Attributes:
+        kinds: their names.
+        sign: 1 where less is better, as of errors; −1 of hits.
+        tested: on what a fold holds out.
+        recovered: of an attacker, on what users of these ratings keep to themselves.
+        guessed: of who has no model.
+    """
+
+    kinds: tuple[str, str]
+    sign: float
+    tested: Callable[[Fold], Probe]
+    recovered: Callable[[Any, Ratings], Probe]
+    guessed: Callable[[Ratings], Numbers]
+
+
+def scores_of(defense: Any, k: int) -> Scores:
+    """Errors, or the hits of lists of k where a model ranks."""
+    if not getattr(defense, "ranks", False):
+        return Scores(KINDS, 1.0, errors, recovered, guessed)
+
+    def tested(fold: Fold) -> Probe:
+        users = np.unique(fold.users)
+
+        def probe(models: Any) -> Numbers:
+            lists = models.top(users, k, fold.train.by_user)
+            return _hits(lists, users, fold.users, fold.items)
+
+        return probe
+
+    def listed(attack: Any, ratings: Ratings) -> Probe:
+        shared, users, kept = _kept(ratings)
+
+        def probe(models: Any) -> Numbers:
+            release = models.public(np.arange(ratings.n_items, dtype=np.int32))
+            lists = attack.lists(release, shared, users, k, held=ratings)
+            return _hits(lists, users, kept.user, kept.item)
+
+        return probe
+
+    def popular(ratings: Ratings) -> Numbers:
+        shared, users, kept = _kept(ratings)
+        lists = guess_popular(shared, users, k)[None]
+        return _hits(lists, users, kept.user, kept.item)[0]
+
+    return Scores(("precision", "recall"), -1.0, tested, listed, popular)
+
+
+def _kept(ratings: Ratings) -> tuple[Ratings, NDArray[np.int32], Ratings]:
+    """What is shared, who keeps anything, and what they keep."""
+    private = ratings.kept_private
+    kept = ratings.only(private)
+    return ratings.only(~private), np.unique(kept.user), kept
+
+
+def _hits(
+    lists: NDArray[np.int32],
+    users: NDArray[np.int32],
+    liked_by: NDArray[np.int32],
+    liked: NDArray[np.int32],
+) -> Numbers:
+    return np.stack(precision_and_recall(lists, users, liked_by, liked), axis=1)
