@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices
 from dpaudit.defenses.federated_sides import width
+from dpaudit.defenses.shared_noise import SharedNoise
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.trained import check_finite
 from dpaudit.kernels import federated as kernels
@@ -21,9 +21,6 @@ from dpaudit.releases import Streams
 
 if TYPE_CHECKING:
     from dpaudit.defenses.privsr import PrivSR
-
-# Fills an array with draws of some worlds at a step of the noise source with a key.
-Law = Callable[[Floats, NDArray[np.int64], int, NDArray[np.uint32]], None]
 
 # Steps of the noise source: the initial factors, then five a round.
 _FIRST, _ROUND = 2, 5
@@ -130,6 +127,7 @@ class Society:
         """
         self.defense, self.rows, self._world, self._heard = defense, rows, world, heard
         self.noise, self.done = defense.noise(rows), 0
+        self._noise = SharedNoise(world, defense.dimensions, self.noise.shared)
         self.users = self._factors(rows.n_users, USERS)
         self.items = self._factors(rows.n_items, ITEMS)
         defense.project(self.users)
@@ -145,14 +143,9 @@ class Society:
     def _factors(self, count: int, step: int) -> Floats:
         factors = aligned(count, width(self.defense.dimensions))
         alike = self.defense.start == "constant"
-        drawn = np.float32(1) if alike else self._draws(noise.normal, count, step)
+        drawn = np.float32(1) if alike else self._noise.draws(noise.normal, count, step)
         factors[:, : self.defense.dimensions] = drawn * np.float32(self.defense.spread)
         return factors
-
-    def _draws(self, law: Law, count: int, step: int) -> Floats:
-        draws = np.empty((1, count * self.defense.dimensions), np.float32)
-        law(draws, self._world.worlds, step, self._world.key)
-        return draws.reshape(count, -1)
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
@@ -164,12 +157,14 @@ class Society:
         self._gradients(rows, self._others, self.users, sums, _NOT_KEPT)
         shown = aligned(len(self.watched), sums.shape[1])
         self._gradients(rows, self.watched, self.users, sums, shown)
-        scales = self._scales(_ITEM_SCALES, rows.n_items) if len(self.watched) else None
-        sums[:, :d] += self._added(self._submitted, scales, _OTHERS)
+        scales = None
+        if len(self.watched):
+            scales = self._noise.scales(rows.n_items, self._step(_ITEM_SCALES))
+        sums[:, :d] += self._noise.sums(self._submitted, scales, self._step(_OTHERS))
         deviations = np.sqrt(self.noise.of_rows(rows)[self.watched])[:, None]
         if scales is not None:
             deviations = deviations * np.sqrt(scales[rows.items[self.watched]], dtype=np.float64)
-            draws = self._draws(noise.normal, len(self.watched), self._step(_OWN))
+            draws = self._noise.draws(noise.normal, len(self.watched), self._step(_OWN))
             added = (deviations * draws).astype(np.float32)
             shown[:, :d] += added
             np.add.at(sums[:, :d], rows.items[self.watched], added)
@@ -206,25 +201,6 @@ class Society:
     @cached_property
     def _no_fakes(self) -> Floats:
         return np.zeros(self.items.size, np.float32)
-
-    def _scales(self, kind: int, count: int) -> Floats:
-        """h, what the variances of noise are multiplied by `(count, d)`."""
-        if not self.noise.shared:
-            return np.ones((count, self.defense.dimensions), np.float32)
-        # The size of a Laplace draw is exponential.
-        return abs(self._draws(noise.laplace, count, self._step(kind)))
-
-    def _added(self, variances: NDArray[np.float64], scales: Floats | None, kind: int) -> Floats:
-        """Noise of these variances, times h, which is drawn too where it is not given."""
-        if not variances.any():
-            return np.zeros((len(variances), self.defense.dimensions), np.float32)
-        if scales is None and self.noise.shared:
-            # √(2h) c ~ Lap(1) of c ~ N(0, 1) (Lemma 1).
-            draws = self._draws(noise.laplace, len(variances), self._step(kind))
-            return draws * np.sqrt(variances / 2).astype(np.float32)[:, None]
-        draws = self._draws(noise.normal, len(variances), self._step(kind))
-        draws *= np.sqrt(variances).astype(np.float32)[:, None]
-        return draws if scales is None else draws * np.sqrt(scales)
 
     def learn(self, sums: Floats) -> None:
         """The recommender moves V by what was submitted, then users move U by V.
@@ -268,9 +244,10 @@ class Society:
         d, told = self.defense.dimensions, self.users
         if self.noise.told:
             told = told.copy()
-            told[:, :d] += self._added(np.full(len(told), self.noise.told), None, _FRIENDS)
+            variances = np.full(len(told), self.noise.told)
+            told[:, :d] += self._noise.sums(variances, None, self._step(_FRIENDS))
         pull: Floats = 2 * (self._likeness * self.users - self.rows.similarity @ told)
-        added = self._added(self._sent, None, _FRIENDS)
+        added = self._noise.sums(self._sent, None, self._step(_FRIENDS))
         if self._heard and self.noise.told:
             deviations = np.full(d, np.sqrt(self.noise.told))
             self.message = Message(told[self._heard[1], :d], deviations)
@@ -282,9 +259,11 @@ class Society:
     def _hear(self, user: int, friend: int) -> Floats:
         """Draw one friend's noise by itself; all that the user receives `(d,)`."""
         d, share = self.defense.dimensions, self.noise.sent[user]
-        deviations = np.sqrt(share * self._scales(_USER_SCALES, 1)[0], dtype=np.float64)
+        scales = self._noise.scales(1, self._step(_USER_SCALES))[0]
+        deviations = np.sqrt(share * scales, dtype=np.float64)
         # The first draws of this step are those of who is watched.
-        hers, others = self._draws(noise.normal, len(self.watched) + 2, self._step(_OWN))[-2:]
+        drawn = self._noise.draws(noise.normal, len(self.watched) + 2, self._step(_OWN))
+        hers, others = drawn[-2:]
         own: Floats = (deviations * hers).astype(np.float32)
         exact = -2 * np.float32(self.rows.similarity[user, friend]) * self.users[friend, :d]
         self.message = Message(exact + own, deviations)

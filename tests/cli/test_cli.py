@@ -307,7 +307,7 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
 def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = example.read_text()
     # What is played is the same on fewer ratings; published divisions belong to their data.
-    many = ("grid =", "[[campaign]]", "candidates =", "delay =", "recommender", "ml-1m")
+    many = ("grid =", "[[campaign]]", "candidates =", "delay =", "recommender", "-ranking", "ml-1m")
     made = any(word in text for word in many)
     if "DPAUDIT_DATA" in text and not made:
         data: Path = request.getfixturevalue("real_data")
@@ -327,7 +327,7 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     if made:
         binarize = tomllib.loads(text)["data"].get("binarize")
         kept = f", binarize = {binarize}" if binarize else ""
-        social = ", synthetic = { mean_friends = 3 }, sensitive = { share = 0.1 }"
+        social = ", synthetic = { mean_friends = 3, n_users = 150 }, sensitive = { share = 0.1 }"
         with_friends = social if "sensitive" in text else ""
         options += ["-s", f'data={{ format = "synthetic"{kept}{with_friends} }}']
     if "[defense]" in text:
