@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.trained_game import DataPair, over_worlds, play_steps_game
+from dpaudit.auditor.trained_game import DataPair, SeenBy, over_worlds, play_steps_game
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.gdp import gaussian_epsilon
@@ -30,23 +29,6 @@ Floats = NDArray[np.float64]
 _SCALES, _NOISE = 0, 1
 
 
-@dataclass(frozen=True)
-class _Items:
-    """A defense of which V is watched, and not what is submitted."""
-
-    defense: PrivSR | PrivSRRanking
-
-    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Any:
-        """What is learned from."""
-        return self.defense.prepare(ratings, public)
-
-    def watch(
-        self, before: Any, after: Any, trained: Any, streams: Streams
-    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """V after each round."""
-        return self.defense.watch_items(before, after, trained, streams)
-
-
 @dataclass(frozen=True, eq=False)
 class ItemsGame(StepsGame):
     """Observers `public`, of one round, and `iterates`: V after each, told apart by its law."""
@@ -56,7 +38,11 @@ class ItemsGame(StepsGame):
     def play(self, trials: int, seed: int) -> Worlds:
         """Train and score."""
         found = play_steps_game(
-            _Items(self.defense), self.data, LikelihoodRatio(), trials=trials, seed=seed
+            SeenBy(self.defense, self.defense.watch_items),
+            self.data,
+            LikelihoodRatio(),
+            trials=trials,
+            seed=seed,
         )
         return Worlds(found.absent, found.present, self.truth)
 

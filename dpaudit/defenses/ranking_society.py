@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import ITEMS, USERS, Floats, Indices
-from dpaudit.defenses.federated_sides import width
 from dpaudit.defenses.ranking_models import RankingModels
 from dpaudit.defenses.ranking_rows import PreferenceSets, RankingRows
 from dpaudit.defenses.shared_noise import SharedNoise
@@ -108,8 +107,10 @@ class RankingSociety:
         self.watched = np.empty(0, np.int32) if watched is None else watched
         self.done = 0
         self._noise = SharedNoise(world, defense.dimensions, noise.shared)
-        self.users = self._factors(rows.n_users, USERS)
-        self.items = self._factors(rows.n_items, ITEMS)
+        self.users, self.items = (
+            self._noise.factors(count, step, defense.spread, defense.start)
+            for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS))
+        )
         self._own = noise.of_users(rows, self.watched)
         others = np.setdiff1d(np.arange(rows.n_users), self.watched)
         self._others = others.astype(np.int32)
@@ -117,13 +118,6 @@ class RankingSociety:
         rest = noise.summed(rows) - self._own.sum(0)
         self._rest = np.maximum(rest, 0.0) if len(others) else np.zeros(rows.n_items)
         self._triples = NONE, NONE
-
-    def _factors(self, count: int, step: int) -> Floats:
-        factors = aligned(count, width(self.defense.dimensions))
-        alike = self.defense.start == "constant"
-        drawn = np.float32(1) if alike else self._noise.draws(noise.normal, count, step)
-        factors[:, : self.defense.dimensions] = drawn * np.float32(self.defense.spread)
-        return factors
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import Floats
+from dpaudit.defenses.federated_sides import width
 from dpaudit.kernels import noise
+from dpaudit.kernels.lanes import aligned
 from dpaudit.releases import Streams
 
 # Fills an array with draws of some worlds at a step of the noise source with a key.
@@ -40,6 +42,16 @@ class SharedNoise:
         found = np.empty((1, count * self.dimensions), np.float32)
         law(found, self.world.worlds, step, self.world.key)
         return found.reshape(count, -1)
+
+    def factors(self, count: int, step: int, spread: float, start: str) -> Floats:
+        """Initial factors in rows that kernels read: normal, or all `spread` if start is constant.
+
+        Beyond the dimensions they are 0.
+        """
+        found = aligned(count, width(self.dimensions))
+        drawn = np.float32(1) if start == "constant" else self.draws(noise.normal, count, step)
+        found[:, : self.dimensions] = drawn * np.float32(spread)
+        return found
 
     def scales(self, count: int, step: int) -> Floats:
         """What the variances of each item are multiplied by, h, `(count, d)`."""

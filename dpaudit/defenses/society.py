@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices
-from dpaudit.defenses.federated_sides import width
 from dpaudit.defenses.shared_noise import SharedNoise
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.trained import check_finite
@@ -128,8 +127,10 @@ class Society:
         self.defense, self.rows, self._world, self._heard = defense, rows, world, heard
         self.noise, self.done = defense.noise(rows), 0
         self._noise = SharedNoise(world, defense.dimensions, self.noise.shared)
-        self.users = self._factors(rows.n_users, USERS)
-        self.items = self._factors(rows.n_items, ITEMS)
+        self.users, self.items = (
+            self._noise.factors(count, step, defense.spread, defense.start)
+            for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS))
+        )
         defense.project(self.users)
         apart = np.zeros(rows.n_users, np.bool_) if watched is None else watched
         self.watched = np.flatnonzero(apart[rows.users]).astype(np.int32)
@@ -139,13 +140,6 @@ class Society:
             rows.items[self._others], self.noise.of_rows(rows)[self._others], rows.n_items
         ).astype(np.float64)
         self._sent = self.noise.sent * rows.friends
-
-    def _factors(self, count: int, step: int) -> Floats:
-        factors = aligned(count, width(self.defense.dimensions))
-        alike = self.defense.start == "constant"
-        drawn = np.float32(1) if alike else self._noise.draws(noise.normal, count, step)
-        factors[:, : self.defense.dimensions] = drawn * np.float32(self.defense.spread)
-        return factors
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
