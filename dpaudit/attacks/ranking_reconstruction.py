@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.ratings import Ratings
 from dpaudit.errors import InputError, RunError
 from dpaudit.kernels.lanes import LANES, aligned
-from dpaudit.kernels.triples import best
+from dpaudit.kernels.ranking import best
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import ItemFactors
 

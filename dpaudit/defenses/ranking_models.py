@@ -9,7 +9,7 @@ import numpy as np
 
 from dpaudit.data.ratings import Csr
 from dpaudit.defenses.factors import Floats, Indices
-from dpaudit.kernels import triples as kernels
+from dpaudit.kernels.ranking import best
 from dpaudit.releases import ItemFactors
 
 # Numbers of either side that are held at a time.
@@ -54,7 +54,7 @@ class RankingModels:
         found = np.empty((len(self.users), len(users), k), np.int32)
         scores = np.empty((len(users), k), np.float32)
         for lists, left, right in zip(found, self.users, self.items, strict=True):
-            kernels.best(
+            best(
                 users, left.reshape(-1), right.reshape(-1), left.shape[1], seen.start,
                 seen.column, lists, scores,
             )  # fmt: skip

@@ -13,9 +13,9 @@ from dpaudit.defenses.ranking_models import RankingModels
 from dpaudit.defenses.ranking_rows import PreferenceSets, RankingRows
 from dpaudit.defenses.shared_noise import SharedNoise
 from dpaudit.defenses.trained import check_finite
-from dpaudit.kernels import noise
-from dpaudit.kernels import triples as kernels
+from dpaudit.kernels import noise, preferences
 from dpaudit.kernels.lanes import aligned
+from dpaudit.kernels.triples import draw
 from dpaudit.releases import Streams
 
 if TYPE_CHECKING:
@@ -63,11 +63,13 @@ class Submissions:
     Attributes:
         shown: what each watched user submits about every item `(n, M, size)`.
         deviations: the standard deviation of its noise, given what all users share, `(n, M, d)`.
-        sums: all submissions about each item, added up `(M, size)`.
+        exact: all submissions about each item without noise, added up `(M, size)`.
+        sums: the same with noise.
     """
 
     shown: Floats
     deviations: NDArray[np.float64]
+    exact: Floats
     sums: Floats
 
 
@@ -128,7 +130,7 @@ class RankingSociety:
             return NONE, NONE
         shape = (self.rows.n_users, 2 * self.defense.triples)
         better, worse = np.empty(shape, np.int32), np.empty(shape, np.int32)
-        kernels.draw(
+        draw(
             *self.rows.sets.columns, self.rows.sets.places, self.rows.n_items, self._step(_TRIPLES),
             int(self._world.worlds[0]), self._world.key, better, worse,
         )  # fmt: skip
@@ -141,7 +143,7 @@ class RankingSociety:
         sums = self.gradients(self.rows.sets, self._others, self.users, self._triples, False)[0]
         own, shown = self.gradients(self.rows.sets, self.watched, self.users, self._triples)
         sums += own
-        scales = None
+        exact, scales = sums.copy(), None
         deviations = np.sqrt(self._own)[:, :, None]
         if len(self.watched):
             scales = self._noise.scales(self.rows.n_items, self._step(_SCALES))
@@ -151,7 +153,7 @@ class RankingSociety:
             shown[:, :, :d] += added
             sums[:, :d] += added.sum(0)
         sums[:, :d] += self._noise.sums(self._rest, scales, self._step(_OTHERS))
-        return Submissions(shown, deviations, sums)
+        return Submissions(shown, deviations, exact, sums)
 
     def gradients(
         self,
@@ -176,7 +178,7 @@ class RankingSociety:
         items, size = self.items, self.items.shape[1]
         sums = aligned(*items.shape)
         shown = aligned(len(order) if shows else 0, *items.shape)
-        kernels.submit(
+        preferences.submit(
             order, *triples, *sets.columns, users.reshape(-1), items.reshape(-1), size,
             self.defense.most, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
@@ -202,7 +204,7 @@ class RankingSociety:
     def move(self, sets: PreferenceSets, users: Floats, triples: tuple[Indices, Indices]) -> None:
         """Users move U by V as it stands, in place."""
         slopes, defense = aligned(*users.shape), self.defense
-        kernels.learn(
+        preferences.learn(
             *triples, *sets.columns, users.reshape(-1), self.items.reshape(-1), users.shape[1],
             slopes.reshape(-1),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.ranking_rows import PreferenceSets, RankingRows
-from dpaudit.defenses.ranking_society import NONE, RankingNoise, RankingSociety
+from dpaudit.defenses.ranking_society import NONE, RankingNoise, RankingSociety, Submissions
 from dpaudit.errors import ConfigError
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
@@ -80,8 +80,12 @@ def watched_sums(
 def _played(
     rounds: int, worlds: Sequence[_Submitting | _Summing], gaussian: bool
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    for _ in range(rounds):
-        seen = zip(*(each.play() for each in worlds), strict=True)
+    for number in range(rounds):
+        # What is learned after the last round nobody sees.
+        if number:
+            for each in worlds:
+                each.learn()
+        seen = zip(*(each.submit() for each in worlds), strict=True)
         shown, absent, present, scale = (np.stack(part) for part in seen)
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=gaussian)
 
@@ -171,8 +175,31 @@ class _Shadow:
         self._society.move(self._sets, self._users, (NONE, NONE))
 
 
-class _Submitting:
-    """One world's training and, beside it, its suspects in either data set, seen one by one."""
+class _World:
+    """One world's training and, beside it, its suspects as they are in some data sets."""
+
+    def __init__(
+        self, society: RankingSociety, suspects: _Suspects, data: Sequence[RankingRows]
+    ) -> None:
+        self._society = society
+        self._shadows = [_Shadow(rows, suspects.users, society) for rows in data]
+        self._dimensions = society.defense.dimensions
+        self._sums = society.items
+
+    def _sent(self) -> Submissions:
+        sent = self._society.submit()
+        self._sums = sent.sums
+        return sent
+
+    def learn(self) -> None:
+        """All learn by what was submitted last, suspects as they are and as they would be."""
+        self._society.learn(self._sums)
+        for shadow in self._shadows:
+            shadow.learn()
+
+
+class _Submitting(_World):
+    """A world whose suspects are seen one by one."""
 
     def __init__(
         self,
@@ -182,20 +209,13 @@ class _Submitting:
         noise: RankingNoise,
         world: Streams,
     ) -> None:
-        self._society = RankingSociety(defense, trained, noise, world, suspects.users)
-        self._shadows = [
-            _Shadow(rows, suspects.users, self._society)
-            for rows in (suspects.before, suspects.after)
-        ]
+        society = RankingSociety(defense, trained, noise, world, suspects.users)
+        super().__init__(society, suspects, (suspects.before, suspects.after))
 
-    def play(self) -> Round:
-        """A round."""
-        d = self._society.defense.dimensions
-        sent = self._society.submit()
+    def submit(self) -> Round:
+        """What is seen of a round."""
+        d, sent = self._dimensions, self._sent()
         means = [shadow.each() for shadow in self._shadows]
-        self._society.learn(sent.sums)
-        for shadow in self._shadows:
-            shadow.learn()
         shown, absent, present = (
             part[:, :, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
         )
@@ -203,8 +223,8 @@ class _Submitting:
         return shown, absent, present, scale
 
 
-class _Summing:
-    """One world's training and, beside it, the sums of submissions in either data set."""
+class _Summing(_World):
+    """A world whose sums of submissions are seen."""
 
     def __init__(
         self,
@@ -215,25 +235,17 @@ class _Summing:
         world: Streams,
     ) -> None:
         society = RankingSociety(defense, trained, noise, world)
-        self._society = society
-        self._shadows = [
-            _Shadow(rows, suspects.users, society) for rows in (suspects.before, suspects.after)
-        ]
-        others = np.setdiff1d(np.arange(trained.n_users), suspects.users).astype(np.int32)
-        self._others = _Shadow(trained, others, society)
+        super().__init__(society, suspects, (suspects.before, suspects.after, trained))
         scale = np.sqrt(noise.summed(trained) / (2 if noise.shared else 1))
         self._scale = np.repeat(scale, defense.dimensions)
 
-    def play(self) -> Round:
-        """A round."""
-        d = self._society.defense.dimensions
-        rest = self._others.sum()
-        means = [rest + each.sum() for each in self._shadows]
-        sums = self._society.submit().sums
-        self._society.learn(sums)
-        for shadow in (*self._shadows, self._others):
-            shadow.learn()
+    def submit(self) -> Round:
+        """What is seen of a round."""
+        d, sent = self._dimensions, self._sent()
+        *means, own = (shadow.sum() for shadow in self._shadows)
+        rest = sent.exact - own
         shown, absent, present = (
-            part[:, :d].reshape(-1).astype(np.float64) for part in (sums, *means)
+            part[:, :d].reshape(-1).astype(np.float64)
+            for part in (sent.sums, *(rest + mean for mean in means))
         )
         return shown, absent, present, self._scale

@@ -136,8 +136,10 @@ class Society:
         self.watched = np.flatnonzero(apart[rows.users]).astype(np.int32)
         self._others = np.flatnonzero(~apart[rows.users]).astype(np.int32)
         # The noise of all whose is not drawn one by one, added up for each item, and for each user.
+        variances = self.noise.of_rows(rows)
+        self._own = np.sqrt(variances[self.watched])[:, None]
         self._submitted: NDArray[np.float64] = np.bincount(
-            rows.items[self._others], self.noise.of_rows(rows)[self._others], rows.n_items
+            rows.items[self._others], variances[self._others], rows.n_items
         ).astype(np.float64)
         self._sent = self.noise.sent * rows.friends
 
@@ -151,11 +153,10 @@ class Society:
         self._gradients(rows, self._others, self.users, sums, _NOT_KEPT)
         shown = aligned(len(self.watched), sums.shape[1])
         self._gradients(rows, self.watched, self.users, sums, shown)
-        scales = None
+        scales, deviations = None, self._own
         if len(self.watched):
             scales = self._noise.scales(rows.n_items, self._step(_ITEM_SCALES))
         sums[:, :d] += self._noise.sums(self._submitted, scales, self._step(_OTHERS))
-        deviations = np.sqrt(self.noise.of_rows(rows)[self.watched])[:, None]
         if scales is not None:
             deviations = deviations * np.sqrt(scales[rows.items[self.watched]], dtype=np.float64)
             draws = self._noise.draws(noise.normal, len(self.watched), self._step(_OWN))

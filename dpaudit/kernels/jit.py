@@ -44,13 +44,18 @@ def cache_folder() -> Path | None:
 
 
 def exact_kernel(function: F) -> F:
-    """Compile a loop whose every operation is rounded as written, on any type of machine."""
+    """Compile a loop whose every operation is rounded as written, on any type of machine.
+
+    A division by 0 gives an infinity or NaN: a check of each would keep loops from vectorising.
+    """
     folder = cache_folder()
     before = numba.core.config.CACHE_DIR
     try:
         # Read by numba while it decorates; other packages' kernels keep their own folder.
         numba.core.config.CACHE_DIR = str(folder or "")
-        compiled: F = numba.njit(nogil=True, cache=folder is not None)(function)
+        compiled: F = numba.njit(nogil=True, error_model="numpy", cache=folder is not None)(
+            function
+        )
     finally:
         numba.core.config.CACHE_DIR = before
     return compiled

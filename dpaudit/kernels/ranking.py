@@ -1,4 +1,4 @@
-"""Top-k lists of noised scores, many noise worlds at once."""
+"""Top-k lists: of noised scores, many noise worlds at once, and of a factor model's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.kernels.jit import exact_kernel
+from dpaudit.kernels.lanes import LANES, dot, total
 from dpaudit.kernels.noise import TILE, laplace_row
 
 
@@ -65,3 +66,45 @@ def laplace_top_k(
                 if noise[i] > least:
                     _insert(items[w], values[w], start + i, noise[i])
                     least = values[w, -1]
+
+
+@exact_kernel
+def best(
+    users: NDArray[np.int32],
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    size: int,
+    seen_start: NDArray[np.int64],
+    seen: NDArray[np.int32],
+    items: NDArray[np.int32],
+    values: NDArray[np.float32],
+) -> None:
+    """The items of the largest `u_i · v_j` that each user has not seen.
+
+    Of equal scores the item of the lower index comes first.
+
+    Args:
+        users: whose lists they are `(n,)`.
+        left: U, `(N, size)`, flat.
+        right: V, `(M, size)`, flat.
+        size: the length of a row of factors.
+        seen_start: what user i has seen is `seen[seen_start[i]:seen_start[i + 1]]`, `(N + 1,)`.
+        seen: these items, increasing for each user.
+        items: result `(n, k)` int32, best first; −1 where there are no more.
+        values: result `(n, k)` float32, their scores; −inf where there are no more.
+    """
+    n_items, vectors = len(right) // size, size // LANES
+    for r in range(len(users)):
+        i = users[r]
+        place, last = seen_start[i], seen_start[i + 1]
+        items[r] = -1
+        values[r] = -np.inf
+        least = values[r, -1]
+        for m in range(n_items):
+            if place < last and seen[place] == m:
+                place += 1
+                continue
+            score = total(dot(left, i * size, right, m * size, vectors))
+            if score > least:
+                _insert(items[r], values[r], m, score)
+                least = values[r, -1]

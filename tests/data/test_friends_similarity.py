@@ -54,7 +54,7 @@ def test_only_common_items_count() -> None:
     assert friends_similarity(ratings, friends) == pytest.approx([24 / 25, 0, 24 / 25])
 
 
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_users_are_compared_as_by_hand() -> None:
     rng = np.random.default_rng(0)
     given = rng.random((20, 15)) < 0.4
     profiles = [[(int(j), float(rng.integers(1, 6))) for j in np.flatnonzero(row)] for row in given]
@@ -62,8 +62,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = np.nonzero(rng.random((20, 20)) < 0.3)
     friends = Friends.build(left[left != right], right[left != right], 20)
     whole = friends_similarity(ratings, friends)
-    monkeypatch.setattr("dpaudit.data.similarity._AT_ONCE", 9)
-    assert friends_similarity(ratings, friends).tolist() == whole.tolist()
+    assert (whole > 0).sum() > 50
     assert whole == pytest.approx(by_hand(ratings, friends))
 
 

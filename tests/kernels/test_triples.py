@@ -10,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.kernels import triples as kernels
+from dpaudit.kernels import preferences
 from dpaudit.kernels.lanes import aligned
+from dpaudit.kernels.ranking import best
+from dpaudit.kernels.triples import draw as kernel
 
 KEY = np.array([77, 5], np.uint32)
 ONE_IN_A_MILLION = 1e-6
@@ -94,7 +96,7 @@ def none(sets: Sets) -> Triples:
 
 def draw(sets: Sets, count: int, step: int = 0, world: int = 0) -> tuple[Triples, Triples]:
     better, worse = (np.zeros((len(sets.held), 2 * count), np.int32) for _ in range(2))
-    kernels.draw(*sets.columns, sets.places, sets.n_items, step, world, KEY, better, worse)
+    kernel(*sets.columns, sets.places, sets.n_items, step, world, KEY, better, worse)
     return better, worse
 
 
@@ -110,7 +112,7 @@ def submitted(
 ) -> tuple[Floats, Floats]:
     order = np.arange(len(left), dtype=np.int32)
     sums, shown = aligned(*right.shape), aligned(len(left), *right.shape)
-    kernels.submit(
+    preferences.submit(
         order, better, worse, *sets.columns, left.reshape(-1), right.reshape(-1), right.shape[1],
         clip, sums.reshape(-1), shown.reshape(-1),
     )  # fmt: skip
@@ -135,7 +137,7 @@ def weights(triples: Listed, left: Exact, right: Exact) -> Exact:
 def test_the_chance_of_a_wrong_order_is_that_of_the_logistic_law() -> None:
     differences = np.concatenate((np.linspace(-79, 79, 20_001), [0, 1e9, -1e9])).astype(np.float32)
     found = np.empty_like(differences)
-    kernels.below(differences, found)
+    preferences.below(differences, found)
     exact = stats.logistic.sf(differences.astype(np.float64))
     np.testing.assert_allclose(found[:-3], exact[:-3], rtol=3e-7)
     assert found[-3] == 0.5
@@ -207,6 +209,21 @@ def test_a_large_complement_is_drawn_from_uniformly() -> None:
     assert {int(allowed[0]), int(allowed[-1])} <= set(seen.tolist())
 
 
+@pytest.mark.parametrize("n_items", [16, 33, 150])
+def test_weights_of_many_items_are_those_of_every_triple(n_items: int) -> None:
+    sets = drawn_sets(7, n_items=n_items)
+    left, right = factors(7, sets)
+    a = weights(
+        [one for i in range(len(left)) for one in sets.all_triples(i)],
+        left.astype(np.float64),
+        right.astype(np.float64),
+    )
+    _, shown = submitted(sets, none(sets), none(sets), left, right, math.inf)
+    np.testing.assert_allclose(shown, a[:, :, None] * left[:, None], rtol=2e-5, atol=2e-5)
+    # Were one of a user's triples left out, an item's weight would be another by far more.
+    assert abs(a).max() > 5
+
+
 @pytest.mark.parametrize("full", [True, False])
 def test_slopes_are_those_of_the_objective(full: bool) -> None:
     sets = drawn_sets(3)
@@ -216,7 +233,7 @@ def test_slopes_are_those_of_the_objective(full: bool) -> None:
     triples = [one for mine in each for one in mine]
     sums, shown = submitted(sets, better, worse, left, right, math.inf)
     slopes = aligned(*left.shape)
-    kernels.learn(
+    preferences.learn(
         better, worse, *sets.columns, left.reshape(-1), right.reshape(-1), 16, slopes.reshape(-1)
     )
     u, v = left.astype(np.float64), right.astype(np.float64)
@@ -260,13 +277,13 @@ def test_sums_are_added_to_and_some_users_alone_submit() -> None:
     order = np.array([7, 5], np.int32)
     sums, shown = aligned(*right.shape), aligned(2, *right.shape)
     sums += 1
-    kernels.submit(
+    preferences.submit(
         order, *pair, *sets.columns, left.reshape(-1), right.reshape(-1), 16, math.inf,
         sums.reshape(-1), shown.reshape(-1),
     )  # fmt: skip
     np.testing.assert_array_equal(shown, whole[[7, 5]])
     np.testing.assert_allclose(sums, 1 + whole[[7, 5]].sum(0), atol=1e-6)
-    kernels.submit(
+    preferences.submit(
         order, *pair, *sets.columns, left.reshape(-1), right.reshape(-1), 16, math.inf,
         sums.reshape(-1), np.empty(0, np.float32),
     )  # fmt: skip
@@ -283,7 +300,7 @@ def test_lists_hold_the_best_items_that_are_not_seen(size: int, k: int) -> None:
     users = np.array([8, 1, 7, 2, 4], np.int32)
     items, values = np.zeros((5, k), np.int32), np.zeros((5, k), np.float32)
     start, held = flat(sets.held)
-    kernels.best(users, left.reshape(-1), right.reshape(-1), size, start, held, items, values)
+    best(users, left.reshape(-1), right.reshape(-1), size, start, held, items, values)
     scores = (left[users].astype(np.float64) @ right.T.astype(np.float64)).astype(np.float32)
     for row, user in enumerate(users):
         left_over = [m for m in range(sets.n_items) if m not in sets.held[user]]

@@ -1,0 +1,117 @@
+"""Prints what a round of a social training costs, beside the bare noise source.
+
+    python bench/social.py
+
+One core, the shapes of FilmTrust and Ciao, ten factors. Each round is timed in turn with the least
+that its noise takes: for every coordinate of every item a Laplace draw, which scales the noise, and
+a normal one. The median ratio counts. Last, what folds in threads save.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.source import SyntheticParams
+from dpaudit.data.synthetic import generate
+from dpaudit.defenses.privsr import PrivSR
+from dpaudit.defenses.privsr_ranking import PrivSRRanking
+from dpaudit.defenses.ranking_society import RankingSociety
+from dpaudit.defenses.society import Society
+from dpaudit.kernels import noise
+from dpaudit.releases import Streams
+
+_TURNS, _FACTORS = 20, 10
+SHAPES = {
+    "FilmTrust": SyntheticParams(
+        n_users=1508, n_items=2071, mean_per_user=23.5, minimum_per_user=1, mean_friends=1.1, seed=1
+    ),
+    "Ciao": SyntheticParams(
+        n_users=7375, n_items=105_114, mean_per_user=38.3, minimum_per_user=4, mean_friends=15.2,
+        seed=1,
+    ),
+}  # fmt: skip
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Wall-clock seconds of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def trainings(ratings: Ratings, triples: int) -> Iterator[tuple[str, Any]]:
+    """What is timed: a name, and a training that plays a round."""
+    world = Streams.first(0, "bench", 1)
+    for variant in ("nonprivate", "published"):
+        rated = PrivSR(epsilon=1.0 if variant == "published" else np.inf, variant=variant)
+        yield f"privsr, {variant}", Society(rated, rated.prepare(ratings), world)
+    held = ratings.only(ratings.value >= 4)
+    bought = Ratings.build(
+        held.user, held.item, np.ones(len(held)), held.n_users, held.n_items, Scale(1, 1, 1),
+        friends=ratings.friends,
+    )  # fmt: skip
+    for variant in ("nonprivate", "published"):
+        ranked = PrivSRRanking(
+            epsilon=1.0 if variant == "published" else np.inf, variant=variant, triples=triples
+        )
+        rows = ranked.prepare(bought)
+        name = f"privsr-ranking, {variant}, {triples} triples"
+        yield name, RankingSociety(ranked, rows, ranked.noise(rows), world)
+
+
+def compare(name: str, society: Any, n_items: int) -> None:
+    """Print what a round costs, and its ratio to the noise source."""
+    draws = np.empty((1, n_items * _FACTORS), np.float32)
+    world = np.zeros(1, np.int64)
+    key = np.array([1, 2], np.uint32)
+
+    def bare() -> None:
+        noise.laplace(draws, world, 1, key)
+        noise.normal(draws, world, 2, key)
+
+    society.play(), bare()
+    pairs = [(seconds(society.play), seconds(bare)) for _ in range(_TURNS)]
+    round_ = 1000 * statistics.median(ours for ours, _ in pairs)
+    ratio = statistics.median(ours / limit for ours, limit in pairs)
+    print(f"  {name:45} {round_:8.2f} ms a round {ratio:6.1f} times the noise source")
+
+
+def folds(ratings: Ratings) -> None:
+    """Print what folds in threads save."""
+    threads = os.cpu_count() or 1
+    defense = PrivSR(epsilon=1.0, rounds=30)
+    rows = [defense.prepare(ratings.only(np.arange(len(ratings)) % 4 != k)) for k in range(4)]
+
+    def train(one: Any) -> None:
+        defense.train(one, Streams.first(0, "bench", 1))
+
+    def together() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(train, rows))
+
+    ratios = [seconds(lambda: [train(one) for one in rows]) / seconds(together) for _ in range(5)]
+    print(
+        f"  4 folds on {threads} threads: {statistics.median(ratios):.2f} times as fast as on one"
+    )
+
+
+def main() -> None:
+    """Make the data, compare, print."""
+    for name, shape in SHAPES.items():
+        ratings = generate(shape)
+        print(f"{name}: {len(ratings)} ratings, {ratings.n_users} users, {ratings.n_items} items")
+        for what, society in trainings(ratings, triples=30):
+            compare(what, society, ratings.n_items)
+        folds(ratings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""What users submit and learn of which items they like more than which (Meng et al. 2018).
+
+P_i are the items that user i holds, F_i those that her friends offer and she does not hold, N_i all
+others. Her share of the objective is
+
+    Σ ln φ(u_i · v_j − u_i · v_k),    φ(x) = 1/(1 + e^−x),
+
+over her triples (i, j, k): all that there are, or drawn ones (equation (11)); all its slopes follow
+from one weight of each item,
+
+    a_ij = Σ ψ_ijk − Σ ψ_ikj,    ψ_ijk = 1/(1 + e^(u_i · v_j − u_i · v_k)):
+
+that by v_j is a_ij u_i (equation (13)), that by u_i is Σ_j a_ij v_j (equation (12)).
+
+Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; those beyond
+the model's are zero and stay so. The sets of user i are `held[held_start[i]:held_start[i + 1]]`,
+which is P_i, and `near[near_start[i]:near_start[i + 1]]`, which is P_i and F_i; both increase.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.kernels.jit import exact_kernel, inline
+from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
+from dpaudit.kernels.noise import _bits, _float, _fma
+
+F32, I32 = np.float32, np.int32
+
+Flat = NDArray[np.float32]
+Rows = NDArray[np.int32]
+Starts = NDArray[np.int64]
+Triples = NDArray[np.int32]
+Weights = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+
+
+@inline
+def _below(x: np.float32) -> np.float32:
+    # ψ = 1/(1 + e^x). e^x = 2^n e^r, |r| <= ln 2 / 2, e^r by the polynomial of Cephes' expf; beyond
+    # 80 it makes no difference.
+    x = F32(min(max(x, F32(-80)), F32(80)))
+    n = F32(np.rint(F32(x * F32(1.4426950408889634))))
+    r = _fma(n, F32(2.12194440e-4), _fma(n, F32(-0.693359375), x))
+    q = _fma(F32(1.9875691500e-4), r, F32(1.3981999507e-3))
+    q = _fma(q, r, F32(8.3334519073e-3))
+    q = _fma(q, r, F32(4.1665795894e-2))
+    q = _fma(q, r, F32(1.6666665459e-1))
+    q = _fma(q, r, F32(5.0000001201e-1))
+    e = F32(_fma(q, F32(r * r), r) + F32(1))
+    grown = _float(I32(_bits(e) + I32(I32(n) << I32(23))))
+    return F32(F32(1) / F32(F32(1) + grown))
+
+
+@exact_kernel
+def below(differences: Flat, out: Flat) -> None:
+    """Fill `out` with `1/(1 + e^x)` of each difference, both float32 `(n,)`."""
+    for i in range(len(differences)):
+        out[i] = _below(differences[i])
+
+
+@exact_kernel
+def _scratch(n_items: int) -> tuple[Weights, Marks, Flat, Flat, Rows]:
+    """Room for one user: weights, whether an item is listed, scores, chances, the list."""
+    return (
+        np.zeros(n_items, np.float64), np.zeros(n_items, np.bool_),
+        np.empty(n_items, np.float32), np.empty(n_items, np.float32), np.empty(n_items, np.int32),
+    )  # fmt: skip
+
+
+@exact_kernel
+def _weigh_drawn(
+    better: Rows, worse: Rows, left: Flat, u: int, right: Flat, size: int,
+    weights: Weights, known: Marks, touched: Rows,
+) -> int:  # fmt: skip
+    """Add a_ij of one user over drawn triples; how many items these touch, listed in `touched`."""
+    count, vectors = 0, size // LANES
+    for t in range(len(better)):
+        j, k = better[t], worse[t]
+        if j < 0:
+            continue
+        above = total(dot(left, u, right, j * size, vectors))
+        psi = _below(F32(above - total(dot(left, u, right, k * size, vectors))))
+        weights[j] += psi
+        weights[k] -= psi
+        for item in (j, k):
+            if not known[item]:
+                known[item] = True
+                touched[count] = item
+                count += 1
+    return count
+
+
+@exact_kernel
+def _list_sets(held: Rows, near: Rows, touched: Rows) -> None:
+    """List P_i, then F_i, then N_i in `touched`, each increasing."""
+    p, f, n = 0, len(held), len(near)
+    own = close = 0
+    for item in range(len(touched)):
+        if close == len(near) or near[close] != item:
+            touched[n] = item
+            n += 1
+            continue
+        close += 1
+        if own < len(held) and held[own] == item:
+            own += 1
+            touched[p] = item
+            p += 1
+        else:
+            touched[f] = item
+            f += 1
+
+
+@exact_kernel
+def _above(score: np.float32, scores: Flat, gains: Weights, psi: Flat) -> float:
+    """Σ ψ of an item of this score above others; each of these loses its ψ in `gains`."""
+    # Loops from 0, of one kind of step each, vectorise.
+    for k in range(len(scores)):
+        psi[k] = _below(F32(score - scores[k]))
+    for k in range(len(scores)):
+        gains[k] -= psi[k]
+    whole = every(F32(0))
+    end = len(scores) // LANES * LANES
+    for k in range(0, end, LANES):
+        whole = whole + load(psi, k)
+    gained = np.float64(total(whole))
+    for k in range(end, len(scores)):
+        gained += psi[k]
+    return gained
+
+
+@exact_kernel
+def _weigh_all(
+    held: Rows, near: Rows, left: Flat, u: int, right: Flat, size: int,
+    weights: Weights, scores: Flat, psi: Flat, touched: Rows,
+) -> int:  # fmt: skip
+    """Set a_ij of one user over all her triples; every item is touched and listed."""
+    n_items, own, close = len(weights), len(held), len(near)
+    _list_sets(held, near, touched)
+    for t in range(n_items):
+        scores[t] = total(dot(left, u, right, touched[t] * size, size // LANES))
+    gains = np.zeros(n_items, np.float64)
+    # P_i is above F_i where there is any, else above N_i; F_i is above N_i.
+    below_own = close if close > own else n_items
+    for j in range(close):
+        first, last = (own, below_own) if j < own else (close, n_items)
+        gains[j] += _above(scores[j], scores[first:last], gains[first:last], psi)
+    for t in range(n_items):
+        weights[touched[t]] = gains[t]
+    return n_items
+
+
+@exact_kernel
+def _weigh(
+    i: int, better: Triples, worse: Triples, held_start: Starts, held: Rows, near_start: Starts,
+    near: Rows, left: Flat, right: Flat, size: int,
+    weights: Weights, known: Marks, scores: Flat, psi: Flat, touched: Rows,
+) -> int:  # fmt: skip
+    """Add a_ij of user i to `weights`; how many items these touch, listed in `touched`."""
+    if better.shape[1] > 0:
+        return _weigh_drawn(
+            better[i], worse[i], left, i * size, right, size, weights, known, touched
+        )
+    return _weigh_all(
+        held[held_start[i] : held_start[i + 1]], near[near_start[i] : near_start[i + 1]],
+        left, i * size, right, size, weights, scores, psi, touched,
+    )  # fmt: skip
+
+
+@exact_kernel
+def submit(
+    order: Rows,
+    better: Triples,
+    worse: Triples,
+    held_start: Starts,
+    held: Rows,
+    near_start: Starts,
+    near: Rows,
+    left: Flat,
+    right: Flat,
+    size: int,
+    clip: float,
+    sums: Flat,
+    shown: Flat,
+) -> None:
+    """What users submit about all items, `w_i a_ij u_i`, without noise, and its sums.
+
+    All that a user submits is one vector; `w_i` is 1, or less where its L2 norm would be above
+    `clip`.
+
+    Args:
+        order: the users `(n,)`.
+        better: j of the drawn triples of each user `(N, 2 t)`; all of hers where t is 0.
+        worse: k of them.
+        held_start: of P_i `(N + 1,)`.
+        held: P_i.
+        near_start: of P_i and F_i together `(N + 1,)`.
+        near: P_i and F_i.
+        left: U, `(N, size)`, flat.
+        right: V, `(M, size)`, flat.
+        size: the length of a row of factors.
+        clip: the largest norm; infinite for none.
+        sums: the sum over users for each item `(M, size)`, flat; added to.
+        shown: result, zeros before: what each user submits `(n, M, size)`, flat; nothing is written
+            where it is empty.
+    """
+    keeps = len(shown) > 0
+    weights, known, scores, psi, touched = _scratch(len(right) // size)
+    for place in range(len(order)):
+        i = order[place]
+        u = i * size
+        count = _weigh(
+            i, better, worse, held_start, held, near_start, near, left, right, size,
+            weights, known, scores, psi, touched,
+        )  # fmt: skip
+        square = 0.0
+        for t in range(count):
+            square += weights[touched[t]] ** 2
+        norm = np.sqrt(square * total(dot(left, u, left, u, size // LANES)))
+        factor = clip / norm if norm > clip else 1.0
+        for t in range(count):
+            item = touched[t]
+            weight = every(F32(factor * weights[item]))
+            weights[item], known[item] = 0.0, False
+            for f in range(0, size, LANES):
+                x = weight * load(left, u + f)
+                at = item * size + f
+                store(sums, at, load(sums, at) + x)
+                if keeps:
+                    store(shown, place * len(right) + at, x)
+
+
+@exact_kernel
+def learn(
+    better: Triples,
+    worse: Triples,
+    held_start: Starts,
+    held: Rows,
+    near_start: Starts,
+    near: Rows,
+    left: Flat,
+    right: Flat,
+    size: int,
+    slopes: Flat,
+) -> None:
+    """The slope of every user's share by her factors, `Σ_j a_ij v_j`.
+
+    Args:
+        better: j of the drawn triples of each user `(N, 2 t)`; all of hers where t is 0.
+        worse: k of them.
+        held_start: of P_i `(N + 1,)`.
+        held: P_i.
+        near_start: of P_i and F_i together `(N + 1,)`.
+        near: P_i and F_i.
+        left: U, `(N, size)`, flat.
+        right: V, `(M, size)`, flat.
+        size: the length of a row of factors.
+        slopes: result, zeros before, `(N, size)`, flat.
+    """
+    weights, known, scores, psi, touched = _scratch(len(right) // size)
+    for i in range(len(held_start) - 1):
+        u = i * size
+        count = _weigh(
+            i, better, worse, held_start, held, near_start, near, left, right, size,
+            weights, known, scores, psi, touched,
+        )  # fmt: skip
+        for t in range(count):
+            item = touched[t]
+            weight = every(F32(weights[item]))
+            weights[item], known[item] = 0.0, False
+            for f in range(0, size, LANES):
+                moved = fma(weight, load(right, item * size + f), load(slopes, u + f))
+                store(slopes, u + f, moved)
