@@ -14,7 +14,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.result import LEAK, MEANS, RELEASED, AuditResult, Measurement
+from dpaudit.auditor.result import (
+    BEYOND_WITHOUT,
+    LEAK,
+    MEANS,
+    RELEASED,
+    AuditResult,
+    Measurement,
+)
 from dpaudit.config import Config
 from dpaudit.config_file import load
 from dpaudit.data.folds import random_folds
@@ -31,38 +38,56 @@ from dpaudit.reports.words import epsilon, interval, measured
 from dpaudit.run import run_audit
 
 ROOT = Path(__file__).parents[1]
-SETS = {"FilmTrust": "filmtrust-privsr", "Ciao": "ciao-privsr"}
-# x of the paper, the share of the ratings that are sensitive.
+# x of the paper, the share of the ratings that are sensitive; fewer where a report takes long.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+RATED = {
+    "FilmTrust": ("filmtrust-privsr", SHARES),
+    "Ciao": ("ciao-privsr", (0.0, 0.1, 0.5)),
+    "Epinions": ("epinions-privsr", (0.1,)),
+}
+RANKED = {
+    "FilmTrust": ("filmtrust-privsr-ranking", SHARES),
+    "Ciao": ("ciao-privsr-ranking", (0.1,)),
+}
 ROUNDS = (10, 30, 100, 300)
 HEAD = """# Social recommendation under privacy settings: results
 
-Written by `docs/make_social.py`. Each cell is a mean over five folds; intervals are Student's over
-folds, and of a difference they are a paired t test. Parameters are those of the examples; a grid
-chose among some, on ratings that four of five folds test. ε is what the noise is scaled to:
-[the catalogue](claims-privsr.md) says what these claims are worth.
+Written by `docs/make_social.py`. Each cell is a mean over the folds of its example; intervals are
+Student's over folds, and of a difference they are a paired t test. Parameters are those of the
+examples; a grid chose among some, on ratings that all folds but the first test. ε is what the noise
+is scaled to: [the catalogue](claims-privsr.md) says what these claims are worth.
 """
 
 
 def main(folder: Path) -> None:
     """Write the page."""
     parts = [HEAD]
-    for name, example in SETS.items():
-        results = {
-            share: _played(folder, f"{example}-{share:g}", _config(example, share))
-            for share in SHARES
-        }
-        ratings = read(_config(example, 0.1).data)
-        parts.append(
-            f"## {name}\n\n`examples/{example}.toml`: {len(ratings):,} ratings by "
-            f"{ratings.n_users:,} users of {ratings.n_items:,} items, "
-            f"{len(_friends(ratings)):,} links."
-        )
-        parts += [_text(table) for table in _tables(results)]
-        parts += [_text(table) for table in (_similarities(example), _errors(example))]
+    for name, (example, shares) in RATED.items():
+        parts.append(_heading(name, example))
+        tables = _tables(_by_x(folder, example, shares))
+        parts += map(_text, [*tables, _similarities(example, shares), _errors(example)])
+    for name, (example, shares) in RANKED.items():
+        parts.append(_heading(f"{name}: lists", example))
+        parts += map(_text, _ranking(_by_x(folder, example, shares)))
     parts += ["## Parameters, and which ratings are sensitive", _text(_parameters(folder))]
     parts.append(_text(_categories(folder)))
     write_text(ROOT / "docs" / "social-results.md", "\n\n".join(parts) + "\n")
+
+
+def _heading(name: str, example: str) -> str:
+    data = _config(example, 0.1).data
+    ratings = read(data)
+    what = "ratings" if data.binarize is None else f"ratings of {data.binarize:g} or more"
+    return (
+        f"## {name}\n\n`examples/{example}.toml`: {len(ratings):,} {what} by {ratings.n_users:,} "
+        f"users of {ratings.n_items:,} items, {len(_friends(ratings)):,} links."
+    )
+
+
+def _by_x(folder: Path, example: str, shares: Sequence[float]) -> dict[float, AuditResult]:
+    return {
+        share: _played(folder, f"{example}-{share:g}", _config(example, share)) for share in shares
+    }
 
 
 def _config(example: str, share: float) -> Config:
@@ -83,36 +108,57 @@ def _played(folder: Path, name: str, config: Config) -> AuditResult:
 
 
 def _tables(results: dict[float, AuditResult]) -> list[Table]:
-    errors = [
-        _by_share(f"Figures 6 and 7: {kind} on test ratings", results, f"utility.{kind}")
-        for kind in ("rmse", "mae")
-    ]
+    recovered = "of sensitive ratings that are recovered; last, of item means"
+    beyond = "By how much the attack errs less than on a model without any of them (rmse, paired)"
+    leak = "Leak: by how much it errs less on the half that a model saw (rmse, paired)"
     return [
-        *errors,
+        _by_share("Figures 6 and 7: rmse on test ratings", results, ["utility.rmse"]),
+        _by_share("Figures 6 and 7: mae on test ratings", results, ["utility.mae"]),
         _by_share(
             "Errors above those of DPMF at the same ε (rmse, paired)",
             results,
-            "utility.difference",
+            ["utility.difference"],
             states="rmse",
             sure=True,
         ),
         *(
             _by_share(
-                f"Figures 8 and 9: {kind} of sensitive ratings that are recovered; last, of item "
-                "means",
+                f"Figures 8 and 9: {kind} {recovered}",
                 results,
-                f"reconstruction.{kind}",
+                [f"reconstruction.{kind}"],
                 states=RELEASED,
-                more=MEANS,
+                last="item means",
             )
             for kind in ("rmse", "mae")
         ),
+        *(
+            _by_share(caption, results, ["reconstruction.rmse"], states=states, sure=True)
+            for caption, states in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
+        ),
+    ]
+
+
+def _ranking(results: dict[float, AuditResult]) -> list[Table]:
+    """Figures 12 and 13, of lists of five."""
+    beyond = "What the attack finds beyond that on a model without any of them (recall, paired)"
+    leak = "Leak: what it finds more of the half that a model saw (recall, paired)"
+    return [
         _by_share(
-            "Leak: by how much the attack errs more on a model that never saw them (rmse, paired)",
+            "Figure 12: precision@5 / recall@5 of lists of test items",
             results,
-            "reconstruction.rmse",
-            states=LEAK,
-            sure=True,
+            ["utility.precision", "utility.recall"],
+        ),
+        _by_share(
+            "Figure 13: precision@5 / recall@5 of what is kept private, found by the attack; last, "
+            "by the most popular items",
+            results,
+            ["reconstruction.precision", "reconstruction.recall"],
+            states=RELEASED,
+            last="most popular",
+        ),
+        *(
+            _by_share(caption, results, ["reconstruction.recall"], states=states, sure=True)
+            for caption, states in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
         ),
     ]
 
@@ -120,30 +166,33 @@ def _tables(results: dict[float, AuditResult]) -> list[Table]:
 def _by_share(
     caption: str,
     results: dict[float, AuditResult],
-    metric: str,
+    metrics: Sequence[str],
     states: str | None = None,
-    more: str | None = None,
+    last: str | None = None,
     sure: bool = False,
 ) -> Table:
-    """A row for each share, a column for each model and ε."""
-    at = {share: _found(result, metric, states) for share, result in results.items()}
-    columns = list(dict.fromkeys(key for found in at.values() for key in found))
+    """A row for each share, a column for each model and ε, and one `last` for no model."""
+    at = {
+        share: [_found(result, metric, states) for metric in metrics]
+        for share, result in results.items()
+    }
+    columns = list(dict.fromkeys(key for found in at.values() for key in found[0]))
     header = ["x", *(f"{model}, ε = {epsilon(value)}" for model, value in columns)]
     cells = []
     for share, found in at.items():
-        row = [f"{share:.0%}".replace("%", " %")]
-        for key in columns:
-            each = found.get(key)
-            row.append(NONE if each is None else _shown(each, sure))
-        if more:
-            others = list(_found(results[share], metric, more).values())
-            row.append(_shown(others[0], sure) if others else NONE)
+        row = [f"{100 * share:.0f} %"]
+        row += [_shown([each[key] for each in found if key in each], sure) for key in columns]
+        if last:
+            # The same beside every model.
+            means = [_found(results[share], metric, MEANS) for metric in metrics]
+            row.append(_shown([next(iter(each.values())) for each in means if each], sure))
         cells.append(row)
-    return Table(caption, [*header, *([more] if more else [])], cells)
+    return Table(caption, [*header, *([last] if last else [])], cells)
 
 
-def _shown(found: Measurement, sure: bool) -> str:
-    return interval(found.estimate) if sure else measured(found.estimate.value)
+def _shown(found: Sequence[Measurement], sure: bool) -> str:
+    shown = (interval(each.estimate) if sure else measured(each.estimate.value) for each in found)
+    return " / ".join(shown) or NONE
 
 
 def _found(
@@ -201,10 +250,10 @@ def _by_point(caption: str, results: dict[str, AuditResult]) -> Table:
     return Table(caption, ["model", *metrics], cells)
 
 
-def _similarities(example: str) -> Table:
+def _similarities(example: str, shares: Sequence[float]) -> Table:
     """Figure 4: how much of friends' similarity is seen in what is not sensitive."""
     cells = []
-    for share in SHARES[1:]:
+    for share in filter(None, shares):
         ratings = read(_config(example, share).data)
         whole, shared = (
             friends_similarity(each, _friends(ratings))

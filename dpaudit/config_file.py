@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpaudit import registry
 from dpaudit.config import Attack, Config, Game, Gate, Policy
+from dpaudit.config_lines import line_of
 from dpaudit.errors import ConfigError
 from dpaudit.registry import suggestion
 
@@ -59,7 +59,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_problem(path, text, error, Config, overrides)) from error
+        raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
     _check_parts(path, config)
     return config
 
@@ -71,10 +71,11 @@ def load_policy(path: Path) -> list[Gate]:
         ConfigError: with the file, the place in it, the value and the remedy.
     """
     text = _read(path)
+    values = _parse(path, text)
     try:
-        return Policy.model_validate(_parse(path, text)).gate
+        return Policy.model_validate(values).gate
     except ValidationError as error:
-        raise ConfigError(_problem(path, text, error, Policy, ())) from error
+        raise ConfigError(_problem(path, text, error, Policy, values, ())) from error
 
 
 def _check_parts(path: Path, config: Config) -> None:
@@ -199,20 +200,25 @@ def _only(node: Any, key: str) -> Any:
 
 
 def _problem(
-    path: Path, text: str, error: ValidationError, root: type[BaseModel], overrides: Sequence[str]
+    path: Path,
+    text: str,
+    error: ValidationError,
+    root: type[BaseModel],
+    values: dict[str, Any],
+    overrides: Sequence[str],
 ) -> str:
     """The first problem with its place: the option that set it, or the line of the file."""
     problem = error.errors()[0]
-    loc = problem["loc"]
+    loc = registry.keys_of(problem["loc"], values)
     known = _fields(root, loc[:-1]) if problem["type"] == "extra_forbidden" else ()
-    message = registry.first_problem(error, "", known).removeprefix(".").removeprefix(": ")
+    message = registry.first_problem(error, "", known, values).removeprefix(".").removeprefix(": ")
     names = [part for part in loc if isinstance(part, str)]
     for override in overrides:
         key = override.partition("=")[0].strip()
         parts = [part for part in key.split(".") if not part.isdecimal()]
         if parts == names[: len(parts)]:
             return f"the option --set {key}: {message}"
-    line = _line(text, loc)
+    line = line_of(text, loc)
     return f"{path}{f', line {line}' if line else ''}: {message}"
 
 
@@ -232,19 +238,3 @@ def _fields(root: type[BaseModel], loc: Sequence[int | str]) -> Sequence[str]:
             None,
         )
     return list(table.model_fields) if table else ()
-
-
-def _line(text: str, loc: Sequence[int | str]) -> int | None:
-    """The line of the key below the header of its table, None if not found."""
-    keys = [part for part in loc if isinstance(part, str)]
-    if not keys:
-        return None
-    lines, start = text.splitlines(), 0
-    name = re.escape(".".join(keys[:-1]))
-    header = re.compile(rf"\s*\[\[?\s*(tool\.dpaudit\.)?{name}\s*\]")
-    if len(keys) > 1:
-        found = [i for i, line in enumerate(lines) if header.match(line)]
-        index = next((part for part in loc if isinstance(part, int)), 0)
-        start = found[index] if index < len(found) else 0
-    key = re.compile(rf"(^|[{{,\s])\"?{re.escape(keys[-1])}\"?\s*=")
-    return next((i + 1 for i, line in enumerate(lines) if i >= start and key.search(line)), None)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
@@ -18,6 +19,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from dpaudit.errors import ConfigError
+
+# How pydantic names a key of a table in which any may stand, and simple types.
+_KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
+_SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instance of \w+)?")
 
 Group = Literal["defenses", "attacks", "reports"]
 
@@ -78,20 +83,68 @@ def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -
         return part(**parameters)
     except ValidationError as error:
         known = [field.name for field in fields(part)]
-        raise ConfigError(first_problem(error, f"{place}.params", known)) from error
+        raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
 
 
-def first_problem(error: ValidationError, place: str, known: Iterable[str]) -> str:
-    """The first problem of a refused part in one sentence: place, field, value, remedy."""
+def first_problem(error: ValidationError, place: str, known: Iterable[str], given: Any) -> str:
+    """The first problem of a refused part in one sentence: place, field, value, remedy.
+
+    Args:
+        error: pydantic's.
+        place: where the part stands in the config.
+        known: the fields that there are where the problem is.
+        given: what was refused.
+    """
     problem = error.errors()[0]
-    field = ".".join(str(part) for part in problem["loc"])
+    keys = keys_of(problem["loc"], given)
+    field = ".".join(str(key) for key in keys)
     where = f"{place}.{field}" if field else place
     if problem["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         return f"{where} is not known{suggestion(field.rpartition('.')[2], known)}"
-    message = problem["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
+    # Of a value that may be one thing or another, each says why it is not that.
+    reasons = [each["msg"] for each in error.errors() if keys_of(each["loc"], given) == keys]
+    if problem["loc"][-1:] == (_KEY,):
+        return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
     shown = "" if problem["type"] in {"missing", "value_error"} else f" = {problem['input']!r}"
-    return f"{where}{shown}: {message}"
+    return f"{where}{shown}: {_joined(reasons)}"
+
+
+def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
+    """The keys that lead to a problem, without pydantic's own names of what a value may be.
+
+    Args:
+        loc: the place as pydantic tells it.
+        given: what was refused.
+    """
+    found = []
+    here = given
+    for part in loc:
+        if isinstance(part, int):  # of a list, or of one value that stands for a list
+            inside = isinstance(here, list | tuple) and part < len(here)
+            here = here[part] if inside else here
+        elif isinstance(here, Mapping) and part in here:
+            here = here[part]
+        elif not _may_be_missing(part, here):
+            continue
+        found.append(part)
+    return tuple(found)
+
+
+def _may_be_missing(part: str, here: Any) -> bool:
+    """Whether it may be a field that is missing in this table, and not the name of a type."""
+    is_type = not part.isidentifier() or part in _TYPES or part[0].isupper()
+    return isinstance(here, Mapping) and not is_type
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    """Why a value is none of the things that it may be, in words."""
+    words: list[str] = []
+    for reason in dict.fromkeys(reasons):
+        said = _TABLE.sub("a table", reason.removeprefix("Value error, "))
+        said = said.partition(", unable to parse")[0]
+        said = said.removeprefix(_SHOULD) if words else said
+        words.append(said[:1].lower() + said[1:])
+    return " or ".join(words)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -26,10 +26,11 @@ from dpaudit.releases import Streams
 from dpaudit.run_trained_checks import assumptions
 from dpaudit.run_trained_errors import Training, played
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
+from dpaudit.run_trained_recovery import check_kept
 from dpaudit.run_trained_scores import Scores, scores_of
 from dpaudit.run_trained_submissions import Reading, check_reading
 from dpaudit.run_trained_transcripts import Transcripts, check_transcript
-from dpaudit.run_trained_utility import Utility, check_kept
+from dpaudit.run_trained_utility import Utility
 
 # One part in so many of the first fold's training is held back to choose from a grid.
 _VALIDATION = 10
@@ -80,6 +81,8 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     family = records.Family.of(config.audit.confidence, max(1, len(config.measured())))
     play = _Play(config, ratings, family, threads, progress)
     games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
+    for model in config.model:
+        games.check(model, config.game)
     progress.start(play.trainings())
     measurements: list[records.Measurement] = []
     pairs: list[records.PairRecord] = []
@@ -221,7 +224,7 @@ class _Play:
         points = sum(len(model.epsilon) for model in self.config.model)
         games = sum(trainings(game) for game in self.config.game)
         watched = self.config.transcript.worlds if self.config.transcript else 0
-        plays = folds * (1 + bool(self.recovering) + bool(self.config.reading))
+        plays = folds * (1 + 3 * bool(self.recovering) + bool(self.config.reading))
         return points * (plays * train.worlds + games + watched) + tried * train.worlds
 
     def transcripts(

@@ -41,24 +41,27 @@ def errors(fold: Fold) -> Probe:
     return probe
 
 
-def recovered(attack: Any, ratings: Ratings) -> Probe:
-    """The same errors of an attacker who recovers what users of `ratings` keep to themselves."""
-    kept = ratings.kept_private
-    shared, users, items = ratings.only(~kept), ratings.user[kept], ratings.item[kept]
+def recovered(attack: Any, ratings: Ratings, wanted: NDArray[np.bool_]) -> Probe:
+    """The same errors of an attacker who recovers the `wanted` of `ratings` from what is shared."""
+    shared, users, items = _shared(ratings), ratings.user[wanted], ratings.item[wanted]
 
     def probe(models: Any) -> Numbers:
         release = models.public(np.arange(ratings.n_items, dtype=np.int32))
-        return mean_errors(attack.reconstruct(release, shared, users, items), ratings.value[kept])
+        return mean_errors(attack.reconstruct(release, shared, users, items), ratings.value[wanted])
 
     return probe
 
 
 def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
     """The same errors of who guesses the items' means `(k,)`, of all or of the `wanted` ratings."""
-    kept = ratings.kept_private
-    rows = kept if wanted is None else wanted
-    means = guess_means(ratings.only(~kept), ratings.item[rows])
+    rows = ratings.kept_private if wanted is None else wanted
+    means = guess_means(_shared(ratings), ratings.item[rows])
     return mean_errors(means[None], ratings.value[rows])[0]
+
+
+def _shared(ratings: Ratings) -> Ratings:
+    """What nobody keeps to herself."""
+    return ratings.only(~ratings.kept_private)
 
 
 def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:

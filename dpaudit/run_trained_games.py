@@ -23,9 +23,10 @@ from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, ObserverName
 from dpaudit.defenses.privsr import PrivSR
+from dpaudit.defenses.privsr_ranking import PrivSRRanking
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.trained import watchers
-from dpaudit.errors import ConfigError
+from dpaudit.errors import ConfigError, DataError
 from dpaudit.releases import Suspect
 from dpaudit.run_trained_observers import STEPS, check_watched, observed
 
@@ -37,6 +38,15 @@ _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "rating-add-remove": ("rating-add-remove",),
     "user-replace": ("user-replace", "rating-replace", "rating-add-remove"),
     "user-add-remove": ("user-add-remove",),
+}
+
+_FRIENDS = "all who may be in doubt have friends, whose messages the observer does not see"
+# What to do where none can be suspected whose factors an observer can follow.
+_ALONE: dict[ObserverName, str] = {
+    "recommender": f"{_FRIENDS}; set params.social = 0",
+    "iterates": f"{_FRIENDS}; set params.social = 0",
+    "friend": "nobody without friends of her own is somebody's friend who reads anything of her; "
+    "use observe = 'recommender' and params.social = 0",
 }
 
 
@@ -114,6 +124,24 @@ class TrainedGames:
             self.advance(trainings(game))
         return records.PairRecord(model=label, pair=game.label, summary=summary), found
 
+    def check(self, model: configs.Model, games: Sequence[configs.Game]) -> None:
+        """Refuse games for which the data hold no pair, before anything is trained.
+
+        Raises:
+            ConfigError: with the model, the game and the remedy.
+        """
+        for game in games:
+            if game.pair == "many":
+                continue
+            for defense in model.defenses("model"):
+                observe = observed(model.label, game, defense)
+                adjacency = _adjacency(model.label, game, defense.claim())
+                try:
+                    self._suspects(defense, adjacency, observe)
+                except (ConfigError, DataError) as error:
+                    where = f"[[game]] {game.label!r} on model {model.label!r}"
+                    raise ConfigError(f"{where}: {error}") from error
+
     def _pair(
         self, label: str, defense: Any, claim: Claim | None, attack: Any, game: configs.Game
     ) -> _Found:
@@ -149,10 +177,15 @@ class TrainedGames:
             # The more submit, the smaller the share of the noise that a recommender sees on each.
             return suspect_pair(
                 self.ratings, adjacency, 0,
-                allowed=defense.watchable(self.ratings, observe),
-                crowded=observe == "recommender",
+                allowed=defense.watchable(self.ratings, observe)[self.ratings.user],
+                remedy=_ALONE[observe], crowded=observe == "recommender",
             )  # fmt: skip
-        return suspect_pair(self.ratings, adjacency, getattr(defense, "more_than", 0))
+        allowed = None
+        if isinstance(defense, PrivSRRanking):
+            allowed = defense.telling(self.ratings)
+        return suspect_pair(
+            self.ratings, adjacency, getattr(defense, "more_than", 0), allowed=allowed
+        )
 
     def _with_law(
         self, found: _Found, seen: SeenBy, pair: DataPair, claim: Claim | None, scores: ListScores

@@ -24,14 +24,14 @@ class Scores:
         kinds: their names.
         sign: 1 where less is better, as of errors; −1 of hits.
         tested: on what a fold holds out.
-        recovered: of an attacker, on what users of these ratings keep to themselves.
+        recovered: of an attacker, on such of these ratings `(R,)` as users keep to themselves.
         guessed: of who has no model.
     """
 
     kinds: tuple[str, str]
     sign: float
     tested: Callable[[Fold], Probe]
-    recovered: Callable[[Any, Ratings], Probe]
+    recovered: Callable[[Any, Ratings, NDArray[np.bool_]], Probe]
     guessed: Callable[[Ratings], Numbers]
 
 
@@ -49,8 +49,8 @@ def scores_of(defense: Any, k: int) -> Scores:
 
         return probe
 
-    def listed(attack: Any, ratings: Ratings) -> Probe:
-        shared, users, kept = _kept(ratings)
+    def listed(attack: Any, ratings: Ratings, wanted: NDArray[np.bool_]) -> Probe:
+        shared, users, kept = _kept(ratings, wanted)
 
         def probe(models: Any) -> Numbers:
             release = models.public(np.arange(ratings.n_items, dtype=np.int32))
@@ -60,18 +60,19 @@ def scores_of(defense: Any, k: int) -> Scores:
         return probe
 
     def popular(ratings: Ratings) -> Numbers:
-        shared, users, kept = _kept(ratings)
+        shared, users, kept = _kept(ratings, ratings.kept_private)
         lists = guess_popular(shared, users, k)[None]
         return _hits(lists, users, kept.user, kept.item)[0]
 
     return Scores(("precision", "recall"), -1.0, tested, listed, popular)
 
 
-def _kept(ratings: Ratings) -> tuple[Ratings, NDArray[np.int32], Ratings]:
-    """What is shared, who keeps anything, and what they keep."""
-    private = ratings.kept_private
-    kept = ratings.only(private)
-    return ratings.only(~private), np.unique(kept.user), kept
+def _kept(
+    ratings: Ratings, wanted: NDArray[np.bool_]
+) -> tuple[Ratings, NDArray[np.int32], Ratings]:
+    """What is shared, who keeps any of what is wanted, and that."""
+    kept = ratings.only(wanted)
+    return ratings.only(~ratings.kept_private), np.unique(kept.user), kept
 
 
 def _hits(

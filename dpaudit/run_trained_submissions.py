@@ -124,13 +124,13 @@ class Reading:
 
 
 def check_reading(config: configs.Config) -> None:
-    """Refuse to read submissions where there are none to see.
+    """Refuse to read submissions where there are none to see, or too few rounds of them.
 
     Raises:
         ConfigError: with the model and the remedy.
     """
     for attack in config.reading:
-        attack.create("attack")
+        made = attack.create("attack")
         for model in config.model:
             for defense in model.defenses("model"):
                 if not hasattr(defense, "submissions"):
@@ -141,5 +141,9 @@ def check_reading(config: configs.Config) -> None:
                     )
                 try:
                     defense.check_submissions()
+                    if hasattr(made, "check_rounds"):
+                        made.check_rounds(defense.rounds)
                 except ConfigError as error:
-                    raise ConfigError(f"[[attack]] {attack.label!r}: {error}") from error
+                    raise ConfigError(
+                        f"[[attack]] {attack.label!r} on model {model.label!r}: {error}"
+                    ) from error

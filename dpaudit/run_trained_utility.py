@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,10 @@ from dpaudit.auditor import result as records
 from dpaudit.bounds.clusters import student_mean
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.data.folds import Fold
-from dpaudit.errors import DataError
 from dpaudit.releases import Streams
-from dpaudit.run_trained_errors import Probe, Training, played
-from dpaudit.run_trained_scores import Scores, scores_of
+from dpaudit.run_trained_errors import Training, played
+from dpaudit.run_trained_recovery import Recovery
+from dpaudit.run_trained_scores import scores_of
 
 Numbers = NDArray[np.float64]
 
@@ -57,15 +57,16 @@ class Utility:
             What was measured, and at each ε the errors on test ratings by fold `(F, 2)`.
         """
         scores = scores_of(defenses[0], self.top_k)
+        recovery = Recovery(scores, self.folds, self.recovering, self.seed)
         kinds = scores.kinds
 
         def tested() -> Iterator[Training]:
             for defense in defenses:
                 stage(f"{label}: ε = {defense.epsilon:g}")
                 for number, fold in enumerate(self.folds):
-                    yield self._training(scores, defense, fold, number)
-                for number, fold in enumerate(self.folds if self.recovering else ()):
-                    yield self._without(scores, defense, fold, number)
+                    probes = [scores.tested(fold), *recovery.of_released(fold)]
+                    yield Training(defense, fold.train, probes, self._streams(number))
+                yield from recovery.trainings(defense, self._streams)
 
         found = iter(played(tested(), self.worlds, self.threads, self.advance))
         measurements: list[records.Measurement] = []
@@ -82,9 +83,16 @@ class Utility:
                 for place, kind in enumerate(kinds)
             ]
             by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
-            if self.recovering:
-                without = np.stack([next(found) for _ in self.folds])
-                measurements += self._recovered(scores, where, seen[:, len(kinds) :], without)
+            measurements += [
+                records.Measurement(
+                    metric=f"reconstruction.{each.kind}",
+                    attack=each.attack,
+                    states=each.states,
+                    estimate=self._over_folds(each.by_fold),
+                    **where,
+                )
+                for each in recovery.found(seen[:, len(kinds) :], found)
+            ]
         return measurements, by_fold
 
     def compared(
@@ -115,72 +123,11 @@ class Utility:
             for place, kind in enumerate(kinds)
         ]
 
-    def _recovered(
-        self, scores: Scores, where: dict[str, Any], seen: Numbers, without: Numbers
-    ) -> list[records.Measurement]:
-        """The errors of each attacker: of the model, of one without the ratings, of item means."""
-        means = np.stack([scores.guessed(fold.train) for fold in self.folds])
-        found = []
-        for number, label in enumerate(self.recovering):
-            columns = slice(2 * number, 2 * number + 2)
-            mine, other = seen[:, columns], without[:, columns]
-            for place, kind in enumerate(scores.kinds):
-                for states, values in (
-                    (records.RELEASED, mine),
-                    (records.WITHOUT, other),
-                    (records.MEANS, means),
-                    (records.LEAK, scores.sign * (other - mine)),
-                    (records.BEYOND_MEANS, scores.sign * (means - mine)),
-                ):
-                    found.append(
-                        records.Measurement(
-                            metric=f"reconstruction.{kind}",
-                            attack=label,
-                            states=states,
-                            estimate=self._over_folds(values[:, place]),
-                            **where,
-                        )
-                    )
-        return found
-
-    def _training(self, scores: Scores, defense: Any, fold: Fold, number: int) -> Training:
-        probes = [scores.tested(fold), *self._recovering(scores, fold)]
-        return Training(defense, fold.train, probes, self._streams(number))
-
-    def _without(self, scores: Scores, defense: Any, fold: Fold, number: int) -> Training:
-        """A training that never saw what is sensitive, with the same noise source."""
-        shared = fold.train.only(~fold.train.kept_private)
-        probes = self._recovering(scores, fold)
-        return Training(defense, shared, probes, self._streams(number))
-
-    def _recovering(self, scores: Scores, fold: Fold) -> list[Probe]:
-        return [scores.recovered(attack, fold.train) for attack in self.recovering.values()]
-
     def _streams(self, number: int) -> Streams:
         return Streams.first(self.seed, f"fold/{number}", self.worlds)
 
     def _over_folds(self, values: Numbers) -> Estimate:
         return over_folds(values.tolist(), self.confidence)
-
-
-def check_kept(folds: Sequence[Fold], attacks: Iterable[str]) -> None:
-    """Refuse to recover what nobody keeps.
-
-    Args:
-        folds: the divisions of the data.
-        attacks: the labels of the attacks that recover it.
-
-    Raises:
-        DataError: a fold's training has no sensitive rating, or no other.
-    """
-    for label in attacks:
-        for fold in folds:
-            kept = fold.train.kept_private
-            if kept.all() or not kept.any():
-                raise DataError(
-                    f"[[attack]] {label!r} recovers sensitive ratings from the others, and "
-                    f"{int(kept.sum())} of {len(kept)} are sensitive: set data.sensitive"
-                )
 
 
 def over_folds(errors: Sequence[float], confidence: float) -> Estimate:

@@ -217,6 +217,88 @@ def test_a_bad_config_is_refused_in_one_sentence(
         assert word in message
 
 
+DATA = (
+    "seed = 1\n[data]\nformat = 'delimited'\npath = 'my seed.csv'\n"
+    "columns = { user = 0, item = 1, rating = 2 }\n"
+)
+RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        (RANKING % 0, ": input should be greater than or equal to 1 or 'all'"),
+        (RANKING % "'some'", " = 'some': input should be a valid integer or 'all'"),
+        (RANKING % "[1]", "model.0.params.triples = [1]: input should be a valid integer or 'all'"),
+        (
+            "[model]\ndefense = 'top-k'\nparams = { u_s = 0 }",
+            "params.u_s = 0: input should be greater than 0 or 'paper-rule' or 'largest-rate'",
+        ),
+        (
+            DATA + "trust = { path = 'x', columns = { truster = -1, trustee = 0 } }",
+            "line 6: data.trust.columns.truster = -1: input should be greater than or equal to 0 "
+            "or a valid string",
+        ),
+        (
+            DATA + "trust = { columns = { truster = '' } }",
+            "truster = '': input should be a valid integer or string should have at least 1 "
+            "character",
+        ),
+        (
+            DATA + "sensitive = { categories = ['a', 1.5] }",
+            "line 6: data.sensitive.categories.1 = 1.5: input should be a valid string or a valid "
+            "integer",
+        ),
+        (DATA + "trust = 'x'", "line 6: data.trust = 'x': input should be a table"),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nmax = 'clam'\ndetectable = 2",
+            "line 3: gate.0.max = 'clam': input should be a valid number or 'claim'",
+        ),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nwhere = { epsilon = { a = 1 } }",
+            "gate.0.where.epsilon = {'a': 1}: input should be a valid number or a valid string",
+        ),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nwhere = { bad = 1 }",
+            "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair' or "
+            "'effort'",
+        ),
+        ("[[gate]]\nmax = 1", "line 1: gate.0.metric: field required"),
+    ],
+)
+def test_a_value_of_several_kinds_is_refused_in_words_of_the_config(
+    tmp_path: Path, text: str, end: str
+) -> None:
+    assert refused(tmp_path, text).endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (DATA + "sensitive = { share = 0.1, seed = -1 }", 6),
+        (DATA + "# seed = 3\nsensitive.share = 0.1\nsensitive.seed = -1", 8),
+        (DATA + "[data.sensitive]\nshare = 0.1\nseed = -1", 8),
+        (DATA + "[data.trust]\npath = 't'\n[data.sensitive]\nshare = 2", 9),
+        (DATA + "[data.sensitive]  # neither", 6),
+        ("data.sensitive.share = 0.1\ndata.sensitive.seed = -1", 2),
+        ("[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2\n[[gate]]\nmax = 1", 5),
+        ("[[model]]\n[[model]]\n[model.params]\n[[model]]\nepsilon = -1", 5),
+        ("[[model]]\nepsilon = 1\n[[model]]\nepsilon = 2\n[model.params]\n[train]\nfolds = 1", 7),
+        ("model = [{ epsilon = 1 }, { epsilon = -1 }]\n[[gate]]", 1),
+        ("[model]\nepsilon = [\n  1,\n  -1,\n]", 2),
+    ],
+)
+def test_an_error_names_the_line_of_its_own_key(tmp_path: Path, text: str, line: int) -> None:
+    assert f"audit.toml, line {line}: " in refused(tmp_path, text)
+
+
+def test_lines_in_a_project_file_are_those_of_its_own_table(tmp_path: Path) -> None:
+    text = "[data]\nseed = 1\n[tool.dpaudit]\nseed = 1\n[tool.dpaudit.data.sensitive]\n"
+    path = write(tmp_path, f"{text}share = 0.1\nseed = -1\n", "pyproject.toml")
+    with pytest.raises(ConfigError, match=r"line 7: data\.sensitive\.seed = -1"):
+        config_file.load(path)
+
+
 def test_overrides_replace_any_value(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL)
     config = config_file.load(

@@ -20,7 +20,7 @@ from dpaudit.defenses.privsr import PrivSR
 from dpaudit.errors import ConfigError
 from dpaudit.releases import Streams
 from dpaudit.reports import console, markdown
-from dpaudit.run import run_audit
+from dpaudit.run import Progress, run_audit
 
 SYNTHETIC = {
     "n_users": 25, "n_items": 12, "mean_per_user": 8, "minimum_per_user": 5, "mean_friends": 1,
@@ -224,8 +224,60 @@ def test_reports_show_what_was_read(read: AuditResult) -> None:
 
 def test_where_no_single_submission_is_seen_the_attack_is_refused() -> None:
     secure = model("sums", variant="corrected", params={"summation": "secure"})
-    with pytest.raises(ConfigError, match=r"'h': params\.summation = 'secure'.*set 'local'"):
+    with pytest.raises(
+        ConfigError, match=r"'h' on model 'sums': params\.summation = 'secure'.*set 'local'"
+    ):
         play([secure], attack=READ)
     other = {"label": "other", "defense": "dpsgd-mf", "params": {"dimensions": 2}}
     with pytest.raises(ConfigError, match=r"'h' reads what users submit.*audit 'privsr'"):
         play([other], attack=READ)
+
+
+RANKING: dict[str, Any] = {
+    "dimensions": 2, "rounds": 1, "triples": "all", "spread": 0.7, "start": "constant",
+}  # fmt: skip
+
+
+def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> None:
+    ranked = {"label": "ranked", "defense": "privsr-ranking", "epsilon": 0.5, "params": RANKING}
+    whole = ranked | {"label": "whole users", "variant": "corrected", "epsilon": 2.0}
+    data = DATA | {"binarize": 3, "synthetic": SYNTHETIC | {"mean_friends": 4, "n_items": 60}}
+    games = [game("recommender", 60), game("iterates", 60)]
+    result = play([ranked, whole], data=data, train={"folds": 2}, game=games)
+    for found in of(result, "epsilon", model="ranked"):
+        assert found.theory is not None
+        # A purchase moves all that its buyer does not hold: more than ε, by the law and by play.
+        assert found.theory.value > 2.0
+        assert found.estimate.lower > 0.5
+    for found in of(result, "epsilon", model="whole users"):
+        assert found.theory is not None
+        assert found.estimate.lower <= found.theory.value <= 2.0
+    [said] = {pair.summary.partition(" (")[0] for pair in result.pairs if pair.model == "ranked"}
+    assert said.endswith("which is sensitive, disappears")
+
+
+@pytest.mark.parametrize(
+    ("observe", "params", "words"),
+    [
+        ("iterates", {}, r"V alone: set params\.social = 0"),
+        ("recommender", {"summation": "secure"}, r"V alone: set params\.social = 0"),
+        ("recommender", {}, r"none of the 25 users .*have friends.*params\.social = 0"),
+    ],
+)
+def test_games_without_a_pair_are_refused_before_anything_is_trained(
+    observe: str, params: dict[str, Any], words: str
+) -> None:
+    trained: list[int] = []
+
+    class Told(Progress):
+        def start(self, total: int) -> None:
+            trained.append(total)
+
+    data = DATA | {"synthetic": SYNTHETIC | {"mean_friends": 12}}
+    one = model("one", variant="corrected", params=params)
+    config = Config.model_validate(
+        {"seed": 3, "data": data, "train": TRAIN, "model": [one], "game": [game(observe)]}
+    )
+    with pytest.raises(ConfigError, match=rf"\[\[game\]\] .*{observe}.* on model 'one': .*{words}"):
+        run_audit(config, threads=1, progress=Told())
+    assert not trained

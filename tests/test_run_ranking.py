@@ -59,7 +59,7 @@ def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
 
 def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
     part = PrivSRRanking(50.0, **SMALL)
-    tested, listed, popular = [], [], []
+    tested, listed, popular, apart = [], [], [], []
     for number, fold in enumerate(random_folds(load(config().data), 3, 3)):
         train, users = fold.train, np.unique(fold.users)
         models = part.train(part.prepare(train), Streams.first(3, f"fold/{number}", 2))
@@ -72,6 +72,26 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
         found = RankingReconstruction().lists(release, shared, who, 4)
         hits = precision_and_recall(found, who, kept.user, kept.item)
         listed.append([each.mean() for each in hits])
+        halves = np.split(
+            np.random.default_rng(np.random.SeedSequence([3, number, *b"halves"])).permutation(
+                np.flatnonzero(train.kept_private)
+            ),
+            [int(train.kept_private.sum()) // 2],
+        )
+        leak = np.zeros(2)
+        for own in (0, 1):
+            learned = ~train.kept_private
+            learned[halves[own]] = True
+            half = part.train(
+                part.prepare(train.only(learned)), Streams.first(3, f"fold/{number}", 2)
+            ).public(np.arange(30, dtype=np.int32))
+            for aim, sign in ((own, 1), (1 - own, -1)):
+                rows = np.sort(halves[aim])
+                who_ = np.unique(train.user[rows])
+                lists = RankingReconstruction().lists(half, shared, who_, 4)
+                hits = precision_and_recall(lists, who_, train.user[rows], train.item[rows])
+                leak += sign * np.array([each.mean() for each in hits]) / 2
+        apart.append(leak)
         hits = precision_and_recall(guess_popular(shared, who, 4)[None], who, kept.user, kept.item)
         popular.append([each.mean() for each in hits])
     for place, kind in enumerate(("precision", "recall")):
@@ -83,9 +103,10 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
         }
         assert at["released model"] == pytest.approx(np.mean(listed, axis=0)[place])
         assert at["item means"] == pytest.approx(np.mean(popular, axis=0)[place])
-        # More hits are a leak, where more errors are none.
-        leak = at["released model"] - at["model without them"]
-        assert at["leak"] == pytest.approx(leak, abs=1e-12)
+        # More hits are better, where more errors are worse.
+        beyond = at["released model"] - at["model without them"]
+        assert at["better than without them"] == pytest.approx(beyond, abs=1e-12)
+        assert at["leak"] == pytest.approx(np.mean(apart, axis=0)[place], abs=1e-12)
         beyond = at["released model"] - at["item means"]
         assert at["better than item means"] == pytest.approx(beyond, abs=1e-12)
     assert not of(result, "utility.rmse")

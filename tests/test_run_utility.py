@@ -87,10 +87,26 @@ def test_errors_are_those_of_the_attack_on_either_model_and_of_means(result: Aud
                 models.public(np.arange(30, dtype=np.int32)), shared, *wanted
             )
             found.setdefault(states, []).append(errors(shown, train.value[kept]))
+        rng = np.random.default_rng(np.random.SeedSequence([3, number, *b"halves"]))
+        rows = rng.permutation(np.flatnonzero(kept))
+        parts = np.split(rows, [len(rows) // 2])
+        apart = []
+        for own, other in (parts, parts[::-1]):
+            learned = ~kept
+            learned[own] = True
+            release = part.train(part.prepare(train.only(learned)), streams).public(
+                np.arange(30, dtype=np.int32)
+            )
+            for half, sign in ((own, -1), (other, 1)):
+                shown = Reconstruction().reconstruct(
+                    release, shared, train.user[half], train.item[half]
+                )
+                apart.append(sign * np.array(errors(shown, train.value[half])))
+        found.setdefault("leak", []).append((np.sum(apart, axis=0) / 2).tolist())
         guess = guess_means(shared, train.item[kept])
         found.setdefault("item means", []).append(errors(guess[None], train.value[kept]))
     by = {name: np.array(each) for name, each in found.items()}
-    by["leak"] = by["model without them"] - by["released model"]
+    by["better than without them"] = by["model without them"] - by["released model"]
     by["better than item means"] = by["item means"] - by["released model"]
     for place, kind in enumerate(("rmse", "mae")):
         for states, values in by.items():
@@ -113,6 +129,17 @@ def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult
     }
     assert leaks["SoReg", np.inf] > 0.02
     assert leaks["SoReg", np.inf] > leaks["PrivSR", 2.0]
+
+
+def test_what_a_model_tells_of_others_is_no_leak() -> None:
+    # Two thirds are sensitive: without them a model is worse for everybody.
+    found = play(
+        data={"synthetic": SYNTHETIC | {"n_users": 1500}, "sensitive": {"share": 0.67, "seed": 1}},
+        model=[MODELS[0] | {"params": SMALL | {"dimensions": 1, "rate": 0.002}}],
+        train={"folds": 3},
+    )
+    at = {each.states: each.estimate for each in of(found, "reconstruction.rmse")}
+    assert at["better than without them"].lower > 4 * abs(at["leak"].value)
 
 
 def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
@@ -165,10 +192,10 @@ def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -
 
 
 def test_ratings_that_nobody_keeps_cannot_be_recovered() -> None:
-    for share in (0.0, 1.0):
-        with pytest.raises(DataError, match=r"'reconstruction'.*set data\.sensitive"):
+    for share, words in ((0.0, r"raise data\.sensitive\.share"), (1.0, r"lower data\.sensitive")):
+        with pytest.raises(DataError, match=rf"'reconstruction'.*sensitive: {words}"):
             play(data={"synthetic": SYNTHETIC, "sensitive": {"share": share}})
-    with pytest.raises(DataError, match=r"0 of \d+ are sensitive"):
+    with pytest.raises(DataError, match=r"0 of \d+ are sensitive: set data\.sensitive"):
         play(data={"synthetic": SYNTHETIC})
 
 

@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.reconstruction import Reconstruction
 from dpaudit.data.ratings import Ratings
+from dpaudit.errors import ConfigError
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import ItemFactors
 from dpaudit.transcripts import Submissions
@@ -78,6 +79,18 @@ class FromSubmissions(Part):
         "Levenberg 1944, doi:10.1090/qam/10666; Marquardt 1963, doi:10.1137/0111030"
     )
 
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse to read differences where a training of so many rounds has none.
+
+        Raises:
+            ConfigError: with the remedy.
+        """
+        if self.rounds == "difference" and rounds < 2:
+            raise ConfigError(
+                "params.rounds = 'difference' compares consecutive rounds, and a training of one "
+                "round has none: set rounds = 'all', or raise the model's params.rounds"
+            )
+
     def read(self, seen: Submissions, release: ItemFactors, shared: Ratings) -> Numbers:
         """The recovered ratings of what the users keep, in the order of the submissions.
 
@@ -88,7 +101,11 @@ class FromSubmissions(Part):
 
         Returns:
             What the model alone gives, then with the submissions `(2, kept)`.
+
+        Raises:
+            ConfigError: differences are read, and there is one round.
         """
+        self.check_rounds(len(seen.shown))
         users, items = seen.users[seen.kept], seen.items[seen.kept]
         before = Reconstruction(ridge=self.ridge)
         guess = before.reconstruct(release, shared, users, items)[0]

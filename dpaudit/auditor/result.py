@@ -20,7 +20,10 @@ WHOLE = "whole"
 # `reconstruction.…` and `submissions.…`).
 RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
 LEAK, BEYOND_MEANS = "leak", "better than item means"
+BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
+# How many users' factors are longer than 1, and how long the longest are (`assumption.norm`).
+LONGER, LONGEST = "share longer than 1", "longest"
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",
@@ -41,6 +44,7 @@ Metric = Literal[
     "chain.divergence",
     "assumption.denominator",
     "assumption.floor",
+    "assumption.norm",
     "attack.auc",
     "game.kl",
     "transcript.auc",
@@ -159,7 +163,9 @@ class Measurement(_Part):
             lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state
             after `step` steps is from the law that it tends to; `assumption.denominator`: the share
             of training's predictions in `step` whose denominator is smaller than the claim assumes;
-            `assumption.floor`: how many items' shares were estimated below the least that is used.
+            `assumption.floor`: how many items' shares were estimated below the least that is used;
+            `assumption.norm`: the share of users whose factors are longer after `step` rounds than
+            the claim assumes, or how long the longest are (`states`).
             `game.kl`: the divergence of what a game saw in D' from what it saw in D, in nats.
             Of the submissions of a federated training: `attack.auc`: how often the attacker takes
             a real pair of a user and an item for likelier than a fake one, after the last round;
@@ -187,9 +193,10 @@ class Measurement(_Part):
             known; it judges nothing.
         effort: the accounts, planted ones included, changes or lists, of `campaign.accuracy`.
         step: the number of steps or rounds, of `chain.divergence`, `assumption.denominator`,
-            `attack.auc` and `transcript.…`.
+            `assumption.norm`, `attack.auc` and `transcript.…`.
         states: the states whose laws are compared, of `chain.divergence`; what it is about, of
-            `transcript.…`: items by popularity, a correction, a part of the divergence.
+            `assumption.norm` and `transcript.…`: items by popularity, a correction, a part of the
+            divergence.
         at: the level or false-positive rate, of `transcript.…`.
     """
 

@@ -26,6 +26,7 @@ def suspect_pair(
     more_than: int,
     *,
     allowed: NDArray[np.bool_] | None = None,
+    remedy: str = "use more data",
     crowded: bool = False,
 ) -> tuple[DataPair, Suspect]:
     """A pair that is likely to show much: neighbours under this adjacency, in the audited data.
@@ -40,34 +41,42 @@ def suspect_pair(
         ratings: the audited data, world `D`.
         adjacency: what neighbours are.
         more_than: users with more ratings than this are learned from.
-        allowed: who may be suspected `(N,)`; everybody unless given.
+        allowed: which ratings may be in doubt, and so whose user, `(R,)`; all unless given.
+        remedy: what to do where nothing is allowed.
         crowded: whether an item with many raters shows more of each than one with few: then the
             suspect is a rater of the one with the most, how far her rating may move comes second.
 
     Raises:
-        DataError: no user has so many ratings, or there is no other user to watch.
+        DataError: no user has so many ratings or is allowed, or there is no other user to watch.
     """
     if ratings.n_users < 2:
         raise DataError("there is one user, and none to be shown predictions: use more data")
     counts = np.diff(ratings.by_user.start)
     of_user = adjacency.startswith("user")
     able = counts > max(more_than, 1)
-    if ratings.kept_private.any() and not of_user:
-        able &= np.bincount(ratings.user, ratings.kept_private, ratings.n_users) > 0
-    learned = np.flatnonzero(able if allowed is None else able & allowed)
-    if not len(learned):
+    if not able.any():
         raise DataError(
             f"no user has more than {max(more_than, 1)} ratings, so there is nobody to suspect: "
             "use more data"
         )
+    rows = np.ones(len(ratings), np.bool_) if allowed is None else allowed
+    if ratings.kept_private.any() and not of_user:
+        rows = rows & ratings.kept_private
+    rows = rows & able[ratings.user]
+    learned = np.unique(ratings.user[rows])
+    if not len(learned):
+        raise DataError(
+            f"none of the {able.sum()} users with more than {max(more_than, 1)} ratings can be "
+            f"suspected: {remedy}"
+        )
     most = counts[learned].max() if of_user else counts[learned].min()
     user = int(learned[counts[learned] == most][0])
     if crowded and not of_user:
-        user = _crowded(ratings, learned)
+        user = _crowded(ratings, rows)
     if of_user:
         change, words = _user(ratings, user, adjacency)
     else:
-        change, words = _rating(ratings, user, adjacency, crowded)
+        change, words = _rating(ratings, user, adjacency, rows[ratings.user == user], crowded)
     after = apply(ratings, change)
     pair = DataPair(ratings, after, ratings, words)
     watcher = _watcher(ratings, user)
@@ -83,21 +92,23 @@ def _watcher(ratings: Ratings, user: int) -> int:
     return int(np.argmax(shared))
 
 
-def _crowded(ratings: Ratings, users: NDArray[np.int64]) -> int:
-    """The one of these users who rated the item with the most raters, of a sensitive one if any."""
+def _crowded(ratings: Ratings, allowed: NDArray[np.bool_]) -> int:
+    """The one with an allowed rating of the item with the most raters."""
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
-    able, kept = np.isin(ratings.user, users), ratings.kept_private
-    rows = np.flatnonzero(able & kept if kept.any() else able)
+    rows = np.flatnonzero(allowed)
     return int(ratings.user[rows[np.argmax(raters[rows])]])
 
 
-def _rating(ratings: Ratings, user: int, adjacency: Adjacency, crowded: bool) -> tuple[Change, str]:
+def _rating(
+    ratings: Ratings, user: int, adjacency: Adjacency, allowed: NDArray[np.bool_], crowded: bool
+) -> tuple[Change, str]:
     profile = ratings.profile(user)
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[profile.items]
     far = _opposed(ratings, profile).values
     kept = ratings.kept_private[ratings.user == user]
     moves = -abs(far - profile.values)
-    ranks = (moves, -raters, ~kept) if crowded else (raters, moves, ~kept)
+    # The last counts first.
+    ranks = (moves, -raters, ~allowed) if crowded else (raters, moves, ~allowed)
     place = int(np.lexsort(ranks)[0])
     item, value = int(profile.items[place]), float(profile.values[place])
     who = f"of {len(profile)} ratings of one user, that of an item with {raters[place]} raters"

@@ -56,7 +56,7 @@ def _local() -> StepsGame:
 
 
 def _secure(others: int = 3) -> StepsGame:
-    defense = corrected(summation="secure")
+    defense = corrected(summation="secure", insiders=0)
     return StepsGame(
         "whole users, sums alone are seen, their worst pair, one round",
         defense, data.turned(1, others), truth=_cut(corrected()), trials=2_000,
@@ -260,7 +260,8 @@ SERVER = (
                 trials=1_000,
             ),
         ),
-        reading=_KNOWN_FACTORS,
+        reading=f"{_KNOWN_FACTORS}; played is a training that stops after 10 rounds, and after "
+        "convergence it is false by the derivation",
     ),
 )
 

@@ -22,6 +22,8 @@ METRICS = {
     "chain.divergence": "of a published chain from its stationary law, computed; judged by no gate",
     "assumption.denominator": "share of training's denominators below what a published claim "
     "assumes, counted; judged by no gate",
+    "assumption.norm": "share of users whose factors are longer than a published claim assumes, "
+    "and the longest, counted; judged by no gate",
 }
 
 

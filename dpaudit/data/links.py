@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.cells import Codes, Table, identifier, missing, named
+from dpaudit.data.cells import Codes, Mask, Table, identifier, missing, named
 from dpaudit.data.ratings import Friends, Repair
 from dpaudit.errors import DataError
 
@@ -39,7 +39,7 @@ def friends_of(
     pairs = np.unique(left[other] * len(number) + right[other])
     kept = (pairs // len(number) < known) & (pairs % len(number) < known)
     if not kept.any():
-        raise DataError(_strangers(table, len(left), user_ids, ratings))
+        raise DataError(_none_left(table, other, user_ids, ratings))
     truster, trustee = pairs[kept] // len(number), pairs[kept] % len(number)
     if mutual:
         both = np.concatenate((truster * known + trustee, trustee * known + truster))
@@ -66,13 +66,22 @@ def _ends(table: Table, number: dict[str, int]) -> tuple[Codes, Codes]:
     return ends[0], ends[1]
 
 
-def _strangers(table: Table, count: int, user_ids: NDArray[np.object_], ratings: Path) -> str:
+def _none_left(table: Table, other: Mask, user_ids: NDArray[np.object_], ratings: Path) -> str:
+    """Why no link is left of those of which some lead to another `(n,)`."""
+    count = len(other)
     if not count:
         return f"{table.path} holds no links: give a file with links"
-    first, second = (identifier(np.asarray(table.cells[end])[0]) for end in ("truster", "trustee"))
+    if not other.any():
+        return (
+            f"{table.path}: every one of its {count} links leads from a user to herself: "
+            "give a file of links between users"
+        )
+    row = int(np.argmax(other))
+    ends = ("truster", "trustee")
+    first, second = (identifier(np.asarray(table.cells[end])[row]) for end in ends)
     users = ", ".join(map(repr, user_ids[:_SHOWN]))
     return (
         f"{table.path}: none of its {count} links leads from one user of {ratings} to another, "
-        f"whose ids are such as {users} where the first link is of {first!r} and {second!r}: "
+        f"whose ids are such as {users} where a link is of {first!r} and {second!r}: "
         "most likely they are the ids of another data set, so give the files of one"
     )

@@ -33,11 +33,16 @@ def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repa
     """Which rows are of the categories that are named `(n,)`; those without one are not.
 
     Raises:
-        DataError: no row has one of these categories.
+        DataError: no row has one of these categories, or any.
     """
     codes, distinct = factorize(table, "category")
     names = np.array([*map(identifier, distinct), ""], dtype=object)
     known = list(dict.fromkeys(filter(None, names)))
+    if not known:
+        raise DataError(
+            f"{table.path}, {table.label('category')}: no row has a category: correct "
+            "data.columns.category, or set data.sensitive.share instead of categories"
+        )
     asked = [str(name) for name in wanted]
     unknown = [name for name in asked if name not in known]
     if unknown:

@@ -16,11 +16,12 @@ from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.factors import FactorModels, Floats, Indices, joined
 from dpaudit.defenses.privsr_friends import audible, watched_messages
 from dpaudit.defenses.privsr_submissions import submitted
-from dpaudit.defenses.privsr_watch import watched_rounds, watched_sums
+from dpaudit.defenses.privsr_watch import check_sums, watched_rounds, watched_sums
+from dpaudit.defenses.shared_noise import Summation, check_summation, honest_raters
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.society import Noise, Society
 from dpaudit.defenses.trained import Watch, check_epsilon
-from dpaudit.errors import ConfigError
+from dpaudit.errors import ConfigError, DataError
 from dpaudit.kernels import federated as kernels
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
@@ -56,11 +57,14 @@ class PrivSR(Part):
     **Corrected** protects all of a user's ratings. What she submits in a round, of all items
     together, is cut to the L2 norm c as one vector, so that it moves by 2c at most however her
     ratings change, given what was published before; the noise is `N(0, σ²)` on each coordinate,
-    drawn by each user for herself (`local`), or in shares `N(0, σ²/n_j)` under a secure summation
-    that shows the recommender sums alone (`secure`). u is kept in the unit ball, so that it moves
-    by 2 at most, and is told with noise `N(0, σ_u²)`: once a round, and the same to all whose
-    friend she is, who weigh it themselves. What they submit after that shows no more of her than
-    what she told. So all that recommender and friends see of T rounds together is μ-GDP with
+    drawn by each user for herself (`local`), or in shares under a secure summation that shows the
+    recommender sums alone (`secure`). V tells everybody the sums, and a user knows her own share:
+    with k of them who may tell (`insiders`) the shares of an item's n_j raters are
+    `N(0, σ²/max(n_j − k, 1))`, so that σ² is left without theirs. u is kept in the unit ball, so
+    that it moves by 2 at most, and is told with noise `N(0, σ_u²)`: once a round, and the same to
+    all whose friend she is, who weigh it themselves. What they submit after that shows no more of
+    her than what she told. So all that recommender and friends see of T rounds together is μ-GDP
+    with
 
         μ² = (2c/σ)² T + (2/σ_u)² T
 
@@ -85,6 +89,8 @@ class PrivSR(Part):
         offset: b, a public constant; the paper has none.
         clip: c, the largest norm of what a user submits in a round.
         summation: of the corrected form: who sees what is submitted.
+        insiders: under a secure summation, how many raters of an item, friends or not, may put
+            together what noise they drew; a user of whom the claim speaks is none of them.
         friends_share: the share of μ² that is spent on what friends see.
         delta: δ of the corrected claim.
     """
@@ -102,7 +108,8 @@ class PrivSR(Part):
     start: Literal["normal", "constant"] = "normal"
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
     clip: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    summation: Literal["local", "secure"] = "local"
+    summation: Summation = "local"
+    insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     friends_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
@@ -118,6 +125,7 @@ class PrivSR(Part):
     @model_validator(mode="after")
     def _check(self) -> PrivSR:
         check_epsilon(self.epsilon, self.variant, "noise")
+        check_summation(self.summation, self.variant)
         return self
 
     def claim(self) -> Claim | None:
@@ -131,8 +139,8 @@ class PrivSR(Part):
                 adjacency="rating-replace",
                 observer="recommender",
                 public="who rates what and which ratings are sensitive, those that are not "
-                "sensitive, who is whose friend, the factors that training starts from; that no "
-                "user's factors are longer than 1",
+                "sensitive but for the one in doubt, who is whose friend, the factors that "
+                "training starts from; that no user's factors are longer than 1",
                 source="Meng et al. 2018, Theorems 1 to 3",
                 also=("friend",),
             )
@@ -144,7 +152,8 @@ class PrivSR(Part):
             public="who rates what, who is whose friend and how alike they are, the factors that "
             "training starts from, the scale",
             source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
-            also=("friend",),
+            # A friend may rate the same items.
+            also=() if self._sums and not self.insiders else ("friend",),
         )
 
     def noise(self, rows: SocialRows) -> Noise:
@@ -177,7 +186,7 @@ class PrivSR(Part):
             share = 0.0
         # σ = 2c √(T/(1 − share))/μ,  σ_u = 2 √(T/share)/μ
         own = (2 * self.clip / mu) ** 2 * self.rounds / (1 - share)
-        among = np.maximum(rows.raters.sum(0), 1) if self.summation == "secure" else 1.0
+        among = honest_raters(rows.raters.sum(0), self.insiders) if self._sums else 1
         return Noise(
             submitted=np.broadcast_to(own / among, (2, rows.n_items)),
             sent=np.zeros(rows.n_users),
@@ -220,9 +229,15 @@ class PrivSR(Part):
 
         Raises:
             ConfigError: there is nothing to learn from, or friends weigh and are not known.
+            DataError: these are purchases and no ratings.
         """
         if not len(ratings):
             raise ConfigError("there are no ratings to learn from: use more data")
+        if not ratings.scale.width:
+            raise DataError(
+                "privsr learns from ratings, and these are purchases, which are all the same: "
+                "leave data.binarize out, or use defense = 'privsr-ranking'"
+            )
         return SocialRows.of(ratings, ratings if public is None else public, self.social > 0)
 
     def train(self, rows: SocialRows, streams: Streams) -> FactorModels:
@@ -320,10 +335,16 @@ class PrivSR(Part):
         """The users whose factors can be followed, as friends send them nothing `(N,)`.
 
         Where a `friend` watches, those whose messages show her much.
+
+        Raises:
+            ConfigError: the observer sees sums, whose law friends hide.
         """
         alone = np.ones(ratings.n_users, np.bool_)
         if self.social and self.rounds > 1 and ratings.friends is not None:
-            alone = np.diff(ratings.friends.start) == 0
+            friends = np.diff(ratings.friends.start)
+            if observer == "iterates" or (self._sums and observer == "recommender"):
+                check_sums(self, friends)
+            alone = friends == 0
         return audible(self, ratings, alone) if observer == "friend" else alone
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
@@ -14,9 +15,10 @@ from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.ranking_models import RankingModels, joined
-from dpaudit.defenses.ranking_rows import RankingRows
+from dpaudit.defenses.ranking_rows import RankingRows, offered
 from dpaudit.defenses.ranking_society import RankingNoise, RankingSociety
 from dpaudit.defenses.ranking_watch import watched_rounds, watched_sums
+from dpaudit.defenses.shared_noise import Summation, check_summation, honest_raters
 from dpaudit.defenses.trained import Watch, check_epsilon
 from dpaudit.errors import ConfigError, DataError
 from dpaudit.parts import STRICT, Part
@@ -62,9 +64,9 @@ class PrivSRRanking(Part):
     **Corrected** protects all that a user holds. What she submits in a round, of all items
     together, is cut to the L2 norm c as one vector, so that it moves by 2c at most however her
     purchases and triples change, given what was published before; the noise is `N(0, σ²)` on each
-    coordinate of each item, drawn by each user for herself (`local`), or in shares `N(0, σ²/N)`
-    under a secure summation that shows the recommender sums alone (`secure`). T rounds are μ-GDP
-    with
+    coordinate of each item, drawn by each user for herself (`local`), or in shares under a secure
+    summation that shows the recommender sums alone (`secure`): `N(0, σ²/max(N − k, 1))`, so that σ²
+    is left though k users tell what they drew (`insiders`). T rounds are μ-GDP with
 
         μ = 2c√T/σ
 
@@ -90,6 +92,8 @@ class PrivSRRanking(Part):
         start: whether initial factors are drawn from a normal law, or are the same constant.
         clip: c, the largest norm of what a user submits in a round.
         summation: of the corrected form: who sees what is submitted.
+        insiders: under a secure summation, how many users may put together what noise they drew;
+            one of whom the claim speaks is none of them.
         delta: δ of the corrected claim.
     """
 
@@ -105,7 +109,8 @@ class PrivSRRanking(Part):
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     start: Literal["normal", "constant"] = "normal"
     clip: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    summation: Literal["local", "secure"] = "local"
+    summation: Summation = "local"
+    insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
     # Its models have lists, and no predictions of ratings.
@@ -122,6 +127,7 @@ class PrivSRRanking(Part):
     @model_validator(mode="after")
     def _check(self) -> PrivSRRanking:
         check_epsilon(self.epsilon, self.variant, "noise")
+        check_summation(self.summation, self.variant)
         return self
 
     def claim(self) -> Claim | None:
@@ -129,8 +135,8 @@ class PrivSRRanking(Part):
         if self.variant == "nonprivate":
             return None
         public = (
-            "who is whose friend, what everybody shares with friends, the factors that training "
-            "starts from"
+            "who is whose friend, what everybody else shares with friends, the factors that "
+            "training starts from"
         )
         if self.variant == "published":
             return Claim(
@@ -158,8 +164,10 @@ class PrivSRRanking(Part):
         if self.variant == "corrected":
             # σ = 2c√T/μ
             sigma = 2 * self.clip * math.sqrt(self.rounds) / gaussian_mu(self.epsilon, self.delta)
-            among = rows.n_users if self.summation == "secure" else 1
-            return RankingNoise(np.full((2, rows.n_items), sigma**2 / among), False)
+            secure = self.summation == "secure"
+            among = honest_raters(rows.keepers.sum(0), self.insiders) if secure else 1
+            each = np.broadcast_to(sigma**2 / among, (2, rows.n_items))
+            return RankingNoise(each, False)
         # (√(2d)/ε)² of all who share a kind, ε_n and then ε_s.
         whole = 2 * self.dimensions / np.array(self._epsilons)[:, None] ** 2
         return RankingNoise(whole / np.maximum(rows.keepers, 1), True)
@@ -257,3 +265,16 @@ class PrivSRRanking(Part):
                 "user draws is not seen, so hers is a mixture of very many: set params.triples = "
                 "'all', or observe = 'public'"
             )
+
+    def telling(self, ratings: Ratings) -> NDArray[np.bool_]:
+        """The purchases whose loss tells most: those that a friend offers too, or all, `(R,)`.
+
+        Such an item goes from P_i to F_i, where it comes before each of N_i: all of these move.
+        """
+        if not self.social or ratings.friends is None:
+            return np.ones(len(ratings), np.bool_)
+        found = offered(ratings)
+        # A purchase that is kept private is in doubt before any other.
+        kept = ratings.kept_private
+        enough = (found & kept).any() if kept.any() else found.any()
+        return found if enough else np.ones(len(ratings), np.bool_)

@@ -63,11 +63,7 @@ def watched_sums(
     The arguments and errors are those of `watched_rounds`; here nobody may have friends that weigh.
     """
     suspects = Suspects.between(defense, before, after)
-    if defense.social and defense.rounds > 1 and before.friends.any():
-        raise ConfigError(
-            "what moves V has a known law where users' factors are computed from their ratings and "
-            "V alone: set params.social = 0"
-        )
+    check_sums(defense, before.friends)
     worlds = [_Summing(defense, suspects, trained, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
         shown, absent, present, scale = stacked([each.play() for each in worlds])
@@ -80,6 +76,23 @@ def watched_sums(
 def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
     """What was seen in a round of several worlds, each part with the worlds in front."""
     return tuple(np.stack(part) for part in zip(*seen, strict=True))
+
+
+def check_sums(defense: PrivSR, friends: NDArray[np.int64]) -> None:
+    """Refuse games on sums of submissions where friends hide their law.
+
+    Args:
+        defense: what is watched.
+        friends: how many friends each user has `(N,)`.
+
+    Raises:
+        ConfigError: somebody has friends that weigh.
+    """
+    if defense.social and defense.rounds > 1 and friends.any():
+        raise ConfigError(
+            "what moves V has a known law where users' factors are computed from their ratings and "
+            "V alone: set params.social = 0"
+        )
 
 
 @dataclass(frozen=True, eq=False)

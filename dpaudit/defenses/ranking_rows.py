@@ -127,6 +127,17 @@ class RankingRows:
         return found
 
 
+def offered(ratings: Ratings) -> NDArray[np.bool_]:
+    """Which purchases a friend of the buyer has made too, and shares, `(R,)`.
+
+    Raises:
+        ConfigError: friends are not known.
+    """
+    offers = _offers(ratings).tocoo()
+    keys = offers.row.astype(np.int64) * ratings.n_items + offers.col
+    return np.isin(ratings.user.astype(np.int64) * ratings.n_items + ratings.item, keys)
+
+
 def _held(ratings: Ratings) -> csr_array:
     """Who holds what `(N, M)`."""
     from scipy.sparse import csr_array

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.defenses.base import Variant
 from dpaudit.defenses.factors import Floats
 from dpaudit.defenses.federated_sides import width
 from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.releases import Streams
+
+# Who sees what is submitted: the recommender each piece, or sums alone.
+Summation = Literal["local", "secure"]
 
 # Fills an array with draws of some worlds at a step of the noise source with a key.
 Law = Callable[[Floats, NDArray[np.int64], int, NDArray[np.uint32]], None]
@@ -76,3 +81,26 @@ class SharedNoise:
         draws = self.draws(noise.normal, len(variances), step)
         draws *= np.sqrt(variances).astype(np.float32)[:, None]
         return draws if scales is None else draws * np.sqrt(scales)
+
+
+def check_summation(summation: Summation, variant: Variant) -> None:
+    """Refuse a secure summation of which a form makes no use.
+
+    Raises:
+        ValueError: the form is not the corrected one.
+    """
+    if summation == "secure" and variant != "corrected":
+        raise ValueError(
+            f"summation = 'secure' is part of variant 'corrected', and variant {variant!r} shows "
+            "the recommender each submission: leave it out"
+        )
+
+
+def honest_raters(raters: NDArray[np.int64], insiders: int) -> NDArray[np.int64]:
+    """How many shares of noise a sum keeps that nobody else knows: `max(n − k, 1)`.
+
+    Args:
+        raters: n, how many add a share to each sum.
+        insiders: k, how many of them tell theirs, but not one of whom a claim speaks.
+    """
+    return np.maximum(raters - insiders, 1)

@@ -29,6 +29,7 @@ class Row:
         games: the certified lower bounds on ε, by pair.
         divergence: of a published chain from the law that it tends to, by states and steps.
         short: the share of denominators that are smaller than the claim assumes, by step.
+        norms: how many users' factors are longer than the claim assumes, and the longest.
         hits: precision and recall of lists, of models that rank.
     """
 
@@ -40,6 +41,7 @@ class Row:
     games: dict[str, Measurement]
     divergence: dict[str, dict[int, Estimate]] = field(default_factory=dict)
     short: dict[int, float] = field(default_factory=dict)
+    norms: dict[str, float] = field(default_factory=dict)
     hits: dict[str, Estimate] = field(default_factory=dict)
 
     @property
@@ -102,6 +104,7 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 games={m.pair or "": m for m in _of(here, "epsilon")},
                 divergence=_divergence(_of(here, "chain.divergence")),
                 short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
+                norms={m.states or "": m.estimate.value for m in _of(here, "assumption.norm")},
                 hits={
                     name: m.estimate
                     for name in ("precision", "recall")
@@ -186,6 +189,13 @@ def footnotes(result: AuditResult) -> list[str]:
             "The claim of Wang & Tang 2017 assumes Σ_j |s_ij| ≥ C in every prediction of training, "
             "which nothing enforces. 'below C' is the share of predictions where it fails, counted "
             "in some rows; 0 % says nothing about other rows, noise or data."
+        )
+    if any(found.metric == "assumption.norm" for found in result.measurements):
+        notes.append(
+            "The claims of Meng et al. 2018 assume that no user's factors are longer than 1, which "
+            "nothing enforces. 'users longer than 1' is the share of those with ratings whose "
+            "factors end longer in one training, of which 'longest user' is the greatest length; "
+            "0 % says nothing about earlier rounds, other noise or data."
         )
     if any(found.theory for found in result.measurements):
         notes.append(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dpaudit.auditor.result import (
     BEYOND_MEANS,
     BEYOND_RELEASED,
+    BEYOND_WITHOUT,
     LEAK,
     MEANS,
     RELEASED,
@@ -22,7 +23,8 @@ from dpaudit.reports.table import NONE, Table
 # The columns of a table, and their names in the record.
 _COLUMNS = {
     "from the released model": RELEASED,
-    "from a model that never saw them": WITHOUT,
+    "from a model that saw none": WITHOUT,
+    "better than from that": BEYOND_WITHOUT,
     "leak": LEAK,
     "from item means": MEANS,
     "better than item means": BEYOND_MEANS,
@@ -55,11 +57,13 @@ def note(result: AuditResult) -> list[str]:
     if "reconstruction" in kinds:
         notes.append(
             "Sensitive ratings are recovered from a released model and what users share. Much of "
-            "that a model tells about people whose ratings it never saw: the leak is by how much "
-            "the same attack errs more on a model that was trained without the sensitive ratings. "
-            "It is what their owners gave away by taking part; the rest, they would suffer anyhow. "
-            "Where noise depends on which ratings are sensitive, the model without them has less "
-            "of it, and the leak may be below 0: the noise hides more than the ratings show. "
+            "that a model tells about people whose ratings it never saw. A model trained without "
+            "any sensitive rating shows what all of them together do for the attack, one user's "
+            "for another's too; where noise depends on which ratings are sensitive it has less of "
+            "it, and may serve the attack better. The leak is what their owners gave away by "
+            "taking part: two models are trained on a random half of the sensitive ratings each, "
+            "and it is by how much the attack on either does worse on the half that the model "
+            "never saw than the other model, which did. "
             "A mean over folds with Student's interval, which is a paired t test: where the "
             "interval leaves out 0, the difference is significant."
         )

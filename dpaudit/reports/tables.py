@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
+from dpaudit.auditor.result import (
+    LONGER,
+    LONGEST,
+    AuditResult,
+    DataRecord,
+    Measurement,
+    ModelRecord,
+)
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import campaigns, recovery, transcripts, words
 from dpaudit.reports.digest import MORE, Row, alone, noised, rows
@@ -29,6 +36,7 @@ _QUANTITIES = {
     "chain.divergence": "divergence of the chain,",
     "assumption.denominator": "share of denominators below C",
     "assumption.floor": "items whose share is floored",
+    "assumption.norm": "length of users' factors,",
     "attack.auc": "expected area of attack",
     "game.kl": "divergence by",
     "transcript.auc": "area of attack",
@@ -116,6 +124,10 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
     for step in dict.fromkeys(step for row in here for step in row.short):
         share = [row.short.get(step) for row in here]
         yield f"below C, step {step}", [NONE if s is None else f"{100 * s:.3g} %" for s in share]
+    if any(row.norms for row in here):
+        longer = [row.norms.get(LONGER) for row in here]
+        yield "users longer than 1", [NONE if s is None else f"{100 * s:.3g} %" for s in longer]
+        yield "longest user", [number(row.norms.get(LONGEST)) for row in here]
     for name, column in (
         (f"overlap@{model.top_k}", [row.overlap for row in here]),
         ("difference", [row.difference for row in here]),
@@ -279,6 +291,7 @@ def methods(result: AuditResult) -> Table:
 def _method(found: Measurement) -> tuple[str, ...]:
     by = {
         "epsilon": found.pair,
+        "assumption.norm": found.states,
         "chain.divergence": found.states,
         "transcript.kl": found.states,
         "game.kl": found.states,

@@ -12,6 +12,7 @@ from dpaudit.attacks.reconstruction import Reconstruction
 from dpaudit.attacks.submissions import FromSubmissions
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.privsr import PrivSR
+from dpaudit.errors import ConfigError
 from dpaudit.releases import ItemFactors, Streams
 from dpaudit.transcripts import Learning, Submissions
 
@@ -265,3 +266,13 @@ def test_users_are_read_one_by_one_in_their_order() -> None:
     )
     nobody = attack.read(seen.of_users(np.zeros(0, np.int32)), release, shared)
     assert nobody.shape == (2, 0)
+
+
+def test_one_round_has_no_differences() -> None:
+    [(seen, release, shared, _)] = seen_of(part(1.0, rounds=1), drawn())
+    with pytest.raises(ConfigError, match=r"params\.rounds = 'difference' .* one round has none"):
+        FromSubmissions(rounds="difference").read(seen, release, shared)
+    # All of one round are read, and so are the differences of two.
+    assert np.isfinite(FromSubmissions().read(seen, release, shared)).all()
+    [(seen, release, shared, _)] = seen_of(part(1.0, rounds=2), drawn())
+    assert np.isfinite(FromSubmissions(rounds="difference").read(seen, release, shared)).all()

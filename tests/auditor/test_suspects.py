@@ -137,11 +137,18 @@ def test_sensitive_ratings_are_suspected_and_crowds_preferred_where_asked() -> N
         assert pair.before.kept_private[moved]
         assert int(pair.before.item[moved]) in expected
         assert len(suspect.before) == len(suspect.after)
-    allowed = np.zeros(30, bool)
-    allowed[4] = True
+    allowed = ratings.user == 4
     pair, _ = suspect_pair(ratings, "rating-replace", 0, allowed=allowed, crowded=True)
     [moved] = np.flatnonzero(pair.before.value != pair.after.value)
     assert int(pair.before.user[moved]) == 4
+    for crowded in (True, False):
+        one = int(np.flatnonzero(sensitive)[-1])
+        allowed = np.arange(len(ratings)) == one
+        pair, _ = suspect_pair(ratings, "rating-replace", 0, allowed=allowed, crowded=crowded)
+        [moved] = np.flatnonzero(pair.before.value != pair.after.value)
+        assert moved == one
+    with pytest.raises(DataError, match=r"none of the \d+ users with more than 1 .*: do this"):
+        suspect_pair(ratings, "rating-replace", 0, allowed=~sensitive, remedy="do this")
 
 
 @pytest.mark.parametrize("adjacency", PLAYED)

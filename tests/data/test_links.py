@@ -160,11 +160,16 @@ def test_round_trip(tmp_path: Path, data: st.DataObject) -> None:
         ("a,b\nb\n", {}, "t.csv, line 2: the line does not have the 2 fields"),
         ("a,b\n", {"columns": {"trustee": 2}}, "has no column 2: .*set data.trust.format"),
         (
-            "e,f\nf,e\na,a\na,e\n",
+            "a,a\na,e\ne,f\nf,e\n",
             {},
             r"t.csv: none of its 4 links leads from one user of .*r\.csv to another, whose ids are "
-            r"such as 'a', 'b', 'c' where the first link is of 'e' and 'f': most likely they are "
+            r"such as 'a', 'b', 'c' where a link is of 'a' and 'e': most likely they are "
             "the ids of another data set",
+        ),
+        (
+            "a,a\nb,b\ne,e\n",
+            {},
+            "t.csv: every one of its 3 links leads from a user to herself: give a file of links",
         ),
     ],
 )

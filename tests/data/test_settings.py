@@ -121,6 +121,9 @@ def test_unknown_categories_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match=message):
         read(tmp_path, columns={"category": 3}, sensitive={"categories": ["health", "adult"]})
+    blank = r"no row has a category: correct data\.columns\.category, or set data\.sensitive\.share"
+    with pytest.raises(DataError, match=blank):
+        read(tmp_path, "1,5,3,\n1,6,3, \n", {"category": 3}, sensitive={"categories": ["x"]})
     many = "".join(f"1,{item},3,{item}\n" for item in range(60))
     with pytest.raises(DataError, match=r"give of 0, 1, .*, 39 and 20 more$"):
         read(tmp_path, many, {"category": 3}, sensitive={"categories": ["x"]})

@@ -278,16 +278,17 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
     assert stats.kstest(1.1 * h, "expon").pvalue < ONE_IN_A_MILLION
 
 
-@pytest.mark.parametrize("summation", ["local", "secure"])
+@pytest.mark.parametrize(("summation", "insiders"), [("local", 1), ("secure", 1), ("secure", 4)])
 @pytest.mark.parametrize("watched", [None, [2, 5]])
-def test_corrected_noise_keeps_the_claim(summation: str, watched: Any) -> None:
+def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, watched: Any) -> None:
     ratings = drawn()
     defense = made(
         variant="corrected", summation=summation, rounds=9, clip=0.7, spread=0.0, dimensions=16,
-        delta=1e-4,
+        delta=1e-4, insiders=insiders,
     )  # fmt: skip
     sigma = 2 * 0.7 * 3 / gaussian_mu(1.0, 1e-4)
-    spread = sigma * (1 if summation == "secure" else math.sqrt(N))
+    # Under a secure summation σ² is left of the sum without what insiders drew.
+    spread = sigma * math.sqrt(N / (N - insiders) if summation == "secure" else N)
     unit = (pure_noise(defense, ratings, watched, 400) / spread).ravel()
     assert stats.kstest(unit, "norm").pvalue > ONE_IN_A_MILLION
     assert stats.kstest(1.05 * unit, "norm").pvalue < ONE_IN_A_MILLION

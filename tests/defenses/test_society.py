@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from scipy import stats
 
 from dpaudit.bounds.gdp import gaussian_mu
@@ -16,7 +17,7 @@ from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.privsr import PrivSR
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.society import Society
-from dpaudit.errors import ConfigError, RunError
+from dpaudit.errors import ConfigError, DataError, RunError
 from dpaudit.releases import Streams
 
 Numbers = NDArray[np.float64]
@@ -239,13 +240,19 @@ def test_what_a_user_submits_is_cut_as_one_vector() -> None:
     assert (full > 0.7).any()
 
 
-@pytest.mark.parametrize("summation", ["local", "secure"])
-def test_rounds_and_friends_together_keep_the_claim(summation: Any) -> None:
-    part = corrected(summation=summation, friends_share=0.3, rounds=7)
+@pytest.mark.parametrize(
+    ("summation", "insiders"), [("local", 1), ("secure", 0), ("secure", 1), ("secure", 3)]
+)
+def test_rounds_and_friends_together_keep_the_claim(summation: Any, insiders: int) -> None:
+    part = corrected(summation=summation, friends_share=0.3, rounds=7, insiders=insiders)
     rows = part.prepare(drawn())
     noise = part.noise(rows)
     mu = gaussian_mu(2.0, 1e-3)
-    whole = noise.submitted[0] * (rows.raters.sum(0) if summation == "secure" else 1)
+    raters = rows.raters.sum(0)
+    assert (raters > insiders + 1).any()
+    # Insiders subtract what they drew; one of whom the claim speaks is none of them.
+    left = raters - np.minimum(insiders, raters - 1)
+    whole = noise.submitted[0] * (left if summation == "secure" else 1)
     submitted = 7 * (2 * 0.7) ** 2 / whole
     np.testing.assert_allclose(submitted, 0.7 * mu**2, rtol=1e-9)
     # In the unit ball her factors move by 2.
@@ -256,6 +263,15 @@ def test_rounds_and_friends_together_keep_the_claim(summation: Any) -> None:
     alone = corrected(summation=summation, social=0.0, rounds=7).noise(rows)
     assert alone.submitted.max() < noise.submitted.max()
     assert not alone.told
+
+
+def test_a_friend_who_rates_the_same_items_is_claimed_for_where_her_share_is_counted() -> None:
+    for summation, insiders, also in (
+        ("secure", 0, ()), ("secure", 1, ("friend",)), ("local", 0, ("friend",)),
+    ):  # fmt: skip
+        claim = corrected(summation=summation, insiders=insiders).claim()
+        assert claim is not None
+        assert claim.also == also
 
 
 def test_all_whose_friend_a_user_is_are_told_the_same() -> None:
@@ -537,6 +553,14 @@ def test_single_submissions_are_those_of_a_training_and_none_of_sums() -> None:
     with pytest.raises(ConfigError, match=r"params\.summation = 'secure'.*set 'local'"):
         corrected(summation="secure").check_submissions()
     corrected().check_submissions()
+
+
+def test_purchases_and_a_secure_sum_that_nothing_uses_are_refused() -> None:
+    with pytest.raises(DataError, match=r"these are purchases.*'privsr-ranking'"):
+        defense().prepare(replace(drawn(), scale=Scale(1, 1, 1)))
+    for variant in ("published", "nonprivate"):
+        with pytest.raises(ValidationError, match=r"part of variant 'corrected'.*leave it out"):
+            PrivSR(math.inf if variant == "nonprivate" else 1.0, variant, summation="secure")
 
 
 def test_pairs_without_a_law_are_refused() -> None:

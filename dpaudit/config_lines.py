@@ -1,0 +1,83 @@
+"""Where in a TOML file a key stands, so that an error can name the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# [name], or [[name]] of a list of tables.
+_HEADER = re.compile(r"\s*\[(\[?)\s*([A-Za-z_][\w.-]*)\s*\]\]?\s*(#.*)?$")
+# A key: first in its line, in braces, or after a dot; then its value, one in braces told apart.
+_BEFORE, _AFTER = r"(?:^[ \t]*|[{,][ \t]*|\.)[\"']?", r"[\"']?[ \t]*(?=(=[ \t]*\{)|=|\.\w)"
+_OWN = "tool.dpaudit."
+
+
+class _Table(NamedTuple):
+    """What stands under one header: its name, which it is of its list, its line, all lines."""
+
+    name: str
+    number: int
+    first: int
+    lines: list[str]
+
+
+def line_of(text: str, place: Sequence[int | str]) -> int | None:
+    """The line of a key, else of the table that lacks it, counted from 1; None if there is neither.
+
+    Found are headers, dotted keys and tables in one line. In `pyproject.toml` keys are those of
+    `[tool.dpaudit]`.
+
+    Args:
+        text: the file, which is valid TOML.
+        place: the keys from the outermost in, a number after that of a list.
+    """
+    at = [index for index, part in enumerate(place) if isinstance(part, str)]
+    keys = [str(place[index]) for index in at]
+    number = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
+    tables = _tables(text)
+    nearest = None
+    # The last header that names the most of the keys is the nearest.
+    for depth in range(len(at), -1, -1):
+        name = ".".join(keys[:depth])
+        for table in tables:
+            if table.name == name and (not depth or table.number == number):
+                line, whole = _inside(table, place[at[depth] :] if depth < len(at) else ())
+                if whole:
+                    return line
+                nearest = nearest or line
+    return nearest
+
+
+def _tables(text: str) -> list[_Table]:
+    """The tables of a file, comments blanked; first what stands above all headers."""
+    found = [_Table("", 0, 1, [])]
+    counts: dict[str, int] = {}
+    for index, line in enumerate(text.splitlines(), 1):
+        header = _HEADER.match(line)
+        if header:
+            name = f"{header[2]}.".removeprefix(_OWN).removesuffix(".")
+            counts[name] = counts.get(name, -1) + bool(header[1])
+            outer = name.partition(".")[0]
+            found.append(_Table(name, max(0, counts.get(outer, 0)), index, []))
+        found[-1].lines.append("" if header or line.lstrip().startswith("#") else line)
+    return found
+
+
+def _inside(table: _Table, place: Sequence[int | str]) -> tuple[int | None, bool]:
+    """The line of a place in a table, or of as much of it as is found; whether it is all."""
+    text = "\n".join(table.lines)
+    line, start, stop = table.first if table.name else None, 0, len(text)
+    for part in place:
+        if isinstance(part, int):
+            if part:  # which of several in brackets is not looked for
+                return line, True
+            continue
+        key = _BEFORE + re.escape(part) + _AFTER
+        found = re.compile(key, re.MULTILINE).search(text, start, stop)
+        if not found:
+            return line, False
+        line, start = table.first + text.count("\n", 0, found.end()), found.end()
+        if found[1]:  # a table in braces ends on its line
+            stop = (text + "\n").index("\n", start)
+    return line, True
