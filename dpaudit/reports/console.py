@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpaudit.auditor.result import AuditResult, ModelRecord
-from dpaudit.reports import campaigns, digest, recovery, tables, transcripts, words
+from dpaudit.reports import campaigns, digest, intervals, recovery, tables, transcripts, words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE
 from dpaudit.reports.table import Table as Shown
@@ -47,11 +47,11 @@ def show(result: AuditResult, console: Console) -> None:
     if any(found.metric.startswith("transcript.") for found in result.measurements):
         said = "Intervals of areas each stand for itself: they are about users like these."
         console.print(Text(said, style="dim"))
-    if not digest.judged(result):
+    if not intervals.judged(result):
         return
     console.print(
         Text(
-            f"{digest.together(result.family)}. A lower bound on ε is not a proof of privacy: "
+            f"{intervals.together(result.family)}. A lower bound on ε is not a proof of privacy: "
             "'finds' is the smallest true ε of a violation, such as a noise too small for the "
             f"claim, that the game would have found, with {digest.POWER} power.",
             style="dim",
@@ -120,7 +120,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
             [words.interval(row.rmse, _DIGITS) if row.rmse else NONE for row in here],
         )
     if any(point.sensitivity is not None for point in points):
-        yield "Δf", [tables.number(point.sensitivity) for point in points]
+        yield "Δf", [words.number(point.sensitivity) for point in points]
 
 
 def _certified(row: Row) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpaudit.auditor.result import AuditResult
-from dpaudit.reports import charts, digest, page, tables, toml
+from dpaudit.reports import charts, digest, footnotes, intervals, page, tables, toml
 
 
 def render(result: AuditResult) -> str:
@@ -18,9 +18,9 @@ def render(result: AuditResult) -> str:
         findings=digest.findings(result),
         gates=tables.gates(result),
         results=tables.results(result),
-        footnotes=digest.footnotes(result),
+        footnotes=footnotes.notes(result),
         audited=[table for table in (tables.models(result), tables.claims(result)) if table],
-        tried=[table for table in (*tried, tables.methods(result)) if table],
+        tried=[table for table in (*tried, intervals.table(result)) if table],
         provenance=tables.provenance(result),
         config=toml.render(result.config),
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from dpaudit.auditor.result import AuditResult
-from dpaudit.reports import digest, tables, toml
+from dpaudit.reports import digest, footnotes, intervals, tables, toml
 from dpaudit.reports.table import Table
 from dpaudit.reports.words import plain
 
@@ -27,7 +27,7 @@ def render(result: AuditResult) -> str:
         _bullets([finding.text for finding in digest.findings(result)]),
         section("Gates", [tables.gates(result)]),
         section("Results", tables.results(result)),
-        "## How to read this\n\n" + _bullets(digest.footnotes(result)),
+        "## How to read this\n\n" + _bullets(footnotes.notes(result)),
         section("What was audited", [tables.models(result), tables.claims(result)]),
         section(
             "What was tried",
@@ -35,7 +35,7 @@ def render(result: AuditResult) -> str:
                 tables.attacks(result),
                 tables.pairs(result),
                 tables.games(result),
-                tables.methods(result),
+                intervals.table(result),
             ],
         ),
         section("How to reproduce", [tables.provenance(result)]),

@@ -4,84 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpaudit.auditor.result import (
-    LONGER,
-    LONGEST,
-    AuditResult,
-    DataRecord,
-    Measurement,
-    ModelRecord,
-)
+from dpaudit.auditor.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.reports import campaigns, recovery, transcripts, words
-from dpaudit.reports.digest import MORE, Row, alone, noised, rows
+from dpaudit.reports import assumptions, campaigns, chains, recovery, transcripts, words
+from dpaudit.reports.digest import MORE, Row, noised, rows
 from dpaudit.reports.table import NONE, Table
-
-_QUANTITIES = {
-    "attack.accuracy": "accuracy of attack",
-    "utility.overlap": "overlap@k",
-    "utility.rmse": "rmse",
-    "utility.mae": "mae",
-    "utility.precision": "precision of lists",
-    "utility.recall": "recall of lists",
-    "utility.difference": "difference from",
-    "reconstruction.rmse": "rmse of sensitive ratings by",
-    "reconstruction.mae": "mae of sensitive ratings by",
-    "reconstruction.precision": "precision of sensitive items by",
-    "reconstruction.recall": "recall of sensitive items by",
-    "submissions.rmse": "rmse of sensitive ratings by",
-    "submissions.mae": "mae of sensitive ratings by",
-    "epsilon": "certified ε, pair",
-    "campaign.accuracy": "accuracy of campaign",
-    "chain.divergence": "divergence of the chain,",
-    "assumption.denominator": "share of denominators below C",
-    "assumption.floor": "items whose share is floored",
-    "assumption.norm": "length of users' factors,",
-    "attack.auc": "expected area of attack",
-    "game.kl": "divergence by",
-    "transcript.auc": "area of attack",
-    "transcript.tpr": "true positives of attack",
-    "transcript.power": "single tests of attack",
-    "transcript.exposed": "real pairs found by attack",
-    "transcript.false": "fakes among those found by attack",
-    "transcript.kl": "divergence of real submissions,",
-    "transcript.rmse": "rmse by round",
-    "transcript.roc": "curve of attack",
-}
 
 
 def results(result: AuditResult) -> list[Table]:
     """One table a model, one row an ε; more of chains, of submissions and of campaigns."""
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
-    tables += [_convergence(model, here) for model, here in by_model.items() if _walks(here)]
-    tables += recovery.tables(result) + transcripts.tables(result)
+    tables += chains.tables(by_model) + recovery.tables(result) + transcripts.tables(result)
     rest = [campaigns.table(result), transcripts.games(result)]
     return [*tables, *(table for table in rest if table)]
-
-
-def _walks(here: list[Row]) -> bool:
-    return any(row.divergence for row in here)
-
-
-def _convergence(model: str, here: list[Row]) -> Table:
-    """The divergence of a chain after each number of steps, a column for every ε and states."""
-    columns = [
-        (f"ε = {words.epsilon(row.point.epsilon)}, {states}", found)
-        for states in dict.fromkeys(states for row in here for states in row.divergence)
-        for row in here
-        if (found := row.divergence.get(states))
-    ]
-    steps = sorted({step for _, found in columns for step in found})
-    return Table(
-        caption=f"{model}: divergence of the law after so many steps from the law that the chain "
-        "tends to, in nats (computed)",
-        header=["steps", *(name for name, _ in columns)],
-        cells=[
-            [f"{step}", *(words.measured(found[step].value) for _, found in columns)]
-            for step in steps
-        ],
-    )
 
 
 def _model_table(model: ModelRecord, here: list[Row]) -> Table:
@@ -111,7 +47,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
     if any(point.chosen for point in points):
         yield "chosen", [words.settings(point.chosen) for point in points]
     if any(point.sensitivity is not None for point in points):
-        yield "Δf", [number(point.sensitivity) for point in points]
+        yield "Δf", [words.number(point.sensitivity) for point in points]
     for pair in here[0].games if here else ():
         yield _certified(pair), [certified(row, pair) for row in here]
         found = [row.games[pair] for row in here]
@@ -121,13 +57,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         yield f"detectable ε ({pair})", [detectable(game) for game in found]
     for label in here[0].accuracy if here else ():
         yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
-    for step in dict.fromkeys(step for row in here for step in row.short):
-        share = [row.short.get(step) for row in here]
-        yield f"below C, step {step}", [NONE if s is None else f"{100 * s:.3g} %" for s in share]
-    if any(row.norms for row in here):
-        longer = [row.norms.get(LONGER) for row in here]
-        yield "users longer than 1", [NONE if s is None else f"{100 * s:.3g} %" for s in longer]
-        yield "longest user", [number(row.norms.get(LONGEST)) for row in here]
+    yield from assumptions.columns(here)
     for name, column in (
         (f"overlap@{model.top_k}", [row.overlap for row in here]),
         ("difference", [row.difference for row in here]),
@@ -157,11 +87,6 @@ def certified(row: Row, pair: str) -> str:
 def detectable(found: Measurement) -> str:
     """The smallest true ε that the game would have found to break the claim."""
     return NONE if found.detectable is None else words.at_most(found.detectable)
-
-
-def number(value: float | None) -> str:
-    """Four significant digits."""
-    return NONE if value is None else f"{value:.4g}"
 
 
 def theory(found: Measurement) -> str:
@@ -256,7 +181,7 @@ def games(result: AuditResult) -> Table | None:
             game.attack or NONE,
             f"≥ {words.at_least(game.estimate.lower)}",
             words.measured(game.estimate.value),
-            number(game.shift),
+            words.number(game.shift),
             game.event or NONE,
         ]
         for game in found
@@ -276,35 +201,6 @@ def games(result: AuditResult) -> Table | None:
         ],
         cells,
     )
-
-
-def methods(result: AuditResult) -> Table:
-    """How the intervals were made, what they assume and on how many trials they rest."""
-    kinds = dict.fromkeys(_method(found) for found in result.measurements)
-    return Table(
-        "How each interval was made",
-        ["quantity", "trials", "level α", "method", "kind"],
-        [list(kind) for kind in kinds],
-    )
-
-
-def _method(found: Measurement) -> tuple[str, ...]:
-    by = {
-        "epsilon": found.pair,
-        "assumption.norm": found.states,
-        "chain.divergence": found.states,
-        "transcript.kl": found.states,
-        "game.kl": found.states,
-    }
-    of = by.get(found.metric, found.attack)
-    made = found.estimate
-    quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
-    if alone(found):  # by the score of attacks and rounds, each on other numbers of users
-        return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
-    trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
-    if made.kind == "exact":
-        return quantity, NONE, NONE, made.method, made.kind
-    return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind
 
 
 def provenance(result: AuditResult) -> Table:

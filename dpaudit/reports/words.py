@@ -9,6 +9,7 @@ from typing import Any
 
 from dpaudit.auditor.result import ClaimRecord
 from dpaudit.bounds.estimate import Estimate
+from dpaudit.reports.table import NONE
 
 
 def epsilon(value: float) -> str:
@@ -42,6 +43,11 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
     """An estimate with its interval, e.g. `0.130 [0.112, 0.149]`; the ends are rounded outwards."""
     low, high = at_least(estimate.lower, digits), at_most(estimate.upper, digits)
     return f"{measured(estimate.value, digits)} [{low}, {high}]"
+
+
+def number(value: float | None) -> str:
+    """Four significant digits."""
+    return NONE if value is None else f"{value:.4g}"
 
 
 def percent(share: float) -> str:

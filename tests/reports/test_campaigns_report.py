@@ -18,7 +18,7 @@ from dpaudit.reports import (
     campaigns,
     campaigns_chart,
     console,
-    digest,
+    footnotes,
     html,
     markdown,
     record,
@@ -144,14 +144,14 @@ def test_a_row_for_each_point_and_a_column_for_each_campaign(result: AuditResult
 
 def test_without_campaigns_nothing_is_said_of_them(result: AuditResult) -> None:
     assert campaigns.table(result) is None
-    assert campaigns.NOTE not in digest.footnotes(result)
+    assert campaigns.NOTE not in footnotes.notes(result)
     assert campaigns_chart.chart(result) is None
     assert "Accounts, changes or lists" not in shown(result)
     assert "Accounts, changes or lists" not in markdown.render(result)
 
 
 def test_the_note_says_how_the_table_is_read(result: AuditResult) -> None:
-    notes = digest.footnotes(with_campaigns(result))
+    notes = footnotes.notes(with_campaigns(result))
     assert campaigns.NOTE in notes
     for words in ("planted before the learning phase included", "'a to b'", "'> n'", "tried"):
         assert words in campaigns.NOTE
