@@ -16,7 +16,7 @@ from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.factors import FactorModels, Floats, Indices, joined
 from dpaudit.defenses.privsr_friends import audible, watched_messages
 from dpaudit.defenses.privsr_submissions import submitted
-from dpaudit.defenses.privsr_watch import check_sums, watched_rounds, watched_sums
+from dpaudit.defenses.privsr_watch import followed, watched_rounds, watched_sums
 from dpaudit.defenses.shared_noise import Summation, check_summation, honest_raters
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.society import Noise, Society
@@ -339,12 +339,8 @@ class PrivSR(Part):
         Raises:
             ConfigError: the observer sees sums, whose law friends hide.
         """
-        alone = np.ones(ratings.n_users, np.bool_)
-        if self.social and self.rounds > 1 and ratings.friends is not None:
-            friends = np.diff(ratings.friends.start)
-            if observer == "iterates" or (self._sums and observer == "recommender"):
-                check_sums(self, friends)
-            alone = friends == 0
+        sums = observer == "iterates" or (self._sums and observer == "recommender")
+        alone = followed(self, ratings, sums)
         return audible(self, ratings, alone) if observer == "friend" else alone
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.society import Society
@@ -63,7 +64,7 @@ def watched_sums(
     The arguments and errors are those of `watched_rounds`; here nobody may have friends that weigh.
     """
     suspects = Suspects.between(defense, before, after)
-    check_sums(defense, before.friends)
+    _check_sums(defense, before.friends)
     worlds = [_Summing(defense, suspects, trained, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
         shown, absent, present, scale = stacked([each.play() for each in worlds])
@@ -78,16 +79,27 @@ def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
     return tuple(np.stack(part) for part in zip(*seen, strict=True))
 
 
-def check_sums(defense: PrivSR, friends: NDArray[np.int64]) -> None:
-    """Refuse games on sums of submissions where friends hide their law.
+def followed(defense: PrivSR, ratings: Ratings, sums: bool) -> NDArray[np.bool_]:
+    """The users whose factors can be followed, as no friend sends them anything, `(N,)`.
 
     Args:
         defense: what is watched.
-        friends: how many friends each user has `(N,)`.
+        ratings: the data.
+        sums: whether sums of submissions are seen, so that nobody may have friends.
 
     Raises:
-        ConfigError: somebody has friends that weigh.
+        ConfigError: somebody has.
     """
+    if not defense.social or defense.rounds == 1 or ratings.friends is None:
+        return np.ones(ratings.n_users, np.bool_)
+    friends = np.diff(ratings.friends.start)
+    if sums:
+        _check_sums(defense, friends)
+    return friends == 0
+
+
+def _check_sums(defense: PrivSR, friends: NDArray[np.int64]) -> None:
+    """Refuse games on sums where any of so many friends each `(N,)` hide the law."""
     if defense.social and defense.rounds > 1 and friends.any():
         raise ConfigError(
             "what moves V has a known law where users' factors are computed from their ratings and "

@@ -63,7 +63,8 @@ def note(result: AuditResult) -> list[str]:
             "it, and may serve the attack better. The leak is what their owners gave away by "
             "taking part: two models are trained on a random half of the sensitive ratings each, "
             "and it is by how much the attack on either does worse on the half that the model "
-            "never saw than the other model, which did. "
+            "never saw than the other model, which did. Where an item that somebody keeps private "
+            "has more noise, it may be below 0: the noise hides more than the rating shows. "
             "A mean over folds with Student's interval, which is a paired t test: where the "
             "interval leaves out 0, the difference is significant."
         )
