@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 # [name], or [[name]] of a list of tables.
 _HEADER = re.compile(r"\s*\[(\[?)\s*([A-Za-z_][\w.-]*)\s*\]\]?\s*(#.*)?$")
+# Comments, and strings but for quoted keys: what they hold is no key.
+_SILENT = re.compile(
+    r"""#[^\n]*|(\"{3}|'{3}).*?\1|("(?:\\.|[^"\\\n])*"|'[^'\n]*')(?!\s*[=.\]])""", re.DOTALL
+)
 # A key: first in its line, in braces, or after a dot; then its value, one in braces told apart.
 _BEFORE, _AFTER = r"(?:^[ \t]*|[{,][ \t]*|\.)[\"']?", r"[\"']?[ \t]*(?=(=[ \t]*\{)|=|\.\w)"
 _OWN = "tool.dpaudit."
@@ -53,31 +58,43 @@ def _tables(text: str) -> list[_Table]:
     """The tables of a file, comments blanked; first what stands above all headers."""
     found = [_Table("", 0, 1, [])]
     counts: dict[str, int] = {}
-    for index, line in enumerate(text.splitlines(), 1):
+    for index, line in enumerate(_SILENT.sub(_blank, text).split("\n"), 1):
         header = _HEADER.match(line)
         if header:
             name = f"{header[2]}.".removeprefix(_OWN).removesuffix(".")
             counts[name] = counts.get(name, -1) + bool(header[1])
             outer = name.partition(".")[0]
             found.append(_Table(name, max(0, counts.get(outer, 0)), index, []))
-        found[-1].lines.append("" if header or line.lstrip().startswith("#") else line)
+        found[-1].lines.append("" if header else line)
     return found
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def _inside(table: _Table, place: Sequence[int | str]) -> tuple[int | None, bool]:
     """The line of a place in a table, or of as much of it as is found; whether it is all."""
     text = "\n".join(table.lines)
     line, start, stop = table.first if table.name else None, 0, len(text)
+    # How many braces and brackets are open before each character.
+    depths = [0, *accumulate((each in "{[") - (each in "}]") for each in text)]
+    level = 0
     for part in place:
         if isinstance(part, int):
             if part:  # which of several in brackets is not looked for
                 return line, True
             continue
-        key = _BEFORE + re.escape(part) + _AFTER
-        found = re.compile(key, re.MULTILINE).search(text, start, stop)
-        if not found:
+        key = re.compile(_BEFORE + re.escape(part) + _AFTER, re.MULTILINE)
+        # A key within another key's value is another table's.
+        for found in key.finditer(text, start, stop):
+            if depths[found.end()] == level:
+                break
+        else:
             return line, False
         line, start = table.first + text.count("\n", 0, found.end()), found.end()
-        if found[1]:  # a table in braces ends on its line
-            stop = (text + "\n").index("\n", start)
+        if found[1]:  # a table in braces
+            level += 1
+            inside = range(start + len(found[1]), len(text))
+            stop = next((at for at in inside if depths[at] < level), len(text))
     return line, True

@@ -26,6 +26,7 @@ from dpaudit.releases import Streams
 from dpaudit.run_trained_checks import assumptions
 from dpaudit.run_trained_errors import Training, played
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
+from dpaudit.run_trained_pairs import Pairs
 from dpaudit.run_trained_recovery import check_kept
 from dpaudit.run_trained_scores import Scores, scores_of
 from dpaudit.run_trained_submissions import Reading, check_reading
@@ -82,7 +83,7 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     play = _Play(config, ratings, family, threads, progress)
     games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
     for model in config.model:
-        games.check(model, config.game)
+        Pairs(play.learned).check(model, config.game)
     progress.start(play.trainings())
     measurements: list[records.Measurement] = []
     pairs: list[records.PairRecord] = []

@@ -12,42 +12,23 @@ from dpaudit.auditor import result as records
 from dpaudit.auditor.game import ListScores
 from dpaudit.auditor.one_training import play_coins_game, rare_ratings
 from dpaudit.auditor.steps_law import score_divergences, steps_epsilon
-from dpaudit.auditor.suspects import suspect_pair
 from dpaudit.auditor.trained_game import DataPair, SeenBy, play_release_game, play_steps_game
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.one_run import default_grid, one_run_scores_epsilon
 from dpaudit.bounds.planning import detectable_normal_epsilon
 from dpaudit.bounds.power import detectable_epsilon, least_found, one_run_power
-from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, ObserverName
-from dpaudit.defenses.privsr import PrivSR
-from dpaudit.defenses.privsr_ranking import PrivSRRanking
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.trained import watchers
-from dpaudit.errors import ConfigError, DataError
+from dpaudit.errors import ConfigError
 from dpaudit.releases import Suspect
 from dpaudit.run_trained_observers import STEPS, check_watched, observed
+from dpaudit.run_trained_pairs import Pairs, adjacency_of
 
 # The chance at which a violation counts as found.
 _POWER = 0.95
-# Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
-_REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
-    "rating-replace": ("rating-replace",),
-    "rating-add-remove": ("rating-add-remove",),
-    "user-replace": ("user-replace", "rating-replace", "rating-add-remove"),
-    "user-add-remove": ("user-add-remove",),
-}
-
-_FRIENDS = "all who may be in doubt have friends, whose messages the observer does not see"
-# What to do where none can be suspected whose factors an observer can follow.
-_ALONE: dict[ObserverName, str] = {
-    "recommender": f"{_FRIENDS}; set params.social = 0",
-    "iterates": f"{_FRIENDS}; set params.social = 0",
-    "friend": "nobody without friends of her own is somebody's friend who reads anything of her; "
-    "use observe = 'recommender' and params.social = 0",
-}
 
 
 @dataclass(frozen=True)
@@ -124,31 +105,11 @@ class TrainedGames:
             self.advance(trainings(game))
         return records.PairRecord(model=label, pair=game.label, summary=summary), found
 
-    def check(self, model: configs.Model, games: Sequence[configs.Game]) -> None:
-        """Refuse games for which the data hold no pair, before anything is trained.
-
-        Raises:
-            ConfigError: with the model, the game and the remedy.
-        """
-        for game in games:
-            if game.pair == "many":
-                continue
-            for defense in model.defenses("model"):
-                observe = observed(model.label, game, defense)
-                adjacency = _adjacency(model.label, game, defense.claim())
-                try:
-                    self._suspects(defense, adjacency, observe)
-                except (ConfigError, DataError) as error:
-                    where = f"[[game]] {game.label!r} on model {model.label!r}"
-                    raise ConfigError(f"{where}: {error}") from error
-
     def _pair(
         self, label: str, defense: Any, claim: Claim | None, attack: Any, game: configs.Game
     ) -> _Found:
         """Two neighbouring data sets, told apart by the label test."""
-        adjacency = _adjacency(label, game, claim)
-        observe = observed(label, game, defense)
-        pair, suspect = self._suspects(defense, adjacency, observe)
+        adjacency, observe, pair, suspect = Pairs(self.ratings).of(label, game, defense)
         scores = self._scores(defense, pair, suspect, observe, attack, game)
         alpha, delta = self.family.alpha, claim.delta if claim else 0.0
         estimate, event = label_epsilon(
@@ -169,23 +130,6 @@ class TrainedGames:
         share = _share(defense, suspect, observe, self.ratings.scale.width)
         least = detectable_epsilon(claim.epsilon, estimate.n, alpha, delta=delta)
         return replace(found, least=least / share if share else math.inf)
-
-    def _suspects(
-        self, defense: Any, adjacency: Adjacency, observe: ObserverName
-    ) -> tuple[DataPair, Suspect]:
-        if isinstance(defense, PrivSR) and observe in STEPS:
-            # The more submit, the smaller the share of the noise that a recommender sees on each.
-            return suspect_pair(
-                self.ratings, adjacency, 0,
-                allowed=defense.watchable(self.ratings, observe)[self.ratings.user],
-                remedy=_ALONE[observe], crowded=observe == "recommender",
-            )  # fmt: skip
-        allowed = None
-        if isinstance(defense, PrivSRRanking):
-            allowed = defense.telling(self.ratings)
-        return suspect_pair(
-            self.ratings, adjacency, getattr(defense, "more_than", 0), allowed=allowed
-        )
 
     def _with_law(
         self, found: _Found, seen: SeenBy, pair: DataPair, claim: Claim | None, scores: ListScores
@@ -266,32 +210,13 @@ def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
             if game.pair == "many":
                 _check_many(model.label, defense)
                 continue
-            _adjacency(model.label, game, defense.claim())
+            adjacency_of(model.label, game, defense.claim())
             observed(model.label, game, defense)
 
 
 def trainings(game: configs.Game) -> int:
     """The trainings of a game."""
     return game.trials if game.pair == "many" else 2 * game.trials
-
-
-def _adjacency(label: str, game: configs.Game, claim: Claim | None) -> Adjacency:
-    """The neighbours of a game, of which the claim must speak.
-
-    Raises:
-        ConfigError: it does not.
-    """
-    if game.pair == "data":
-        return claim.adjacency if claim else "rating-replace"
-    if claim is None:
-        return "rating-replace" if game.pair == "rating" else "user-replace"
-    reached = [each for each in _REACHES[claim.adjacency] if each.startswith(game.pair)]
-    if not reached:
-        raise ConfigError(
-            f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, but for "
-            f"{claim.adjacency}: use pair = 'data'"
-        )
-    return reached[0]
 
 
 def _share(defense: Any, suspect: Suspect, observe: str, width: float) -> float:

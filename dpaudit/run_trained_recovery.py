@@ -40,12 +40,13 @@ class Recovery:
 
     A model tells much about ratings that it never saw. Beside the released model stand two kinds of
     others, trained in the same way. One learned from **none** of the sensitive ratings: how much
-    better the attack on the released model is holds all that these do for it, of one user for
+    better the attack on the released model is holds all that these do for it, one rating for
     another's too. The others learned from one **half** of the sensitive ratings each, drawn at
-    random. They have as many ratings and as much noise, and differ in whose they are: by how much
-    the attack does worse on the half that a model did not see is what its owners gave away by
-    taking part, the leak. Its mean is 0 wherever the model tells nothing of its own ratings that it
-    does not tell of others, as both halves are of one law.
+    random. They have as many ratings and as much noise; by how much the attack does worse on the
+    half that a model did not see is what a rating gives away of itself by being learned from, the
+    leak. (What a user's ratings give away of one another is no part of it.) Its mean is 0 where a
+    model tells no more of what it learned from than of the rest, both halves being of one law, and
+    the noise is no larger for a rating that is there; below 0 where it is.
 
     Attributes:
         scores: what is read off models.

@@ -286,6 +286,10 @@ def test_a_value_of_several_kinds_is_refused_in_words_of_the_config(
         ("[[model]]\nepsilon = 1\n[[model]]\nepsilon = 2\n[model.params]\n[train]\nfolds = 1", 7),
         ("model = [{ epsilon = 1 }, { epsilon = -1 }]\n[[gate]]", 1),
         ("[model]\nepsilon = [\n  1,\n  -1,\n]", 2),
+        (DATA + "trust = { path = 'x', delimiter = ';' }\ndelimiter = 3", 7),
+        ("[model]\nparams = { rate = 1 }\nlabel = 'a' # , epsilon = 3\nepsilon = -1", 4),
+        ('[model]\nlabel = """\nepsilon = 3\n[[gate]]\n"""\nepsilon = -1', 6),
+        ('[model]\n"epsilon" = -1', 2),
     ],
 )
 def test_an_error_names_the_line_of_its_own_key(tmp_path: Path, text: str, line: int) -> None:

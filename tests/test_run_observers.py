@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,16 @@ from dpaudit.attacks.submissions import FromSubmissions
 from dpaudit.auditor.result import AuditResult, Measurement
 from dpaudit.config import Config
 from dpaudit.data.folds import random_folds
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.ratings import Friends, Scale
 from dpaudit.data.readers import load
 from dpaudit.defenses.privsr import PrivSR
+from dpaudit.defenses.privsr_ranking import PrivSRRanking
 from dpaudit.errors import ConfigError
 from dpaudit.releases import Streams
 from dpaudit.reports import console, markdown
 from dpaudit.run import Progress, run_audit
+from dpaudit.run_trained_pairs import Pairs
 
 SYNTHETIC = {
     "n_users": 25, "n_items": 12, "mean_per_user": 8, "minimum_per_user": 5, "mean_friends": 1,
@@ -254,6 +259,37 @@ def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> N
         assert found.estimate.lower <= found.theory.value <= 2.0
     [said] = {pair.summary.partition(" (")[0] for pair in result.pairs if pair.model == "ranked"}
     assert said.endswith("which is sensitive, disappears")
+
+
+def test_a_purchase_in_doubt_is_of_who_has_others() -> None:
+    # What a friend made too is all that its buyers have: then any purchase of the others will do.
+    held = [[(0, 1)], [(0, 1), (1, 1)], [(2, 1), (3, 1), (4, 1)], [(5, 1), (6, 1)]]
+    links = Friends.build(np.array([0, 2]), np.array([1, 3]), 4)
+    ratings = replace(from_profiles(held, 7, Scale(1, 1, 1)), friends=links)
+    part = PrivSRRanking(epsilon=1.0)
+    assert part.telling(ratings).all()
+    more = replace(from_profiles([held[0] + [(3, 1)], *held[1:]], 7, Scale(1, 1, 1)), friends=links)
+    assert np.flatnonzero(part.telling(more)).tolist() == [0]
+
+
+@pytest.mark.parametrize(("variant", "pair"), [("nonprivate", "data"), ("corrected", "rating")])
+def test_a_purchase_in_doubt_disappears_whatever_is_claimed(variant: str, pair: str) -> None:
+    one = {
+        "label": "one", "defense": "privsr-ranking", "variant": variant, "params": RANKING,
+        "epsilon": math.inf if variant == "nonprivate" else 2.0,
+    }  # fmt: skip
+    data = DATA | {"binarize": 3, "synthetic": SYNTHETIC | {"n_items": 60}}
+    result = play([one], data=data, game=game("public", 20) | {"pair": pair})
+    assert "rating-add-remove" in result.pairs[0].summary
+
+
+def test_of_a_grid_one_combination_with_a_pair_is_enough() -> None:
+    for social in ([0.1, 0.0], [0.0, 0.1]):
+        one = model("one", grid={"social": social})
+        config = Config.model_validate(
+            {"seed": 3, "data": DATA, "train": TRAIN, "model": [one], "game": [game("iterates")]}
+        )
+        Pairs(load(config.data)).check(config.model[0], config.game)
 
 
 @pytest.mark.parametrize(

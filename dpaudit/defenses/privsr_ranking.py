@@ -135,8 +135,8 @@ class PrivSRRanking(Part):
         if self.variant == "nonprivate":
             return None
         public = (
-            "who is whose friend, what everybody else shares with friends, the factors that "
-            "training starts from"
+            "who is whose friend, what users share with friends, of the one in doubt too (what "
+            "she offers is the same in both data sets), the factors that training starts from"
         )
         if self.variant == "published":
             return Claim(
@@ -274,7 +274,8 @@ class PrivSRRanking(Part):
         if not self.social or ratings.friends is None:
             return np.ones(len(ratings), np.bool_)
         found = offered(ratings)
-        # A purchase that is kept private is in doubt before any other.
-        kept = ratings.kept_private
-        enough = (found & kept).any() if kept.any() else found.any()
-        return found if enough else np.ones(len(ratings), np.bool_)
+        # In doubt is a purchase of who has others, and before any other one that is kept private.
+        able = np.bincount(ratings.user, minlength=ratings.n_users)[ratings.user] > 1
+        if ratings.kept_private.any():
+            able &= ratings.kept_private
+        return found if (found & able).any() else np.ones(len(ratings), np.bool_)

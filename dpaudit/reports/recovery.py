@@ -57,16 +57,17 @@ def note(result: AuditResult) -> list[str]:
     if "reconstruction" in kinds:
         notes.append(
             "Sensitive ratings are recovered from a released model and what users share. Much of "
-            "that a model tells about people whose ratings it never saw. A model trained without "
-            "any sensitive rating shows what all of them together do for the attack, one user's "
-            "for another's too; where noise depends on which ratings are sensitive it has less of "
-            "it, and may serve the attack better. The leak is what their owners gave away by "
-            "taking part: two models are trained on a random half of the sensitive ratings each, "
-            "and it is by how much the attack on either does worse on the half that the model "
-            "never saw than the other model, which did. Where an item that somebody keeps private "
-            "has more noise, it may be below 0: the noise hides more than the rating shows. "
+            "that a model tells about ratings that it never saw. A model trained without any "
+            "sensitive rating shows what all of them together do for the attack, one rating for "
+            "another's too; where noise depends on which ratings are sensitive it has less of it, "
+            "and may serve the attack better. The leak is what a rating gives away of itself by "
+            "being learned from: two models are trained on a random half of the sensitive ratings "
+            "each, and it is by how much the attack on either does worse on the half that the "
+            "model never saw than the other model, which did. Where a rating that is learned from "
+            "adds noise to its item, which hides more than it shows, the leak may be below 0. "
             "A mean over folds with Student's interval, which is a paired t test: where the "
-            "interval leaves out 0, the difference is significant."
+            "interval leaves out 0, the difference is significant, as far as folds that share "
+            "training data can say."
         )
     if "submissions" in kinds:
         notes.append(

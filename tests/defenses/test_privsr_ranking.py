@@ -422,7 +422,7 @@ def test_claims_name_what_counts_as_public() -> None:
         claim = made(variant=variant).claim()
         assert claim is not None
         assert (claim.adjacency, claim.observer) == (adjacency, "recommender")
-        assert "shares with friends" in claim.public
+        assert "what users share with friends, of the one in doubt too" in claim.public
 
 
 def test_a_training_that_diverges_is_stopped() -> None:
