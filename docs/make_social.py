@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.ranking_reconstruction import guess_popular
+from dpaudit.attacks.reconstruction import guess_means
 from dpaudit.auditor.result import (
     BEYOND_WITHOUT,
     LEAK,
@@ -22,6 +24,7 @@ from dpaudit.auditor.result import (
     AuditResult,
     Measurement,
 )
+from dpaudit.auditor.top_lists import precision_and_recall
 from dpaudit.config import Config
 from dpaudit.config_file import load
 from dpaudit.data.folds import random_folds
@@ -36,14 +39,15 @@ from dpaudit.reports.markdown import table_text
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, interval, measured
 from dpaudit.run import run_audit
+from dpaudit.run_trained_errors import mean_errors
 
 ROOT = Path(__file__).parents[1]
 # x of the paper, the share of the ratings that are sensitive; fewer where a report takes long.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 RATED = {
     "FilmTrust": ("filmtrust-privsr", SHARES),
-    "Ciao": ("ciao-privsr", (0.0, 0.1, 0.5)),
-    "Epinions": ("epinions-privsr", (0.1,)),
+    "Ciao": ("ciao-privsr", (0.0, 0.1, 0.3, 0.5)),
+    "Epinions": ("epinions-privsr", (0.1, 0.5)),
 }
 RANKED = {
     "FilmTrust": ("filmtrust-privsr-ranking", SHARES),
@@ -80,7 +84,24 @@ def _heading(name: str, example: str) -> str:
     what = "ratings" if data.binarize is None else f"ratings of {data.binarize:g} or more"
     return (
         f"## {name}\n\n`examples/{example}.toml`: {len(ratings):,} {what} by {ratings.n_users:,} "
-        f"users of {ratings.n_items:,} items, {len(_friends(ratings)):,} links."
+        f"users of {ratings.n_items:,} items, {len(_friends(ratings)):,} links. {_plain(ratings)}"
+    )
+
+
+def _plain(ratings: Ratings) -> str:
+    """How well who has no model does on the first of five folds."""
+    fold = random_folds(ratings, 5, 1)[0]
+    if ratings.scale.width:
+        guess = guess_means(fold.train, fold.items)[None]
+        rmse, mae = map(measured, map(float, mean_errors(guess, fold.values)[0]))
+        return f"Items' means of four folds err on the fifth by {rmse} (rmse) and {mae} (mae)."
+    users = np.unique(fold.users)
+    lists = guess_popular(fold.train, users, 5)[None]
+    hits = precision_and_recall(lists, users, fold.users, fold.items)
+    precision, recall = (measured(float(each[0])) for each in hits)
+    return (
+        f"The most popular items of four folds have a precision@5 of {precision} and a recall@5 of "
+        f"{recall} on the fifth."
     )
 
 

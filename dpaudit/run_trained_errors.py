@@ -41,13 +41,17 @@ def errors(fold: Fold) -> Probe:
     return probe
 
 
-def recovered(attack: Any, ratings: Ratings, wanted: NDArray[np.bool_]) -> Probe:
-    """The same errors of an attacker who recovers the `wanted` of `ratings` from what is shared."""
-    shared, users, items = _shared(ratings), ratings.user[wanted], ratings.item[wanted]
+def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
+    """The same errors of an attacker who recovers parts of `ratings` `(R,)` from what is shared."""
+    shared, wanted = _shared(ratings), np.logical_or.reduce(parts)
+    users, items = ratings.user[wanted], ratings.item[wanted]
 
     def probe(models: Any) -> Numbers:
         release = models.public(np.arange(ratings.n_items, dtype=np.int32))
-        return mean_errors(attack.reconstruct(release, shared, users, items), ratings.value[wanted])
+        shown = attack.reconstruct(release, shared, users, items)
+        values = ratings.value[wanted]
+        each = [mean_errors(shown[:, part[wanted]], values[part[wanted]]) for part in parts]
+        return np.concatenate(each, axis=1)
 
     return probe
 

@@ -112,12 +112,9 @@ class Recovery:
                 for name, values in states.items():
                     yield Recovered(attack, kind, name, values[:, place, number])
 
-    def _probes(self, fold: Fold, wanted: Iterable[NDArray[np.bool_]]) -> list[Probe]:
-        parts = list(wanted)
+    def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:
         return [
-            self.scores.recovered(attack, fold.train, part)
-            for attack in self.attackers.values()
-            for part in parts
+            self.scores.recovered(attack, fold.train, parts) for attack in self.attackers.values()
         ]
 
     def _halves(self, kept: NDArray[np.bool_], number: int) -> tuple[NDArray[np.bool_], ...]:

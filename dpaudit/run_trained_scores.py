@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +24,15 @@ class Scores:
         kinds: their names.
         sign: 1 where less is better, as of errors; −1 of hits.
         tested: on what a fold holds out.
-        recovered: of an attacker, on such of these ratings `(R,)` as users keep to themselves.
+        recovered: of an attacker, on each of some parts `(R,)` of what users of these ratings keep
+            to themselves.
         guessed: of who has no model.
     """
 
     kinds: tuple[str, str]
     sign: float
     tested: Callable[[Fold], Probe]
-    recovered: Callable[[Any, Ratings, NDArray[np.bool_]], Probe]
+    recovered: Callable[[Any, Ratings, Sequence[NDArray[np.bool_]]], Probe]
     guessed: Callable[[Ratings], Numbers]
 
 
@@ -49,13 +50,15 @@ def scores_of(defense: Any, k: int) -> Scores:
 
         return probe
 
-    def listed(attack: Any, ratings: Ratings, wanted: NDArray[np.bool_]) -> Probe:
-        shared, users, kept = _kept(ratings, wanted)
+    def listed(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
+        shared, users, _ = _kept(ratings, np.logical_or.reduce(parts))
+        kept = [ratings.only(part) for part in parts]
 
         def probe(models: Any) -> Numbers:
             release = models.public(np.arange(ratings.n_items, dtype=np.int32))
             lists = attack.lists(release, shared, users, k, held=ratings)
-            return _hits(lists, users, kept.user, kept.item)
+            each = [_hits(lists, users, part.user, part.item) for part in kept]
+            return np.concatenate(each, axis=1)
 
         return probe
 

@@ -13,15 +13,14 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.ratings import Ratings
 from dpaudit.errors import InputError, RunError
 from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.preference_fits import fit
 from dpaudit.kernels.ranking import best
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import ItemFactors
 
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
-
-# Newton's method needs some ten steps; a step that is halved so often moves nothing.
-_STEPS, _HALVINGS = 100, 50
+Starts = NDArray[np.int64]
 
 
 @parameters(frozen=True, config=STRICT)
@@ -92,32 +91,30 @@ class RankingReconstruction(Part):
         if self.negatives == "not-held" and held is None:
             raise InputError("negatives = 'not-held' leave out what is held: give held")
         known = shared if self.negatives == "others" or held is None else held
-        found = []
+        fits, found = self._fits(shared, known, users), []
         for world in release.factors:
             factors = world.astype(np.float64)
-            own = self._fitted(factors, shared, known, users)
-            found.append(_ranked(own, factors, shared, users, k))
+            found.append(_ranked(fits.wanted(factors), factors, shared, users, k))
         return np.stack(found)
 
-    def _fitted(self, factors: Numbers, shared: Ratings, known: Ratings, users: Indices) -> Numbers:
-        """The fitted factors of these users `(n, d)`."""
-        centre = np.zeros(factors.shape[1] - 1)
-        if self.average:
-            sharing = np.flatnonzero(np.diff(shared.by_user.start))
-            each = [self._fit(factors, shared, known, int(user), centre) for user in sharing]
-            centre = np.mean(each, axis=0) if each else centre
-        return np.stack([self._fit(factors, shared, known, int(user), centre) for user in users])
+    def _fits(self, shared: Ratings, known: Ratings, users: Indices) -> _Fits:
+        """Who is fitted, and to what."""
+        counts = np.diff(shared.by_user.start)
+        # Those whom the mean alone needs come last.
+        more = np.setdiff1d(np.flatnonzero(counts), users) if self.average else np.empty(0)
+        fitted = np.concatenate([users, more]).astype(np.int32)
+        averaged = (counts > 0)[fitted] if self.average else np.zeros(len(fitted), np.bool_)
+        return _Fits(
+            len(users), fitted, averaged, shared, *self._negatives(known, fitted), self.ridge
+        )
 
-    def _fit(
-        self, factors: Numbers, shared: Ratings, known: Ratings, user: int, centre: Numbers
-    ) -> Numbers:
-        liked = shared.profile(user).items
-        others = self._negatives(known, user)
-        if not len(liked) or not len(others):
-            return centre
-        return _Preferences(factors[liked], factors[others], self.ridge, centre).solved()
+    def _negatives(self, known: Ratings, users: Indices) -> tuple[Starts, Indices]:
+        """What each of some users does not like, one after the other, and where hers starts."""
+        each = [self._drawn(known, int(user)) for user in users]
+        start = np.concatenate([[0], np.cumsum([len(items) for items in each])]).astype(np.int64)
+        return start, np.concatenate([np.empty(0, np.int32), *each])
 
-    def _negatives(self, known: Ratings, user: int) -> Indices:
+    def _drawn(self, known: Ratings, user: int) -> Indices:
         rest = np.ones(known.n_items, np.bool_)
         rest[known.profile(user).items] = False
         others = np.flatnonzero(rest).astype(np.int32)
@@ -128,72 +125,55 @@ class RankingReconstruction(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class _Preferences:
-    """What one user prefers to what.
+class _Fits:
+    """Users who are fitted to models.
 
     Attributes:
-        liked: factors and bias of what she likes `(p, d + 1)`.
-        others: those of her negatives `(q, d + 1)`.
+        count: how many are wanted, the first.
+        users: who `(n,)`.
+        averaged: of whom ū is the mean `(n,)`; it is 0 if of nobody.
+        shared: what they like.
+        start: what the r-th does not like is `others[start[r]:start[r + 1]]`, `(n + 1,)`.
+        others: these items.
         ridge: λ.
-        centre: ū `(d,)`.
     """
 
-    liked: Numbers
-    others: Numbers
+    count: int
+    users: Indices
+    averaged: NDArray[np.bool_]
+    shared: Ratings
+    start: Starts
+    others: Indices
     ridge: float
-    centre: Numbers
 
-    def solved(self) -> Numbers:
-        """The u of the least loss `(d,)`.
+    def wanted(self, factors: Numbers) -> Numbers:
+        """The fitted factors of those who are wanted `(count, d)`.
+
+        Args:
+            factors: of every item, its bias last `(M, d + 1)`.
 
         Raises:
             RunError: Newton's method did not converge.
         """
-        u = self.centre.copy()
-        loss, psi = self._loss(u)
-        for _ in range(_STEPS):
-            slope, curvature = self._derivatives(u, psi)
-            step = np.linalg.solve(curvature, slope)
-            gain = float(slope @ step)
-            # Half the gain is what is left to win, up to higher orders.
-            if gain <= 1e-12 * (1 + loss):
-                return u
-            size = 1.0
-            moved = self._loss(u - step)
-            while moved[0] > loss - 0.25 * size * gain:
-                size /= 2
-                if size < 0.5**_HALVINGS:
-                    return u  # as well as numbers can tell
-                moved = self._loss(u - size * step)
-            u = u - size * step
-            loss, psi = moved
-        raise RunError(
-            f"a user's factors did not converge in {_STEPS} steps of Newton's method: raise "
-            "params.ridge"
-        )
+        centre = np.zeros(factors.shape[1] - 1)
+        found = np.zeros((len(self.users), len(centre)))
+        self._solve(factors, centre, found)
+        if self.averaged.any():
+            centre = found[self.averaged].mean(axis=0)
+            # They begin where they are, which changes nothing but the time.
+            self._solve(factors, centre, found[: self.count])
+        return found[: self.count]
 
-    def _loss(self, u: Numbers) -> tuple[float, Numbers]:
-        """The loss, and ψ of each pair `(p, q)`."""
-        upper, lower = (part[:, :-1] @ u + part[:, -1] for part in (self.liked, self.others))
-        margins = upper[:, None] - lower
-        # −ln φ(x) = ln(1 + e^−|x|) + max(−x, 0), and ψ = φ(−x) from the same power.
-        power = np.exp(-abs(margins))
-        wrong = np.log1p(power).sum() - np.minimum(margins, 0).sum()
-        psi = np.where(margins > 0, power, 1) / (1 + power)
-        away = u - self.centre
-        return float(wrong / len(self.others) + self.ridge / 2 * (away @ away)), psi
-
-    def _derivatives(self, u: Numbers, psi: Numbers) -> tuple[Numbers, Numbers]:
-        """The loss's slope `(d,)` and its curvature `(d, d)`."""
-        above, below = self.liked[:, :-1], self.others[:, :-1]
-        # −Σ ψ (v_j − v_k) and Σ ψ (1 − ψ) (v_j − v_k)(v_j − v_k)ᵀ over j and the mean of k.
-        slope = (psi.sum(0) @ below - psi.sum(1) @ above) / len(below)
-        bent = psi * (1 - psi) / len(below)
-        across = above.T @ bent @ below
-        curvature = (above.T * bent.sum(1)) @ above + (below.T * bent.sum(0)) @ below
-        curvature -= across + across.T
-        away = u - self.centre
-        return slope + self.ridge * away, curvature + self.ridge * np.eye(len(u))
+    def _solve(self, factors: Numbers, centre: Numbers, found: Numbers) -> None:
+        """Move each of `found` `(m, d)`, the first users', to the u of the least loss."""
+        start, items, _ = self.shared.by_user
+        users = self.users[: len(found)]
+        if fit(
+            users, start, items, self.start, self.others, factors, self.ridge, centre, found
+        ):  # fmt: skip
+            raise RunError(
+                "a user's factors did not converge by Newton's method: raise params.ridge"
+            )
 
 
 def guess_popular(shared: Ratings, users: Indices, k: int) -> Indices:

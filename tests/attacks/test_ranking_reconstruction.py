@@ -89,11 +89,23 @@ def test_fits_are_the_maximum_of_equation_22_with_a_ridge(negatives: Any, averag
     assert 0 not in sharing
     if average:
         centre = np.mean([fitted(int(user), centre) for user in sharing], axis=0)
-    own = attack._fitted(factors, open_, known, EVERYBODY)
+    own = attack._fits(open_, known, EVERYBODY).wanted(factors)
     for user in (1, 7, 30):
         np.testing.assert_allclose(own[user], fitted(user, centre), atol=1e-4)
     np.testing.assert_allclose(own[0], centre, atol=1e-5)
     assert abs(own[1]).max() > 0.3
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_who_is_wanted_alone_is_fitted_as_with_all(size: int) -> None:
+    release, ratings = drawn(6)
+    attack, open_ = RankingReconstruction(), shared(ratings)
+    factors = release.factors[0].astype(np.float64)
+    whole = attack._fits(open_, open_, EVERYBODY).wanted(factors)
+    some = EVERYBODY[::-1][:size]
+    np.testing.assert_allclose(
+        attack._fits(open_, open_, some).wanted(factors), whole[some], atol=1e-9
+    )
 
 
 def test_lists_hold_the_best_of_what_is_not_shared() -> None:
@@ -103,7 +115,7 @@ def test_lists_hold_the_best_of_what_is_not_shared() -> None:
     lists = attack.lists(release, open_, users, M, None)
     assert lists.shape == (2, 3, M)
     factors = release.factors[1].astype(np.float64)
-    own = attack._fitted(factors, open_, open_, users)
+    own = attack._fits(open_, open_, users).wanted(factors)
     for place, user in enumerate(users):
         mine = open_.profile(int(user)).items
         left = np.setdiff1d(np.arange(M), mine)
@@ -145,11 +157,11 @@ def test_of_many_negatives_some_are_drawn_for_each_user() -> None:
     release, ratings = drawn(3)
     open_ = shared(ratings)
     few = RankingReconstruction(most=20)
-    mine = few._negatives(open_, 4)
+    mine = few._drawn(open_, 4)
     assert len(np.unique(mine)) == 20
     assert not np.isin(mine, open_.profile(4).items).any()
-    np.testing.assert_array_equal(mine, few._negatives(open_, 4))
-    assert not np.array_equal(mine, RankingReconstruction(most=20, draw=1)._negatives(open_, 4))
+    np.testing.assert_array_equal(mine, few._drawn(open_, 4))
+    assert not np.array_equal(mine, RankingReconstruction(most=20, draw=1)._drawn(open_, 4))
     lists = few.lists(release, open_, EVERYBODY[:3], 5)
     np.testing.assert_array_equal(few.lists(release, open_, EVERYBODY[1:2], 5)[:, 0], lists[:, 1])
     recall = found(replace(few, ridge=0.01, average=False), release, ratings)[0]
