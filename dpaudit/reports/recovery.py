@@ -38,6 +38,9 @@ _READ = {
     "better than item means": BEYOND_MEANS,
 }
 
+# Beside which the others are read: their intervals stand in the record.
+_PLAIN = {WITHOUT, MEANS}
+
 
 def tables(result: AuditResult) -> list[Table]:
     """The attackers' errors, one table each, and the comparison with one model."""
@@ -82,16 +85,18 @@ def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]
     mine = [each for each in found if each.attack == label]
     points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in mine)
     at = {(each.model, each.epsilon, each.metric, each.states): each.estimate for each in mine}
+    # Who has no model lists what is popular.
+    guess = "the most popular" if mine[0].metric.endswith(("precision", "recall")) else "item means"
     return Table(
         f"Sensitive ratings recovered by {label}, and by how much better than otherwise",
-        ["model", "ε", "measure", *columns],
+        ["model", "ε", "measure", *(name.replace("item means", guess) for name in columns)],
         [
             [
                 model,
                 words.epsilon(epsilon),
                 metric.rpartition(".")[2],
                 *(
-                    _interval(at.get((model, epsilon, metric, states)))
+                    _shown(at.get((model, epsilon, metric, states)), states)
                     for states in columns.values()
                 ),
             ]
@@ -119,3 +124,9 @@ def _compared(found: Sequence[Measurement]) -> Table:
 
 def _interval(estimate: Estimate | None) -> str:
     return words.interval(estimate) if estimate else NONE
+
+
+def _shown(estimate: Estimate | None, states: str) -> str:
+    if estimate and states in _PLAIN:
+        return words.measured(estimate.value)
+    return _interval(estimate)
