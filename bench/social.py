@@ -87,7 +87,7 @@ def compare(name: str, society: Any, n_items: int) -> None:
 def folds(ratings: Ratings) -> None:
     """Print what folds in threads save."""
     threads = os.cpu_count() or 1
-    defense = PrivSR(epsilon=1.0, rounds=30)
+    defense = PrivSR(epsilon=1.0, rounds=100)
     rows = [defense.prepare(ratings.only(np.arange(len(ratings)) % 4 != k)) for k in range(4)]
 
     def train(one: Any) -> None:
@@ -97,7 +97,7 @@ def folds(ratings: Ratings) -> None:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(train, rows))
 
-    ratios = [seconds(lambda: [train(one) for one in rows]) / seconds(together) for _ in range(5)]
+    ratios = [seconds(lambda: [train(one) for one in rows]) / seconds(together) for _ in range(3)]
     print(
         f"  4 folds on {threads} threads: {statistics.median(ratios):.2f} times as fast as on one"
     )
