@@ -277,8 +277,7 @@ def _similarities(example: str, shares: Sequence[float]) -> Table:
     for share in filter(None, shares):
         ratings = read(_config(example, share).data)
         whole, shared = (
-            friends_similarity(each, _friends(ratings))
-            for each in (ratings, ratings.only(~ratings.kept_private))
+            friends_similarity(each, _friends(ratings)) for each in (ratings, ratings.shared)
         )
         alike = whole > 0
         lost = alike & (shared == 0)

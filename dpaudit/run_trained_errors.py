@@ -43,7 +43,7 @@ def errors(fold: Fold) -> Probe:
 
 def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
     """The same errors of an attacker who recovers parts of `ratings` `(R,)` from what is shared."""
-    shared, wanted = _shared(ratings), np.logical_or.reduce(parts)
+    shared, wanted = ratings.shared, np.logical_or.reduce(parts)
     users, items = ratings.user[wanted], ratings.item[wanted]
 
     def probe(models: Any) -> Numbers:
@@ -59,13 +59,8 @@ def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]])
 def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
     """The same errors of who guesses the items' means `(k,)`, of all or of the `wanted` ratings."""
     rows = ratings.kept_private if wanted is None else wanted
-    means = guess_means(_shared(ratings), ratings.item[rows])
+    means = guess_means(ratings.shared, ratings.item[rows])
     return mean_errors(means[None], ratings.value[rows])[0]
-
-
-def _shared(ratings: Ratings) -> Ratings:
-    """What nobody keeps to herself."""
-    return ratings.only(~ratings.kept_private)
 
 
 def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:

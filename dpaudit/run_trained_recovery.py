@@ -74,7 +74,7 @@ class Recovery:
         for number, fold in enumerate(self.folds if self.attackers else ()):
             train, kept = fold.train, fold.train.kept_private
             halves = self._halves(kept, number)
-            yield Training(defense, train.only(~kept), self.of_released(fold), streams(number))
+            yield Training(defense, train.shared, self.of_released(fold), streams(number))
             for half in halves:
                 probes = self._probes(fold, halves)
                 yield Training(defense, train.only(~kept | half), probes, streams(number))

@@ -75,7 +75,7 @@ def _kept(
 ) -> tuple[Ratings, NDArray[np.int32], Ratings]:
     """What is shared, who keeps any of what is wanted, and that."""
     kept = ratings.only(wanted)
-    return ratings.only(~ratings.kept_private), np.unique(kept.user), kept
+    return ratings.shared, np.unique(kept.user), kept
 
 
 def _hits(

@@ -106,7 +106,7 @@ class Reading:
         watched[order[:most]] = True
         seen, models = defense.submissions(defense.prepare(train), world, watched)
         release = models.public(np.arange(train.n_items, dtype=np.int32))
-        shared = train.only(~train.kept_private)
+        shared = train.shared
         found = []
         for attack in self.attacks.values():
             followed = order[: attack.users]

@@ -235,6 +235,11 @@ class Ratings:
         """Whether each row is sensitive `(R,)`; none is where nobody said so."""
         return np.zeros(len(self), np.bool_) if self.sensitive is None else self.sensitive
 
+    @property
+    def shared(self) -> Ratings:
+        """What nobody keeps to herself."""
+        return self.only(~self.kept_private)
+
     @cached_property
     def by_user(self) -> Csr:
         """The items of each user, increasing, with their ratings."""

@@ -159,7 +159,7 @@ def _offers(public: Ratings) -> csr_array:
         )
     shape = (public.n_users, public.n_users)
     friends = csr_array((np.ones(len(links), np.bool_), links.friend, links.start), shape=shape)
-    return friends @ _held(public.only(~public.kept_private))
+    return friends @ _held(public.shared)
 
 
 def _places(

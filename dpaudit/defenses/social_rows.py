@@ -67,7 +67,7 @@ class SocialRows:
         if not social or links is None:
             links, weights = Friends.none(n_users), np.zeros(0)
         else:
-            weights = friends_similarity(_shared(public), links)
+            weights = friends_similarity(public.shared, links)
         return cls(
             start=ratings.by_user.start,
             users=ratings.user,
@@ -112,8 +112,3 @@ class SocialRows:
                 for kind in (False, True)
             ]
         )
-
-
-def _shared(ratings: Ratings) -> Ratings:
-    """What nobody keeps to herself."""
-    return ratings.only(~ratings.kept_private)

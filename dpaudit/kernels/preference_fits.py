@@ -119,26 +119,6 @@ def _evaluate(
 
 
 @exact_kernel
-def _solve(matrix: Numbers, right: Numbers) -> None:
-    """Replace `right` by the solution of `matrix x = right`, positive definite, by Cholesky's."""
-    d = len(right)
-    for f in range(d):
-        for g in range(f + 1):
-            rest = matrix[f, g]
-            for h in range(g):
-                rest -= matrix[f, h] * matrix[g, h]
-            matrix[f, g] = np.sqrt(rest) if f == g else rest / matrix[g, g]
-    for f in range(d):
-        for h in range(f):
-            right[f] -= matrix[f, h] * right[h]
-        right[f] /= matrix[f, f]
-    for f in range(d - 1, -1, -1):
-        for h in range(f + 1, d):
-            right[f] -= matrix[h, f] * right[h]
-        right[f] /= matrix[f, f]
-
-
-@exact_kernel
 def _descend(
     liked: Numbers, others: Numbers, biases: tuple[Numbers, Numbers], ridge: float,
     centre: Numbers, u: Numbers,
@@ -151,11 +131,8 @@ def _descend(
     room = np.empty(shape), np.empty(shape), np.empty(len(others))
     loss = _evaluate(liked, others, biases, ridge, centre, u, room, slope, curvature)
     for _ in range(_STEPS):
-        step = slope.copy()
-        _solve(curvature, step)
-        gain = 0.0
-        for f in range(d):
-            gain += slope[f] * step[f]
+        step = np.linalg.solve(curvature, slope)
+        gain = np.dot(slope, step)
         # Half the gain is what is left to win, up to higher orders.
         if gain <= 1e-12 * (1 + loss):
             return True
