@@ -64,7 +64,7 @@ def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) 
     infinite = np.float32(np.inf)
 
     def descend(scale: float, bound: np.float32) -> None:
-        settings = (size, MEAN, RATE, DECAY, np.float32(scale), bound, 1, 0, key)
+        settings = (size, MEAN, RATE, DECAY, scale, 0.125, bound, 1, 0, key)
         factor_model.descend(*visited, *sides, *biases, *settings)
 
     few = tuple(part[: len(rows) * 16 // max(size, 16)] for part in visited)

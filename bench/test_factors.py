@@ -64,7 +64,7 @@ def test_pass(
     for side in (left, right):
         side[:] = draws.normal(0, 0.1, side.size)
     nobody, nothing = np.empty(0, np.int32), np.empty(0, F32)
-    total, errors = aligned(right.size), aligned(int(np.diff(rows.start).max()) * LANES)
+    total, errors = np.zeros(right.size), aligned(int(np.diff(rows.start).max()) * LANES)
     taken = np.ones(rows.n_users * LANES, F32)
     columns = (rows.users, rows.items, rows.values, left, right)
     shrink = [np.full(n * LANES, 1e-3, F32) for n in (rows.n_users, rows.n_items)]
@@ -73,13 +73,15 @@ def test_pass(
 
     def once() -> None:
         if kind in {"plain", "laplace"}:
-            scale = F32(kind == "laplace")
-            settings = (size, F32(3.5), F32(0.005), F32(0.05), scale, F32(2))
+            scale = float(kind == "laplace")
+            settings = (size, F32(3.5), F32(0.005), F32(0.05), scale, 0.125, F32(2))
             factor_worlds.descend(*columns, *settings, 1, worlds, key, nobody, nothing)
         elif kind == "clipped":
             parts = (rows.start, rows.items, rows.values, left, right, total, taken)
             factor_worlds.sum_clipped(*parts, size, F32(3.5), F32(0.005), F32(0.05), F32(1), errors)
-            factor_worlds.take_step(right, total, F32(1e-3), F32(0.05), F32(1), 1, worlds, key)
+            step = (F32(1e-3), F32(0.05), 1.0, 0.125, 1)
+            factor_worlds.take_step(right, total, *step, worlds, key)
+            total[:] = 0
         else:
             whole = (F32(-np.inf), F32(np.inf))
             settings = (size, F32(3.5), F32(1e-9), gains, *shrink, whole, F32(1))
@@ -90,25 +92,25 @@ def test_pass(
 
 
 @pytest.mark.benchmark(group="similarities, 16 worlds")
-@pytest.mark.parametrize("noisy", [False, True], ids=["plain", "laplace"])
+@pytest.mark.parametrize("kind", ["plain", "laplace", "clipped"])
 def test_similarity_step(
-    benchmark: Any, noisy: bool, ratings: Ratings, worlds: np.ndarray, key: np.ndarray
+    benchmark: Any, kind: str, ratings: Ratings, worlds: np.ndarray, key: np.ndarray
 ) -> None:
     data = SimilarityData.of(ratings, item_means(ratings), 20)
     row = aligned(data.n_items, LANES)
-    slope = Slope(500, bound=2.0)
+    slope = Slope(500, clip=1.0) if kind == "clipped" else Slope(500, bound=2.0)
 
     def step() -> None:
         for item in range(data.n_items):
             row[:] = 10
             found, _ = slope.of(data, item, row)
-            similarity_rows.step(
+            similarity_rows.descend(
                 row.reshape(-1),
                 found.reshape(-1),
                 F32(0.01),
                 F32(1),
-                F32(noisy),
-                False,
+                float(kind != "plain"),
+                0.125,
                 item * data.row_space,
                 1,
                 worlds,

@@ -1,6 +1,7 @@
 """Measures how often bounds are wrong and how tight they are; writes docs/statistics-tables.md.
 
-Run it with `python docs/make_statistics.py`; `--audits 100` for a quick look.
+Run it with `python docs/make_statistics.py`; `--audits 100` for a quick look, `--part default-seed`
+to write that part of the page again alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+
+from default_seed import CASES
+from default_seed import false_claims as false_at_default
 
 # scenarios makes soundness_cases, which stands beside its test, importable.
 from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold, rng_of, tightness
@@ -95,6 +99,27 @@ def false_claims_text(audits: int, pool: ProcessPoolExecutor) -> str:
     return "\n".join(parts)
 
 
+def default_seed_text(pool: ProcessPoolExecutor) -> str:
+    """The table of audits that draw their own seeds."""
+    counts = list(pool.map(false_at_default, range(len(CASES))))
+    rows = [
+        [
+            f"{case.name} (ε = {case.epsilon:.3g})",
+            str(case.audits),
+            rate_cell(count, case.audits, len(CASES)),
+        ]
+        for case, count in zip(CASES, counts, strict=True)
+    ]
+    head = """## False claims at the default seed
+
+As above, of audits that are given no seed and draw one from the operating system's entropy, so that
+a repetition differs by chance. 1000 calls (400 where scores read their batch or are learned) of
+mechanisms that ignore their data, but keep a state between calls, share something among the outputs
+of a call, or are scored by the batch: `tests/auditor/null_mechanisms.py`.
+"""
+    return head + "\n" + table(["audit", "audits", "false, %"], rows)
+
+
 def tightness_text(audits: int, pool: ProcessPoolExecutor) -> str:
     """The tables of tightness, one a number of worlds."""
     parts = [
@@ -140,15 +165,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--audits", type=int, default=2000, help="audits of a cell of false claims")
     parser.add_argument("--processes", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--part", choices=("all", "default-seed"), default="all")
     args = parser.parse_args()
+    page = ROOT / "docs" / "statistics-tables.md"
+    if args.part == "default-seed":
+        before, _, rest = page.read_text("utf-8").partition("## False claims at the default seed")
+        before, rest = (before, rest) if rest else before.split("## Tightness", 1)
+        after = rest.rpartition("## Tightness")[2]
+        with ProcessPoolExecutor(args.processes) as pool:
+            text = default_seed_text(pool)
+        write_text(page, f"{before.rstrip()}\n\n{text}\n## Tightness{after}")
+        return
     head = (
         "# How often bounds are wrong, and how tight they are\n\nWritten by `python "
         f"docs/make_statistics.py --audits {args.audits}`; seed {SEED} and a cell's name make its "
         "stream. What the kinds mean and which bound to use: [statistics.md](statistics.md).\n"
     )
     with ProcessPoolExecutor(args.processes) as pool:
-        parts = [head, false_claims_text(args.audits, pool), tightness_text(args.audits, pool)]
-    write_text(ROOT / "docs" / "statistics-tables.md", "\n".join(parts))
+        parts = [
+            head,
+            false_claims_text(args.audits, pool),
+            default_seed_text(pool),
+            tightness_text(args.audits, pool),
+        ]
+    write_text(page, "\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,13 @@ from pydantic import (
     BeforeValidator,
     Field,
     ValidationInfo,
+    field_serializer,
     field_validator,
     model_validator,
 )
 
 from dpaudit import registry
+from dpaudit.bounds.seeds import fresh_seed
 from dpaudit.config_model import TABLE, Model, PythonDefense, as_list
 from dpaudit.config_played import (
     Attack,
@@ -86,8 +88,8 @@ class Gate(_Table):
         max: fails when the lower bound lies above, passes when the upper does not; of `epsilon`
             also `"claim"`.
         min: fails when the upper bound lies below, passes when the lower does not.
-        detectable: a gate on `epsilon` passes only if the game would have certified, with 95 %
-            power, a breach of `max` by noise too small by this factor.
+        detectable: a gate on `epsilon` passes only if, on some pair, the same game certified a
+            breach of `max` by a mutant whose noise is too small by at most this factor.
     """
 
     metric: Literal[
@@ -110,7 +112,7 @@ class Gate(_Table):
         if self.metric == "epsilon" and (self.min is not None or self.detectable is None):
             raise ValueError(
                 "a gate on epsilon needs max and detectable: a lower bound below the threshold "
-                "says nothing unless the audit could have found more"
+                "says nothing unless the same game finds a mutant that breaks it"
             )
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
@@ -127,9 +129,17 @@ _DEFAULT = {"split": Split(), "convergence": None}
 
 
 class Config(_Table):
-    """A whole audit."""
+    """A whole audit.
 
-    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    Attributes:
+        seed: decides every stream. Where it is left out one is drawn from the operating system's
+            entropy, and the record holds it. "entropy" draws one that the record does not hold:
+            whoever knows the seed of a real release knows its noise.
+        keep_seed: whether the record holds a seed that "entropy" drew.
+    """
+
+    seed: Annotated[int, Field(ge=0, lt=2**64, default_factory=fresh_seed)]
+    keep_seed: bool | None = None
     data: DataSource = DataSource()
     split: Split = Split()
     train: Train | None = None
@@ -142,6 +152,22 @@ class Config(_Table):
     transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list)] = []
     defense: PythonDefense | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seed(cls, values: Any) -> Any:
+        """Draw the seed of "entropy", and remember whether it may be told."""
+        if not isinstance(values, dict):
+            return values
+        if values.get("seed") == "entropy":
+            return {"keep_seed": False, **values, "seed": fresh_seed()}
+        if values.get("keep_seed") is False:
+            raise ValueError("keep_seed = false is of seed = 'entropy': another seed is kept")
+        return values
+
+    @field_serializer("seed")
+    def _told(self, seed: int) -> int | str:
+        return "entropy" if self.keep_seed is False else seed
 
     @field_validator("game", mode="before")
     @classmethod
@@ -216,6 +242,12 @@ class Config(_Table):
         for model in self.model:
             if model.shows_lists:
                 _check_lists(model, self.attack, self.game, self.campaign)
+            bits = [game.label for game in self.game if game.attack == "float-bits"]
+            if model.shows_lists and bits:
+                raise ValueError(
+                    f"[[game]] {bits[0]!r}: attack 'float-bits' reads noised numbers, and model "
+                    f"{model.label!r} shows lists: use 'likelihood-ratio'"
+                )
         known = registry.names("attacks")
         for game in self.game:
             score = game.attack in known and getattr(

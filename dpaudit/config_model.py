@@ -156,6 +156,7 @@ class PythonDefense(_Table):
         observer: who sees the outputs, in the claim.
         score: `learned`, or `package.module:function` from outputs to numbers, large for d_prime.
         batched: whether the function is called as `function(data, rng, n)` for n outputs.
+        isolate: `process` makes every call in a process of its own, so that no state survives it.
         search: outputs for each of several pairs in the first round of the search.
     """
 
@@ -171,6 +172,7 @@ class PythonDefense(_Table):
     observer: str = "outputs"
     score: str = "learned"
     batched: bool = False
+    isolate: Literal["process"] | None = None
     search: Annotated[int, Field(ge=200)] = 4_000
 
     @model_validator(mode="before")

@@ -30,6 +30,9 @@ def _reader(observe: Any) -> str:
     return "likelihood-ratio" if steps else "canary"
 
 
+# Attacks that read what steps show.
+READ_STEPS = ("likelihood-ratio", "float-bits")
+
 # What is asked about submissions where a config names no attack.
 BATTERY = [
     Attack.model_validate({"name": name, "params": params})
@@ -204,7 +207,9 @@ def _check_game(game: Game) -> None:
         )
     wanted = _reader(game.observe)
     known = registry.names("attacks")
-    fits = {"likelihood-ratio", "canary"} if game.observe is None else {wanted}
+    fits = {*READ_STEPS, "canary"} if game.observe is None else {wanted}
+    if wanted in READ_STEPS:
+        fits |= set(READ_STEPS)
     if game.attack in known and game.attack not in fits:
         raise ValueError(
             f"[[game]] {game.label!r}: attack {game.attack!r} does not read what is seen there: "

@@ -1,4 +1,4 @@
-"""What the games of a config will be able to find, before they are played."""
+"""Forecasts of what the games of a config find, at best, before they are played."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Forecast:
         pair: the game's pair.
         claimed: the claimed ε.
         trials: worlds of both data sets together.
-        detectable: the least ε for which noise too small would be found, with 95 % power.
+        detectable: a forecast, at best: the least ε for which noise too small is found with 95 %
+            power, if the pair shows it in an event as frequent as half of the outputs. A run
+            measures its power on mutants instead.
         needed: worlds that a violation by the wanted factor needs; infinite where this pair cannot
             show it or more than 1e9 are needed, None where no factor is wanted.
         seconds: about how long the game takes.
@@ -70,7 +72,7 @@ def forecast(
     if config.trains:
         raise InputError(
             "models that are trained are not forecast: play their games with few trials first "
-            "(-s game.0.trials=100) and read what they would have found"
+            "(-s game.0.trials=100) and read which mutants they find"
         )
     ratings = load(config.data)
     alpha = family_of(config, ratings).alpha
@@ -102,13 +104,13 @@ class _Sample:
 
 def _samples(config: configs.Config, sweep: Sweep, game: configs.Game) -> Iterator[_Sample]:
     match = match_of(sweep, game, config.seed)
-    for index, defense in enumerate(sweep.defenses):
+    for defense in sweep.defenses:
         claim = defense.claim()
         if claim is None:
             continue
-        match.play(index, 1, config.seed)  # compiles
+        match.play(defense, 1, config.seed)  # compiles
         clock = time.perf_counter()
-        played = match.play(index, _TIMED, config.seed)
+        played = match.play(defense, _TIMED, config.seed)
         seconds = (time.perf_counter() - clock) * game.trials / _TIMED
         yield _Sample(
             model=sweep.model.label,

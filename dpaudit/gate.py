@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from dpaudit.auditor.result import GateRecord, Measurement, Outcome, PointRecord, worst
-from dpaudit.bounds.power import detectable_epsilon, detectable_on_pair
+from dpaudit.auditor.controls import Bar, shows
+from dpaudit.auditor.result import Control, GateRecord, Measurement, Outcome, PointRecord, worst
 from dpaudit.config import Gate
 from dpaudit.errors import ConfigError
 
@@ -21,9 +21,9 @@ def judge(
 
     - `max`: fails when a lower bound lies above it, passes when every upper bound does not.
     - `min`: fails when an upper bound lies below it, passes when every lower bound does not.
-    - `epsilon`: an upper bound on the true ε does not exist, so it passes only if some pair had the
-      power to show noise too small by the factor `detectable`, and none has an ε above the limit by
-      the law of its noise.
+    - `epsilon`: an upper bound on the true ε does not exist, so it passes only if on some pair the
+      same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
+      and none has an ε above the limit by the law of its noise.
     - an estimate that is not frequentist is inconclusive.
 
     Raises:
@@ -56,7 +56,7 @@ def judge(
 
 
 def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
-    """Of several pairs at one ε any may fail, and one with enough power is enough to pass."""
+    """Of several pairs at one ε any may fail, and one whose control was found is enough to pass."""
     for wanted in ("fail", "pass"):
         some = [verdict for verdict in verdicts if verdict[0] == wanted]
         if some:
@@ -71,7 +71,7 @@ def rule(gate: Gate) -> str:
         for key, value in gate.where.items()
     )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
-    power = f", with power against {gate.detectable:g} times that" if gate.detectable else ""
+    power = f", if the game finds {gate.detectable:g} times that" if gate.detectable else ""
     return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
 
 
@@ -127,33 +127,48 @@ def _compare_epsilon(
     if found.theory is not None and _above_by_law(found, limit):
         law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
         return "inconclusive", f"{certified}, but {law}: use more trials to certify it"
-    wanted = (gate.detectable or 1.0) * limit
-    n, alpha = found.estimate.n, found.estimate.alpha
-    delta = point.claim.delta if point.claim else 0.0
-    if found.shift is None or point.sensitivity is None:
-        share = _share(found, point)
-        least = detectable_epsilon(limit, n, alpha, delta=delta) / share if share else math.inf
-        normal = found.observer is not None
-        what = "noise too small for" if normal else "a violation like Laplace noise too small for"
-        more = "use more trials"
-    else:
-        least = detectable_on_pair(limit, n, alpha, found.shift, point.sensitivity, delta=delta)
-        what, more = "noise too small for", "take a pair of larger shift, or more game trials"
-    if least <= wanted:
-        return "pass", f"{certified}; {what} {least:.4g} would have been found"
-    if math.isinf(least):
-        reason = "nothing would have been found on this pair: use more trials, or another pair"
-    else:
-        reason = (
-            f"only {what} {least:.4g} would have been found on this pair, not {wanted:.4g}: {more}"
+    factor, claimed = gate.detectable or 1.0, point.claim.epsilon if point.claim else limit
+    controls = sorted(found.controls, key=lambda control: control.factor)
+    for control in controls:
+        if shows(control, limit, claimed, factor):
+            return "pass", f"{certified} on this pair alone, where {_said(control)}"
+    remedy = "use more trials, or a pair that shows more"
+    if not controls:
+        return "inconclusive", (
+            f"{certified}, and no mutant that breaks {limit:g} was tried on this pair, or so few "
+            f"trials could show none: {remedy}"
         )
-    return "inconclusive", f"{certified}, but {reason}"
+    best = next((each for each in controls if each.certified > limit), controls[-1])
+    if best.certified > limit:
+        return "inconclusive", (
+            f"{certified}, but on this pair only {_said(best)}, and not {factor * limit:.4g}: "
+            f"{remedy}"
+        )
+    return "inconclusive", (
+        f"{certified}, but on this pair {best.mutant} was not found (certified ε >= "
+        f"{best.certified:.4g}): {remedy}"
+    )
 
 
-def _share(found: Measurement, point: PointRecord) -> float:
-    """How much of the mechanism's ε the pair shows, as it entered what was detectable."""
-    if found.detectable is None or point.claim is None:
-        return 1.0
-    claim, made = point.claim, found.estimate
-    least = detectable_epsilon(claim.epsilon, made.n, made.alpha, delta=claim.delta)
-    return least / found.detectable if math.isfinite(found.detectable) else 0.0
+def _said(control: Control) -> str:
+    return f"{control.mutant} was found (certified ε >= {control.certified:.4g})"
+
+
+def bars(gates: Sequence[Gate], point: Mapping[str, Any], claimed: float | None) -> tuple[Bar, ...]:
+    """The controls that the gates on `epsilon` ask for at a point of the sweep.
+
+    Args:
+        gates: of the config.
+        point: what `where` picks by: model, ε, attack and pair.
+        claimed: the claimed ε, if any.
+    """
+    found = []
+    for gate in gates:
+        limit = claimed if gate.max == "claim" else gate.max
+        if (
+            gate.metric == "epsilon"
+            and limit is not None
+            and gate.picks({"metric": "epsilon", **point})
+        ):
+            found.append(Bar(limit, gate.detectable))
+    return tuple(dict.fromkeys(sorted(found, key=lambda bar: (bar.limit, bar.factor or 0.0))))

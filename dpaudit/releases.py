@@ -29,9 +29,12 @@ def stream_key(seed: int, purpose: str) -> Key:
 class Streams:
     """The random streams of some worlds: world `w` draws from `(key, w, step, coordinate)`.
 
+    The seed that a key is made of is a secret where a release is real: the source is a function of
+    counters, so whoever knows the seed computes all noise and takes it off.
+
     Attributes:
         key: from `stream_key`.
-        worlds: the worlds' indices `(W,)`; the index alone decides a world's stream.
+        worlds: the worlds' indices `(W,)`, below 2^47; the index alone decides a world's stream.
     """
 
     key: Key
@@ -221,6 +224,7 @@ class StepsPair:
         scale: the Laplace scale, or the standard deviation, of each number's noise `(C,)`.
         gaussian: whether the noise is normal.
         bound: the noised numbers were clamped to plus or minus it.
+        grid: the step of the public grid that they were rounded to `(C,)`, or of all; 0 for none.
     """
 
     absent: NDArray[np.float64]
@@ -228,6 +232,7 @@ class StepsPair:
     scale: NDArray[np.float64]
     gaussian: bool
     bound: float = math.inf
+    grid: NDArray[np.float64] | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +243,10 @@ class LaplacePair:
         absent: exact predictions of the shown items in world `D`, `(k,)`.
         present: the same in world `D'`, `(k,)`.
         noise_scale: the Laplace scale `b` of each prediction's noise.
+        grid: the step of the public grid that predictions were rounded to; 0 for none.
     """
 
     absent: NDArray[np.float64]
     present: NDArray[np.float64]
     noise_scale: float
+    grid: float = 0.0

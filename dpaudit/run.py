@@ -96,7 +96,7 @@ def run_audit(
         measurements += play.convergence(sweep)
         for game in config.game:
             progress.stage(f"{sweep.model.label}: game {game.label}")
-            pair, scores = measure(sweep, game, family, config.seed)
+            pair, scores = measure(sweep, game, family, config.seed, config.gate)
             pairs.append(pair)
             measurements += scores
         for campaign in config.campaign:

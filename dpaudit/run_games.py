@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
+from dpaudit.auditor.controls import Bar, Trial, control_seed, controls_of, mutant_of, reported
 from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
 from dpaudit.auditor.list_truth import entry_truth, place_epsilon
 from dpaudit.auditor.search import search_pair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.labels import label_epsilon
+from dpaudit.bounds.labels import LabelTest, label_epsilon
 from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, Defense, EntryPair, WorldPair, shows_lists
@@ -24,6 +26,7 @@ from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.defenses.top_k import TopK
 from dpaudit.errors import ConfigError, DataError
+from dpaudit.gate import bars
 from dpaudit.sweep import Sweep
 
 
@@ -46,7 +49,7 @@ class Round:
     share: float
 
     def detectable(self, claim: Claim, trials: int, alpha: float) -> float:
-        """The least ε of the mechanism for which a defect would be found, with 95 % power."""
+        """A forecast, at best: the least ε of the mechanism for which a defect would be found."""
         least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
         return least / self.share if self.share > 0 else math.inf
 
@@ -59,8 +62,8 @@ class Match(Protocol):
         """The pair in one sentence."""
         ...
 
-    def play(self, index: int, trials: int, seed: int) -> Round:
-        """Play so many worlds of either data set at the model's ε of that index."""
+    def play(self, defense: Any, trials: int, seed: int) -> Round:
+        """Play so many worlds of either data set with one of the model's defenses."""
         ...
 
 
@@ -68,7 +71,6 @@ class Match(Protocol):
 class _Values:
     """Predictions are shown."""
 
-    defenses: list[ItemItem]
     model: ItemModel
     pair: WorldPair
     attack: Any
@@ -77,8 +79,7 @@ class _Values:
     def summary(self) -> str:
         return self.pair.summary
 
-    def play(self, index: int, trials: int, seed: int) -> Round:
-        defense = self.defenses[index]
+    def play(self, defense: ItemItem, trials: int, seed: int) -> Round:
         found = play_game(defense, self.model, self.pair, self.attack, trials=trials, seed=seed)
         sensitivity = defense.sensitivity(self.pair.ratings.scale)
         return Round(
@@ -94,8 +95,8 @@ class _Values:
 class _PredictedList(_Values):
     """The list of the best predictions is shown without their values."""
 
-    def play(self, index: int, trials: int, seed: int) -> Round:
-        defense, pair = self.defenses[index], self.pair
+    def play(self, defense: ItemItem, trials: int, seed: int) -> Round:
+        pair = self.pair
         found = play_list_game(defense, self.model, pair, self.attack, trials=trials, seed=seed)
         before = defense.exact(self.model, pair.ratings.profile(pair.target))
         after = defense.exact_after(self.model, pair.change, pair.target)
@@ -118,7 +119,6 @@ class _PredictedList(_Values):
 class _DrawnList:
     """A list is shown whose law is known."""
 
-    defenses: list[Defense]
     pair: EntryPair
     attack: Any
 
@@ -126,8 +126,7 @@ class _DrawnList:
     def summary(self) -> str:
         return self.pair.summary
 
-    def play(self, index: int, trials: int, seed: int) -> Round:
-        defense = self.defenses[index]
+    def play(self, defense: Defense, trials: int, seed: int) -> Round:
         if not shows_lists(defense):
             raise TypeError(f"{defense.name} shows no list of a known law")
         found = play_entry_game(defense, self.pair, self.attack, trials=trials, seed=seed)
@@ -145,10 +144,10 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
     """
     attack, first = game.create("game"), sweep.defenses[0]
     if shows_lists(first):
-        return _DrawnList(sweep.defenses, first.pair(game.pair, sweep.train.scale), attack)
+        return _DrawnList(first.pair(game.pair, sweep.train.scale), attack)
     pair, model = _pair_of(sweep, game, seed)
     if game.observe != "list":
-        return _Values(sweep.predicting, model, pair, attack)
+        return _Values(model, pair, attack)
     defense = sweep.predicting[0]
     wider = _widened(pair, defense.top_k)
     if wider is not pair:
@@ -161,7 +160,7 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
             f"of model {sweep.model.label!r} covers {defense.outputs}: remove observe, or set "
             "params.outputs"
         )
-    return _PredictedList(sweep.predicting, model, pair, attack)
+    return _PredictedList(model, pair, attack)
 
 
 def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, ItemModel]:
@@ -199,38 +198,80 @@ def _widened(pair: WorldPair, k: int) -> WorldPair:
 
 
 def measure(
-    sweep: Sweep, game: configs.Game, family: records.Family, seed: int
+    sweep: Sweep,
+    game: configs.Game,
+    family: records.Family,
+    seed: int,
+    gates: Sequence[configs.Gate] = (),
 ) -> tuple[records.PairRecord, list[records.Measurement]]:
-    """The certified lower bound on ε of one pair at every ε of a model."""
-    match = match_of(sweep, game, seed)
+    """The certified lower bound on ε of one pair at every ε of a model, with its controls.
+
+    Args:
+        sweep: the model.
+        game: the game.
+        family: the level of each bound.
+        seed: decides every stream.
+        gates: those of the config; they say which mutants have to be found.
+    """
+    match, label = match_of(sweep, game, seed), sweep.model.label
     measurements = []
-    for index, defense in enumerate(sweep.defenses):
-        found = match.play(index, game.trials, seed)
-        claim = defense.claim()
-        estimate, event = label_epsilon(
-            found.absent,
-            found.present,
-            delta=_delta(defense),
-            alpha=family.alpha,
-            confidence=family.confidence,
-            seed=seed,
-        )
+    for defense in sweep.defenses:
+        found, estimate, test = _certified(match, defense, game.trials, family, seed)
+        where: dict[str, Any] = {
+            "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
+        }  # fmt: skip
+        asked = bars(gates, where, claim.epsilon if (claim := defense.claim()) else None)
+        tried = _controls(match, defense, (found, estimate), family, seed, asked)
         measurements.append(
             records.Measurement(
                 metric="epsilon",
-                model=sweep.model.label,
-                epsilon=defense.epsilon,
-                attack=game.attack,
-                pair=game.label,
                 estimate=estimate,
-                detectable=claim and found.detectable(claim, estimate.n, family.alpha),
-                event=str(event),
+                event=str(test),
                 shift=found.shift,
                 theory=found.theory,
+                control=reported(tried),
+                tried=tried if len(tried) > 1 else (),
+                **where,
             )
         )
-    label = sweep.model.label
     return records.PairRecord(model=label, pair=game.label, summary=match.summary), measurements
+
+
+def _controls(
+    match: Match,
+    defense: Defense,
+    made: tuple[Round, Estimate],
+    family: records.Family,
+    seed: int,
+    asked: Sequence[Bar],
+) -> tuple[records.Control, ...]:
+    """What the same game finds on mutants of a defense that claims something."""
+    claim, (found, estimate) = defense.claim(), made
+    if claim is None:
+        return ()
+
+    def certify(factor: float) -> float:
+        mutant, fresh = mutant_of(defense, factor), control_seed(seed, factor)
+        return _certified(match, mutant, len(found.absent), family, fresh)[1].lower
+
+    trial = Trial(claim.epsilon, claim.delta, estimate, found.theory)
+    return controls_of(certify, trial, asked)
+
+
+def _certified(
+    match: Match, defense: Defense, trials: int, family: records.Family, seed: int
+) -> tuple[Round, Estimate, LabelTest]:
+    """A game with its bound; a mutant keeps the δ of the claim that it breaks."""
+    found = match.play(defense, trials, seed)
+    estimate, test = label_epsilon(
+        found.absent,
+        found.present,
+        delta=_delta(defense),
+        alpha=family.alpha,
+        confidence=family.confidence,
+        seed=seed,
+    )
+    return found, estimate, test
 
 
 def _delta(defense: Defense) -> float:

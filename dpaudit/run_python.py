@@ -12,11 +12,12 @@ from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.blackbox import BlackBoxAudit, Score, audit_pairs
-from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.errors import ConfigError, DpauditError, RunError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
 
+# The mutant's ε over the claimed one, where no gate says.
+_FACTOR = 1.5
 _SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
 
 
@@ -47,6 +48,7 @@ def run_python(
                 f"defense.score = {defense.score!r} cannot be called: name a function"
             )
     stage(f"{defense.target}: {config.audit.trials} trials")
+    limit, planted = _planted(config)
     try:
         found = audit_pairs(
             mechanism,
@@ -57,6 +59,9 @@ def run_python(
             search=min(defense.search, config.audit.trials),
             score=score,
             batched=defense.batched,
+            fresh_process=defense.isolate == "process",
+            claim=limit,
+            detectable=planted / limit,
             seed=config.seed,
         )
     except DpauditError as error:
@@ -68,13 +73,12 @@ def run_python(
             "numpy.random.default_rng(0)) to see where"
         ) from error
     points = [_point(defense)]
-    measurements = [_measurement(defense, found)]
+    measurements = [_measurement(defense, found, planted)]
     gates = [judge(gate, points, measurements) for gate in config.gate]
     return records.AuditResult(
         tool=__version__,
         environment=environment(),
-        # Of the other tables none may be set beside [defense].
-        config=config.model_dump(mode="json", include={"seed", "audit", "gate", "defense"}),
+        config=config.model_dump(mode="json", include=_kept(config)),
         data=None,
         family=records.Family.of(config.audit.confidence, 1),
         models=[_model(defense, mechanism)],
@@ -92,6 +96,7 @@ def run_python(
                 summary=f"the most telling of {len(pairs)} given, number {found.pair}"
                 if len(pairs) > 1
                 else "the pair given",
+                drift=found.drift,
             )
         ],
         points=points,
@@ -100,6 +105,28 @@ def run_python(
         outcome=records.worst([gate.outcome for gate in gates]),
         timing=records.Timing.since(started, clock),
     )
+
+
+def _planted(config: configs.Config) -> tuple[float, float]:
+    """What the mechanism is held to, and the ε of the mutant on which power is measured.
+
+    That of the gate that asks for the smallest; 1.5 times the claim where none asks.
+    """
+    (point,) = config.measured()
+    claim = point["epsilon"]
+    limits = [
+        (claim if gate.max == "claim" else float(gate.max), gate.detectable)
+        for gate in config.gate
+        if gate.picks(point) and gate.max is not None and gate.detectable is not None
+    ]
+    positive = [(limit, limit * factor) for limit, factor in limits if limit > 0]
+    return min(positive, key=lambda each: each[1], default=(claim, _FACTOR * claim))
+
+
+def _kept(config: configs.Config) -> set[str]:
+    """The tables of the record's config: of the others none may be set beside [defense]."""
+    secret = {"keep_seed"} if config.keep_seed is not None else set()
+    return {"seed", "audit", "gate", "defense", *secret}
 
 
 def named(reference: str, place: str) -> Any:
@@ -139,6 +166,7 @@ def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
 
 
 def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecord:
+    isolated = {"isolate": defense.isolate} if defense.isolate else {}
     title = (mechanism.__doc__ or "a mechanism of your own").strip().partition("\n")[0]
     return records.ModelRecord(
         label=defense.label,
@@ -146,7 +174,7 @@ def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecor
         title=title,
         variant="black box",
         source=defense.target,
-        params={"batched": defense.batched, "score": defense.score},
+        params={"batched": defense.batched, "score": defense.score, **isolated},
         top_k=0,
     )
 
@@ -168,8 +196,12 @@ def _point(defense: configs.PythonDefense) -> records.PointRecord:
     )
 
 
-def _measurement(defense: configs.PythonDefense, found: BlackBoxAudit) -> records.Measurement:
-    estimate = found.epsilon
+def _measurement(
+    defense: configs.PythonDefense, found: BlackBoxAudit, planted: float
+) -> records.Measurement:
+    estimate, control = found.epsilon, found.control
+    if control is not None:  # its factor is that of the limit; the record's is that of the claim
+        control = control.model_copy(update={"factor": planted / defense.epsilon})
     return records.Measurement(
         metric="epsilon",
         model=defense.label,
@@ -177,8 +209,6 @@ def _measurement(defense: configs.PythonDefense, found: BlackBoxAudit) -> record
         attack=found.score,
         pair="given",
         estimate=estimate,
-        detectable=detectable_epsilon(
-            defense.epsilon, estimate.n, estimate.alpha, delta=defense.delta
-        ),
         event=str(found.event),
+        control=control,
     )

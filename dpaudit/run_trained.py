@@ -81,7 +81,9 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     check_reading(config)
     family = records.Family.of(config.audit.confidence, max(1, len(config.measured())))
     play = _Play(config, ratings, family, threads, progress)
-    games = TrainedGames(play.learned, play.family, config.seed, threads, progress.advance)
+    games = TrainedGames(
+        play.learned, play.family, config.seed, threads, progress.advance, config.gate
+    )
     for model in config.model:
         Pairs(play.learned).check(model, config.game)
     progress.start(play.trainings())

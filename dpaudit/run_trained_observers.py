@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpaudit import config as configs
+from dpaudit.config_trained import READ_STEPS
 from dpaudit.defenses.base import Claim, ObserverName
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.single_factors import check_small
@@ -34,7 +35,7 @@ def observed(label: str, game: configs.Game, defense: Any) -> ObserverName:
     claim: Claim | None = defense.claim()
     watching = watchers(defense)
     observe: ObserverName = game.observe or "public"
-    if game.observe is None and game.attack == "likelihood-ratio":
+    if game.observe is None and game.attack in READ_STEPS:
         observe = next(iter(watching), "iterates")
     if claim and observe not in {*_COVERS.get(claim.observer, ()), *claim.also}:
         raise ConfigError(

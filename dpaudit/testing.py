@@ -23,14 +23,16 @@ def assert_satisfies_dp(
     detectable: float | None = None,
     score: Score | Literal["learned"] = "learned",
     batched: bool = False,
-    seed: int = 0,
+    fresh_process: bool = False,
+    seed: int | None = None,
 ) -> BlackBoxAudit:
     """Fail where a mechanism is certified to break (ε, δ)-DP on a pair of neighbouring data sets.
 
-    A mechanism that keeps its claim fails with probability at most `false_alarm`. Passing is no
-    proof: with 95 % power the test finds a Laplace-like violation whose true ε is the one that
-    `detectable` is compared with, if the score tells the worlds apart as well as can be; the
-    message of a failure and `dpaudit.bounds.power.detectable_epsilon` say which.
+    A mechanism that keeps its claim fails with probability at most `false_alarm`, over the choice
+    of the seed. Passing is no proof, and speaks of this pair alone. What the test would have found
+    is measured where `detectable` is given: the same game is played on mutants of the mechanism
+    with a violation planted in their outputs, and finding one of them not to break the claim is an
+    error. `result.control` says what was certified on them.
 
     Example:
         def test_release_is_private():
@@ -44,15 +46,19 @@ def assert_satisfies_dp(
         delta: the claimed δ.
         trials: outputs drawn for the test; of a learned score half of them train it.
         false_alarm: the probability of failing although the claim holds.
-        detectable: refuse to run where `trials` are too few to find a violation by this factor.
+        detectable: the factor by which mutants break the claim, all of which must be found. None
+            states no power and takes less time.
         score: see `dpaudit.audit`.
         batched: see `dpaudit.audit`.
-        seed: see `dpaudit.audit`.
+        fresh_process: see `dpaudit.audit`.
+        seed: see `dpaudit.audit`. None draws another in every run; the message of a failure and
+            `result.seed` hold it.
 
     Raises:
         AssertionError: the claim is broken, with the event that shows it and how often it happened
             on either data set.
-        InputError: arguments out of range, or too few trials for `detectable`.
+        InputError: arguments out of range, equal data sets, too few trials for `detectable`, or a
+            planted violation that was not found.
     """
     outcomes.check_epsilon(epsilon)
     outcomes.check_alpha(false_alarm)
@@ -72,11 +78,28 @@ def assert_satisfies_dp(
         trials=trials,
         score=score,
         batched=batched,
+        fresh_process=fresh_process,
+        claim=None if detectable is None else epsilon,
+        detectable=1.5 if detectable is None else detectable,
         seed=seed,
     )
     if found.epsilon.lower > epsilon:
         raise AssertionError(_accusation(found, epsilon, false_alarm))
+    if detectable is not None and (found.control is None or not found.control.found):
+        raise InputError(_blindness(found, epsilon))
     return found
+
+
+def _blindness(found: BlackBoxAudit, epsilon: float) -> str:
+    control = found.control
+    missed = "no violation could be planted"
+    if control is not None:
+        missed = f"of {control.mutant} only ε >= {control.certified:.3g} is certified"
+    return (
+        f"on pair {found.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
+        f"{found.seed}); use more trials, another pair or score, or leave out detectable to state "
+        "no power"
+    )
 
 
 def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str:
@@ -87,5 +110,6 @@ def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str
         f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= {lower:g} is certified "
         f"(a true claim fails with probability at most {false_alarm:g}). Witness: {event}; on pair "
         f"{found.pair} it happened in {rates[1]:.3%} of the worlds D' and in {rates[0]:.3%} of the "
-        f"worlds D ({event.trials} worlds in all; {found.score} score)"
+        f"worlds D ({event.trials} worlds in all; {found.score} score; seed {found.seed})"
+        + (f". Beware: {found.drift}" if found.drift else "")
     )

@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from dpaudit.auditor.result import ClaimRecord, Measurement, PointRecord, worst
+from dpaudit.auditor.controls import Bar
+from dpaudit.auditor.result import (
+    ClaimRecord,
+    Control,
+    GateRecord,
+    Measurement,
+    PointRecord,
+    worst,
+)
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.config import Gate
 from dpaudit.errors import ConfigError
-from dpaudit.gate import judge
+from dpaudit.gate import bars, judge
 
 POINTS = [
     PointRecord(
@@ -88,40 +96,68 @@ def test_only_frequentist_numbers_gate() -> None:
     assert judge(gate, POINTS, [found(0.1, 0.2, kind="credible")]).outcome == "inconclusive"
 
 
-def test_epsilon_passes_only_with_power() -> None:
+def control(factor: float, certified: float, claimed: float = 1.0) -> Control:
+    return Control(
+        mutant=f"noise for ε = {factor * claimed:g}",
+        factor=factor,
+        certified=certified,
+        found=certified > claimed,
+    )
+
+
+def test_epsilon_passes_only_where_a_mutant_was_found() -> None:
     gate = Gate(metric="epsilon", max="claim", detectable=1.5)
 
-    def outcome(lower: float, n: int, epsilon: float = 1.0, shift: float = 1.0) -> str:
-        power = detectable_epsilon(epsilon, n, 0.05)
-        measured = found(
-            lower, float("inf"), epsilon, metric="epsilon", n=n, detectable=power, shift=shift
-        )
-        return judge(gate, POINTS, [measured]).outcome
+    def judged(lower: float, *controls: Control, epsilon: float = 1.0) -> GateRecord:
+        measured = found(lower, math.inf, epsilon, metric="epsilon", tried=controls, pair="here")
+        return judge(gate, POINTS, [measured])
 
-    assert outcome(1.01, 10_000) == "fail"
-    assert outcome(0.9, 10_000) == "pass"
-    assert outcome(0.9, 100) == "inconclusive"
-    assert outcome(1.5, 10_000, epsilon=2.0) == "pass"
-    assert outcome(2.1, 100, epsilon=2.0) == "fail"
-    # Both data sets give the same prediction: finding nothing there means nothing.
-    assert outcome(0.0, 10_000, shift=0.0) == "inconclusive"
+    assert judged(1.01).outcome == "fail"
+    passed = judged(0.9, control(1.5, 1.4))
+    assert passed.outcome == "pass"
+    # The line says of which pair it speaks, and what was measured.
+    assert "here: certified ε >= 0.9 on this pair alone" in passed.reason
+    assert "noise for ε = 1.5 was found (certified ε >= 1.4)" in passed.reason
+    # A power that nobody measured is none, however many trials there are.
+    assert judged(0.9).outcome == "inconclusive"
+    # Noise for 4 times the claim is certified as 0.81: the pair shows nothing.
+    weak = judged(0.0, control(4.0, 0.81))
+    assert weak.outcome == "inconclusive"
+    assert "noise for ε = 4 was not found (certified ε >= 0.81)" in weak.reason
+    # Only a larger violation than is asked for was found.
+    large = judged(0.9, control(1.5, 0.99), control(2.0, 1.9))
+    assert large.outcome == "inconclusive"
+    assert "only noise for ε = 2 was found (certified ε >= 1.9), and not 1.5" in large.reason
+    assert judged(1.9, control(1.5, 2.8, 2.0), epsilon=2.0).outcome == "pass"
+    assert judged(1.9, control(1.5, 1.95, 2.0), epsilon=2.0).outcome == "inconclusive"
 
 
-def test_a_pair_passes_only_for_what_it_can_show() -> None:
-    """A shift of a sixth of Δf shows a sixth of the mechanism's ε: a false claim may hide there."""
+def test_one_pair_with_power_is_enough() -> None:
     gate = Gate(metric="epsilon", max="claim", detectable=1.5)
 
-    def outcome(*shifts: float) -> str:
+    def outcome(*certified: float) -> str:
         measured = [
-            found(0.1, float("inf"), metric="epsilon", n=10_000, shift=shift, pair=f"{shift}")
-            for shift in shifts
+            found(0.1, math.inf, metric="epsilon", pair=f"{i}", control=control(1.5, each))
+            for i, each in enumerate(certified)
         ]
         return judge(gate, POINTS, measured).outcome
 
-    assert outcome(0.4) == "pass"
-    assert outcome(0.4 / 6) == "inconclusive"
-    # One pair with enough power is enough; a further one that shows little takes nothing away.
-    assert outcome(0.4, 0.4 / 6) == "pass"
+    assert outcome(1.2) == "pass"
+    assert outcome(0.2) == "inconclusive"
+    # A further pair that shows little takes nothing away.
+    assert outcome(1.2, 0.2) == "pass"
+
+
+def test_the_mutants_that_gates_ask_for() -> None:
+    where = {"model": "m", "epsilon": 1.0, "attack": "likelihood-ratio", "pair": "here"}
+    gates = [
+        Gate(metric="epsilon", max=3.0, detectable=2),
+        Gate(metric="epsilon", max="claim", detectable=1.5, where={"epsilon": 1.0}),
+        Gate(metric="epsilon", max="claim", detectable=1.2, where={"pair": "there"}),
+        Gate(metric="attack.accuracy", max=0.1),
+    ]
+    assert bars(gates, where, 1.0) == (Bar(1.0, 1.5), Bar(3.0, 2.0))
+    assert bars(gates, where, None) == (Bar(3.0, 2.0),)
 
 
 def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
@@ -134,8 +170,7 @@ def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
                 lower,
                 float("inf"),
                 metric="epsilon",
-                n=10_000,
-                shift=0.4,
+                control=control(1.5, 1.4),
                 pair=f"{i}",
                 theory=Estimate.exact(law, "law"),
             )
@@ -149,19 +184,6 @@ def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
     assert outcome((0.9, 1.1), (1.05, 1.0)) == "fail"
 
 
-def test_normal_noise_has_its_own_words() -> None:
-    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
-
-    def reason(**other: Any) -> str:
-        return judge(gate, POINTS, [found(0.1, float("inf"), metric="epsilon", **other)]).reason
-
-    assert "violation like Laplace noise" in reason(detectable=9.0)
-    assert ": certified ε >= 0.1, but only noise too small for 9 would" in reason(
-        detectable=9.0, observer="recommender"
-    )
-    assert "nothing would have been found on this pair" in reason(detectable=float("inf"))
-
-
 def test_a_gate_that_picks_nothing_is_an_error() -> None:
     gate = Gate(metric="attack.accuracy", max=0.5, where={"model": "typo"})
     with pytest.raises(ConfigError, match="picks no measured point"):
@@ -169,9 +191,16 @@ def test_a_gate_that_picks_nothing_is_an_error() -> None:
 
 
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
-    measured = [found(0.9, float("inf"), metric="epsilon", n=10_000, detectable=9.0, shift=1.0)]
-    for limit, outcome in ((3.0, "pass"), (0.5, "fail")):
-        gate = Gate(metric="epsilon", max=limit, detectable=1.5)
+    """The mutant of a limit has noise for so many times that limit, whatever is claimed."""
+    tried = (control(1.5, 1.4), control(4.5, 4.0))
+    measured = [found(0.9, float("inf"), metric="epsilon", tried=tried)]
+    for limit, factor, outcome in (
+        (3.0, 1.5, "pass"),
+        (3.0, 1.4, "inconclusive"),
+        (4.2, 2.0, "inconclusive"),
+        (0.5, 1.5, "fail"),
+    ):
+        gate = Gate(metric="epsilon", max=limit, detectable=factor)
         assert judge(gate, POINTS, measured).outcome == outcome
 
 

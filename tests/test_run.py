@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.result import AuditResult
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.auditor.result import AuditResult, Control, GateRecord
 from dpaudit.config import Config
 from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Scale
@@ -221,15 +220,14 @@ def test_lists_are_audited_by_their_law() -> None:
     assert broken.theory is not None
     assert broken.theory.value == math.inf
     assert (broken.attack, broken.pair, broken.shift) == ("likelihood-ratio", "last-ranked", None)
-    assert broken.detectable is not None
-    assert broken.detectable < 1
+    assert broken.control is None  # it found the violation itself
     held = found["epsilon", "corrected", 1.0]
     assert held.theory is not None
     assert held.estimate.lower <= held.theory.value <= 1
-    # A pair that shows less than the claim shows as much less of a violation.
-    assert held.detectable == pytest.approx(
-        detectable_epsilon(1.0, held.estimate.n, record.family.alpha) / held.theory.value
-    )
+    # The same game on a copy with too little noise breaks the claim, and was played to say so.
+    assert held.control is not None
+    assert held.control.found
+    assert held.control.certified > 1
     assert found["utility.overlap", "exact", math.inf].estimate.value == 1
     assert found["utility.overlap", "published", 0.1].estimate.value >= 0.8  # one of five swapped
     assert all(point.sensitivity is point.noise_scale is None for point in record.points)
@@ -252,8 +250,34 @@ def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
     outcomes = [gate.outcome for gate in record.gates]
     assert outcomes == ["pass", "inconclusive", "fail", "pass"]
     held = next(m for m in record.measurements if m.model == "corrected" and m.metric == "epsilon")
-    assert held.detectable is not None
-    assert f"too small for {held.detectable:.4g}" in record.gates[0].reason
+    assert [(each.factor, each.found) for each in held.tried] == [(1.001, False), (1.5, True)]
+    assert held.control == held.tried[1]
+    assert "noise for ε = 1.5 was found" in record.gates[0].reason
+    assert "only noise for ε = 1.5 was found" in record.gates[1].reason
+
+
+def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
+    """Where the damped form has no threshold no noise shows: another pair must carry the PASS."""
+    model = {"label": "m", "variant": "corrected", "epsilon": [1], "params": {"top_k": 5}}
+    gate = {"metric": "epsilon", "max": "claim", "detectable": 1.5}
+
+    def judged(*pairs: str) -> tuple[GateRecord, dict[str | None, Control | None]]:
+        games = [{"pair": pair, "trials": 20_000} for pair in pairs]
+        record = play(model=model, attack=[], game=games, gate=gate, audit={"trials": 20})
+        found = {m.pair: m.control for m in record.measurements if m.metric == "epsilon"}
+        return record.gates[0], found
+
+    silent, found = judged("crossing")
+    assert silent.outcome == "inconclusive"
+    assert "noise for ε = 4 was not found (certified ε >= 0)" in silent.reason
+    passed, found = judged("crossing", "first")
+    assert passed.outcome == "pass"
+    assert "first: certified ε >= 0.9" in passed.reason
+    assert "on this pair alone, where noise for ε = 1.5 was found" in passed.reason
+    control = found["first"]
+    assert control is not None
+    assert (control.factor, control.found) == (1.5, True)
+    assert 1 < control.certified <= 1.5
 
 
 def test_convergence_is_computed_and_takes_no_confidence() -> None:
@@ -294,8 +318,7 @@ def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
     )
     data = found["data (list)", 1.0]
     assert data.theory is not None
-    assert data.detectable is not None
-    assert data.detectable >= detectable_epsilon(1.0, data.estimate.n, record.family.alpha)
+    assert data.control is not None
     assert data.estimate.lower <= data.theory.value
 
 

@@ -131,7 +131,7 @@ def test_a_grid_chooses_the_most_hits() -> None:
         config(
             model=[model | {"grid": {"rate": [1e-9, 0.05]}}],
             attack=[],
-            train={"folds": 3, "worlds": 2},
+            train={"folds": 3, "worlds": 4},
         ),
         threads=1,
     )

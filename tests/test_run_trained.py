@@ -19,7 +19,6 @@ from rich.console import Console
 from scipy import stats
 
 from dpaudit.auditor.result import AuditResult, Measurement
-from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.cli import main
 from dpaudit.config import Config, Transcript
 from dpaudit.config_file import load as load_file
@@ -137,13 +136,10 @@ def test_bounds_keep_the_claims_and_say_what_could_be_found(result: AuditResult)
         assert found.estimate.lower <= found.epsilon
         claim = {"errors": 0.0, "users": 1e-5}.get(found.model)
         if claim is None:
-            assert found.detectable is None
+            assert found.control is None
             continue
-        n, alpha = found.estimate.n, result.family.alpha
-        least = detectable_epsilon(found.epsilon, n, alpha, delta=claim)
-        # A rating that moves by 3 of 4 shows as much of ε; how much others show is not known.
-        known = (found.model, found.pair) == ("errors", "data")
-        assert found.detectable == (pytest.approx(least / 0.75) if known else math.inf)
+        for control in found.controls:
+            assert control.found == (control.certified > found.epsilon)
     certain = at(result, "epsilon")["exact", math.inf, "data"].estimate
     assert certain.value == math.inf
     assert certain.lower > 4

@@ -16,7 +16,6 @@ from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.gradient_ratio import GradientRatio
 from dpaudit.auditor.result import AuditResult, Measurement
-from dpaudit.bounds.planning import detectable_normal_epsilon
 from dpaudit.config import Config, Transcript
 from dpaudit.config_file import load as load_file
 from dpaudit.config_trained import BATTERY
@@ -570,19 +569,6 @@ def test_games_of_the_recommender_have_the_law_beside_the_bound(played: AuditRes
     assert corrected.theory.value <= 5
 
 
-def test_the_law_says_what_a_game_of_the_recommender_would_have_found(played: AuditResult) -> None:
-    [published], [corrected] = (
-        of(played, "epsilon", model=model) for model in ("published", "corrected")
-    )
-    for bound in (published, corrected):
-        assert bound.theory is not None
-        assert bound.detectable is not None
-        estimate = bound.estimate
-        assert bound.detectable == detectable_normal_epsilon(
-            5, estimate.n, estimate.alpha, delta=1e-5, shown=bound.theory.value
-        )
-
-
 def test_gates_judge_what_the_recommender_sees() -> None:
     wide = {"metric": "epsilon", "max": "claim", "detectable": 60}
     gates = [
@@ -600,7 +586,7 @@ def test_gates_judge_what_the_recommender_sees() -> None:
     # So few worlds certify nothing, and the published form's law exceeds its claim.
     assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
     for gate, words in zip(
-        record.gates, ("noise too small for", "use more trials", "by the law"), strict=True
+        record.gates, ("noise for ε = 18 was found", "use more trials", "by the law"), strict=True
     ):
         assert words in gate.reason
 
@@ -672,4 +658,4 @@ def test_the_record_names_no_user_item_or_rating(tmp_path: Path) -> None:
     measured = json.loads(text)["measurements"]
     assert len(measured) > 100
     for found in measured:
-        assert not any(isinstance(value, list) for value in found.values())
+        assert not any(isinstance(found[key], list) for key in found if key != "tried")

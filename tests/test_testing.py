@@ -23,8 +23,8 @@ Rng = np.random.Generator
 
 
 def laplace(data: float, rng: Rng) -> float:
-    """ε = 1 for data sets 0 and 1."""
-    return data + rng.laplace()
+    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum show what was added."""
+    return round(data + rng.laplace(), 6)
 
 
 def responses(data: int, rng: Rng, n: int) -> Any:
@@ -43,13 +43,18 @@ def never(data: Any, rng: Rng) -> float:
 def test_a_kept_claim_passes_and_its_audit_is_returned() -> None:
     """False-failure rate 1e-6: the default false alarm."""
     found = assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=2000)
-    assert found == audit_pairs(laplace, [(0.0, 1.0)], confidence=1 - 1e-6, trials=2000)
+    assert found == audit_pairs(
+        laplace, [(0.0, 1.0)], confidence=1 - 1e-6, trials=2000, seed=found.seed
+    )
+    assert found.seed != assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=400).seed
     assert found.epsilon.lower <= 1
 
 
 def test_a_broken_claim_fails_with_its_witness() -> None:
     with pytest.raises(AssertionError) as caught:
-        assert_satisfies_dp(responses, (0, 1), 0.5, 1e-3, trials=20_000, batched=True, score=itself)
+        assert_satisfies_dp(
+            responses, (0, 1), 0.5, 1e-3, trials=20_000, batched=True, score=itself, seed=0
+        )
     found = audit_pairs(
         responses,
         [(0, 1)],
@@ -58,13 +63,14 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
         trials=20_000,
         batched=True,
         score=itself,
+        seed=0,
     )
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("(ε = 0.5, δ = 0.001)-DP is broken: ε >= ")
     assert f"Witness: {found.event}; on pair 0" in message
     assert "probability at most 1e-06" in message
-    assert f"({found.event.trials} worlds in all; itself score)" in message
+    assert f"({found.event.trials} worlds in all; itself score; seed 0)" in message
     certified = re.search(r"ε >= ([\d.]+) is certified", message)
     assert certified is not None
     # Rounded down, so that what is written is certified.
@@ -82,7 +88,7 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
 
 
 def test_the_telling_pair_of_a_list_is_named() -> None:
-    pairs = [(0.0, 0.0), (0.0, 0.0), (0.0, 3.0), (0.0, 0.0)]
+    pairs = [(0.0, 1e-9), (0.0, 2e-9), (0.0, 3.0), (0.0, 1e-9)]
     with pytest.raises(AssertionError, match=r"Witness: .*on pair 2 .*learned \("):
         assert_satisfies_dp(laplace, pairs, 0.5, trials=4000)
     assert assert_satisfies_dp(laplace, pairs[:2], 0.5, trials=400).epsilon.lower == 0
@@ -130,13 +136,47 @@ def test_too_few_trials_for_what_should_be_detected_are_refused() -> None:
         (detectable_epsilon(1.0, 1000, 0.05), {"false_alarm": 0.05}),
     ):
         assert enough < least
-        found = assert_satisfies_dp(
-            laplace, (0.0, 0.0), 1.0, trials=2000, detectable=enough, **options
-        )
-        assert found.epsilon.lower <= 1
         with pytest.raises(InputError, match="use more trials"):
             assert_satisfies_dp(
                 never, (0, 1), 1.0, trials=2000, detectable=0.99 * enough, **options
+            )
+
+
+def test_a_stated_power_is_measured_on_a_mutant() -> None:
+    found = assert_satisfies_dp(
+        laplace, (0.0, 1.0), 1.0, trials=4000, detectable=1.8, score=itself, seed=0
+    )
+    control = found.control
+    assert control is not None
+    assert control.found
+    assert 1 < control.certified <= control.factor == 1.8
+    assert control.mutant == "a violation of ε = 1.8 planted in the values"
+    # Without a factor no power is stated.
+    assert assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=400, seed=0).control is None
+
+
+def test_a_score_that_sees_nothing_is_no_test() -> None:
+    with pytest.raises(InputError) as caught:
+        assert_satisfies_dp(
+            laplace, (0.0, 1.0), 1.0, trials=4000, detectable=1.8, score=np.zeros_like, seed=0
+        )
+    said = str(caught.value)
+    assert "violation of ε = 1.8 planted in the values only ε >= 0 is certified (seed 0)" in said
+    assert "leave out detectable" in said
+    assert "\n" not in said
+
+
+def test_equal_outputs_on_different_data_are_no_proof() -> None:
+    """No noise at all, and a pair whose sums are equal: nothing could be found, nor planted."""
+    for score in (itself, "learned"):
+        with pytest.raises(InputError, match="outputs on D are too much alike to carry one"):
+            assert_satisfies_dp(
+                lambda data, rng: float(sum(data)),
+                ([1, 2], [2, 1]),
+                1.0,
+                trials=8000,
+                detectable=1.8,
+                score=score,
             )
 
 
@@ -175,7 +215,7 @@ from dpaudit.testing import assert_satisfies_dp
 
 
 def release(data, rng):
-    return sum(data) + rng.laplace()
+    return round(sum(data) + rng.laplace(), 6)
 
 
 def test_kept():

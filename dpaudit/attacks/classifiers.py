@@ -1,15 +1,12 @@
-"""Models of the log-odds of two worlds given rows of entries, for a score learned from outputs.
+"""Models of the log-odds of two worlds given encoded outputs, for a score learned from outputs.
 
-A row holds the entries of an output, padded by infinity, and their number. Equal rows get equal
-log-odds, however they are batched: sums run entry by entry, never through BLAS, whose rounding
-depends on a row's place.
+Equal outputs get equal log-odds, however they are batched: sums run column by column, never through
+BLAS, whose rounding depends on a row's place.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -17,190 +14,269 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
-# Rows of worlds D and of worlds D'.
-Worlds = tuple[Matrix, Matrix]
+from dpaudit.attacks import leaves
+from dpaudit.attacks.encoding import Table
+from dpaudit.attacks.features import Columns, Feature, climb
+from dpaudit.attacks.logistic import fit_logistic
 
-# A value that makes up this share of all entries is an atom, e.g. the mark of "no answer".
-_ATOM_SHARE, _ATOMS = 0.01, 8
-# Knots of an additive model: at most so many a feature, and segments in all.
-_KNOTS, _SEGMENTS = 9, 150
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# A value of a feature with this share has a term of its own; at most so many a feature.
+_ATOM_SHARE, _ATOMS = 0.005, 12
+# Knots of an additive model: at most so many a feature, and terms in all.
+_KNOTS, _TERMS = 9, 240
+# Rows by which knots are placed, and those of one block of a fit.
+_PLACED, _BLOCK = 100_000, 32_768
 # How many outputs the smooth model's opinion of an atom is worth.
 _PRIOR = 10.0
+# Rows that trees are grown on, at most.
+_GROWN = 100_000
 
 
 class Model(Protocol):
     """The log-odds of world D' row by row."""
 
-    def log_odds(self, rows: Matrix) -> Vector:
+    def log_odds(self, table: Table) -> Vector:
         """One finite number a row; equal rows have equal ones."""
         ...
 
 
-Fitter = Callable[[Worlds], Model]
+@dataclass(frozen=True)
+class Sample:
+    """Encoded outputs with the world of each: 1 for D'.
 
-
-def keys(rows: Matrix) -> list[bytes]:
-    """The bytes of each row."""
-    return [row.tobytes() for row in rows]
-
-
-def common_values(rows: Matrix) -> Vector:
-    """The values that are at least 1 % of all finite entries: the 8 most frequent, sorted."""
-    entries = rows[:, :-1]
-    values, counts = np.unique(entries[np.isfinite(entries)], return_counts=True)
-    often = np.flatnonzero(counts >= _ATOM_SHARE * counts.sum())
-    return np.sort(values[often[np.argsort(-counts[often], kind="stable")[:_ATOMS]]])
-
-
-def features(rows: Matrix, atoms: Vector) -> Matrix:
-    """What a violation may show in `(n, F)`.
-
-    The entries and their number; differences of neighbouring entries (the noise of a running sum);
-    the number of entries that equal each atom, and of neighbours that are equal; the least, the
-    largest and the sum of the entries that are no atoms. What does not exist is 0.
+    Attributes:
+        table: the outputs.
+        labels: 0 for world D, 1 for world D' `(n,)`.
+        atoms: values that occur often.
     """
-    padded, number = rows[:, :-1], rows[:, -1:]
-    entries = np.where(np.isfinite(padded), padded, 0.0)
-    if entries.shape[1] < 2:
-        return np.hstack((entries, number))
-    free = np.isfinite(padded) & ~np.isin(padded, atoms)
-    steps = np.where(free[:, 1:] & free[:, :-1], np.diff(entries, axis=1), 0.0)
-    counts = [(padded == atom).sum(1) for atom in atoms]
-    equal = ((padded[:, 1:] == padded[:, :-1]) & np.isfinite(padded[:, 1:])).sum(1)
-    some = free.any(1)
-    least = np.where(some, np.where(free, entries, np.inf).min(1), 0.0)
-    largest = np.where(some, np.where(free, entries, -np.inf).max(1), 0.0)
-    total = np.zeros(len(rows))
-    for entry in np.where(free, entries, 0.0).T:
-        total = total + entry
-    summary = np.column_stack((*counts, equal, least, largest, total))
-    return np.hstack((entries, number, steps, summary))
+
+    table: Table
+    labels: Labels
+    atoms: Vector
+
+    def thinned(self, most: int) -> Sample:
+        """Return the first rows, which are in random order: so many of them at most."""
+        rows = slice(0, most)
+        return Sample(self.table.take(rows), self.labels[rows], self.atoms)
+
+    @property
+    def columns(self) -> Columns:
+        """Features of the outputs."""
+        return Columns(self.table, self.atoms)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A function of one feature: of a value, or of what lies among the values with no term.
+
+    Attributes:
+        feature: the feature.
+        value: the indicator of this value; if None, `climb` from one end to the other.
+        ends: of the climb; None for the feature itself.
+        marks: values at which the climb is 0.
+    """
+
+    feature: Feature
+    value: float | None = None
+    ends: tuple[float, float] | None = None
+    marks: tuple[float, ...] = ()
+
+    def of(self, column: Vector) -> Vector:
+        """Return the term of each entry of the feature's column."""
+        if self.value is not None:
+            return (column == self.value).astype(np.float64)
+        if self.ends is None:
+            return column
+        found = climb(column, *self.ends)
+        return np.where(np.isin(column, self.marks), 0.0, found) if self.marks else found
 
 
 @dataclass(frozen=True)
 class Additive:
-    """A sum of functions of one feature each: linear between knots, constant beyond them.
+    """A sum of functions of one feature each.
 
     Attributes:
-        atoms: see `features`.
-        segments: of each segment the feature, its two ends, and the rise along it.
-        intercept: the log-odds below all knots.
+        atoms: values that occur often.
+        terms: grouped by feature.
+        weights: of each term `(T,)`.
+        intercept: the log-odds where all terms are 0.
     """
 
     atoms: Vector
-    segments: tuple[tuple[int, float, float, float], ...]
+    terms: tuple[Term, ...]
+    weights: Vector
     intercept: float
 
-    def log_odds(self, rows: Matrix) -> Vector:
-        """The sum over all segments."""
-        found = np.full(len(rows), self.intercept)
-        columns = features(rows, self.atoms)
-        for feature, start, end, rise in self.segments:
-            found += rise * _climb(columns[:, feature], start, end)
+    def log_odds(self, table: Table) -> Vector:
+        """The sum over all terms."""
+        found = np.full(len(table), self.intercept)
+        columns = Columns(table, self.atoms)
+        for j, column in enumerate(_design(columns, self.terms)):
+            found += self.weights[j] * column
         return found
 
 
-def _climb(values: Vector, start: float, end: float) -> Vector:
-    """0 up to the start, 1 from the end on."""
-    return np.clip((values - start) / (end - start), 0.0, 1.0)
+def _design(columns: Columns, terms: Sequence[Term]) -> Iterator[Vector]:
+    """Columns of the terms, one by one."""
+    feature, column = None, np.empty(0)
+    for term in terms:
+        if term.feature != feature:
+            feature, column = term.feature, columns.column(term.feature)
+        yield term.of(column)
 
 
-def fit_additive(worlds: Worlds, inverse_penalty: float) -> Additive:
-    """Logistic regression on piecewise linear functions of each feature, with an L2 penalty.
+def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
+    """Return indicators of each feature's frequent values, and climbs among the others.
 
-    The log-ratio of two Laplace densities is of this form: linear between the two centres and
+    The log-ratio of two Laplace densities is such a sum: linear between the two centres and
     constant beyond them. Knots are quantiles at equal steps of the normal score.
     """
     from scipy.special import ndtr
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
 
-    rows, labels = _labelled(worlds)
-    atoms = common_values(rows)
-    columns = features(rows, atoms)
-    varying = np.flatnonzero((columns != columns[0]).any(0))
-    knots = int(np.clip(_SEGMENTS // max(1, len(varying)), 3, _KNOTS))
-    levels = ndtr(np.linspace(-2.9, 2.9, knots))
-    places = [
-        (int(j), float(start), float(end))
-        for j in varying
-        for ends in (np.unique(np.quantile(columns[:, j], levels)),)
-        for start, end in pairwise(ends)
-    ]
-    if not places:
-        return Additive(atoms, (), 0.0)
-    basis = np.column_stack([_climb(columns[:, j], start, end) for j, start, end in places])
-    model = LogisticRegression(C=inverse_penalty, max_iter=200)
-    with warnings.catch_warnings():
-        # A model short of its optimum is still a score.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(basis, labels)
-    segments = tuple((*place, float(w)) for place, w in zip(places, model.coef_[0], strict=True))
-    return Additive(atoms, segments, float(model.intercept_[0]))
+    few = sample.thinned(_PLACED)
+    found: list[Term] = []
+    budget = _TERMS // max(1, len(features))
+    for feature in features:
+        column = few.columns.column(feature)
+        values, counts = np.unique(column, return_counts=True)
+        often = np.flatnonzero(counts >= max(_ATOM_SHARE * len(column), 3))
+        often = often[np.argsort(-counts[often], kind="stable")]
+        if len(values) <= _ATOMS + 1:
+            found += [Term(feature, float(values[i])) for i in often[1:]]
+            continue
+        marks = tuple(sorted(float(values[i]) for i in often[:_ATOMS]))
+        found += [Term(feature, mark) for mark in marks]
+        knots = int(np.clip(budget - len(marks) + 1, 3, _KNOTS))
+        free = column[~np.isin(column, marks)]
+        if len(free):
+            ends = np.unique(np.quantile(free, ndtr(np.linspace(-2.9, 2.9, knots))))
+            found += [Term(feature, None, (float(a), float(b)), marks) for a, b in pairwise(ends)]
+    return tuple(found)
+
+
+def pooled_terms(sample: Sample) -> tuple[Term, ...]:
+    """Return climbs that all leaves share: the sum of one function of every leaf."""
+    from scipy.special import ndtr
+
+    table = sample.thinned(_PLACED // max(1, sample.table.number.shape[1])).table
+    free = (table.kind == leaves.FLOAT) | (table.kind == leaves.INTEGER)
+    entries = table.number[free & ~np.isin(table.number, sample.atoms)]
+    if sample.table.number.shape[1] < 2 or not len(entries):
+        return ()
+    ends = np.unique(np.quantile(entries, ndtr(np.linspace(-2.9, 2.9, 2 * _KNOTS))))
+    return tuple(Term(Feature("climb", ends=(float(a), float(b)))) for a, b in pairwise(ends))
+
+
+def fit_additive(
+    sample: Sample, terms: Sequence[Term], penalties: Sequence[float]
+) -> list[Additive]:
+    """Logistic regression on terms, with a ridge penalty; one model a penalty, from the largest."""
+    if not terms:
+        return [Additive(sample.atoms, (), np.empty(0), 0.0) for _ in penalties]
+
+    def blocks() -> Iterator[tuple[Vector, Labels]]:
+        for start in range(0, len(sample.labels), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            columns = Columns(sample.table.take(rows), sample.atoms)
+            yield np.column_stack(list(_design(columns, terms))), sample.labels[rows]
+
+    found = fit_logistic(blocks, len(terms), penalties)
+    return [Additive(sample.atoms, tuple(terms), each[1:], float(each[0])) for each in found]
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Boosted trees on the features."""
+    """Boosted trees on features."""
 
     atoms: Vector
+    features: tuple[Feature, ...]
     trees: Any
 
-    def log_odds(self, rows: Matrix) -> Vector:
+    def log_odds(self, table: Table) -> Vector:
         """The sum of the leaves of a row, tree by tree."""
-        return self.trees.decision_function(features(rows, self.atoms))
+        found: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
+        return found
 
 
-def fit_trees(worlds: Worlds, seed: int) -> Trees:
+def _stacked(table: Table, atoms: Vector, features: Sequence[Feature]) -> Vector:
+    columns = Columns(table, atoms)
+    return np.column_stack([columns.column(feature) for feature in features])
+
+
+def fit_trees(sample: Sample, features: Sequence[Feature], seed: int) -> Trees:
     """Gradient-boosted trees of log-loss (Friedman 2001, doi:10.1214/aos/1013203451).
 
     Leaves of less than half a percent of the outputs would follow their luck.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    rows, labels = _labelled(worlds)
-    atoms = common_values(rows)
+    few = sample.thinned(_GROWN)
     trees = HistGradientBoostingClassifier(
         max_iter=60,
         max_leaf_nodes=8,
-        min_samples_leaf=max(5, len(rows) // 200),
+        min_samples_leaf=max(5, len(few.labels) // 200),
         l2_regularization=1.0,
         early_stopping=False,
         random_state=seed,
     )
-    return Trees(atoms, trees.fit(features(rows, atoms), labels))
+    rows = _stacked(few.table, few.atoms, features)
+    return Trees(few.atoms, tuple(features), trees.fit(rows, few.labels))
+
+
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+
+
+def row_keys(table: Table) -> NDArray[np.uint64]:
+    """Return a hash of each row: rows of equal outputs have equal ones, others hardly ever."""
+    found = np.zeros(len(table), np.uint64)
+    parts = [table.form, table.skeleton, table.count, table.length]
+    parts += [*table.kind.T, *table.low.T, *table.number.T, *table.characters.T]
+    for part in parts:
+        bits = part.view(np.uint64) if part.dtype.itemsize == 8 else part.astype(np.uint64)
+        found = (found ^ bits) * _MIX[0]
+        found = (found ^ (found >> np.uint64(29))) * _MIX[1]
+        found ^= found >> np.uint64(32)
+    return found
 
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The log-odds of rows that were seen; those of a smooth model for others."""
+    """The log-odds of rows that were seen; those of a smooth model for others.
 
-    known: dict[bytes, float]
+    Attributes:
+        keys: hashes of the rows that were seen, increasing `(K,)`.
+        known: their log-odds `(K,)`.
+        smooth: the model for others.
+    """
+
+    keys: NDArray[np.uint64]
+    known: Vector
     smooth: Model
 
-    def log_odds(self, rows: Matrix) -> Vector:
+    def log_odds(self, table: Table) -> Vector:
         """Looked up, or else modelled."""
-        found = self.smooth.log_odds(rows)
-        for i, key in enumerate(keys(rows)):
-            found[i] = self.known.get(key, found[i])
-        return found
+        keys = row_keys(table)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[at] == keys, self.known[at], self.smooth.log_odds(table))
 
 
-def fit_frequencies(worlds: Worlds, smooth: Fitter) -> Frequencies:
+def fit_frequencies(sample: Sample, smooth: Model) -> Frequencies:
     """ln((n₁ + κm)/(n₀ + κ(1 − m))) for n₁ and n₀ occurrences of a row, m the smooth model's P."""
-    base = smooth(worlds)
-    counts = [Counter(keys(rows)) for rows in worlds]
-    rows = np.unique(np.concatenate(worlds), axis=0)
-    known = keys(rows)
-    absent, present = (np.array([count[key] for key in known], np.float64) for count in counts)
-    odds = np.exp(base.log_odds(rows).clip(-30, 30))
+    keys, first, codes = np.unique(row_keys(sample.table), return_index=True, return_inverse=True)
+    present = np.bincount(codes, sample.labels, len(keys))
+    absent = np.bincount(codes, 1 - sample.labels, len(keys))
+    odds = np.exp(smooth.log_odds(sample.table.take(first)).clip(-30, 30))
     prior = _PRIOR / (1 + odds)
-    log_odds = np.log((present + prior * odds) / (absent + prior))
-    return Frequencies(dict(zip(known, log_odds.tolist(), strict=True)), base)
+    known = np.log((present + prior * odds) / (absent + prior))
+    return Frequencies(keys, known, smooth)
 
 
-def _labelled(worlds: Worlds) -> tuple[Matrix, NDArray[np.int64]]:
-    """All rows, and 1 for those of world D'."""
-    return np.concatenate(worlds), np.repeat([0, 1], [len(rows) for rows in worlds])
+def fewer_than(sample: Sample, share: float) -> bool:
+    """Return whether there are fewer distinct rows than this share of all."""
+    keys = row_keys(sample.thinned(_PLACED).table)
+    return len(np.unique(keys)) < share * len(keys)
+
+
+Fitter = Callable[[Sample], Model]

@@ -7,40 +7,53 @@ valid where its threshold is certified on outputs that it has not seen; a better
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.classifiers import (
-    Fitter,
-    Matrix,
     Model,
+    Sample,
     Vector,
-    Worlds,
+    fewer_than,
     fit_additive,
     fit_frequencies,
     fit_trees,
-    keys,
+    pooled_terms,
+    terms_of,
 )
-from dpaudit.bounds.intervals import clopper_pearson_each
+from dpaudit.attacks.encoding import Encoding, Outputs, Table
+from dpaudit.attacks.features import Feature, common_values, fine_features, smooth_features
+from dpaudit.attacks.prospects import Prospect, prospect
+from dpaudit.attacks.rare import find_events, judge
+from dpaudit.bounds.revealing import Ends
 from dpaudit.errors import InputError
 
-# n outputs: an array (n, ...) of numbers, or n numbers, words, or sequences of either.
-Outputs = NDArray[Any] | Sequence[Any]
+__all__ = ["LearnedScore", "Outputs"]
 
-_NUMBER = int | float | np.number | np.bool_
-_LEAST = 10
+_LEAST, _BLOCK = 10, 32_768
+# Outputs that models are compared by; the best is fitted to all.
+_COMPARED = 100_000
 _VALIDATION = 0.3
-# The level at which models are compared; it certifies nothing.
-_ALPHA = 0.01
-_THRESHOLDS = 200
-_QUICK: tuple[str, Fitter] = "additive, shrunk", partial(fit_additive, inverse_penalty=1e-3)
+# The part of the rest that finds rare events; what is left of it judges them.
+_FINDING = 2 / 3
+# Ridge penalties of the additive model, from the largest; those of the pooled and the quick one.
+_PENALTIES, _POOLED, _QUICK = (1000.0, 30.0, 1.0), 1.0, 30.0
 # Counts are tried where there are fewer distinct outputs than this share of all.
 _DISTINCT = 0.2
+# Models that promise at least this part of the largest bound are compared by their log-loss, which
+# is less a matter of luck.
+_NEARLY = 0.7
+# Outputs among which rare events are looked for, at most.
+_LOOKED = 400_000
+# An event with a smaller share of the outputs is judged alone if the best of the larger ones
+# promises less than this part of its bound: from their labels nothing could be foreseen of it.
+_ALONE, _MUCH_LESS = 0.2, 0.8
+# Rare events are taken where they promise so much more than large events do, as they rest on few
+# outputs; beside a small event of a smooth model, whose edge is vaguer, they may promise less.
+_OVER_LARGE, _OVER_SMALL = 1.1, 0.8
 
 
 @dataclass(frozen=True)
@@ -48,162 +61,213 @@ class LearnedScore:
     """A score of outputs, large where world D' is likelier.
 
     Attributes:
-        codes: the number that stands for each word; empty where outputs are numbers.
-        width: the number of entries of the longest output of the training.
-        model: the log-odds of a row of entries and their number.
+        encoding: how outputs become rows.
+        model: the log-odds of a row.
         name: which model it is.
+        side: where the most telling scores are: at the top, at the bottom, or at both.
+        alone: the bounds of an event that is judged alone: scores between them are all alike.
     """
 
-    codes: dict[str, int]
-    width: int
+    encoding: Encoding
     model: Model
     name: str
+    side: Ends = "top"
+    alone: tuple[float, float] | None = None
 
     @classmethod
     def fit(
-        cls, absent: Outputs, present: Outputs, seed: int, *, quick: bool = False
+        cls,
+        absent: Outputs,
+        present: Outputs,
+        seed: int,
+        *,
+        quick: bool = False,
+        trials: int | None = None,
     ) -> LearnedScore:
         """Learn to tell worlds D' from worlds D.
 
-        The models are an additive logistic regression (weakly or strongly regularised), boosted
-        trees, and, where outputs repeat, their frequencies, shrunk to the better of these. Fitted
-        to 70 % of the outputs, the one is chosen that certifies the largest ε on the other 30 %,
-        or, where none certifies any, has the least log-loss there; it is fitted again to all.
+        The models are additive logistic regressions (with terms for each leaf, of three penalties,
+        or with terms that all leaves share), boosted trees, where outputs repeat their frequencies,
+        shrunk to the better of these, and rare events on top. Fitted to 70 % of the outputs, the
+        one is chosen whose best event promises the largest certified ε on the other 30 %, or,
+        where none promises any, that of the least log-loss; it is fitted again to all.
 
         Args:
-            absent: outputs of worlds D: an array `(n, ...)` of numbers, or n numbers, words, or
-                sequences of either, whose lengths may vary; None is no entry. In an array, code a
-                mark such as "no answer" by a number that no answer has.
+            absent: outputs of worlds D: an array `(n, ...)` of numbers, or n objects of any form.
             present: outputs of worlds D'.
             seed: of the split and of the models. The result depends on nothing else, nor on the
                 number of threads.
-            quick: fit the strongly regularised additive model, the best most often, without a
+            quick: fit one additive model, and frequencies where outputs repeat, without a
                 comparison.
+            trials: outputs that the certificate will see; as many as are given here if None.
 
         Raises:
-            InputError: fewer than 10 outputs of a world, or a number that is not finite.
+            InputError: fewer than 10 outputs of a world, or outputs in which nothing can be read.
         """
         import sklearn.ensemble  # noqa: F401  before the limit, which binds what is loaded
         from threadpoolctl import threadpool_limits
 
-        grids = _grid(absent, "absent"), _grid(present, "present")
-        for grid, name in zip(grids, ("absent", "present"), strict=True):
-            if len(grid) < _LEAST:
-                raise InputError(f"{name} has {len(grid)} outputs: give at least {_LEAST} to learn")
-        words: set[str] = set()
-        if any(grid.dtype == object for grid in grids):
-            words = {_word(x) for grid in grids for x in grid.flat if not _is_gap(x)}
-        codes = {word: i for i, word in enumerate(sorted(words))}
-        width = max(grid.shape[1] for grid in grids)
+        for outputs, name in ((absent, "absent"), (present, "present")):
+            count = np.shape(outputs)[:1] if isinstance(outputs, np.ndarray) else (len(outputs),)
+            if not count or not count[0]:
+                raise InputError(f"{name} are empty: give at least one output")
+            if count[0] < _LEAST:
+                raise InputError(f"{name} has {count[0]} outputs: give at least {_LEAST} to learn")
+        encoding = Encoding.fit([absent, present])
         rng = np.random.default_rng(seed)
-        train, held_out = [], []
-        for grid in grids:
-            rows = rng.permutation(_rows(grid, codes, width))
-            cut = int(_VALIDATION * len(rows))
-            train.append(rows[cut:])
-            held_out.append(rows[:cut])
         # One thread: sums in another order would round differently.
         with threadpool_limits(1):
-            name, fitter = _QUICK
-            if not quick:
-                name, fitter = _choose((train[0], train[1]), (held_out[0], held_out[1]), seed)
-            both = [np.concatenate(parts) for parts in zip(train, held_out, strict=True)]
-            return cls(codes, width, fitter((both[0], both[1])), name)
+            train, held_out = _split(encoding, (absent, present), rng)
+            if quick:
+                both = _joined(train, held_out)
+                return cls(encoding, _fit_quick(both), "additive")
+            trials = len(train.labels) + len(held_out.labels) if trials is None else trials
+            return cls(encoding, *_choose(train, held_out, seed, trials))
 
     def score(self, outputs: Outputs) -> Vector:
-        """The log-odds of world D' `(n,)`: finite, and equal for equal outputs.
+        """The log-odds of world D' `(n,)`: finite, and a function of each output alone.
 
-        Words that the training did not see are all alike; entries beyond its longest output count
-        for its length alone.
+        Forms and words that the training did not see are all alike; entries beyond its longest
+        output count for its length alone.
 
         Raises:
-            InputError: there is no output, a number is not finite, or there are words where the
-                training had numbers.
+            InputError: there is no output.
         """
-        grid = _grid(outputs, "outputs")
-        if grid.dtype == object and not self.codes:
-            raise InputError("outputs hold words, but the training had numbers: code them as there")
-        return self.model.log_odds(_rows(grid, self.codes, self.width))
+        if (isinstance(outputs, np.ndarray) and outputs.ndim == 0) or not len(outputs):
+            raise InputError("outputs are empty: give at least one output")
+        # In blocks that fit a processor's cache.
+        blocks = range(0, len(outputs), _BLOCK)
+        return np.concatenate([self._of(outputs[i : i + _BLOCK]) for i in blocks])
+
+    def _of(self, outputs: Outputs) -> Vector:
+        found = self.model.log_odds(self.encoding.encode(outputs))
+        if self.alone is None:
+            return found
+        low, high = self.alone
+        between = low + 1 if high == np.inf else high - 1 if low == -np.inf else (low + high) / 2
+        return np.where((found >= high) | (found <= low), found, between)
 
 
-def _grid(outputs: Outputs, name: str) -> NDArray[Any]:
-    """One row an output: of numbers, shorter ones padded by infinity, or of objects, by None."""
-    if (isinstance(outputs, np.ndarray) and outputs.ndim == 0) or not len(outputs):
-        raise InputError(f"{name} are empty: give at least one output")
-    if not isinstance(outputs, np.ndarray) or outputs.dtype.kind not in "biuf":
-        items = [x if isinstance(x, tuple | list | np.ndarray) else (x,) for x in outputs]
-        grid = np.full((len(items), max(map(len, items), default=0)), None, object)
-        for row, item in zip(grid, items, strict=True):
-            for j, entry in enumerate(item):
-                row[j] = entry
-        gap = np.array([x is None for x in grid.flat], np.bool_).reshape(grid.shape)
-        if not all(isinstance(x, _NUMBER) for x in grid[~gap]):
-            return grid
-    else:
-        grid = outputs.reshape(len(outputs), -1)
-        gap = np.zeros(grid.shape, np.bool_)
-    numbers = np.where(gap, 0.0, grid).astype(np.float64)
-    bad = np.argwhere(~np.isfinite(numbers))
-    if len(bad):
-        raise InputError(
-            f"{name}[{bad[0][0]}] holds {numbers[tuple(bad[0])]}, which is not a finite number: "
-            "code what is no number by one that is no answer"
-        )
-    return np.where(gap, np.inf, numbers)
+def _split(
+    encoding: Encoding, worlds: tuple[Outputs, Outputs], rng: np.random.Generator
+) -> tuple[Sample, Sample]:
+    """The encoded outputs in random order: those that models are fitted to, and the others."""
+    tables = [encoding.encode(outputs) for outputs in worlds]
+    labels = np.repeat([0, 1], [len(table) for table in tables])
+    together = _stack(*tables)
+    orders = [rng.permutation(np.flatnonzero(labels == world)) for world in (0, 1)]
+    cuts = [int(_VALIDATION * len(order)) for order in orders]
+    atoms = common_values(together)
+
+    def sample(rows: list[NDArray[np.int64]]) -> Sample:
+        chosen = rng.permutation(np.concatenate(rows))
+        return Sample(together.take(chosen), labels[chosen], atoms)
+
+    return (
+        sample([order[cut:] for order, cut in zip(orders, cuts, strict=True)]),
+        sample([order[:cut] for order, cut in zip(orders, cuts, strict=True)]),
+    )
 
 
-def _is_gap(entry: Any) -> bool:
-    """Whether an entry is padding."""
-    return entry is None or (isinstance(entry, _NUMBER) and entry == np.inf)
+def _stack(*tables: Table) -> Table:
+    names = Table.__dataclass_fields__
+    return Table(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
 
 
-def _word(entry: Any) -> str:
-    """An entry as a word: the same for 1 and 1.0, whatever the other outputs of its batch are.
-
-    Were it not, numbers among words in one world and among numbers in the other would differ.
-    """
-    return repr(float(entry)) if isinstance(entry, _NUMBER) else str(entry)
+def _joined(*samples: Sample) -> Sample:
+    labels = np.concatenate([sample.labels for sample in samples])
+    return replace(samples[0], table=_stack(*(each.table for each in samples)), labels=labels)
 
 
-def _rows(grid: NDArray[Any], codes: dict[str, int], width: int) -> Matrix:
-    """`width` entries, padded by infinity, and their number."""
-    if codes:
-        coded = [np.inf if _is_gap(x) else codes.get(_word(x), -1) for x in grid.flat]
-        grid = np.array(coded, np.float64).reshape(grid.shape)
-    rows = np.full((len(grid), width + 1), np.inf)
-    kept = min(width, grid.shape[1])
-    rows[:, :kept] = grid[:, :kept]
-    rows[:, width] = np.isfinite(grid.astype(np.float64)).sum(1)
-    return rows + 0.0  # −0 becomes 0, so that equal rows have equal bytes
+def _fit_quick(sample: Sample) -> Model:
+    features = smooth_features(sample.columns) + fine_features(sample.columns, sample.labels)
+    model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
+    return fit_frequencies(sample, model) if fewer_than(sample, _DISTINCT) else model
 
 
-def _choose(train: Worlds, held_out: Worlds, seed: int) -> tuple[str, Fitter]:
-    """The model that is best on the held-out worlds."""
-    fitters: dict[str, Fitter] = {
-        "additive": partial(fit_additive, inverse_penalty=1.0),
-        _QUICK[0]: _QUICK[1],
-        "trees": partial(fit_trees, seed=seed),
-    }
-    worth = {name: _worth(fitter(train), held_out) for name, fitter in fitters.items()}
-    best = max(worth, key=worth.__getitem__)
-    seen = np.concatenate(train)
-    if len(set(keys(seen))) < _DISTINCT * len(seen):
-        counts = partial(fit_frequencies, smooth=fitters[best])
-        if _worth(counts(train), held_out) > worth[best]:
-            return f"frequencies over {best}", counts
-    return best, fitters[best]
+def _choose(
+    train: Sample, held_out: Sample, seed: int, trials: int
+) -> tuple[Model, str, Ends, tuple[float, float] | None]:
+    """The model that promises most on the outputs held out, its name, side and `alone`."""
+
+    def promised(model: Model, least_share: float = 0.0) -> Prospect:
+        return prospect(model.log_odds(held_out.table), held_out.labels, trials, least_share)
+
+    def worth(model: Model) -> tuple[float, float]:
+        scores = model.log_odds(held_out.table)
+        loss = np.logaddexp(0, np.where(held_out.labels == 1, -scores, scores)).mean()
+        return prospect(scores, held_out.labels, trials).epsilon, -float(loss)
+
+    few = train.thinned(_COMPARED)
+    features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
+    fitters, models = _smooth_models(few, features, seed)
+    values = {name: worth(model) for name, model in models.items()}
+    most = max(epsilon for epsilon, _ in values.values())
+    near = [name for name, (epsilon, _) in values.items() if epsilon >= _NEARLY * most]
+    best = max(near, key=lambda name: values[name][1])
+    fitter, model, value = fitters[best], models[best], values[best]
+    if fewer_than(train, _DISTINCT):
+        counted = fit_frequencies(train, model)
+        promise = worth(counted)
+        if promise[0] >= _NEARLY * most and promise[1] > value[1]:
+            best, plain = f"frequencies over {best}", fitter
+            model, value = counted, promise
+            fitter = lambda sample: fit_frequencies(sample, plain(sample))  # noqa: E731
+    rare = _rare_model(train, features, model)
+    margin = _OVER_SMALL if promised(model).share < _ALONE else _OVER_LARGE
+    if rare is not None and promised(rare).epsilon > margin * value[0]:
+        best, model = f"rare events over {best}", rare
+    found = promised(model)
+    if 0 < found.share < _ALONE and promised(model, _ALONE).epsilon < _MUCH_LESS * found.epsilon:
+        if model is rare or len(few.labels) == len(train.labels):
+            # The bounds are of the scores of this very model.
+            return model, best, found.side, (found.low, found.high)
+        scores, model = model.log_odds(held_out.table), fitter(_joined(train, held_out))
+        return model, best, found.side, _moved(found, scores, model.log_odds(held_out.table))
+    if model is not rare:
+        model = fitter(_joined(train, held_out))
+    return model, best, found.side, None
 
 
-def _worth(model: Model, worlds: Worlds) -> tuple[float, float]:
-    """The largest ε that the model's thresholds would certify here, and minus the log-loss."""
-    scores = [np.sort(model.log_odds(rows)) for rows in worlds]
-    pooled = np.unique(np.concatenate(scores))
-    keep = np.unique(np.linspace(0, len(pooled) - 1, _THRESHOLDS).astype(int))
-    below = [np.searchsorted(s, pooled[keep], "right") for s in scores]
-    limits = [clopper_pearson_each(b, len(s), _ALPHA) for b, s in zip(below, scores, strict=True)]
-    bounds = []
-    for one, other in ((0, 1), (1, 0)):
-        (low, high), (least, most) = limits[one], limits[other]
-        bounds += [low / most, (1 - high) / (1 - least)]  # the event and its complement
-    loss = sum(np.logaddexp(0, sign * s).mean() for sign, s in zip((1, -1), scores, strict=True))
-    return max(0.0, float(np.log(np.maximum(bounds, 1.0).max()))), -float(loss)
+def _moved(found: Prospect, before: Vector, after: Vector) -> tuple[float, float]:
+    """The bounds that give an event as many outputs by the scores of a model fitted again."""
+    ordered = np.sort(after)
+    low, high = int((before <= found.low).sum()), int((before >= found.high).sum())
+    return (
+        float(ordered[low - 1]) if low else -np.inf,
+        float(ordered[len(ordered) - high]) if high else np.inf,
+    )
+
+
+def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model | None:
+    """The rare events that one part of the outputs shows and another confirms, if any."""
+    cut = min(int(_FINDING * len(train.labels)), _LOOKED)
+    finding, judging = (
+        Sample(train.table.take(rows), train.labels[rows], train.atoms)
+        for rows in (slice(None, cut), slice(cut, None))
+    )
+    events = find_events(finding, features)
+    return judge(judging, events, model) if events else None
+
+
+def _smooth_models(
+    train: Sample, features: list[Feature], seed: int
+) -> tuple[dict[str, Callable[[Sample], Model]], dict[str, Model]]:
+    """Fitters of models without rare events, and the models."""
+    fitters: dict[str, Callable[[Sample], Model]] = {}
+    models: dict[str, Model] = {}
+    terms = terms_of(train, features)
+    for penalty, model in zip(_PENALTIES, fit_additive(train, terms, _PENALTIES), strict=True):
+        name = f"additive, penalty {penalty:g}"
+        models[name] = model
+        fitters[name] = lambda sample, penalty=penalty: fit_additive(  # type: ignore[misc]
+            sample, terms, [penalty]
+        )[0]
+    pooled = pooled_terms(train)
+    if pooled:
+        models["pooled"] = fit_additive(train, pooled, [_POOLED])[0]
+        fitters["pooled"] = lambda sample: fit_additive(sample, pooled, [_POOLED])[0]
+    if features:
+        models["trees"] = fit_trees(train, features, seed)
+        fitters["trees"] = lambda sample: fit_trees(sample, features, seed)
+    return fitters, models

@@ -7,29 +7,38 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.attacks.learned import LearnedScore
+from dpaudit.auditor.blackbox_calls import (
+    MOST,
+    Calls,
+    Mechanism,
+    Trials,
+    same_data,
+    unchanged,
+)
+from dpaudit.auditor.blackbox_order import check_calls, drift
+from dpaudit.auditor.planted import positive_control
+from dpaudit.auditor.result import Control
+from dpaudit.auditor.search_pairs import most_telling
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.labels import LabelTest, label_epsilon
 from dpaudit.bounds.likelihood import likelihood_epsilon
+from dpaudit.bounds.revealing import Ends
+from dpaudit.bounds.seeds import settled
 from dpaudit.errors import InputError
 
-# mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
-Mechanism = Callable[..., Any]
+__all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
+
 Score = Callable[[Any], Any]
 
 # A learned score is trained on half the trials, but on so many at most.
 _TRAINING = 400_000
-# The level at which pairs are compared in the search; it certifies nothing.
-_SEARCH_ALPHA = 0.3
-# Outputs drawn at a time from a mechanism that makes many: fixed, so that a world's noise depends
-# on its index alone.
-_BLOCK = 4096
+# Calls of a batched mechanism that make the outputs of a round of the search, which certifies
+# nothing.
+_SEARCH_CALLS = 256
 _LEAST = 200
-# What a learned score reads.
-_ENTRY = str | bytes | int | float | np.integer | np.floating | np.bool_ | None
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,11 @@ class BlackBoxAudit:
         score: how outputs were scored.
         likelihood: the bound that holds if the given `log_ratio` is the true one; it judges
             nothing.
+        seed: what decided the audit: given again, the same audit is played.
+        drift: in words, where outputs change with the number of the call or depend on the one
+            before; None where no such thing was found.
+        control: what the same game found on a mutant with a planted violation; None where no
+            claim was given, or the mechanism itself was found to break it.
     """
 
     epsilon: Estimate
@@ -52,6 +66,9 @@ class BlackBoxAudit:
     pair: int
     score: str
     likelihood: Estimate | None = None
+    seed: int = 0
+    drift: str | None = None
+    control: Control | None = None
 
 
 def audit(
@@ -65,35 +82,50 @@ def audit(
     score: Score | Literal["learned"] = "learned",
     log_ratio: Score | None = None,
     batched: bool = False,
-    seed: int = 0,
+    fresh_process: bool = False,
+    claim: float | None = None,
+    detectable: float = 1.5,
+    seed: int | None = None,
 ) -> BlackBoxAudit:
     """Certify a lower bound on ε of a mechanism from its outputs on two neighbouring data sets.
 
-    Half of the trials are drawn on either data set. A learned score is trained on half of the
-    trials, or 400 000 of them, and certified on the others; a given score is certified on all. The
-    bound holds whatever the score; the closer that is to the likelihood ratio of the two output
-    laws, the larger the bound.
+    A fair coin decides which data set each call gets, so that what the mechanism keeps between
+    calls cannot tell them apart; see `dpaudit.auditor.blackbox_calls`. A learned score is trained
+    on half of the trials, or 400 000 of them, and certified on the others; a given score is
+    certified on all. The bound holds whatever the score; the closer that is to the likelihood ratio
+    of the two output laws, the larger the bound.
 
     Args:
         mechanism: `mechanism(data, rng)` returns one output: a number, an array, a word, or a
-            list. It must draw all its randomness from `rng`, and outputs must be independent.
+            list, that depends on no other call's data; it must not change `data`. Randomness that
+            is not from `rng` cannot be played again.
         d: a data set.
         d_prime: a neighbour of it.
         delta: the δ at which ε is bounded.
         confidence: of the bound.
         trials: outputs drawn in all.
-        score: `score(outputs)` returns one number an output, from that output alone, large where
-            `d_prime` is likelier; it must not have been chosen on these outputs. Or "learned".
+        score: `score(outputs)` returns one number an output, large where `d_prime` is likelier; it
+            must not have been chosen on these outputs. It is given the outputs on both data sets
+            together, in the order of the calls, which coins decided: one that reads its whole
+            batch cannot tell them apart by it. Or "learned".
         log_ratio: where the laws of the outputs are known, `log_ratio(outputs)`, the logarithm of
             their likelihood ratio, `d_prime`'s over `d`'s. It is the score then, and gives the
             likelihood form beside the certified bound, which holds even if it is wrong.
         batched: whether the mechanism is `mechanism(data, rng, n)` and returns n independent
-            outputs, an array with leading axis n; many times faster.
-        seed: decides every stream: more trials extend the same sequence.
+            outputs, an array with leading axis n. Beyond 16 384 outputs n is larger than 1.
+        fresh_process: make every call in a process of its own, so that no state in memory survives
+            it: about a hundredth of a second a call. The mechanism must be picklable.
+        claim: the ε that the mechanism is held to. Where it is not found to be broken, the same
+            game is played on mutants of the mechanism with a violation planted in their outputs:
+            the power of the audit, measured. See `dpaudit.auditor.planted`.
+        detectable: the mutants' ε, as a multiple of the claim.
+        seed: decides every stream: more trials extend the same sequence. None draws one from the
+            operating system's entropy. The confidence is that over the choice of the seed, not of
+            one chosen after looking.
 
     Raises:
-        InputError: too few trials, outputs or scores that are not numbers, or δ or the confidence
-            out of range.
+        InputError: too few trials, equal data sets, outputs or scores that are not numbers, batches
+            whose outputs are alike, or δ or the confidence out of range.
     """
     return audit_pairs(
         mechanism,
@@ -104,6 +136,9 @@ def audit(
         score=score,
         log_ratio=log_ratio,
         batched=batched,
+        fresh_process=fresh_process,
+        claim=claim,
+        detectable=detectable,
         seed=seed,
     )
 
@@ -119,12 +154,15 @@ def audit_pairs(
     score: Score | Literal["learned"] = "learned",
     log_ratio: Score | None = None,
     batched: bool = False,
-    seed: int = 0,
+    fresh_process: bool = False,
+    claim: float | None = None,
+    detectable: float = 1.5,
+    seed: int | None = None,
 ) -> BlackBoxAudit:
     """As `audit`, on the pair of neighbouring data sets that a search finds most telling.
 
-    Each pair is audited with `search` outputs, the better quarter with four times as many, and so
-    on; the pair that is left is audited with fresh ones, so that the search spends no confidence.
+    Each pair is given `search` outputs, the better half as many again, and so on; the pair that is
+    left is audited with fresh ones, so that the search spends no confidence.
 
     Args:
         mechanism: see `audit`.
@@ -136,63 +174,109 @@ def audit_pairs(
         score: see `audit`.
         log_ratio: see `audit`; of whichever pair is audited.
         batched: see `audit`.
+        fresh_process: see `audit`.
+        claim: see `audit`.
+        detectable: see `audit`.
         seed: see `audit`.
 
     Raises:
         InputError: no pair, or as in `audit`.
     """
     _check_pairs(pairs)
-    for name, value, least in (
-        ("trials", trials, _LEAST),
-        ("search", search, _LEAST),
-        ("seed", seed, 0),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} = {value!r} is not a whole number of at least {least}")
+    for name, value in (("trials", trials), ("search", search)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < _LEAST:
+            raise InputError(f"{name} = {value!r} is not a whole number of at least {_LEAST}")
     if score != "learned" and not callable(score):
         raise InputError(f"score = {score!r} is neither 'learned' nor a function")
     if log_ratio is not None:
         if score != "learned":
             raise InputError("both score and log_ratio are given: the log-ratio is the score")
         score = log_ratio
-    outcomes.check_alpha(1 - confidence)
+    alpha = 1 - confidence
+    outcomes.check_alpha(alpha)
     outcomes.check_delta(delta)
-    game = _Game(mechanism, score, batched, delta, seed)
-    left, budget, stage = list(range(len(pairs))), search, 0
-    while len(left) > 1:
-        stage += 1
-        found = {}
-        for index in left:
-            purpose = f"search/{stage}/{index}"
-            played = game.play(pairs[index], purpose, budget, _SEARCH_ALPHA, quick=True)
-            found[index] = played.epsilon.lower
-        # Ties, such as bounds of 0, keep the order of the pairs.
-        left = sorted(left, key=lambda index: -found[index])[: max(1, len(left) // 4)]
-        budget = min(4 * budget, trials)
-    played = game.play(pairs[left[0]], "certificate", trials, 1 - confidence)
+    if claim is not None:
+        outcomes.check_epsilon(claim)
+        if not detectable > 1:
+            raise InputError(f"detectable = {detectable} is not above 1: use e.g. 1.5")
+    seed = settled(seed)
+    calls = Calls(mechanism, batched, seed, fresh_process, exact=score == "learned")
+    game = _Game(calls, score, delta)
+
+    def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
+        found = calls.play(pairs[index], f"search/{turn}/{index}", 2 * each, _SEARCH_CALLS)
+        return found.of(False), found.of(True)
+
+    given = None if score == "learned" else score
+    best = most_telling(drawn, len(pairs), search, trials, seed % 2**32, given)
+    pair = pairs[best]
+    with unchanged(pair):
+        played = game.play(pair, "certificate", trials, alpha)
+    control = None
+    if claim is not None and played.epsilon.lower <= claim:
+
+        def certified(train: Trials, test: Trials) -> float:
+            return game.certify(train, test, alpha).epsilon.lower
+
+        sizes = game.sizes(trials)
+        control = positive_control(
+            lambda count: calls.of_one(pair[0], "control", count),
+            certified,
+            claim=claim,
+            factor=detectable,
+            sizes=sizes,
+            alpha=alpha,
+            delta=delta,
+            rng=np.random.default_rng([seed, *b"planted"]),
+            score=given,
+        )
     likelihood = None
     if log_ratio is not None:
-        likelihood = likelihood_epsilon(played.present, delta=delta, alpha=1 - confidence)
-    return BlackBoxAudit(played.epsilon, delta, played.event, left[0], played.score, likelihood)
+        likelihood = likelihood_epsilon(
+            played.scores[played.trials.present], delta=delta, alpha=alpha
+        )
+    return BlackBoxAudit(
+        epsilon=played.epsilon,
+        delta=delta,
+        event=played.event,
+        pair=best,
+        score=played.score,
+        likelihood=likelihood,
+        seed=seed,
+        drift=drift(played.trials, played.scores),
+        control=control,
+    )
 
 
 @dataclass(frozen=True)
 class _Played:
-    """The bound on one pair, its event, the score's name, and the scores of worlds D'."""
+    """The bound on one pair, its event, the score's name, and what it was certified on."""
 
     epsilon: Estimate
     event: LabelTest
     score: str
-    present: outcomes.Scores
+    trials: Trials
+    scores: outcomes.Scores
 
 
 @dataclass(frozen=True)
 class _Game:
-    mechanism: Mechanism
+    """Learn a score on some trials, certify on others.
+
+    Attributes:
+        calls: how the mechanism is called.
+        score: a function, or "learned".
+        delta: the δ of the bound.
+    """
+
+    calls: Calls
     score: Score | Literal["learned"]
-    batched: bool
     delta: float
-    seed: int
+
+    def sizes(self, trials: int) -> tuple[int, int]:
+        """How many of the trials train, and how many certify."""
+        train = min(trials // 2, _TRAINING) if self.score == "learned" else 0
+        return train, trials - train
 
     def play(
         self,
@@ -200,96 +284,47 @@ class _Game:
         purpose: str,
         trials: int,
         alpha: float,
-        *,
-        quick: bool = False,
     ) -> _Played:
+        """Draw outputs on both data sets, and certify."""
+        train, test = (
+            self.calls.play(pair, f"{purpose}/{part}", count, MOST) if count else None
+            for part, count in zip(("train", "test"), self.sizes(trials), strict=True)
+        )
+        assert test is not None  # noqa: S101
+        return self.certify(train or test, test, alpha)
+
+    def certify(self, train: Trials, test: Trials, alpha: float) -> _Played:
+        """Learn on trials where the score is learned, and certify on others."""
+        expected: Ends = "top"
         if self.score == "learned":
-            each = min(trials // 2, _TRAINING) // 2
             learned = LearnedScore.fit(
-                self._outputs(pair[0], f"{purpose}/train/d", each),
-                self._outputs(pair[1], f"{purpose}/train/d_prime", each),
-                self.seed % 2**32,  # more than that scikit-learn refuses
-                quick=quick,
+                train.of(False),
+                train.of(True),
+                self.calls.seed % 2**32,  # more than that scikit-learn refuses
+                trials=len(test),
             )
-            trials -= 2 * each
+            expected = learned.side
             score: Score = learned.score
             name = f"learned ({learned.name})"
         else:
             score, name = self.score, getattr(self.score, "__name__", "given")
-        scores = [
-            _scored(score, self._outputs(data, f"{purpose}/{world}", trials // 2), world)
-            for data, world in zip(pair, ("absent", "present"), strict=True)
-        ]
+        scores = _scored(score, test.outputs)
+        check_calls(test, scores)
         estimate, event = label_epsilon(
-            scores[0],
-            scores[1],
+            scores[~test.present],
+            scores[test.present],
             delta=self.delta,
             alpha=alpha,
-            seed=self.seed,
+            coin_flipped=True,
+            expected=expected,
+            seed=self.calls.seed,
         )
-        return _Played(estimate, event, name, scores[1])
-
-    def _outputs(self, data: Any, purpose: str, count: int) -> Any:
-        """So many independent outputs, of which a learned score can read each."""
-        outputs = self._made(data, purpose, count)
-        if self.score == "learned" and not _numeric(outputs):
-            for output in outputs:
-                _check_output(output)
-        return outputs
-
-    def _made(self, data: Any, purpose: str, count: int) -> Any:
-        """So many outputs: an array where they are numbers of one shape, or a list."""
-        if not self.batched:
-            streams = _stream(self.seed, purpose).spawn(count)
-            made = [self.mechanism(data, np.random.default_rng(stream)) for stream in streams]
-            return _array(made)
-        blocks = _stream(self.seed, purpose).spawn(-(-count // _BLOCK))
-        parts = []
-        for stream in blocks:
-            made = self.mechanism(data, np.random.default_rng(stream), _BLOCK)
-            try:
-                part = np.asarray(made)
-            except ValueError:
-                part = np.empty(())
-            if part.shape[:1] != (_BLOCK,):
-                raise InputError(
-                    f"the mechanism returned {type(made).__name__} where an array of {_BLOCK} "
-                    "outputs was asked for: its first axis must be n, or leave out batched"
-                )
-            parts.append(part)
-        return np.concatenate(parts)[:count]
+        return _Played(estimate, event, name, test, scores)
 
 
-def _array(made: list[Any]) -> NDArray[Any] | list[Any]:
-    """Outputs as an array where all are numbers or arrays of one shape, else as they are."""
-    try:
-        array = np.asarray(made)
-    except ValueError:  # of several shapes
-        return made
-    return array if _numeric(array) else made
-
-
-def _numeric(output: Any) -> bool:
-    return isinstance(output, np.ndarray) and output.dtype.kind in "biuf"
-
-
-def _check_output(output: Any) -> None:
-    """Refuse what has no entries to learn from; how an object is written may tell anything."""
-    if _numeric(output):
-        return
-    flat = isinstance(output, list | tuple) or (isinstance(output, np.ndarray) and output.ndim == 1)
-    for entry in output if flat else (output,):
-        if not isinstance(entry, _ENTRY):
-            of = f" with a {type(entry).__name__}" if flat else ""
-            raise InputError(
-                f"the mechanism returned a {type(output).__name__}{of}: make it a number, a word, "
-                "an array, or a flat list, or give a score that reads it"
-            )
-
-
-def _scored(score: Score, outputs: Any, world: str) -> outcomes.Scores:
+def _scored(score: Score, outputs: Any) -> outcomes.Scores:
     """One finite score an output: more of them would count one trial more than once."""
-    found = outcomes.scores(score(outputs), f"scores of {world} worlds")
+    found = outcomes.scores(score(outputs), "scores")
     if len(found) != len(outputs):
         raise InputError(f"score returned {len(found)} numbers for {len(outputs)} outputs")
     return found
@@ -301,7 +336,8 @@ def _check_pairs(pairs: Sequence[tuple[Any, Any]]) -> None:
     for index, pair in enumerate(pairs):
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InputError(f"pairs[{index}] is not a tuple (d, d_prime): make it one")
-
-
-def _stream(seed: int, purpose: str) -> np.random.SeedSequence:
-    return np.random.SeedSequence([seed, *purpose.encode()])
+        if same_data(*pair):
+            raise InputError(
+                f"pairs[{index}] holds the same data set twice, which no mechanism tells apart: "
+                "give two neighbouring data sets"
+            )

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.float_bits import FloatBits
 from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.data.neighbors import check
 from dpaudit.defenses.base import EntryPair, ListDefense, WorldPair
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.errors import DataError
 from dpaudit.releases import LaplacePair, ListPair, Streams
 
 # The score of an output that only one world can have.
@@ -59,7 +62,7 @@ def play_game(
     defense: ItemItem,
     model: ItemModel,
     pair: WorldPair,
-    attack: LikelihoodRatio,
+    attack: LikelihoodRatio | FloatBits,
     *,
     trials: int,
     seed: int,
@@ -67,7 +70,11 @@ def play_game(
     """Release the pair's predictions in `trials` worlds D and as many D', and score each.
 
     Every world draws its own noise; D and D' share no stream.
+
+    Raises:
+        DataError: the pair's change changes nothing, so that D and D' are one data set.
     """
+    check(pair.ratings, pair.change)
     items = np.array(pair.items, np.int32)
     before = defense.exact(model, pair.ratings.profile(pair.target))
     after = defense.exact_after(model, pair.change, pair.target)
@@ -75,6 +82,7 @@ def play_game(
         before.scores[items].astype(np.float64),
         after.scores[items].astype(np.float64),
         defense.noise_scale(pair.ratings.scale),
+        defense.grid(pair.ratings.scale),
     )
 
     def score(exact: ExactScores, world: str) -> NDArray[np.float64]:
@@ -103,7 +111,12 @@ def play_list_game(
     trials: int,
     seed: int,
 ) -> ListScores:
-    """Show the target's list without values in `trials` worlds D and as many D', and score each."""
+    """Show the target's list without values in `trials` worlds D and as many D', and score each.
+
+    Raises:
+        DataError: the pair's change changes nothing, so that D and D' are one data set.
+    """
+    check(pair.ratings, pair.change)
 
     def score(exact: ExactScores, world: str) -> NDArray[np.float64]:
         return np.concatenate(
@@ -127,7 +140,13 @@ def play_entry_game(
     trials: int,
     seed: int,
 ) -> ListScores:
-    """Release a list in `trials` worlds D and as many D' that differ in an entry; score each."""
+    """Release a list in `trials` worlds D and as many D' that differ in an entry; score each.
+
+    Raises:
+        DataError: no entry differs, so that D and D' are one.
+    """
+    if np.array_equal(pair.before.scores, pair.after.scores):
+        raise DataError(f"no entry of the two rows differs ({pair.summary}): change one")
     knowledge = ListPair(defense.law(pair.before), defense.law(pair.after))
 
     def score(exact: ExactScores, world: str) -> NDArray[np.float64]:

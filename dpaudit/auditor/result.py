@@ -72,6 +72,7 @@ class ClaimRecord(_Part):
     public: str
     source: str
     also: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
 
 
 class DataRecord(_Part):
@@ -144,6 +145,24 @@ class PointRecord(_Part):
     chosen: dict[str, Any] = {}
 
 
+class Control(_Part):
+    """What a game found on a mutant of the mechanism, built to break the claim: a measured power.
+
+    Attributes:
+        mutant: how the mutant was made, in words.
+        factor: by how much it breaks the claim: its noise is that of `factor` times the claimed ε,
+            or a violation of so much is planted in it. A pair that does not exhaust the claim shows
+            less.
+        certified: the lower bound on ε that the same game, pair and score certified on it.
+        found: whether that exceeds the claimed ε.
+    """
+
+    mutant: str
+    factor: float
+    certified: float
+    found: bool
+
+
 class Measurement(_Part):
     """One measured number.
 
@@ -183,8 +202,6 @@ class Measurement(_Part):
         attack: the attack's label, of `attack.…`, `campaign.accuracy`, `epsilon`, `transcript.…`.
         pair: the pair's name, of `epsilon`; with `(list)` where only the list was seen.
         estimate: the number.
-        detectable: the least ε for which noise too small would have been certified on this pair to
-            exceed the claimed ε, with 95 % power.
         event: the event that certifies, chosen on other worlds.
         observer: who saw submissions, or messages to friends, of `epsilon`: a `recommender`, say.
         shift: by how much the exact prediction differs between the two data sets; None where a list
@@ -198,6 +215,9 @@ class Measurement(_Part):
             `assumption.norm` and `transcript.…`: items by popularity, a correction, a part of the
             divergence.
         at: the level or false-positive rate, of `transcript.…`.
+        control: the least mutant that the same game found to break the claim, of `epsilon`, or the
+            last that it did not find; None where none was tried.
+        tried: every mutant that was tried, where there are several.
     """
 
     metric: Metric
@@ -206,7 +226,6 @@ class Measurement(_Part):
     attack: str | None = None
     pair: str | None = None
     estimate: Estimate
-    detectable: float | None = None
     event: str | None = None
     observer: str | None = None
     shift: float | None = None
@@ -215,14 +234,25 @@ class Measurement(_Part):
     step: int | None = None
     states: str | None = None
     at: float | None = None
+    control: Control | None = None
+    tried: tuple[Control, ...] = ()
+
+    @property
+    def controls(self) -> tuple[Control, ...]:
+        """Every mutant that was tried."""
+        return self.tried or ((self.control,) if self.control else ())
 
 
 class PairRecord(_Part):
-    """A pair of neighbouring data sets that a game was played on, in one sentence."""
+    """A pair of neighbouring data sets that a game was played on, in one sentence.
+
+    `drift` says where outputs change from call to call, though the data are the same.
+    """
 
     model: str
     pair: str
     summary: str
+    drift: str | None = None
 
 
 class GateRecord(_Part):

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.canary import Canary
+from dpaudit.attacks.float_bits import FloatBits
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.game import CERTAIN, ListScores
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.trained import Watch, lane_blocks
-from dpaudit.errors import ConfigError
+from dpaudit.errors import ConfigError, DataError
 from dpaudit.releases import (
     ItemFactors,
     ItemList,
@@ -42,12 +43,21 @@ class DataPair:
         public: the data whose statistics count as public in both; None where each world computes
             its own.
         summary: the pair in one sentence, without naming any record.
+
+    Raises:
+        DataError: the two data sets are one.
     """
 
     before: Ratings
     after: Ratings
     public: Ratings | None
     summary: str
+
+    def __post_init__(self) -> None:
+        if self.before.digest == self.after.digest:
+            raise DataError(
+                f"D and D' are the same data set ({self.summary}): choose a change that changes it"
+            )
 
 
 class StepsDefense(Protocol):
@@ -90,7 +100,7 @@ class SeenBy:
 def play_steps_game(
     defense: StepsDefense,
     pair: DataPair,
-    attack: LikelihoodRatio,
+    attack: LikelihoodRatio | FloatBits,
     *,
     trials: int,
     seed: int,

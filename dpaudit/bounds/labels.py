@@ -24,7 +24,13 @@ high scores guessed as D' and low ones as D are twice the evidence of either.
 
 Classes of fixed size n are turned into coin flips by drawing how many of each to use; that the
 flips ask for more than there are has a probability that is taken off α. An event that leaves out
-no trial certifies nothing: its labels are the coins alone.
+no trial certifies nothing: its labels are the coins alone. The level holds over these draws, so
+their seed comes from the operating system's entropy where none is given; that of one seed in many
+audits, or of one chosen after looking, may be larger.
+
+The scores may depend on one another in any way that the labels do not decide: given all outputs the
+labels are independent, and the scores are a function of the outputs, so a score may read the whole
+batch of outputs of both worlds at once.
 """
 
 from __future__ import annotations
@@ -38,7 +44,8 @@ import numpy as np
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.outcomes import Scores
-from dpaudit.bounds.revealing import Side, Tally, share_limit
+from dpaudit.bounds.revealing import Ends, Side, Tally, share_limit
+from dpaudit.bounds.seeds import settled
 
 # Shares of α for coin flips that ask for too many trials, and for more revealed labels than r.
 _FLIPS, _REVEALED = 1 / 50, 1 / 5
@@ -58,6 +65,7 @@ class LabelTest:
         trials: the number of trials whose labels were not used for the choice of direction, m.
         pilot: the number of those whose labels were.
         rates: about how often `score >= high` (or else `score <= low`) happened in worlds D and D'.
+        seed: what decided the pilot and which scores were left out.
     """
 
     high: float | None
@@ -68,6 +76,7 @@ class LabelTest:
     trials: int
     pilot: int = 0
     rates: tuple[float, float] = (math.nan, math.nan)
+    seed: int = 0
 
     def __str__(self) -> str:
         """The event in words."""
@@ -116,7 +125,8 @@ def label_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
     coin_flipped: bool = False,
-    seed: int = 0,
+    expected: Ends = "top",
+    seed: int | None = None,
 ) -> tuple[Estimate, LabelTest]:
     """Certified lower bound on ε from the scores of worlds D and D', with the event that shows it.
 
@@ -128,15 +138,27 @@ def label_epsilon(
         confidence: the confidence to state; 1 − α where none is given.
         coin_flipped: whether a fair coin decided each trial's world. Otherwise the two sizes are
             taken as fixed, and some scores are left out.
-        seed: decides the pilot and which scores are left out, chosen before the scores are seen:
-            the level is that of one seed, not of the best of several.
+        expected: the ends of the scores that are judged, high ones for D', where the pilot tells
+            nothing; chosen without these scores.
+        seed: decides the pilot and which scores are left out; None draws one from the operating
+            system's entropy, and the test holds it. The level is that over the choice of the seed,
+            not of one that was chosen after looking, nor of the best of several.
 
     Raises:
-        InputError: scores that are not finite, an empty class, or δ or α out of range.
+        InputError: scores that are not finite, an empty class, sizes that fair coins do not give,
+            or δ or α out of range.
     """
     test = label_test(
-        absent, present, delta=delta, alpha=alpha, coin_flipped=coin_flipped, seed=seed
+        absent,
+        present,
+        delta=delta,
+        alpha=alpha,
+        coin_flipped=coin_flipped,
+        expected=expected,
+        seed=seed,
     )
+    if coin_flipped:
+        outcomes.check_coins(len(absent), len(present), "use coin_flipped=False")
     level = alpha if coin_flipped else alpha * (1 - _FLIPS)
     estimate = outcomes.lower_bound(
         test.epsilon(delta, level),
@@ -156,14 +178,16 @@ def label_test(
     delta: float,
     alpha: float,
     coin_flipped: bool,
-    seed: int,
+    expected: Ends = "top",
+    seed: int | None = None,
 ) -> LabelTest:
     """Choose an event and count the labels that the choice did not see; see the module's text."""
     outcomes.check_delta(delta)
     outcomes.check_alpha(alpha)
     absent, present = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
-    # With the seed alone, coins would fall alike in every audit of these sizes, and the pilot at
-    # the same places: among equal scores, which stand sorted by label, it would tell the others'.
+    seed = settled(seed)
+    # With a given seed alone, coins would fall alike in every audit of these sizes, and the pilot
+    # at the same places: among equal scores, sorted by label, it would tell the others'.
     fresh = _digest(absent, present)
     rng = np.random.default_rng(np.random.SeedSequence([seed, *b"labels", *fresh]))
     if not coin_flipped:
@@ -182,13 +206,14 @@ def label_test(
         for present_high in (True, False)
         for top, bottom in tally.sides()
     ]
-    # High scores speak for D' unless the pilot says otherwise.
+    # High scores speak for D', at the ends that were expected, unless the pilot says otherwise.
+    sides.sort(key=lambda side: (not side.present_high, side.ends_judged != expected))
     side = max(sides, key=lambda side: max(0.5, side.prospect))
     stop = side.choose()
-    return _tested(tally, side, stop, main, len(scores) - main)
+    return _tested(tally, side, stop, main, len(scores) - main, seed)
 
 
-def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int) -> LabelTest:
+def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int, seed: int) -> LabelTest:
     top, bottom = int(side.top[stop]), int(side.bottom[stop])
     # The rates are those of one end, from all its trials that are no pilot.
     end = (np.array([top]), np.array([0])) if top else (np.array([0]), np.array([bottom]))
@@ -207,6 +232,7 @@ def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int) -> Label
         trials=main,
         pilot=pilot,
         rates=(wrong, right) if for_present else (right, wrong),
+        seed=seed,
     )
 
 

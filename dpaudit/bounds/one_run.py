@@ -45,7 +45,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound, scores
+from dpaudit.bounds.outcomes import (
+    check_alpha,
+    check_coins,
+    check_delta,
+    check_epsilon,
+    lower_bound,
+    scores,
+)
+from dpaudit.bounds.seeds import settled
 from dpaudit.errors import InputError
 
 Tail = Literal["exact", "steinke23"]
@@ -197,6 +205,11 @@ def default_grid(m: int) -> list[tuple[int, int]]:
     return both + high
 
 
+def balanced_grid(m: int) -> list[tuple[int, int]]:
+    """Those pairs of `default_grid` with as many guesses "in" as "out"; one of each at least."""
+    return [(high, low) for high, low in default_grid(m) if high == low] or [(m // 2, m // 2)]
+
+
 def one_run_scores_epsilon(
     canary_scores: ArrayLike,
     included: ArrayLike,
@@ -206,7 +219,7 @@ def one_run_scores_epsilon(
     confidence: float | None = None,
     tail: Tail = "exact",
     grid: Sequence[tuple[int, int]] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Estimate:
     """Lower bound on ε from the scores of one run, the number of guesses chosen with a correction.
 
@@ -217,6 +230,16 @@ def one_run_scores_epsilon(
     level α itself makes false claims far more often than α.) The order of the guesses depends on
     the scores and `seed` alone, never on `included`.
 
+    **Coins that are not fair.** Where k₊ = k₋ the bound at δ = 0 holds for coins of any common
+    chance p. Let η = ln(p/(1 − p)). A guess "in" is right with probability at most expit(ε + η),
+    one "out" with at most expit(ε − η), whatever the others are, so that V is at most a sum of
+    independent coins with these chances. Their mean is at most q = expit(ε), since
+
+        tanh(a + b) + tanh(a − b) = 2 sinh 2a / (cosh 2a + cosh 2b) ≤ 2 tanh a    for a ≥ 0,
+
+    and of all such sums of one mean the binomial has the heaviest tail from one above the mean on
+    (Hoeffding 1956, Theorem 5). Grids for coins that nobody vouches for are `balanced_grid(m)`.
+
     Args:
         canary_scores: one finite score per canary, higher where inclusion is likelier, shape (m,).
         included: the coins, 0 or 1 (or booleans), shape (m,): fair and independent. The order in
@@ -226,11 +249,12 @@ def one_run_scores_epsilon(
         confidence: the confidence to state; 1 − α by default.
         tail: as `one_run_p_value`.
         grid: the pairs (k₊, k₋), chosen before the run; `default_grid(m)` by default.
-        seed: decides among equal scores; chosen before the run.
+        seed: decides among equal scores; None draws one from the operating system's entropy.
 
     Raises:
-        InputError: scores that are not finite, coins that are not bits, unequal shapes, an empty
-            grid or one with more guesses than canaries, or a level out of range.
+        InputError: scores that are not finite, coins that are not bits or that fair coins do not
+            give, unequal shapes, an empty grid or one with more guesses than canaries, or a level
+            out of range.
     """
     values = scores(canary_scores, "canary_scores")
     bits = _bits(included, len(values))
@@ -238,6 +262,7 @@ def one_run_scores_epsilon(
     check_alpha(alpha)
     _check_tail(tail)
     m = len(values)
+    check_coins(m - int(bits.sum()), int(bits.sum()), "include each canary by a fair coin")
     pairs = default_grid(m) if grid is None else list(grid)
     if not pairs:
         raise InputError("grid is empty: give at least one pair (guesses in, guesses out)")
@@ -247,7 +272,7 @@ def one_run_scores_epsilon(
             raise InputError(f"grid has ({high}, {low}): give two counts, together at most m = {m}")
 
     # Equal scores in random order: that of the list could tell the coins.
-    order = np.lexsort((np.random.default_rng(seed).permutation(m), values))
+    order = np.lexsort((np.random.default_rng(settled(seed)).permutation(m), values))
     right = np.concatenate(([0], np.cumsum(bits[order])))
     bounds = []
     for high, low in pairs:

@@ -12,6 +12,8 @@ from dpaudit.bounds.estimate import Estimate, Kind
 from dpaudit.errors import InputError
 
 Scores = NDArray[np.float64]
+# The level at which class sizes are refused where a proof needs fair coins.
+UNFAIR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,32 @@ def scores(values: ArrayLike, name: str) -> Scores:
             "score its world all the same, e.g. with the score of no evidence"
         )
     return found
+
+
+def check_coins(absent: int, present: int, remedy: str) -> None:
+    """Refuse class sizes that fair coins do not give: an exact two-sided binomial test.
+
+    Fair coins are refused once in a million audits. Coins that are refused about half the time fall
+    one way with odds of up to 1 + 10/√m to 1, and a bound on ε from the rarer guesses alone is
+    then too large by up to the logarithm of these odds: 0.3 for m = 1000, 0.1 for 10 000.
+
+    Args:
+        absent: how many coins fell for D.
+        present: how many for D'.
+        remedy: what to do with classes of fixed sizes.
+
+    Raises:
+        InputError: the sizes have a p-value below 1e-6.
+    """
+    from scipy.stats import binom
+
+    trials = absent + present
+    p_value = min(1.0, 2 * float(binom.cdf(min(absent, present), trials, 0.5)))
+    if p_value < UNFAIR:
+        raise InputError(
+            f"{present} scores with the record and {absent} without it are not what {trials} fair "
+            f"coins give (p = {p_value:.2g}), which this method's proof needs: {remedy}"
+        )
 
 
 def check_delta(delta: float) -> None:

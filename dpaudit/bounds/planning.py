@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.estimate import Kind
-from dpaudit.bounds.gdp import gaussian_epsilon, gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.bounds.power import (
     LEARNING,
@@ -161,41 +161,6 @@ def plan(
 
     reaches = tuple(reach(method) for method in get_args(Method))
     return Plan(claimed, delta, confidence, trials, game, reaches)
-
-
-def detectable_normal_epsilon(
-    claimed: float, trials: int, alpha: float, *, delta: float, shown: float
-) -> float:
-    """The least ε for which normal noise too small would have been found on a pair of data sets.
-
-    Noise of deviation σ is to give a mechanism the ε that is claimed, at μ(ε, δ), and a pair the ε
-    that it shows, at μ(shown, δ): both are in proportion to 1/σ. Where the label test finds a pair
-    at μ*, with 95 % power, noise is found that is too small by μ*/μ(shown, δ).
-
-    Args:
-        claimed: the ε of the claim.
-        trials: worlds of both classes together.
-        alpha: the level of the bound.
-        delta: the δ of the claim, above 0.
-        shown: the ε of the pair at δ; more than the claim counts as all of it.
-
-    Returns:
-        An ε above the claim; infinite where none would be found, or the pair shows nothing.
-
-    Raises:
-        InputError: an argument is out of range.
-    """
-    _check(claimed, delta, 1 - alpha, "gaussian")
-    check_trials(trials)
-
-    def found(epsilon: float) -> float:
-        return _power("label test", epsilon, claimed, delta, alpha, trials, "gaussian")
-
-    least = least_found(found, claimed, 0.95)
-    if shown <= 0 or math.isinf(least):
-        return math.inf
-    share = min(1.0, gaussian_mu(shown, delta) / gaussian_mu(claimed, delta))
-    return gaussian_epsilon(gaussian_mu(least, delta) / share, delta)
 
 
 def trials_needed(

@@ -41,7 +41,7 @@ _LOW, _HIGH, _PRECISION = math.log(1e-4), math.log(700.0), 1e-3
 def detectable_epsilon(
     claimed: float, trials: int, alpha: float, *, delta: float = 0.0, power: float = 0.95
 ) -> float:
-    """The least true ε that the label test certifies to exceed the claim with that power.
+    """A forecast: the least true ε that the label test certifies to exceed the claim.
 
     Planned for the Laplace mechanism at the edge of a violation, whose most telling event has the
     probabilities ½ and ½e^−ε in the two worlds; see `label_power`.
@@ -51,7 +51,7 @@ def detectable_epsilon(
         trials: worlds of both classes together, assigned by a fair coin.
         alpha: the level of the bound.
         delta: the δ of the claim.
-        power: the chance wanted, in (0, 1).
+        power: the chance wanted, in (0, 1), if the score and the pair are as supposed.
 
     Returns:
         An ε above the claim; infinite where none would be found.
@@ -68,34 +68,6 @@ def detectable_epsilon(
         return label_power(*rates, trials, claimed=claimed, delta=delta, alpha=alpha)
 
     return least_found(found, claimed, power)
-
-
-def detectable_on_pair(
-    claimed: float,
-    trials: int,
-    alpha: float,
-    shift: float,
-    sensitivity: float,
-    *,
-    delta: float = 0.0,
-) -> float:
-    """The least ε for which noise too small would have been found on a pair of data sets.
-
-    A pair whose predictions differ by `shift` shows the share `t = min(1, shift/Δf)` of a
-    mechanism's ε. Were the noise so small that the mechanism's ε is ε', the pair would show `t·ε'`,
-    so what is found there is `detectable_epsilon / t`. Other defects, such as a Δf that is too
-    small for other pairs, this pair does not show.
-
-    Raises:
-        InputError: shift or sensitivity is negative or not finite, or as `detectable_epsilon`.
-    """
-    for name, value in (("shift", shift), ("sensitivity", sensitivity)):
-        if not 0 <= value < math.inf:
-            raise InputError(f"{name} = {value} is not a finite number of at least 0")
-    least = detectable_epsilon(claimed, trials, alpha, delta=delta)
-    if sensitivity == 0 or shift == 0:
-        return math.inf
-    return least / min(1.0, shift / sensitivity)
 
 
 def least_found(found: Callable[[float], float], claimed: float, power: float) -> float:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.outcomes import Scores
+
+# The ends of the scores that an event takes its trials from.
+Ends = Literal["top", "bottom", "both"]
 
 # Sizes of the prefixes at which the revealing may stop: the least, and the ratio of two.
 _LEAST, _RATIO = 8, 1.08
@@ -107,6 +110,11 @@ class Side:
             np.diff(counts, prepend=0) for counts in tally.counts(top, bottom, present_high)
         )
         self.size, self.hits = size - self.pilot_size, hits - self.pilot_hits
+
+    @property
+    def ends_judged(self) -> Ends:
+        """Where it takes trials from."""
+        return "both" if self.both else "top" if self.top[-1] > 0 else "bottom"
 
     @property
     def both(self) -> bool:

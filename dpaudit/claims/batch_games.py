@@ -70,7 +70,7 @@ class BatchGame(StepsGame):
         total = np.zeros(LANES)
         for t in range(1, self.defense.steps + 1):
             rows = [each[t - 1] for each in iterates]
-            shown = [self.defense.revealed(each[t - 1], each[t]) for each in iterates]
+            shown = [self.defense.revealed(before, each[t - 1], each[t], t) for each in iterates]
             total += self._log_density(after, rows, shown, t)
             total -= self._log_density(before, rows, shown, t)
         return graded(total[: len(streams)])
@@ -79,7 +79,8 @@ class BatchGame(StepsGame):
         self, data: SimilarityData, rows: list[Floats], shown: list[NDArray[np.float64]], t: int
     ) -> NDArray[np.float64]:
         """`ln p` of the step from `rows`, less what no gradient enters, `(16,)`."""
-        slope, scale = self.defense.slope(data, t), self.defense.noise_scale(t, data.scale)
+        slope = self.defense.slope(data, t)
+        scale = self.defense.noise_scale(t, data.scale, data.n_items)
         losses: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(LANES))
         for item, (row, noised) in enumerate(zip(rows, shown, strict=True)):
             entries = data.entries(item)

@@ -106,6 +106,10 @@ CLAIMS = (
                 trials=20_000,
             ),
         ),
+        weak={
+            "clipped sums with normal noise, for whole users": "A rating that is added is half of "
+            "what the noise is for; its power is measured in berlioz15-s4-value.",
+        },
         reading="who rates what is not public",
     ),
     PublishedClaim(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -64,6 +64,14 @@ class Game(Protocol):
         """Run the mechanism on both data sets so many times, and score every output."""
         ...
 
+    def mutant(self, factor: float) -> Game:
+        """The same game, data sets and score on a copy with the noise of `factor` times its ε.
+
+        Raises:
+            ValueError: there is no such copy.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Check:
@@ -96,6 +104,7 @@ class PublishedClaim:
         published: the mechanism as published, or the statement.
         corrected: mechanisms that keep the claim, on the same or their own worst data.
         reading: which reading of an ambiguous text is meant; empty where there is one only.
+        weak: of games whose data sets show too little for a mutant to be found, by label, why.
     """
 
     id: str
@@ -108,3 +117,4 @@ class PublishedClaim:
     published: tuple[Play, ...]
     corrected: tuple[Game, ...] = ()
     reading: str = ""
+    weak: Mapping[str, str] = field(default_factory=dict)

@@ -132,6 +132,11 @@ GAUSSIAN = (
             ),
         ),
         reading="G bounds real gradients and fakes alike, and the initial factors are seen",
+        weak={
+            "whole users, fewer others, three rounds": "One rating's gradient is a part of what "
+            "the noise is for, a whole user's opposite gradients; its power is measured on these, "
+            "in fg-thm3-norm.",
+        },
     ),
     PublishedClaim(
         id="fg-thm3-user-factors",
@@ -152,7 +157,7 @@ GAUSSIAN = (
                 "whole users, of three items, two rounds",
                 _corrected(rounds=2),
                 data.turned(3),
-                trials=800,
+                trials=2400,
             ),
         ),
         reading="a rating may move what a user submits for other items, and the initial factors "
@@ -177,7 +182,7 @@ GAUSSIAN = (
                     amplified=True,
                 ),
                 data.alike(9, 200),
-                trials=400,
+                trials=800,
             ),
         ),
         corrected=(

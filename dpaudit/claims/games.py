@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.controls import mutant_of
 from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
 from dpaudit.auditor.list_truth import entry_truth
 from dpaudit.bounds.accounting import laplace_vector_epsilon
@@ -56,6 +57,11 @@ class _DefenseGame(Generic[D, P]):
     def pair(self) -> str:
         """The pair in one sentence."""
         return self.worlds(self.defense).summary
+
+    def mutant(self, factor: float) -> Self:
+        """The same game on the same pair with the noise of so many times the ε."""
+        pair = self.worlds(self.defense)
+        return replace(self, defense=mutant_of(self.defense, factor), worlds=lambda _: pair)
 
 
 @dataclass(frozen=True, eq=False)

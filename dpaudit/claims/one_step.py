@@ -48,7 +48,7 @@ class OneStepGame(StepsGame):
                     row, following = (
                         each[moved] for each in self.defense.iterates(trained, item, streams)
                     )
-                    shown = self.defense.revealed(row, following)[:, : len(streams)].T
+                    shown = self.defense.revealed(before, row, following, 1)[:, : len(streams)].T
                     total += np.clip(attack.score(NoisedSteps(shown), pair), -CERTAIN, CERTAIN)
                 parts.append(np.clip(total, -CERTAIN, CERTAIN))
             return np.concatenate(parts)
@@ -80,7 +80,7 @@ def gradients(
             for data in (before, after)
         )
         moved = np.flatnonzero(old != new)
-        scale = np.full(len(moved), defense.noise_scale(1, before.scale))
+        scale = np.full(len(moved), defense.noise_scale(1, before.scale, before.n_items))
         yield item, moved, StepsPair(old[moved], new[moved], scale, gaussian=False)
 
 

@@ -59,6 +59,10 @@ CLAIMS = (
             PredictionGame("damped, its worst pair", _DAMPED, data.named("first", data.STARS)),
             PredictionGame("shrunk, its worst pair", _SHRUNK, data.named("opposite", data.STARS)),
         ),
+        weak={
+            "damped": "The damped form predicts the same from both: a threshold is what these data "
+            "sets differ at, and it has none. ε is 0 whatever the noise.",
+        },
     ),
     PublishedClaim(
         id="pa11-thm3.1-crossing-list",
@@ -193,6 +197,10 @@ CLAIMS = (
             ),
         ),
         reading="the change is of the target's own rating",
+        weak={
+            "20 predictions, ε = 0.5": "The shift is common to all predictions, so that the list's "
+            "ε is 0 whatever the noise: the verdict is the derivation's.",
+        },
     ),
     PublishedClaim(
         id="pa11-thm3.2",

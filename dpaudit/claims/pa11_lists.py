@@ -91,6 +91,10 @@ LISTS = (
                 _named("own-rating"),
             ),
         ),
+        weak={
+            "joint law, one rating in the data": "A rating in the data moves its user's "
+            "predictions by a small part of what the noise is for.",
+        },
     ),
     PublishedClaim(
         id="pa11-s4.1-eq28",

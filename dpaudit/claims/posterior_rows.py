@@ -21,7 +21,7 @@ from dpaudit.claims.trained_games import DataGame, graded
 from dpaudit.defenses.sampled_similarity import SampledSimilarity
 from dpaudit.defenses.similarity import SimilarityData, Slope
 from dpaudit.errors import ConfigError, RunError
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise, noise
 from dpaudit.releases import Streams
 
 Numbers = NDArray[np.float64]
@@ -226,8 +226,8 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
         worlds = streams.worlds[left]
         draws = np.empty((len(left), int(ends[-1])), np.float32)
         noise.normal(draws, worlds, 2 * attempt, streams.key)
-        limits = np.empty((len(left), len(rows)), np.float32)
-        noise.laplace(limits, worlds, 2 * attempt + 1, streams.key)
+        limits = np.empty((len(left), len(rows)), np.float64)
+        exact_noise.laplace(limits, worlds, 2 * attempt + 1, streams.key)
         for r, (row, end) in enumerate(zip(rows, ends, strict=True)):
             s = draws[:, end - row.size : end].astype(np.float64)
             # P(E >= x) = e^−x of an exponential E, the size of a Laplace number

@@ -145,7 +145,7 @@ SERVER = (
                 trials=3_000,
             ),
         ),
-        corrected=(_rounds(2, 2, spread=2.0),),
+        corrected=(_rounds(1, 2, spread=2.0, offset=1.0),),
         reading="V is seen once, users' factors do not move, and are what Algorithm 1 may have",
     ),
     PublishedClaim(

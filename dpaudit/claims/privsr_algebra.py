@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.claims import privsr_data as data
 from dpaudit.defenses.privsr import PrivSR
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 from dpaudit.releases import Streams
 
 Floats = NDArray[np.float64]
@@ -31,15 +31,15 @@ def _rng(seed: int) -> np.random.Generator:
 
 def _draws(seed: int, purpose: str, count: int, law: Callable[..., None]) -> Floats:
     """`count` draws of a law of the product's noise source."""
-    drawn = np.empty((1, count), np.float32)
+    drawn = np.empty((1, count), np.float64)
     streams = Streams.first(seed, purpose, 1)
     law(drawn, streams.worlds, 0, streams.key)
-    return drawn[0].astype(np.float64)
+    return drawn[0]
 
 
 def _exponential(seed: int, purpose: str, count: int) -> Floats:
     """H ~ Exp(1): the size of a Laplace draw."""
-    return abs(_draws(seed, purpose, count, noise.laplace))
+    return abs(_draws(seed, purpose, count, exact_noise.laplace))
 
 
 def _is_laplace(drawn: Floats, scale: float) -> str | None:
@@ -83,7 +83,7 @@ def lemma(seed: int) -> str | None:
             if abs(found / (math.exp(-x / b) / (2 * b)) - 1) > 1e-7:
                 return f"b = {b:.3g}, x = {x:.3g}: density {found:.6g}"
         h = _exponential(seed, f"h {b}", _DRAWS)
-        c = _draws(seed, f"c {b}", _DRAWS, noise.normal)
+        c = _draws(seed, f"c {b}", _DRAWS, exact_noise.normal)
         wrong = _is_laplace(b * np.sqrt(2 * h) * c, b)
         if wrong is not None:
             return f"b = {b:.3g}: {wrong}"
@@ -109,7 +109,7 @@ def shares(seed: int) -> str | None:
         if len(own) != n or abs(own.sum() / wanted - 1) > _ROUNDING:
             return f"{n} raters, K = {k}: variances add up to {own.sum()} h for {wanted} h"
     n = 5
-    h, c = _exponential(seed, "h", _DRAWS), _draws(seed, "c", n * _DRAWS, noise.normal)
+    h, c = _exponential(seed, "h", _DRAWS), _draws(seed, "c", n * _DRAWS, exact_noise.normal)
     wrong = _is_laplace((np.sqrt(2 * h / n) * c.reshape(n, -1)).sum(0), 1.0)
     return None if wrong is None else f"{n} shares: {wrong}"
 

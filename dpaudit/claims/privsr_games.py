@@ -20,7 +20,7 @@ from dpaudit.defenses.federated_sides import width
 from dpaudit.defenses.privsr import PrivSR
 from dpaudit.defenses.privsr_ranking import PrivSRRanking
 from dpaudit.defenses.social_rows import SocialRows
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
@@ -207,17 +207,17 @@ class _Law:
         return Worlds(worlds[0], worlds[1], self.truth(delta))
 
     def _score(self, exact: Floats, streams: Streams) -> Floats:
-        draws = np.empty((len(streams), len(exact)), np.float32)
+        draws = np.empty((len(streams), len(exact)), np.float64)
         scale = np.broadcast_to(self.deviation, draws.shape)
         if self.kind == "laplace":
-            noise.laplace(draws, streams.worlds, _NOISE, streams.key)
+            exact_noise.laplace(draws, streams.worlds, _NOISE, streams.key)
             scale = scale / np.sqrt(2)
         elif self.kind == "shared":
             # The size of a Laplace draw is exponential.
-            noise.laplace(draws, streams.worlds, _SCALES, streams.key)
+            exact_noise.laplace(draws, streams.worlds, _SCALES, streams.key)
             scale = scale * np.sqrt(np.maximum(abs(draws), 1e-30))
         if self.kind != "laplace":
-            noise.normal(draws, streams.worlds, _NOISE, streams.key)
+            exact_noise.normal(draws, streams.worlds, _NOISE, streams.key)
         shown = NoisedSteps(exact + scale * draws)
         pair = StepsPair(self.absent, self.present, scale, gaussian=self.kind != "laplace")
         # On a grid: unlike ratios that are one event are not told apart.

@@ -10,11 +10,12 @@ import numpy as np
 
 from dpaudit.auditor.trained_game import DataPair
 from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.gdp import gaussian_epsilon, gaussian_mu
 from dpaudit.claims.entry import PublishedClaim
 from dpaudit.claims.privsr_games import ItemsGame
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.data.instances import from_profiles
-from dpaudit.data.neighbors import RatingAdded, apply
+from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Scale
 from dpaudit.defenses.privsr_ranking import PrivSRRanking
 
@@ -59,6 +60,37 @@ def bought(kept: bool = False) -> DataPair:
     return DataPair(before, apply(before, RatingAdded(0, 1, 1.0)), before, words + more)
 
 
+def opposed() -> DataPair:
+    """The worst pair of the corrected form: what a user holds and what she does not change places.
+
+    Every triple turns around, and with it all that she submits; it is so long that it is cut.
+    """
+    plain = from_profiles([[(item, 1.0) for item in range(3)], [(6, 1.0)]], 7, _HELD)
+    nobody = np.zeros(0, np.int64)
+    before = replace(plain, friends=Friends.build(nobody, nobody, 2))
+    theirs = UserReplaced(0, np.arange(3, 6, dtype=np.int32), np.ones(3, np.float32))
+    return DataPair(
+        before,
+        apply(before, theirs),
+        before,
+        "a user who holds three of seven items gives way to one who holds three others",
+    )
+
+
+def _cut(secure: bool = False) -> StepsGame:
+    """Opposite submissions, both cut to the norm that is kept."""
+    defense = corrected(summation="secure", insiders=0) if secure else corrected()
+    mu = gaussian_mu(defense.epsilon, defense.delta) * (1 - 1e-5)
+    law = Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite submissions")
+    seen = "sums alone are seen" if secure else "each with noise of her own"
+    return StepsGame(f"whole users, {seen}, their worst pair", defense, opposed(), law, 2_000)
+
+
+_LITTLE = (
+    "One purchase of a user with another turns only a part of what she submits, and the noise is "
+    "for all of it turned around."
+)
+
 CLAIMS = (
     PublishedClaim(
         id="privsr-thm4",
@@ -95,7 +127,12 @@ CLAIMS = (
                       trials=2_000),
             StepsGame("whole users, sums alone are seen", corrected(summation="secure"), bought(),
                       trials=2_000),
+            _cut(), _cut(secure=True),
         ),
+        weak={
+            "whole users, each with noise of her own": _LITTLE,
+            "whole users, sums alone are seen": _LITTLE,
+        },
         reading="an item is bought or not: a feedback in this form has no other value",
     ),
 )  # fmt: skip

@@ -6,11 +6,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from dpaudit.auditor.result import Timing
+from dpaudit.auditor.result import Control, Timing
 from dpaudit.bounds.estimate import Estimate
 
 SCHEMA = 1
-Found = Literal["falsified", "not falsified", "holds", "unprovable as stated", "inconclusive"]
+# `no power`: of a game that found no mutant either; its entry rests on others or its derivation.
+Found = Literal[
+    "falsified", "not falsified", "holds", "unprovable as stated", "no power", "inconclusive"
+]
 Status = Literal["as recorded", "differs", "too few trials"]
 Role = Literal["published", "corrected", "real data"]
 
@@ -33,8 +36,10 @@ class Game(_Part):
         truth: the pair's ε by the mechanism's law, where it is known.
         p_value: of the claim, from this game alone.
         adjusted: the same, adjusted for all games that were played together (Holm).
-        detectable: the least true ε of a pair that these trials find to exceed the claim with 95 %
-            power.
+        control: the least mutant that the same game found to break the claim, or the last that it
+            did not find; None where none was tried, as where the game broke the claim itself.
+        tried: every mutant that was tried.
+        weak: why the pair shows too little for a mutant to be found, where that is known.
         event: the event that certifies, or the counterexample.
         trials: worlds of either data set.
         seconds: how long it took.
@@ -52,7 +57,9 @@ class Game(_Part):
     truth: Estimate | None = None
     p_value: float
     adjusted: float
-    detectable: float | None = None
+    control: Control | None = None
+    tried: tuple[Control, ...] = ()
+    weak: str = ""
     event: str = ""
     trials: int = 0
     seconds: float

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.controls import mutant_of
 from dpaudit.auditor.game import CERTAIN
 from dpaudit.auditor.trained_game import DataPair, play_steps_game
 from dpaudit.bounds.estimate import Estimate
@@ -45,6 +46,11 @@ class DataGame:
     def digest(self) -> str:
         """Of the two data sets and of what is public."""
         return digest_of_pair(self.data)
+
+    def mutant(self, factor: float) -> Self:
+        """The same game on the same data sets with the noise of so many times the ε."""
+        copy: Self = replace(self, defense=mutant_of(self.defense, factor))  # type: ignore[type-var]
+        return copy
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,59 +7,27 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 import dpaudit
+from dpaudit.auditor.controls import Trial, control_seed, controls_of, reported
 from dpaudit.auditor.result import Timing
 from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.labels import label_epsilon
+from dpaudit.bounds.labels import LabelTest, label_epsilon
 from dpaudit.bounds.multiplicity import holm, split
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.seeds import settled
 from dpaudit.claims import record
-from dpaudit.claims.entry import Check, Game, Play, PublishedClaim
+from dpaudit.claims.entry import Check, Game, Play, PublishedClaim, Worlds
+from dpaudit.claims.verdicts import Played, Slot, verdict_of
 from dpaudit.files import write_text
 from dpaudit.provenance import environment
 
-# A game that finds nothing says something only if it would have found this multiple of the claim.
-SLACK = 1.5
-# What rounding of predictions in single precision may add to the ε of a law, as a share.
-_ROUNDING = 1e-5
-
-
-class _Played(BaseModel):
-    """The outcome of one play, before it is judged with the others."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-    certified: Estimate | None = None
-    truth: Estimate | None = None
-    p_value: Annotated[float, Field(ge=0, le=1)]
-    detectable: float | None = None
-    event: str = ""
-    trials: int = 0
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Slot:
-    """A play's place in the catalogue."""
-
-    entry: PublishedClaim
-    role: record.Role
-    play: Play
-
-    @property
-    def claimed(self) -> float:
-        return 0.0 if isinstance(self.play, Check) else self.play.claimed()[0]
-
-    @property
-    def name(self) -> str:
-        return f"{self.entry.id}, {self.role}: {self.play.label}"
+# Holds the seed of a folder's outcomes.
+_SEED = "seed.txt"
 
 
 def verify(
@@ -68,7 +36,7 @@ def verify(
     extra: Sequence[tuple[str, Play]] = (),
     trials: int | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
+    seed: int | None = None,
     folder: Path | None = None,
     stage: Callable[[str], None] = lambda text: None,
     advance: Callable[[int], None] = lambda done: None,
@@ -77,14 +45,18 @@ def verify(
 
     Each game is a label test of the claimed (ε, δ); the p-values are judged by Holm's procedure,
     and the bounds hold together by an even split of the error probability. The chance of any false
-    accusation, or of any bound above the truth, is at most 1 − `confidence` each.
+    accusation, or of any bound above the truth, is at most 1 − `confidence` each. A game that
+    certifies no more than the claim is played again on mutants whose noise is too small for it, at
+    the same level: one that finds none has no power and no verdict. Mutants accuse nobody, so they
+    do not count among the games.
 
     Args:
         entries: what to play.
         extra: plays on real data, each with the id of the entry that it belongs to.
         trials: worlds of either data set for every game; each game's own number if None.
         confidence: of all verdicts together.
-        seed: decides every stream.
+        seed: decides every stream; None for that of the folder, or for one that is drawn. The level
+            of the label tests is that over the choice of the seed.
         folder: where outcomes are kept as they come, and taken from when the same game has been
             played before on the same data with the same seed, trials and level, by the same code
             and the same libraries.
@@ -92,6 +64,7 @@ def verify(
         advance: told that so many plays are done.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
+    seed = seed_of(folder, seed)
     slots = list(_slots(entries, extra))
     games = sum(not isinstance(slot.play, Check) for slot in slots)
     alpha = split(1 - confidence, max(games, 1))
@@ -117,7 +90,23 @@ def verify(
     )
 
 
-def _adjusted(slots: Sequence[_Slot], outcomes: Sequence[_Played], alpha: float) -> list[float]:
+def seed_of(folder: Path | None, seed: int | None) -> int:
+    """The given seed, else that of the folder's outcomes, else one that is drawn; it is kept there.
+
+    So a run that was interrupted goes on with its own seed.
+    """
+    if folder is None:
+        return settled(seed)
+    place = folder / _SEED
+    if seed is None and place.is_file():
+        with contextlib.suppress(ValueError, UnicodeDecodeError):
+            return int(place.read_text(encoding="utf-8"))
+    seed = settled(seed)
+    write_text(place, f"{seed}\n")
+    return seed
+
+
+def _adjusted(slots: Sequence[Slot], outcomes: Sequence[Played], alpha: float) -> list[float]:
     """The games' p-values adjusted for one another; what is certain needs no adjustment."""
     played = [i for i, slot in enumerate(slots) if not isinstance(slot.play, Check)]
     adjusted = [outcome.p_value for outcome in outcomes]
@@ -133,16 +122,16 @@ def count(entries: Sequence[PublishedClaim]) -> int:
     return sum(len(entry.published) + len(entry.corrected) for entry in entries)
 
 
-def _slots(entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Play]]) -> Iterator[_Slot]:
+def _slots(entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Play]]) -> Iterator[Slot]:
     for entry in entries:
-        yield from (_Slot(entry, "published", play) for play in entry.published)
-        yield from (_Slot(entry, "corrected", play) for play in entry.corrected)
-        yield from (_Slot(entry, "real data", game) for id_, game in extra if id_ == entry.id)
+        yield from (Slot(entry, "published", play) for play in entry.published)
+        yield from (Slot(entry, "corrected", play) for play in entry.corrected)
+        yield from (Slot(entry, "real data", game) for id_, game in extra if id_ == entry.id)
 
 
 def _once(
-    slot: _Slot, trials: int | None, alpha: float, confidence: float, seed: int, folder: Path | None
-) -> _Played:
+    slot: Slot, trials: int | None, alpha: float, confidence: float, seed: int, folder: Path | None
+) -> Played:
     """The outcome of a play, from the folder if the same was played before."""
     if isinstance(slot.play, Check):
         return _check(slot.play, seed)
@@ -156,7 +145,7 @@ def _once(
     if place.is_file():
         # What cannot be read is played again and replaced.
         with contextlib.suppress(ValidationError, UnicodeDecodeError):
-            return _Played.model_validate_json(place.read_text(encoding="utf-8"))
+            return Played.model_validate_json(place.read_text(encoding="utf-8"))
     outcome = _play(slot.play, worlds, alpha, confidence, seed)
     write_text(place, outcome.model_dump_json(indent=1) + "\n")
     return outcome
@@ -175,25 +164,39 @@ def _code() -> str:
     return state.hexdigest()
 
 
-def _check(check: Check, seed: int) -> _Played:
+def _check(check: Check, seed: int) -> Played:
     clock = time.perf_counter()
     found = check.counterexample(seed)
     # A counterexample to a statement of algebra is certain.
-    return _Played(p_value=float(found is None), event=found or "", seconds=_since(clock))
+    return Played(p_value=float(found is None), event=found or "", seconds=_since(clock))
 
 
-def _play(game: Game, trials: int, alpha: float, confidence: float, seed: int) -> _Played:
+def _play(game: Game, trials: int, alpha: float, confidence: float, seed: int) -> Played:
     clock = time.perf_counter()
     epsilon, delta = game.claimed()
-    worlds = game.play(trials, seed)
-    estimate, test = label_epsilon(
-        worlds.absent, worlds.present, delta=delta, alpha=alpha, confidence=confidence, seed=seed
+
+    def certified(played: Game, seed: int) -> tuple[Worlds, Estimate, LabelTest]:
+        worlds = played.play(trials, seed)
+        return worlds, *label_epsilon(
+            worlds.absent,
+            worlds.present,
+            delta=delta,
+            alpha=alpha,
+            confidence=confidence,
+            seed=seed,
+        )
+
+    worlds, estimate, test = certified(game, seed)
+    tried = controls_of(
+        lambda factor: certified(game.mutant(factor), control_seed(seed, factor))[1].lower,
+        Trial(epsilon, delta, estimate, worlds.truth),
     )
-    return _Played(
+    return Played(
         certified=estimate,
         truth=worlds.truth,
         p_value=test.p_value(epsilon, delta, alpha),
-        detectable=detectable_epsilon(epsilon, estimate.n, alpha, delta=delta),
+        control=reported(tried),
+        tried=tried,
         event=str(test),
         trials=trials,
         seconds=_since(clock),
@@ -204,7 +207,7 @@ def _since(clock: float) -> float:
     return round(time.perf_counter() - clock, 3)
 
 
-def _judged(slot: _Slot, played: _Played, adjusted: float, alpha: float) -> record.Game:
+def _judged(slot: Slot, played: Played, adjusted: float, alpha: float) -> record.Game:
     """A play with its verdict, and whether it is what the catalogue leads to expect."""
     play = slot.play
     about: dict[str, Any] = {}
@@ -215,8 +218,9 @@ def _judged(slot: _Slot, played: _Played, adjusted: float, alpha: float) -> reco
             "pair": play.pair(),
             "claimed": epsilon,
             "delta": delta,
+            "weak": slot.weak,
         }
-    verdict, status = _verdict(slot, played, falsified=adjusted <= alpha)
+    verdict, status = verdict_of(slot, played, falsified=adjusted <= alpha)
     return record.Game(
         role=slot.role,
         label=play.label,
@@ -228,55 +232,10 @@ def _judged(slot: _Slot, played: _Played, adjusted: float, alpha: float) -> reco
     )
 
 
-def _verdict(
-    slot: _Slot, played: _Played, *, falsified: bool
-) -> tuple[record.Found, record.Status]:
-    recorded = slot.entry.recorded
-    # A corrected form is played on real data too, beside the published one.
-    defense = getattr(slot.play, "defense", None)
-    corrected = slot.role == "corrected" or getattr(defense, "variant", None) == "corrected"
-    false_expected = recorded == "falsified" and not corrected
-    if falsified:
-        return "falsified", "as recorded" if false_expected else "differs"
-    unrefuted: record.Found = "not falsified"
-    if slot.role == "published" and recorded != "falsified":
-        unrefuted = recorded
-    would_say = isinstance(slot.play, Check) or (
-        played.detectable is not None and played.detectable <= SLACK * slot.claimed
-    )
-    if slot.role == "real data" and false_expected:
-        # Data on which a false claim does no harm are no surprise.
-        return unrefuted if would_say else "inconclusive", "as recorded"
-    if isinstance(slot.play, Check):
-        return unrefuted, "differs" if false_expected else "as recorded"
-    if _law_differs(slot, played, above=not false_expected):
-        return unrefuted if would_say else "inconclusive", "differs"
-    if false_expected:
-        # The plan is that of Laplace noise on one number. Other pairs show theirs in rarer events,
-        # so only a miss with the game's own trials, which have found it, contradicts the catalogue.
-        enough = played.trials >= slot.play.trials and _is_found(played)
-        return (unrefuted, "differs") if enough else ("inconclusive", "too few trials")
-    return (unrefuted, "as recorded") if would_say else ("inconclusive", "too few trials")
-
-
-def _law_differs(slot: _Slot, played: _Played, *, above: bool) -> bool:
-    """Whether the mechanism's law puts the pair on the other side of the claim than recorded."""
-    if played.truth is None:
-        return False
-    if above:
-        return played.truth.lower > slot.claimed * (1 + _ROUNDING)
-    return played.truth.upper <= slot.claimed
-
-
-def _is_found(played: _Played) -> bool:
-    """Whether a pair of this ε is one that so many trials find."""
-    if played.truth is None or played.detectable is None:
-        return False
-    return played.truth.lower >= played.detectable
-
-
 def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
     published = [game.verdict for game in games if game.role == "published"]
+    # What no game could show rests on the derivation.
+    told = [verdict for verdict in published if verdict != "no power"] or [entry.recorded]
     order: tuple[record.Found, ...] = ("falsified", "inconclusive")
     states = {game.status for game in games}
     worst: tuple[record.Status, ...] = ("differs", "too few trials")
@@ -289,7 +248,7 @@ def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
         reading=entry.reading,
         because=entry.because,
         recorded=entry.recorded,
-        verdict=next((word for word in order if word in published), published[0]),
+        verdict=next((word for word in order if word in told), told[0]),
         status=next((word for word in worst if word in states), "as recorded"),
         games=games,
     )

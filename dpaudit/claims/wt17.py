@@ -87,6 +87,11 @@ DESCENT = (
                 trials=20_000,
             ),
         ),
+        weak={
+            "whole users": "The noise is for the L1 norm of all that a user has rated; what one "
+            "rating moves is spread over 72 coordinates, so that in nearly all outputs 72 small "
+            "terms of either sign cancel.",
+        },
     ),
     PublishedClaim(
         id="wt17-thm1-amplification",

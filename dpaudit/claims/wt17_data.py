@@ -102,16 +102,20 @@ def recomputed(size: int, raters: int) -> DataPair:
 
 
 def whole_user(others: int) -> DataPair:
-    """The worst pair of the corrected steps: other items, and all others as in D'."""
-    mine, theirs = {0: 1.0, 1: 2.0, 2: 5.0}, {3: 1.0, 4: 2.0, 5: 5.0}
+    """The worst pair of the corrected steps: opposite gradients, and all others as in D'.
+
+    Of three items the similarities of each go apart, by its error times the difference of the other
+    two ratings. To swap two ratings turns all three rows around: 2c on six coordinates, the fewest.
+    """
+    mine, theirs = {0: 1.0, 1: 2.0, 2: 5.0}, {0: 1.0, 1: 5.0, 2: 2.0}
     return _pair(
         mine,
         ((theirs, others),),
         replaced(theirs),
-        6,
-        means_of(*[3] * 6),
-        "a user with three ratings gives way to one of three other items, rated as by "
-        f"{others} others",
+        3,
+        means_of(*[3] * 3),
+        "a user with the ratings 1, 2, 5 of three items gives way to one with 1, 5, 2, as "
+        f"{others} {'other has' if others == 1 else 'others have'}: every gradient turns around",
     )
 
 

@@ -58,6 +58,9 @@ POSTERIOR = (
                 truth=_signs(1.4546726),
             ),
         ),
+        weak={
+            "signs, ε = 8": "The larger ε is, the rarer is the pattern of signs that shows it.",
+        },
     ),
     PublishedClaim(
         id="wt17-eq6",
@@ -92,6 +95,7 @@ POSTERIOR = (
                 _full(8.0, variant="corrected"),
                 data.signs(2, 1),
                 truth=_signs(3.2546653),
+                trials=400_000,
             ),
         ),
         reading="the exact law: with two ratings a user the drift is 0 and the chain sees no data",
@@ -167,7 +171,17 @@ POSTERIOR = (
                 data.opposite(5, 1, 5),
                 truth=_angles(0.0),
             ),
+            PosteriorGame(
+                "cut predictions, ϱ = 1, ε = 8/4, their signs",
+                _half(8.0, variant="corrected"),
+                data.signs(2, 2),
+                truth=_signs(1.4546726),
+            ),
         ),
+        weak={
+            "cut predictions, ϱ = 1": "Cut predictions err alike on both, so that the two laws are "
+            "one, whatever the ε.",
+        },
     ),
     PublishedClaim(
         id="wt17-s5.2-rating",
@@ -202,7 +216,17 @@ POSTERIOR = (
                 data.one_of_two(142),
                 truth=_signs(2.0),
             ),
+            PosteriorGame(
+                "cut predictions, ε = 4/2, nobody else",
+                _full(4.0, variant="corrected"),
+                data.one_of_two(0),
+                truth=_signs(1.0),
+            ),
         ),
+        weak={
+            "cut predictions, ε = 4/2 for a user": "The others, 142 of them, make the pattern of "
+            "signs that shows the rating so rare that no draw has it.",
+        },
         reading="the “average” loss of a rating is meant to bound every rating's",
     ),
     PublishedClaim(

@@ -28,7 +28,12 @@ _FILES = {"html": "report.html", "md": "report.md"}
     help="Folder of the run: record.json, report.html and report.md.  "
     "[default: dpaudit-out/NAME of the config]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Replace the config's seed.")
+@click.option(
+    "--seed",
+    metavar="NUMBER|entropy",
+    help="Replace the config's seed; entropy draws one that the record does not hold.  "
+    "[default: the config's, or drawn]",
+)
 @click.option(
     "-s",
     "--set",
@@ -59,7 +64,7 @@ def run(
     ctx: click.Context,
     config: Path | None,
     output: Path | None,
-    seed: int | None,
+    seed: str | None,
     overrides: tuple[str, ...],
     reports: tuple[str, ...],
     threads: int,
@@ -77,7 +82,7 @@ def run(
 
     path = config or config_file.find(Path())
     if seed is not None:
-        overrides = (*overrides, f"seed={seed}")
+        overrides = (*overrides, f"seed={_seed(seed)}")
     extra = [_parse_report(option) for option in reports]
     checked = config_file.load(path, overrides)
     folder = output or Path("dpaudit-out") / path.stem
@@ -93,6 +98,7 @@ def run(
         _write(_render(name, result), target)
     if not quiet:
         _show(result)
+        click.echo(f"Seed: {result.config['seed']}")
         click.echo(f"Record and reports: {folder}")
     ctx.exit(EXIT_CODES[result.outcome])
 
@@ -138,6 +144,14 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     if not gates:
         click.echo("no gates: add [[gate]] to the config or give --policy")
     ctx.exit(EXIT_CODES[worst([found.outcome for found in gates])])
+
+
+def _seed(text: str) -> str:
+    if text == "entropy" or (text.isascii() and text.isdecimal() and int(text) < 2**64):
+        return text if text == "entropy" else str(int(text))
+    raise ConfigError(
+        f"the option --seed {text!r} is neither a whole number of 64 bits nor entropy"
+    )
 
 
 def _parse_report(option: str) -> tuple[str, Path]:

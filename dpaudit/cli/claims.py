@@ -36,7 +36,11 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
     help="Worlds of either data set for every game.  [default: each game's own]",
 )
 @click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    help="Of a verification that you repeat.  [default: drawn, and kept in the folder]",
+)
 @click.option(
     "--data",
     "sources",
@@ -55,7 +59,7 @@ def claims(
     output: Path,
     trials: int | None,
     confidence: float,
-    seed: int,
+    seed: int | None,
     sources: tuple[Path, ...],
     fresh: bool,
     quiet: bool,
@@ -75,8 +79,9 @@ def claims(
         _explain(entries[0]) if len(entries) == 1 else _list(entries)
         return
     from dpaudit import config_file
+    from dpaudit.bounds.seeds import settled
     from dpaudit.claims.real_data import on_real_data
-    from dpaudit.claims.verify import count
+    from dpaudit.claims.verify import count, seed_of
     from dpaudit.claims.verify import verify as play
     from dpaudit.cli.progress import Bar
     from dpaudit.reports import claims as reports
@@ -90,8 +95,9 @@ def claims(
     ratings = {path.stem: config_file.load(path).data for path in sources}
     if len(ratings) < len(sources):
         raise ConfigError("two options --data name files of one name: rename one of the files")
-    extra = on_real_data(ratings, entries, seed)
     folder = output / "played"
+    seed = settled(seed) if fresh else seed_of(folder, seed)
+    extra = on_real_data(ratings, entries, seed)
     if fresh:
         for kept in folder.glob("*.json"):
             kept.unlink()

@@ -37,7 +37,8 @@ Methods, by what they read; the first is the default:
 --counts                    clopper-pearson, jeffreys, joint-beta, gdp
 --one-run                   one-run, one-run-gdp
 
-Scores of two-sample are log-ratios; the two files of one-run are canaries of a single run.
+Scores of two-sample are log-ratios; the two files of one-run are canaries of a single run, each
+included by its own fair coin: sizes that such coins do not give are refused.
 """
 
 
@@ -62,9 +63,8 @@ Scores of two-sample are log-ratios; the two files of one-run are canaries of a 
 @click.option(
     "--seed",
     type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Decides what a method draws at random; choose it before you see a bound.",
+    help="Decides what a method draws at random: the seed of an audit that you repeat.  "
+    "[default: drawn, and printed]",
 )
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -77,7 +77,7 @@ def epsilon(
     method: str | None,
     delta: float,
     confidence: float,
-    seed: int,
+    seed: int | None,
     style: str,
 ) -> None:
     """Certify a lower bound on ε from an attack's outcomes; no model is needed."""
@@ -99,6 +99,7 @@ def epsilon(
         raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
     options = {"delta": delta, "alpha": 1 - confidence, "confidence": confidence}
     witness = None
+    drawn = None
     if counts is not None:
         found = _of_counts(_numbers("--counts", counts, 4), _pick(method, COUNTS), options)
     elif one_run is not None:
@@ -107,8 +108,14 @@ def epsilon(
         if scores_in is None or scores_out is None:
             raise ConfigError("--scores-in and --scores-out belong together: give both")
         scores = _read(scores_out), _read(scores_in)
-        found, witness = _of_scores(*scores, _pick(method, SCORES), options, seed)
-    click.echo(_json(found, delta, witness) if style == "json" else _text(found, delta, witness))
+        from dpaudit.bounds.seeds import settled
+
+        method = _pick(method, SCORES)
+        seed = settled(seed)
+        found, witness = _of_scores(*scores, method, options, seed)
+        drawn = None if method == "gdp" else seed
+    shown = _json if style == "json" else _text
+    click.echo(shown(found, delta, witness, drawn))
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:
@@ -239,12 +246,14 @@ def _of_scores(
 
         least = min(len(absent), len(present))
         return sequential_epsilon(absent[:least], present[:least], **options), None
-    from dpaudit.bounds.one_run import one_run_scores_epsilon
+    from dpaudit.bounds.one_run import balanced_grid, one_run_scores_epsilon
 
-    return one_run_scores_epsilon(scores, included, **options, seed=seed), None
+    # Nobody vouches for the coins of two files: as many guesses of either kind need no fair ones.
+    grid = balanced_grid(len(scores))
+    return one_run_scores_epsilon(scores, included, **options, grid=grid, seed=seed), None
 
 
-def _json(found: Estimate, delta: float, witness: str | None) -> str:
+def _json(found: Estimate, delta: float, witness: str | None, seed: int | None) -> str:
     record = {
         "epsilon_lower": found.lower,
         "epsilon_point": found.value if math.isfinite(found.value) else None,
@@ -254,11 +263,12 @@ def _json(found: Estimate, delta: float, witness: str | None) -> str:
         "kind": found.kind,
         "n": found.n,
         "event": witness,
+        "seed": seed,
     }
     return json.dumps(record, indent=2)
 
 
-def _text(found: Estimate, delta: float, witness: str | None) -> str:
+def _text(found: Estimate, delta: float, witness: str | None, seed: int | None) -> str:
     from dpaudit.reports import words
 
     stated = "credibility" if found.kind == "credible" else "confidence"
@@ -270,4 +280,6 @@ def _text(found: Estimate, delta: float, witness: str | None) -> str:
     ]
     if witness:
         lines.append(f"event: {witness}")
+    if seed is not None:
+        lines.append(f"seed: {seed}")
     return "\n".join(lines)

@@ -52,7 +52,7 @@ def plan(
     factor: float | None,
     minutes: float | None,
 ) -> None:
-    """Say which violation a budget of trials will find, and how many trials one needs.
+    """Forecast which violation a budget of trials finds at best, and how many trials one needs.
 
     With CONFIG its games are planned as they would be played. Without, every method is compared on
     a supposed mechanism: the least true ε that each finds to exceed --epsilon.
@@ -102,9 +102,9 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
         table.add_row(*cells)
     Console().print(table)
     click.echo(
-        "'finds' is the least true ε of a noise too small for the claim that is certified with "
-        "95 % power.\nA gate on epsilon is inconclusive (exit code 4) where that exceeds "
-        "'detectable' times the claim."
+        "'finds ε from' is a forecast, at best: the least true ε of a noise too small for the "
+        "claim that is certified with 95 % power, if the pair shows it as Laplace noise on one "
+        "number does.\nA run measures its power on mutants, and its gates on epsilon ask for that."
     )
 
 

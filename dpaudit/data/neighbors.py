@@ -107,8 +107,7 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
         case RatingReplaced(user, item, value):
             return _replace_rating(ratings, user, item, value)
         case RatingAdded(user, item, value):
-            if _row(ratings, user, item) is not None:
-                raise DataError(f"user {user} has rated item {item}: replace the rating instead")
+            check(ratings, change)
             return _insert(ratings, user, _checked(ratings, [item], [value]))
         case RatingRemoved(user, item):
             row = _existing_row(ratings, user, item)
@@ -121,6 +120,26 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
             return ratings.only(ratings.user != user)
         case UserReplaced(user, items, values):
             return _replace_user(ratings, user, _checked(ratings, items, values))
+
+
+def check(ratings: Ratings, change: RatingChange) -> None:
+    """Refuse a change of one rating after which the ratings are as before, or which is none.
+
+    Raises:
+        DataError: as `apply`, but for the scale.
+    """
+    match change:
+        case RatingReplaced(user, item, value):
+            row = _existing_row(ratings, user, item)
+            if ratings.value[row] == np.float32(value):
+                raise DataError(
+                    f"user {user} rates item {item} {value:g} already: choose another rating"
+                )
+        case RatingAdded(user, item):
+            if _row(ratings, user, item) is not None:
+                raise DataError(f"user {user} has rated item {item}: replace the rating instead")
+        case RatingRemoved(user, item):
+            _existing_row(ratings, user, item)
 
 
 def edited(profile: Profile, change: RatingChange) -> Profile:
@@ -238,8 +257,7 @@ def _check_on_scale(value: FloatArray, scale: Scale) -> None:
 def _replace_rating(ratings: Ratings, user: int, item: int, value: float) -> Ratings:
     row = _existing_row(ratings, user, item)
     new = _checked(ratings, [item], [value]).values[0]
-    if ratings.value[row] == new:
-        raise DataError(f"user {user} rates item {item} {value:g} already: choose another rating")
+    check(ratings, RatingReplaced(user, item, value))
     column = ratings.value.copy()
     column[row] = new
     return _rebuild(ratings, ratings.user, ratings.item, column)

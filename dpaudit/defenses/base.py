@@ -27,6 +27,7 @@ class Claim:
         public: the statistics of the data that the guarantee treats as public.
         source: paper, theorem and equation, or the derivation's place.
         also: observers of whom it speaks besides, though the first does not see what they see.
+        assumes: what the guarantee rests on that no derivation here covers, in short.
     """
 
     epsilon: float
@@ -36,6 +37,7 @@ class Claim:
     public: str
     source: str
     also: tuple[ObserverName, ...] = ()
+    assumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.similarity import SimilarityData, Slope
 from dpaudit.errors import ConfigError, RunError
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 from dpaudit.releases import Key, Streams
 
 Numbers = NDArray[np.float64]
@@ -227,9 +227,9 @@ class ExactSimilarity:
         Box & Muller 1958.
         """
         pairs = (count + 1) // 2
-        draws = np.empty((len(worlds), 2 * pairs + 2), np.float32)
-        noise.laplace(draws, worlds, step, key)
-        sizes = abs(draws.T.astype(np.float64, order="C"))
+        draws = np.empty((len(worlds), 2 * pairs + 2), np.float64)
+        exact_noise.laplace(draws, worlds, step, key)
+        sizes = abs(np.ascontiguousarray(draws.T))
         radius = self.spread * np.sqrt(2 * sizes[:pairs])
         angle = 2 * np.pi * np.exp(-sizes[pairs:-2])
         s = np.concatenate((radius * np.cos(angle), radius * np.sin(angle)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
 from dpaudit.defenses.trained import check_finite
-from dpaudit.errors import ConfigError, RunError
+from dpaudit.errors import RunError
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import LANES
@@ -138,7 +138,6 @@ class FactorChain:
             RunError: the chain diverged.
         """
         rows, start = self.data.rows, attempt * STEPS
-        check_noise(len(rows), 4 * (self.dimensions + 1), self.dimensions)
         first = FIRST + start
         settling = first + len(self.sizes)
         block = FactorBlock.drawn(rows, self.dimensions, self.spread, streams, start)
@@ -278,24 +277,6 @@ class FactorChain:
         if not self.biases:
             found[:, -1] = 1
         return found
-
-
-def check_noise(rows: int, coordinates: int, size: int) -> None:
-    """Refuse a pass for which one step of the noise source has too few coordinates.
-
-    Args:
-        rows: the ratings.
-        coordinates: of noise that each takes.
-        size: `d`, for the message.
-
-    Raises:
-        ConfigError: it has.
-    """
-    if rows * coordinates > 2**34:
-        raise ConfigError(
-            f"params.dimensions = {size}: a pass over {rows} ratings takes more than 2^34 draws of "
-            "noise: lower it, or trim the data"
-        )
 
 
 def accepted(

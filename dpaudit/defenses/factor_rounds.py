@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
+from dpaudit.defenses.precision import grid, hair
 from dpaudit.defenses.trained import check_finite
+from dpaudit.kernels import exact_noise
 from dpaudit.kernels import factor_worlds as kernels
-from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.releases import Streams
 
@@ -32,7 +33,7 @@ def play_rounds(
     Raises:
         RunError: the training diverged.
     """
-    total = aligned(block.items.size)
+    total = np.zeros(block.items.size)
     for t in range(defense.passes):
         play_round(defense, rows, block, streams, t, total)
 
@@ -43,7 +44,7 @@ def play_round(
     block: FactorBlock,
     streams: Streams,
     t: int,
-    total: NDArray[np.float32],
+    total: NDArray[np.float64],
 ) -> None:
     """Round t of the corrected form, from 0 on.
 
@@ -58,14 +59,16 @@ def play_round(
     Raises:
         RunError: the training diverged.
     """
+    deviation = defense.noise_deviation(rows.n_items)
     total[:] = 0
     sum_clipped(defense, rows, block, total, taking_part(defense, rows.n_users, streams, t))
     kernels.take_step(
         block.items.reshape(-1),
-        total.copy(),  # the step spends it
+        total,
         np.float32(defense.item_rate),
         np.float32(defense.decay),
-        np.float32(defense.noise_deviation),
+        deviation,
+        grid(deviation),
         FIRST + 2 * t,
         block.worlds,
         streams.key,
@@ -77,7 +80,7 @@ def sum_clipped(
     defense: SgdFactors,
     rows: FactorRows,
     block: FactorBlock,
-    total: NDArray[np.float32],
+    total: NDArray[np.float64],
     taken: NDArray[np.float32] | None = None,
 ) -> None:
     """Let every user fit her own factors, and add what each sends to `total`.
@@ -104,7 +107,7 @@ def sum_clipped(
         np.float32(rows.mean),
         np.float32(defense.rate),
         np.float32(defense.decay),
-        np.float32(defense.clip),
+        np.float32(defense.clip * (1 - hair(rows.n_items + defense.dimensions))),
         aligned(most * LANES),
     )
 
@@ -113,8 +116,8 @@ def taking_part(defense: SgdFactors, users: int, streams: Streams, t: int) -> ND
     """Who takes part in round t, 1 or 0, of up to 16 worlds `(N, 16)`: a Poisson sample."""
     if defense.sampling == 1:
         return np.ones((users, LANES), np.float32)
-    draws = np.empty((len(streams), users), np.float32)
-    noise.uniform(draws, streams.worlds, FIRST + 2 * t + 1, streams.key)
+    draws = np.empty((len(streams), users))
+    exact_noise.uniform(draws, streams.worlds, FIRST + 2 * t + 1, streams.key)
     # Lanes that are no world repeat the last one here too: they diverge only if it does.
     full = np.pad(draws, ((0, LANES - len(streams)), (0, 0)), mode="edge")
     return np.ascontiguousarray((defense.sampling > full.T).astype(np.float32))

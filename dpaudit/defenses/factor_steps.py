@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.factor_rounds import play_round, sum_clipped, taking_part
 from dpaudit.defenses.factors import FactorBlock, FactorRows
+from dpaudit.defenses.precision import grid, on_grid
 from dpaudit.errors import ConfigError
-from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def watched_errors(
         scale=scale,
         gaussian=False,
         bound=float(np.float32(defense.bound)),  # as the kernel clamps
+        grid=grid(defense.noise_scale(trained.scale)),
     )
 
 
@@ -103,30 +105,32 @@ def watched_rounds(
         for _ in both
     ]
     items = np.union1d(both[0].items, both[1].items)
-    scale = np.full(len(items) * (defense.dimensions + 1), defense.noise_deviation)
-    others = aligned(block.items.size)
-    mine = int(trained is after)
+    deviation = defense.noise_deviation(before.n_items)
+    scale = np.full(len(items) * (defense.dimensions + 1), deviation)
+    others = np.zeros(block.items.size)
+    mine, step = int(trained is after), grid(deviation)
     keep = np.float32(1) - np.float32(defense.item_rate) * np.float32(defense.decay)
 
-    def at_items(whole: NDArray[np.float32]) -> NDArray[np.float64]:
+    def at_items(whole: NDArray[np.floating]) -> NDArray[np.float64]:
         picked = whole.reshape(block.items.shape)[items][:, :, : len(streams)]
         return picked.reshape(-1, len(streams)).T.astype(np.float64)
 
     for t in range(defense.passes):
         parts = []
         for rows, shadow in zip(both, shadows, strict=True):
-            part = aligned(block.items.size)
+            part = np.zeros(block.items.size)
             sum_clipped(defense, rows, shadow, part)
             parts.append(at_items(part))
         start = block.items.copy()
         play_round(defense, trained, block, streams, t, others)
         # v' = keep v + η (sum + noise); the sum of the others is sum − mine
         noised = (at_items(block.items) - keep * at_items(start)) / defense.item_rate
+        noised = on_grid(noised, step)
         # 1 in the worlds where she took part in this round.
         part_taken = taking_part(defense, trained.n_users, streams, t)[user, : len(streams), None]
         yield (
             NoisedSteps(noised - at_items(others) + part_taken * parts[mine]),
-            StepsPair(absent=parts[0], present=parts[1], scale=scale, gaussian=True),
+            StepsPair(parts[0], parts[1], scale, gaussian=True, grid=step),
         )
 
 

@@ -20,6 +20,7 @@ from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated_sides import AdaDelta
 from dpaudit.defenses.federation import Federation
 from dpaudit.defenses.federation_watch import watched_rounds
+from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.server_view import Transcript
 from dpaudit.defenses.trained import Watch, check_epsilon
 from dpaudit.errors import ConfigError
@@ -102,7 +103,7 @@ class FakeGradients(Part):
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
     batch: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     bound: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
     decay: Annotated[float, Field(ge=0, le=10)] = 0.1
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
@@ -167,8 +168,8 @@ class FakeGradients(Part):
             adjacency="rating-add-remove",
             observer="recommender",
             public="each user's candidates and when she submits them, the factors that training "
-            "starts from, the response's estimates; that no gradient is longer than "
-            f"{self.bound:g}",
+            "starts from, the response's estimates",
+            assumes=(f"no gradient longer than {self.bound:g}, not enforced",),
             source="Luo et al. 2020, Theorem 3 and section 4.4",
         )
 
@@ -192,16 +193,25 @@ class FakeGradients(Part):
         return self.dimensions / math.tanh(self.epsilon / self.rounds / 2)
 
     def sigma(self, candidates: Candidates) -> float:
-        """σ, the standard deviation of each coordinate's noise; 0 where there is none."""
+        """σ, the standard deviation of each coordinate's noise; 0 where there is none.
+
+        Raises:
+            ConfigError: finite precision would take too much of ε.
+        """
         if not self.noisy:
             return 0.0
         counts = candidates.counts[candidates.counts > 0]
         share = 1.0
         if self.amplified and self.batch is not None:
             share = float(np.minimum(1.0, self.batch / counts).max())
+        kept, delta = self.epsilon, self.delta
+        if self.variant == "corrected":
+            # Finite precision takes its part of ε and δ.
+            numbers = self.rounds * int(counts.max()) * self.dimensions
+            kept, delta = kept_budget(kept, delta, numbers)
         return self.bound * noise_multiplier(
-            self.epsilon,
-            delta=self.delta,
+            kept,
+            delta=delta,
             compositions=self.rounds,
             sampling=share,
             neighbors="replace" if self.variant == "corrected" else "add-remove",

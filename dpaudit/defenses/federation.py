@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.defenses.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels
 from dpaudit.defenses.federated_sides import Devices, Server, width
+from dpaudit.defenses.precision import grid
 from dpaudit.defenses.trained import check_finite
 from dpaudit.kernels import federated as kernels
 from dpaudit.kernels import noise
@@ -244,7 +245,7 @@ class Federation:
             return
         kernels.submit(
             order, own.users, own.items, values, weights, *state, self.server.fakes.reshape(-1),
-            size, np.float32(self.sigma), self._step(_NOISE), int(self._world.worlds[0]),
+            size, self.sigma, grid(self.sigma), self._step(_NOISE), int(self._world.worlds[0]),
             self._world.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
 
@@ -254,7 +255,7 @@ class Federation:
         kernels.submit(
             turns.sent, own.users, own.items, values, weights, self.devices.factors.reshape(-1),
             self.server.factors.reshape(-1), self.server.fakes.reshape(-1), shape[1],
-            np.float32(0), 0, 0, self._world.key, sums.reshape(-1), np.empty(0, np.float32),
+            0.0, 0.0, 0, 0, self._world.key, sums.reshape(-1), np.empty(0, np.float32),
         )  # fmt: skip
         draws = np.empty((1, sums.size), np.float32)
         noise.normal(draws, self._world.worlds, self._step(_OTHERS), self._world.key)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.defenses.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated_sides import Devices
 from dpaudit.defenses.federation import Federation
+from dpaudit.defenses.precision import grid
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import federated as kernels
 from dpaudit.kernels.lanes import aligned
@@ -54,7 +55,7 @@ def watched_rounds(
             np.stack([part[index] for part in seen]).astype(np.float64) for index in range(3)
         )
         scale = np.full(shown.shape[1], sigma)
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True)
+        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=grid(sigma))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +145,7 @@ class _Shadow:
         kernels.submit(
             order, own.users, own.items, self.devices.values,
             self.devices.weights(order, items, fakes), self.devices.factors.reshape(-1),
-            items.reshape(-1), fakes.reshape(-1), size, np.float32(0), 0, 0,
+            items.reshape(-1), fakes.reshape(-1), size, 0.0, 0.0, 0, 0,
             np.zeros(2, np.uint32), aligned(items.size), shown.reshape(-1),
         )  # fmt: skip
         return shown

@@ -31,8 +31,9 @@ from dpaudit.defenses.item_model import (
     frozen_rows,
     in_ticks,
 )
+from dpaudit.defenses.precision import LIST_EXCESS, check_pure, kept_epsilon, list_grid, rounded
 from dpaudit.errors import ConfigError, DataError
-from dpaudit.kernels import noise, pairs, ranking
+from dpaudit.kernels import exact_noise, pairs, ranking
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import (
     ItemList,
@@ -128,6 +129,8 @@ class ItemItem(Part, ABC):
             raise ValueError(
                 f"epsilon = {self.epsilon:g} is beyond 1e6: use the variant 'nonprivate' for none"
             )
+        if self.variant == "corrected":
+            check_pure(self.epsilon)
         return self
 
     def sensitivity(self, scale: Scale) -> float:
@@ -217,7 +220,17 @@ class ItemItem(Part, ABC):
 
     def noise_scale(self, scale: Scale) -> float:
         """The Laplace scale `b = Δf/ε` of each prediction's noise."""
-        return self.sensitivity(scale) / self.epsilon
+        return self._spread(self.sensitivity(scale))
+
+    def grid(self, scale: Scale) -> float:
+        """The step of the grid that predictions are rounded to, by public numbers; 0 for none."""
+        return list_grid(self.noise_scale(scale))
+
+    def _spread(self, sensitivity: float) -> float:
+        kept = self.epsilon
+        if self.variant == "corrected":
+            kept = kept_epsilon(self.epsilon, self.outputs * LIST_EXCESS)
+        return sensitivity / kept
 
     def release(
         self, exact: ExactScores, streams: Streams, observer: Observer
@@ -225,11 +238,8 @@ class ItemItem(Part, ABC):
         """What the observer is shown in each world: `f_ij + Lap(Δf/ε)`.
 
         The noise of item `j` is coordinate `j`, so a list and a single prediction of one world show
-        the same value for the same item. Values are rounded to a public grid (`ExactScores.grid`):
-        the low-order bits of a floating-point sum would tell its exact part (Mironov 2012,
-        doi:10.1145/2382196.2382264). Rounding is post-processing and costs no ε. What finite
-        precision leaves is an ε larger by about 0.001·max(1, ε) and a δ of about 5e-7; beyond
-        ε = 20 the noise source's tail ends before the claim's.
+        the same value for the same item. Values are rounded to a public grid, as the low-order bits
+        of a floating-point sum would tell its exact part; see `precision`.
 
         Raises:
             ConfigError: the list asked for is longer than there are items to show.
@@ -242,11 +252,13 @@ class ItemItem(Part, ABC):
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
     ) -> Predictions:
         """The noised predictions of `items` `(W, k)`; see `release`."""
-        draws = np.empty(items.shape, np.float32)
-        noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
-        values = exact.scores[items] + np.float32(exact.sensitivity / self.epsilon) * draws
-        grid = exact.grid(self.epsilon)
-        return Predictions(items, np.rint(values / grid) * grid if grid else values)
+        scale = self._spread(exact.sensitivity)
+        values = exact.scores[items].astype(np.float64)
+        if scale:
+            draws = np.empty(items.shape, np.float64)
+            exact_noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
+            values += scale * draws
+        return Predictions(items, rounded(values, list_grid(scale)))
 
     def release_top(self, exact: ExactScores, streams: Streams, count: int) -> TopList:
         """The `count` items of largest noised prediction; see `release`."""
@@ -257,10 +269,9 @@ class ItemItem(Part, ABC):
             )
         items = np.empty((len(streams), count), np.int32)
         values = np.empty(items.shape, np.float32)
-        scale = np.float32(exact.sensitivity / self.epsilon)
-        grid = exact.grid(self.epsilon)
+        scale = self._spread(exact.sensitivity)
         ranking.laplace_top_k(
-            items, values, exact.scores, scale, grid, streams.worlds, 0, streams.key
+            items, values, exact.scores, scale, list_grid(scale), streams.worlds, 0, streams.key
         )
         return TopList(items, values)
 

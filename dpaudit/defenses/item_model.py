@@ -125,11 +125,3 @@ class ExactScores:
     def candidates(self) -> NDArray[np.int32]:
         """The items that can be shown."""
         return np.flatnonzero(np.isfinite(self.scores)).astype(np.int32)
-
-    def grid(self, epsilon: float) -> np.float32:
-        """The step of the grid that releases are rounded to: 2^i in (b/1024, b/512], b = Δf/ε.
-
-        It depends on public numbers alone. 0 where there is no noise.
-        """
-        scale = self.sensitivity / epsilon
-        return np.float32(2.0 ** math.floor(math.log2(scale / 512)) if scale else 0.0)

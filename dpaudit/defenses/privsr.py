@@ -14,6 +14,7 @@ from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.factors import FactorModels, Floats, Indices, joined
+from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.privsr_friends import audible, watched_messages
 from dpaudit.defenses.privsr_submissions import submitted
 from dpaudit.defenses.privsr_watch import followed, watched_rounds, watched_sums
@@ -92,7 +93,7 @@ class PrivSR(Part):
         insiders: under a secure summation, how many raters of an item, friends or not, may put
             together what noise they drew; a user of whom the claim speaks is none of them.
         friends_share: the share of μ² that is spent on what friends see.
-        delta: δ of the corrected claim.
+        delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
@@ -111,7 +112,7 @@ class PrivSR(Part):
     summation: Summation = "local"
     insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     friends_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
 
     name: ClassVar[str] = "privsr"
     title: ClassVar[str] = "Social matrix factorisation under personal privacy settings"
@@ -140,7 +141,8 @@ class PrivSR(Part):
                 observer="recommender",
                 public="who rates what and which ratings are sensitive, those that are not "
                 "sensitive but for the one in doubt, who is whose friend, the factors that "
-                "training starts from; that no user's factors are longer than 1",
+                "training starts from",
+                assumes=("no user's factors longer than 1, not enforced",),
                 source="Meng et al. 2018, Theorems 1 to 3",
                 also=("friend",),
             )
@@ -157,7 +159,11 @@ class PrivSR(Part):
         )
 
     def noise(self, rows: SocialRows) -> Noise:
-        """The noise on what is submitted and sent."""
+        """The noise on what is submitted and sent.
+
+        Raises:
+            ConfigError: finite precision would take too much of ε.
+        """
         if self.variant == "nonprivate":
             return Noise.none(rows)
         if self.variant == "corrected":
@@ -181,7 +187,10 @@ class PrivSR(Part):
         return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
 
     def _corrected(self, rows: SocialRows) -> Noise:
-        mu, share = gaussian_mu(self.epsilon, self.delta), self.friends_share
+        # Finite precision takes its part of ε and δ.
+        numbers = self.rounds * (rows.n_items + 1) * self.dimensions
+        mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+        share = self.friends_share
         if not self.social:
             share = 0.0
         # σ = 2c √(T/(1 − share))/μ,  σ_u = 2 √(T/share)/μ

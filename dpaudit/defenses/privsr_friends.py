@@ -41,8 +41,8 @@ def watched_messages(
     heard = _listener(before, np.flatnonzero(suspects.users))
     worlds = [_Hearing(defense, suspects, trained, world, heard) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale = stacked([each.play() for each in worlds])
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True)
+        shown, absent, present, scale, step = stacked([each.play() for each in worlds])
+        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
 
 
 def audible(defense: PrivSR, ratings: Ratings, able: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -113,4 +113,4 @@ class _Hearing:
             shadow.learn()
         message = self.society.message
         shown, absent, present = (part.astype(np.float64) for part in (message.shown, *means))
-        return shown, absent, present, message.deviations
+        return shown, absent, present, message.deviations, message.steps

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, ObserverName, Variant
+from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.ranking_models import RankingModels, joined
 from dpaudit.defenses.ranking_rows import RankingRows, offered
 from dpaudit.defenses.ranking_society import RankingNoise, RankingSociety
@@ -94,7 +95,7 @@ class PrivSRRanking(Part):
         summation: of the corrected form: who sees what is submitted.
         insiders: under a secure summation, how many users may put together what noise they drew;
             one of whom the claim speaks is none of them.
-        delta: δ of the corrected claim.
+        delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
@@ -111,7 +112,7 @@ class PrivSRRanking(Part):
     clip: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     summation: Summation = "local"
     insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
 
     # Its models have lists, and no predictions of ratings.
     ranks: ClassVar[bool] = True
@@ -144,8 +145,8 @@ class PrivSRRanking(Part):
                 delta=0.0,
                 adjacency="rating-add-remove",
                 observer="recommender",
-                public=f"{public}, which items everybody keeps private, held or not; that no "
-                "user's factors are longer than 1",
+                public=f"{public}, which items everybody keeps private, held or not",
+                assumes=("no user's factors longer than 1, not enforced",),
                 source="Meng et al. 2018, Theorem 4",
             )
         return Claim(
@@ -158,12 +159,19 @@ class PrivSRRanking(Part):
         )
 
     def noise(self, rows: RankingRows) -> RankingNoise:
-        """The noise on what is submitted."""
+        """The noise on what is submitted.
+
+        Raises:
+            ConfigError: finite precision would take too much of ε.
+        """
         if self.variant == "nonprivate":
             return RankingNoise(np.zeros((2, rows.n_items)), False)
         if self.variant == "corrected":
             # σ = 2c√T/μ
-            sigma = 2 * self.clip * math.sqrt(self.rounds) / gaussian_mu(self.epsilon, self.delta)
+            numbers = self.rounds * rows.n_items * self.dimensions
+            # Finite precision takes its part of ε and δ.
+            mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+            sigma = 2 * self.clip * math.sqrt(self.rounds) / mu
             secure = self.summation == "secure"
             among = honest_raters(rows.keepers.sum(0), self.insiders) if secure else 1
             each = np.broadcast_to(sigma**2 / among, (2, rows.n_items))

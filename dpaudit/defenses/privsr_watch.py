@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from dpaudit.defenses.privsr import PrivSR
 
 Numbers = NDArray[np.float64]
-# What was seen in a round, would have been without noise in D and in D', and the noise's scale.
-Round = tuple[Numbers, Numbers, Numbers, Numbers]
+# What was seen in a round, would have been without noise in D and in D', the noise's scale and the
+# grid's step.
+Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def watched_rounds(
@@ -47,8 +48,8 @@ def watched_rounds(
     suspects = Suspects.between(defense, before, after)
     worlds = [_Submitting(defense, suspects, trained, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale = stacked([each.play() for each in worlds])
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True)
+        shown, absent, present, scale, step = stacked([each.play() for each in worlds])
+        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
 
 
 def watched_sums(
@@ -67,11 +68,9 @@ def watched_sums(
     _check_sums(defense, before.friends)
     worlds = [_Summing(defense, suspects, trained, world) for world in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale = stacked([each.play() for each in worlds])
-        yield (
-            NoisedSteps(shown),
-            StepsPair(absent, present, scale, gaussian=not worlds[0].society.noise.shared),
-        )
+        shown, absent, present, scale, step = stacked([each.play() for each in worlds])
+        gaussian = not worlds[0].society.noise.shared
+        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=step)
 
 
 def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
@@ -167,7 +166,7 @@ class Shadow:
         self._order = np.arange(len(rows), dtype=np.int32)
         self._users = society.users.copy()
 
-    def gradients(self) -> tuple[Floats, Floats]:
+    def gradients(self) -> tuple[Floats, Numbers]:
         """What they would submit without noise, by row, and for each item the sum."""
         return self._society.gradients(self.rows, self._order, self._users)
 
@@ -204,8 +203,11 @@ class _Submitting:
         shown, absent, present = (
             part[:, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
         )
-        scale = np.broadcast_to(sent.deviations, (len(sent.shown), d)).reshape(-1)
-        return shown, absent, present, scale
+        scale, step = (
+            np.broadcast_to(part, (len(sent.shown), d)).reshape(-1)
+            for part in (sent.deviations, sent.steps)
+        )
+        return shown, absent, present, scale, step
 
 
 class _Summing:
@@ -221,6 +223,7 @@ class _Summing:
         spread = np.bincount(trained.items, self.society.noise.of_rows(trained), trained.n_items)
         scale = np.sqrt(spread[self._items] / (2 if self.society.noise.shared else 1))
         self._scale = np.repeat(scale, defense.dimensions)
+        self._step = np.repeat(self.society.steps[self._items], defense.dimensions)
 
     def play(self) -> Round:
         """A round: what moved the items, would have moved them without noise, and the scale."""
@@ -237,4 +240,4 @@ class _Summing:
         shown, absent, present = (
             part[self._items, :d].reshape(-1).astype(np.float64) for part in seen
         )
-        return shown, absent, present, self._scale
+        return shown, absent, present, self._scale, self._step

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import ITEMS, USERS, Floats, Indices
+from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.ranking_models import RankingModels
 from dpaudit.defenses.ranking_rows import PreferenceSets, RankingRows
 from dpaudit.defenses.shared_noise import SharedNoise
 from dpaudit.defenses.trained import check_finite
-from dpaudit.kernels import noise, preferences
+from dpaudit.kernels import exact_noise, preferences
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.triples import draw
 from dpaudit.releases import Streams
@@ -63,13 +64,15 @@ class Submissions:
     Attributes:
         shown: what each watched user submits about every item `(n, M, size)`.
         deviations: the standard deviation of its noise, given what all users share, `(n, M, d)`.
+        steps: those of the grids that it lies on `(n, M, 1)`.
         exact: all submissions about each item without noise, added up `(M, size)`.
         sums: the same with noise.
     """
 
     shown: Floats
     deviations: NDArray[np.float64]
-    exact: Floats
+    steps: NDArray[np.float64]
+    exact: NDArray[np.float64]
     sums: Floats
 
 
@@ -83,6 +86,7 @@ class RankingSociety:
         watched: the users whom `submit` shows `(n,)`.
         users: U, `(N, size)`; each row is on its user's device.
         items: V, `(M, size)`, which everybody has.
+        steps: those of the grids that sums of submissions lie on `(M,)`.
         done: how many rounds are over.
     """
 
@@ -117,9 +121,12 @@ class RankingSociety:
         others = np.setdiff1d(np.arange(rows.n_users), self.watched)
         self._others = others.astype(np.int32)
         # A rest of rounding is no noise.
-        rest = noise.summed(rows) - self._own.sum(0)
+        summed = noise.summed(rows)
+        rest = summed - self._own.sum(0)
         self._rest = np.maximum(rest, 0.0) if len(others) else np.zeros(rows.n_items)
         self._triples = NONE, NONE
+        # The recommender steps by sums on a grid as coarse as their noise allows.
+        self.steps = grids(np.sqrt(summed))
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
@@ -145,15 +152,17 @@ class RankingSociety:
         sums += own
         exact, scales = sums.copy(), None
         deviations = np.sqrt(self._own)[:, :, None]
+        steps = grids(deviations)
         if len(self.watched):
             scales = self._noise.scales(self.rows.n_items, self._step(_SCALES))
-            deviations = deviations * np.sqrt(scales, dtype=np.float64)
-            draws = self._noise.draws(noise.normal, shown[:, :, 0].size, self._step(_OWN))
-            added = (deviations * draws.reshape(deviations.shape)).astype(np.float32)
-            shown[:, :, :d] += added
-            sums[:, :d] += added.sum(0)
+            deviations = deviations * np.sqrt(scales)
+            draws = self._noise.draws(exact_noise.normal, shown[:, :, 0].size, self._step(_OWN))
+            before = shown[:, :, :d].astype(np.float64)
+            added = deviations * draws.reshape(deviations.shape)
+            shown[:, :, :d] = rounded(before + added, steps)
+            sums[:, :d] += (shown[:, :, :d] - before).sum(0)
         sums[:, :d] += self._noise.sums(self._rest, scales, self._step(_OTHERS))
-        return Submissions(shown, deviations, exact, sums)
+        return Submissions(shown, deviations, steps, exact, rounded(sums, self.steps[:, None]))
 
     def gradients(
         self,
@@ -162,7 +171,7 @@ class RankingSociety:
         users: Floats,
         triples: tuple[Indices, Indices],
         shows: bool = True,
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[NDArray[np.float64], Floats]:
         """What users submit without noise, cut where the defense cuts, by V as it stands.
 
         Args:
@@ -176,7 +185,7 @@ class RankingSociety:
             The sum for each item `(M, size)`, and each submission `(n, M, size)`.
         """
         items, size = self.items, self.items.shape[1]
-        sums = aligned(*items.shape)
+        sums = np.zeros(items.shape)
         shown = aligned(len(order) if shows else 0, *items.shape)
         preferences.submit(
             order, *triples, *sets.columns, users.reshape(-1), items.reshape(-1), size,

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from dpaudit.defenses.privsr_ranking import PrivSRRanking
 
 Numbers = NDArray[np.float64]
-# A round: what was shown, would have been without noise in D and in D', and the noise's scale.
-Round = tuple[Numbers, Numbers, Numbers, Numbers]
+# A round: what was shown, would have been without noise in D and in D', the noise's scale and the
+# grid's step.
+Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def watched_rounds(
@@ -86,8 +87,8 @@ def _played(
             for each in worlds:
                 each.learn()
         seen = zip(*(each.submit() for each in worlds), strict=True)
-        shown, absent, present, scale = (np.stack(part) for part in seen)
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=gaussian)
+        shown, absent, present, scale, step = (np.stack(part) for part in seen)
+        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +163,11 @@ class _Shadow:
         """What each would submit without noise `(n, M, size)`."""
         return self._gradients(shows=True)[1]
 
-    def sum(self) -> Floats:
+    def sum(self) -> NDArray[np.float64]:
         """The sum of this for each item `(M, size)`."""
         return self._gradients(shows=False)[0]
 
-    def _gradients(self, shows: bool) -> tuple[Floats, Floats]:
+    def _gradients(self, shows: bool) -> tuple[NDArray[np.float64], Floats]:
         both = NONE, NONE
         return self._society.gradients(self._sets, self._order, self._users, both, shows)
 
@@ -219,8 +220,11 @@ class _Submitting(_World):
         shown, absent, present = (
             part[:, :, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
         )
-        scale = np.broadcast_to(sent.deviations, (*sent.shown.shape[:2], d)).reshape(-1)
-        return shown, absent, present, scale
+        scale, step = (
+            np.broadcast_to(part, (*sent.shown.shape[:2], d)).reshape(-1)
+            for part in (sent.deviations, sent.steps)
+        )
+        return shown, absent, present, scale, step
 
 
 class _Summing(_World):
@@ -238,14 +242,13 @@ class _Summing(_World):
         super().__init__(society, suspects, (suspects.before, suspects.after, trained))
         scale = np.sqrt(noise.summed(trained) / (2 if noise.shared else 1))
         self._scale = np.repeat(scale, defense.dimensions)
+        self._step = np.repeat(society.steps, defense.dimensions)
 
     def submit(self) -> Round:
         """What is seen of a round."""
         d, sent = self._dimensions, self._sent()
         *means, own = (shadow.sum() for shadow in self._shadows)
         rest = sent.exact - own
-        shown, absent, present = (
-            part[:, :d].reshape(-1).astype(np.float64)
-            for part in (sent.sums, *(rest + mean for mean in means))
-        )
-        return shown, absent, present, self._scale
+        seen = (sent.sums.astype(np.float64), *(rest + mean for mean in means))
+        shown, absent, present = (part[:, :d].reshape(-1) for part in seen)
+        return shown, absent, present, self._scale, self._step

@@ -17,7 +17,7 @@ from dpaudit.defenses.factors import FactorModels, FactorRows, fitted
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.single_chain import draw_single
 from dpaudit.defenses.single_factors import TOGETHER, check_size
-from dpaudit.defenses.trained import check_epsilon, lane_blocks
+from dpaudit.defenses.trained import CHAIN, check_epsilon, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import Streams
@@ -157,8 +157,8 @@ class SampledFactors(Part):
             adjacency="user-replace",
             observer="public",
             public="the numbers of users and items, the scale, τ, B"
-            + ("" if corrected or self.mean is not None else ", the mean b_0")
-            + "; the chain counts as an exact draw",
+            + ("" if corrected or self.mean is not None else ", the mean b_0"),
+            assumes=(CHAIN,),
             source="class docstring" if corrected else "Liu, Wang, Smola 2015, Theorem 2",
         )
 

@@ -23,7 +23,7 @@ from dpaudit.defenses.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.trained import check_epsilon, check_finite
+from dpaudit.defenses.trained import CHAIN, check_epsilon, check_finite
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import noise
 from dpaudit.kernels import similarity_rows as kernels
@@ -120,9 +120,10 @@ class SampledSimilarity(Part):
             delta=0.0,
             adjacency="user-replace",
             observer="public",
-            public="the number of users, the scale and τ; the chain counts as an exact draw"
+            public="the number of users, the scale and τ"
             if corrected
-            else "the means of the items and τ; the chain counts as an exact draw",
+            else "the means of the items and τ",
+            assumes=(CHAIN,),
             source="class docstring" if corrected else "Wang & Tang 2017, Theorem 2",
         )
 
@@ -209,13 +210,12 @@ class SampledSimilarity(Part):
         ):
             taken = batches.taken(t, data.entries(item)) if batches else None
             gradient, _ = slope.of(data, item, row, taken)
-            kernels.step(
+            kernels.langevin_step(
                 row.reshape(-1),
-                gradient.reshape(-1),
+                gradient.astype(np.float32, copy=False).reshape(-1),
                 np.float32(size / self.share),
                 np.float32(size * self.decay),
                 np.float32(math.sqrt(size * variance)),
-                True,
                 item * data.row_space,
                 2 * t,
                 worlds,

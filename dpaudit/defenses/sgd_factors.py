@@ -17,6 +17,7 @@ from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.factor_rounds import play_rounds
 from dpaudit.defenses.factor_steps import watched_errors, watched_rounds
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
+from dpaudit.defenses.precision import grid, kept_budget
 from dpaudit.defenses.single_factors import (
     TOGETHER,
     SingleModel,
@@ -60,7 +61,9 @@ class SgdFactors(Part):
     most, so K rounds are K Gaussian mechanisms of sensitivity c where a user joins or leaves, 2c
     where she is replaced, each on a Poisson sample of the users with rate q; σ is the least whose
     privacy loss, composed, keeps (ε, δ). `b_0` is the middle of the scale. The sum of squares needs
-    no second pass: ‖g_u‖² = (‖u‖² + 1) Σ_i e_ui².
+    no second pass: ‖g_u‖² = (‖u‖² + 1) Σ_i e_ui². It is cut to a hair less than c, sums are formed
+    in double precision, and the noised sum is rounded to a public grid before anything is computed
+    from it (`precision`).
 
     Attributes:
         epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
@@ -75,7 +78,7 @@ class SgdFactors(Part):
         clip: c, the largest norm of a user's part in a round.
         item_rate: η_v, the step of a round.
         sampling: q, the share of the users who take part in a round.
-        delta: δ of the corrected claim.
+        delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
         adjacency: the neighbours that the corrected claim is about.
     """
 
@@ -90,7 +93,7 @@ class SgdFactors(Part):
     clip: Annotated[float, Field(gt=0, le=1e6)] = 4.0
     item_rate: Annotated[float, Field(gt=0, le=10)] = 0.02
     sampling: Annotated[float, Field(ge=1e-4, le=1)] = 1.0
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
     adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None
 
     name: ClassVar[str] = "dpsgd-mf"
@@ -151,12 +154,19 @@ class SgdFactors(Part):
         """`K Δr/ε`, the scale of the Laplace noise on each error; 0 of `nonprivate`."""
         return self.passes * scale.width / self.epsilon if self.variant == "published" else 0.0
 
-    @property
-    def noise_deviation(self) -> float:
-        """`σ c`, the standard deviation of the Gaussian noise of a round."""
+    def noise_deviation(self, n_items: int) -> float:
+        """`σ c`, the standard deviation of the Gaussian noise of a round.
+
+        Finite precision takes its part of ε and δ: all `M (d + 1)` numbers of a round may differ.
+
+        Raises:
+            ConfigError: that part is too large.
+        """
+        numbers = self.passes * n_items * (self.dimensions + 1)
+        kept, delta = kept_budget(self.epsilon, self.delta, numbers)
         sigma = noise_multiplier(
-            self.epsilon,
-            delta=self.delta,
+            kept,
+            delta=delta,
             compositions=self.passes,
             sampling=self.sampling,
             neighbors="replace" if self._users == "user-replace" else "add-remove",
@@ -211,7 +221,8 @@ class SgdFactors(Part):
                 np.float32(rows.mean),
                 np.float32(self.rate),
                 np.float32(self.decay),
-                np.float32(self.noise_scale(rows.scale)),
+                self.noise_scale(rows.scale),
+                grid(self.noise_scale(rows.scale)),
                 np.float32(self._largest_error),
                 FIRST + t,
                 int(streams.worlds[0]),
@@ -265,7 +276,8 @@ class SgdFactors(Part):
             np.float32(rows.mean),
             np.float32(self.rate),
             np.float32(self.decay),
-            np.float32(self.noise_scale(rows.scale)),
+            self.noise_scale(rows.scale),
+            grid(self.noise_scale(rows.scale)),
             np.float32(self._largest_error),
             FIRST + t,
             block.worlds,

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.neighbors import Neighborhood
+from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
 from dpaudit.defenses.similarity import (
     Batches,
     SimilarityData,
@@ -27,7 +28,7 @@ from dpaudit.defenses.similarity import (
 )
 from dpaudit.defenses.trained import Watch, check_epsilon, check_finite
 from dpaudit.errors import ConfigError
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 from dpaudit.kernels import similarity_rows as kernels
 from dpaudit.kernels.lane_noise import world_words
 from dpaudit.kernels.lanes import LANES
@@ -63,6 +64,10 @@ class SgdSimilarity(Part):
     for
 
         ε_0 = ln(1 + (e^{ε/K} − 1)/γ).
+
+    A gradient's norm is cut to a hair less than c, by what single precision may misjudge it, and
+    gradients are summed in double precision, so that c is a bound on what is computed too. The
+    noised sum is rounded to a public grid, and the step made from it (`precision`).
 
     The sample has `⌊γ N⌋` users, so its true share is γ at most. The means are the middle of the
     scale; who rates what is not public, since every coordinate is noised. (Cutting row
@@ -110,6 +115,8 @@ class SgdSimilarity(Part):
     @model_validator(mode="after")
     def _check(self) -> SgdSimilarity:
         check_epsilon(self.epsilon, self.variant, "noise")
+        if self.variant == "corrected":
+            check_pure(self.epsilon)
         if self.variant != "nonprivate" and self.initial != "constant":
             raise ValueError(
                 "initial = 'cosine' reveals the ratings without noise: use 'constant', or the "
@@ -130,6 +137,7 @@ class SgdSimilarity(Part):
             public="the numbers of users and items, the scale"
             if corrected
             else "the means of the items, who rates what",
+            assumes=() if corrected else (f"|S_i| I_u of {self.weight:g} or more, not enforced",),
             source="class docstring" if corrected else "Wang & Tang 2017, Theorem 1",
         )
 
@@ -163,8 +171,14 @@ class SgdSimilarity(Part):
         """`e_max` of step t, from 1 on."""
         return 0.5 + (scale.width - 1) / (t + 1)
 
-    def noise_scale(self, t: int, scale: Scale) -> float:
-        """The scale of the Laplace noise on each coordinate of the gradient of step t."""
+    def noise_scale(self, t: int, scale: Scale, n_items: int) -> float:
+        """The scale of the Laplace noise on each coordinate of the gradient of step t.
+
+        Corrected, finite precision takes its part of ε: all M² coordinates of a step may differ.
+
+        Raises:
+            ConfigError: that part is too large.
+        """
         if self.variant == "nonprivate":
             return 0.0
         if self.variant == "published":
@@ -172,7 +186,7 @@ class SgdSimilarity(Part):
             sensitivity = 2 * self.largest_error(t, scale) * scale.width / self.weight
             return self.share * self.steps * sensitivity / self.epsilon
         # 2c/ε_0,  ε_0 = ln(1 + (e^{ε/K} − 1)/γ), written so that nothing overflows
-        one = self.epsilon / self.steps
+        one = kept_epsilon(self.epsilon, self.steps * n_items**2 * LAPLACE_EXCESS) / self.steps
         if one > 50:
             return 2 * self.clip / (one - math.log(self.share))
         return 2 * self.clip / math.log1p(math.expm1(one) / self.share)
@@ -209,13 +223,14 @@ class SgdSimilarity(Part):
             taken = batches.taken(t, self._units(data, item)) if batches else None
             slope, _ = self.slope(data, t).of(data, item, row, taken)
             gain = self.rate * self.rescale
-            kernels.step(
+            noise_scale = self.noise_scale(t, data.scale, data.n_items)
+            kernels.descend(
                 row.reshape(-1),
                 slope.reshape(-1),
                 np.float32(gain),
                 np.float32(self.rate * self.decay),
-                np.float32(gain * self.noise_scale(t, data.scale)),
-                False,
+                noise_scale,
+                grid(noise_scale),
                 item * data.row_space,
                 2 * t,
                 worlds,
@@ -236,8 +251,8 @@ class SgdSimilarity(Part):
             size = math.floor(self.share * count)
 
         def draw(world: Streams, t: int) -> NDArray[np.bool_]:
-            draws = np.empty((1, count), np.float32)
-            noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
+            draws = np.empty((1, count))
+            exact_noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
             return smallest(draws[0], size)
 
         return Batches(draw, streams)
@@ -248,13 +263,25 @@ class SgdSimilarity(Part):
         return data.raters.column[entries] if self.variant == "corrected" else entries
 
     def revealed(
-        self, row: NDArray[np.float32], following: NDArray[np.float32]
+        self,
+        data: SimilarityData,
+        row: NDArray[np.float32],
+        following: NDArray[np.float32],
+        t: int,
     ) -> NDArray[np.float64]:
-        """The noised gradient that the step from one iterate to the next reveals."""
-        gain, keep = self.rate * self.rescale, np.float32(1 - self.rate * self.decay)
-        # s' = keep s − gain (gradient + noise)
-        found: NDArray[np.float64] = (keep * row.astype(np.float64) - following) / gain
-        return found
+        """The noised gradient that step t reveals, from one iterate to the next.
+
+        Args:
+            data: what is learned from; its sizes count.
+            row: the iterate before.
+            following: the one after.
+            t: the step, from 1 on.
+        """
+        step = grid(self.noise_scale(t, data.scale, data.n_items))
+        gain, pull = self.rate * self.rescale, self.rate * self.decay
+        before, after = row.astype(np.float64), following.astype(np.float64)
+        # s' = s − η λ s − gain (gradient + noise)
+        return on_grid((before - after - pull * before) / gain, step)
 
     @property
     def watchers(self) -> dict[ObserverName, Watch[SimilarityData]]:
@@ -286,14 +313,17 @@ class SgdSimilarity(Part):
         batches = self.batches(trained, streams)
         for item in moved_rows(before, after):
             iterates = [row.copy() for row in self.iterates(trained, int(item), streams, batches)]
-            shown, absent, present, scales = [], [], [], []
+            shown, absent, present, scales, steps = [], [], [], [], []
             for t, (row, following) in enumerate(pairwise(iterates), 1):
                 both = [self.slope(data, t).of(data, int(item), row)[0] for data in (before, after)]
                 moved = np.flatnonzero((both[0] != both[1]).any(1))
-                shown.append(self.revealed(row[moved], following[moved]) / self.share)
+                seen = self.revealed(before, row[moved], following[moved], t)
+                shown.append(seen / self.share)
                 absent.append(both[0][moved])
                 present.append(both[1][moved])
-                scales.append(np.full(len(moved), self.noise_scale(t, before.scale) / self.share))
+                spread = self.noise_scale(t, before.scale, before.n_items)
+                scales.append(np.full(len(moved), spread / self.share))
+                steps.append(np.full(len(moved), grid(spread) / self.share))
             count = len(streams)
             yield (
                 NoisedSteps(np.concatenate(shown)[:, :count].T.astype(np.float64)),
@@ -302,11 +332,12 @@ class SgdSimilarity(Part):
                     present=np.concatenate(present)[:, :count].T.astype(np.float64),
                     scale=np.concatenate(scales),
                     gaussian=False,
+                    grid=np.concatenate(steps),
                 ),
             )
 
 
-def smallest(draws: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
+def smallest(draws: NDArray[np.float64], size: int) -> NDArray[np.bool_]:
     """Where the `size` smallest of some draws are, ties by index: a uniform sample `(n,)`."""
     last = np.partition(draws, size - 1)[size - 1]
     taken: NDArray[np.bool_] = draws < last

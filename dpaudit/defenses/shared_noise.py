@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from dpaudit.defenses.base import Variant
 from dpaudit.defenses.factors import Floats
 from dpaudit.defenses.federated_sides import width
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.releases import Streams
 
 # Who sees what is submitted: the recommender each piece, or sums alone.
 Summation = Literal["local", "secure"]
 
+Numbers = NDArray[np.float64]
+
 # Fills an array with draws of some worlds at a step of the noise source with a key.
-Law = Callable[[Floats, NDArray[np.int64], int, NDArray[np.uint32]], None]
+Law = Callable[[Numbers, NDArray[np.int64], int, NDArray[np.uint32]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +44,9 @@ class SharedNoise:
     dimensions: int
     shared: bool
 
-    def draws(self, law: Law, count: int, step: int) -> Floats:
+    def draws(self, law: Law, count: int, step: int) -> Numbers:
         """Standard draws of a law at a step of the noise source `(count, d)`."""
-        found = np.empty((1, count * self.dimensions), np.float32)
+        found = np.empty((1, count * self.dimensions), np.float64)
         law(found, self.world.worlds, step, self.world.key)
         return found.reshape(count, -1)
 
@@ -54,18 +56,18 @@ class SharedNoise:
         Beyond the dimensions they are 0.
         """
         found = aligned(count, width(self.dimensions))
-        drawn = np.float32(1) if start == "constant" else self.draws(noise.normal, count, step)
-        found[:, : self.dimensions] = drawn * np.float32(spread)
+        drawn = 1.0 if start == "constant" else self.draws(exact_noise.normal, count, step)
+        found[:, : self.dimensions] = drawn * spread
         return found
 
-    def scales(self, count: int, step: int) -> Floats:
+    def scales(self, count: int, step: int) -> Numbers:
         """What the variances of each item are multiplied by, h, `(count, d)`."""
         if not self.shared:
-            return np.ones((count, self.dimensions), np.float32)
+            return np.ones((count, self.dimensions))
         # The size of a Laplace draw is exponential.
-        return abs(self.draws(noise.laplace, count, step))
+        return abs(self.draws(exact_noise.laplace, count, step))
 
-    def sums(self, variances: NDArray[np.float64], scales: Floats | None, step: int) -> Floats:
+    def sums(self, variances: Numbers, scales: Numbers | None, step: int) -> Numbers:
         """Noise of these variances times h, an item each, `(count, d)`.
 
         Args:
@@ -74,12 +76,12 @@ class SharedNoise:
             step: the noise source's step.
         """
         if not variances.any():
-            return np.zeros((len(variances), self.dimensions), np.float32)
+            return np.zeros((len(variances), self.dimensions))
         if scales is None and self.shared:
-            draws = self.draws(noise.laplace, len(variances), step)
-            return draws * np.sqrt(variances / 2).astype(np.float32)[:, None]
-        draws = self.draws(noise.normal, len(variances), step)
-        draws *= np.sqrt(variances).astype(np.float32)[:, None]
+            draws = self.draws(exact_noise.laplace, len(variances), step)
+            return draws * np.sqrt(variances / 2)[:, None]
+        draws = self.draws(exact_noise.normal, len(variances), step)
+        draws *= np.sqrt(variances)[:, None]
         return draws if scales is None else draws * np.sqrt(scales)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.defenses.precision import hair
 from dpaudit.defenses.trained import lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import similarity_rows as kernels
@@ -19,6 +20,8 @@ from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import SimilarityRows, Streams
 
 Floats = NDArray[np.float32]
+# Of gradients that are clipped in double precision: a sum moves by what one moves if it is exact.
+Sums = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 # Mini-batches that are kept take so many bytes at most; further ones are drawn for every row.
@@ -146,7 +149,7 @@ class Slope:
 
     def of(
         self, data: SimilarityData, item: int, row: Floats, taken: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Sums, Floats]:
         """The gradient by the row `(M, 16)`, and the least `Σ |s_j|` of a rater `(16,)`.
 
         Args:
@@ -158,8 +161,8 @@ class Slope:
         entries = data.entries(item)
         users = data.raters.column[entries]
         starts, stops = data.profiles.start[users], data.profiles.start[users + 1]
-        clipped = math.isfinite(self.clip)
-        out = np.empty(row.size, np.float32)
+        clipped, sizes = math.isfinite(self.clip), stops - starts
+        out: Sums = np.empty(row.size, np.float64) if clipped else np.empty(row.size, np.float32)
         least = np.empty(LANES, np.float32)
         kernels.gradient(
             out,
@@ -174,7 +177,7 @@ class Slope:
             np.float32(self.bound),
             np.float32(self.flat_from),
             np.float32(self.flat_to),
-            (self.clip / (stops - starts)).astype(np.float32) if clipped else _NOTHING,
+            (self.clip * (1 - hair(sizes)) / sizes).astype(np.float32) if clipped else _NOTHING,
             self.neighbors,
             least,
         )

@@ -10,7 +10,6 @@ from dpaudit.defenses.factor_chain import (
     Exact,
     FactorChain,
     FactorDraw,
-    check_noise,
 )
 from dpaudit.defenses.factors import FIRST
 from dpaudit.defenses.single_factors import SingleModel, visits
@@ -32,7 +31,6 @@ def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> Facto
         RunError: the chain diverged.
     """
     rows, size = chain.data.rows, chain.dimensions
-    check_noise(len(rows), factor_model.noise_of_row(size), size)
     start = attempt * STEPS
     model = SingleModel.drawn(rows, size, chain.spread, streams, start)
     due = np.zeros(rows.n_users), np.zeros(rows.n_items)

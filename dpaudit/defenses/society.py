@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices
+from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.shared_noise import SharedNoise
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.trained import check_finite
+from dpaudit.kernels import exact_noise
 from dpaudit.kernels import federated as kernels
-from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.releases import Streams
 
@@ -68,11 +69,13 @@ class Submitted:
     Attributes:
         shown: what the users submit who are watched, by row `(n, size)`.
         deviations: the standard deviation of its noise, given what the recommender drew, `(n, d)`.
+        steps: those of the grids that it lies on `(n, 1)`.
         sums: all submissions about each item, added up `(M, size)`.
     """
 
     shown: Floats
     deviations: NDArray[np.float64]
+    steps: NDArray[np.float64]
     sums: Floats
 
 
@@ -83,10 +86,12 @@ class Message:
     Attributes:
         shown: `q − 2 S u_f`, or what the friend tells all, `u_f` and noise, `(d,)`.
         deviations: the standard deviation of its noise, given what the receiver drew, `(d,)`.
+        steps: those of the grid that it lies on `(d,)`.
     """
 
     shown: Floats
     deviations: NDArray[np.float64]
+    steps: NDArray[np.float64]
 
 
 class Society:
@@ -98,6 +103,7 @@ class Society:
         noise: how much noise there is.
         users: `U`, `(N, size)`; each row is on its user's device.
         items: `V`, `(M, size)`, which everybody has.
+        steps: those of the grids that sums of submissions lie on `(M,)`.
         done: how many rounds are over.
         message: what was sent last between the two who are heard.
     """
@@ -138,6 +144,9 @@ class Society:
         # The noise of all whose is not drawn one by one, added up for each item, and for each user.
         variances = self.noise.of_rows(rows)
         self._own = np.sqrt(variances[self.watched])[:, None]
+        # The recommender steps by sums on a grid as coarse as their noise allows.
+        summed = np.bincount(rows.items, variances, rows.n_items)
+        self.steps = grids(np.sqrt(summed))
         self._submitted: NDArray[np.float64] = np.bincount(
             rows.items[self._others], variances[self._others], rows.n_items
         ).astype(np.float64)
@@ -149,23 +158,25 @@ class Society:
     def submit(self) -> Submitted:
         """Users submit, by V as it stands."""
         d, rows = self.defense.dimensions, self.rows
-        sums = aligned(*self.items.shape)
+        sums = np.zeros(self.items.shape)
         self._gradients(rows, self._others, self.users, sums, _NOT_KEPT)
-        shown = aligned(len(self.watched), sums.shape[1])
+        shown = aligned(len(self.watched), self.items.shape[1])
         self._gradients(rows, self.watched, self.users, sums, shown)
-        scales, deviations = None, self._own
+        scales, deviations, steps = None, self._own, grids(self._own)
         if len(self.watched):
             scales = self._noise.scales(rows.n_items, self._step(_ITEM_SCALES))
         sums[:, :d] += self._noise.sums(self._submitted, scales, self._step(_OTHERS))
         if scales is not None:
-            deviations = deviations * np.sqrt(scales[rows.items[self.watched]], dtype=np.float64)
-            draws = self._noise.draws(noise.normal, len(self.watched), self._step(_OWN))
-            added = (deviations * draws).astype(np.float32)
-            shown[:, :d] += added
-            np.add.at(sums[:, :d], rows.items[self.watched], added)
-        return Submitted(shown, deviations, sums)
+            deviations = deviations * np.sqrt(scales[rows.items[self.watched]])
+            draws = self._noise.draws(exact_noise.normal, len(self.watched), self._step(_OWN))
+            exact = shown[:, :d].astype(np.float64)
+            shown[:, :d] = rounded(exact + deviations * draws, steps)
+            np.add.at(sums[:, :d], rows.items[self.watched], shown[:, :d] - exact)
+        return Submitted(shown, deviations, steps, rounded(sums, self.steps[:, None]))
 
-    def gradients(self, rows: SocialRows, order: Indices, users: Floats) -> tuple[Floats, Floats]:
+    def gradients(
+        self, rows: SocialRows, order: Indices, users: Floats
+    ) -> tuple[Floats, NDArray[np.float64]]:
         """`2 (u_i · v_j − r_ij) u_i`, cut where the defense cuts, by V as it stands.
 
         Args:
@@ -176,12 +187,17 @@ class Society:
         Returns:
             Each gradient `(n, size)`, and for each item the sum `(M, size)`.
         """
-        shown, sums = aligned(len(order), self.items.shape[1]), aligned(*self.items.shape)
+        shown, sums = aligned(len(order), self.items.shape[1]), np.zeros(self.items.shape)
         self._gradients(rows, order, users, sums, shown)
         return shown, sums
 
     def _gradients(
-        self, rows: SocialRows, order: Indices, users: Floats, sums: Floats, shown: Floats
+        self,
+        rows: SocialRows,
+        order: Indices,
+        users: Floats,
+        sums: NDArray[np.float64],
+        shown: Floats,
     ) -> None:
         """The same, each in `shown` unless that is empty, and added to `sums`."""
         if not len(order):
@@ -189,7 +205,7 @@ class Society:
         weights = 2 * self.defense.cuts(rows, order, users, self.items)
         kernels.submit(
             order, rows.users, rows.items, self.defense.centred(rows), weights, users.reshape(-1),
-            self.items.reshape(-1), self._no_fakes, self.items.shape[1], np.float32(0), 0, 0,
+            self.items.reshape(-1), self._no_fakes, self.items.shape[1], 0.0, 0.0, 0, 0,
             self._world.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
 
@@ -240,30 +256,32 @@ class Society:
         if self.noise.told:
             told = told.copy()
             variances = np.full(len(told), self.noise.told)
-            told[:, :d] += self._noise.sums(variances, None, self._step(_FRIENDS))
+            added = self._noise.sums(variances, None, self._step(_FRIENDS))
+            told[:, :d] = rounded(told[:, :d] + added, grids(np.sqrt(variances))[:, None])
         pull: Floats = 2 * (self._likeness * self.users - self.rows.similarity @ told)
         added = self._noise.sums(self._sent, None, self._step(_FRIENDS))
         if self._heard and self.noise.told:
             deviations = np.full(d, np.sqrt(self.noise.told))
-            self.message = Message(told[self._heard[1], :d], deviations)
+            self.message = Message(told[self._heard[1], :d], deviations, grids(deviations))
         elif self._heard:
             added[self._heard[0]] = self._hear(*self._heard)
         pull[:, :d] += added
         return pull
 
-    def _hear(self, user: int, friend: int) -> Floats:
+    def _hear(self, user: int, friend: int) -> NDArray[np.float64]:
         """Draw one friend's noise by itself; all that the user receives `(d,)`."""
         d, share = self.defense.dimensions, self.noise.sent[user]
         scales = self._noise.scales(1, self._step(_USER_SCALES))[0]
-        deviations = np.sqrt(share * scales, dtype=np.float64)
+        deviations = np.sqrt(share * scales)
         # The first draws of this step are those of who is watched.
-        drawn = self._noise.draws(noise.normal, len(self.watched) + 2, self._step(_OWN))
-        hers, others = drawn[-2:]
-        own: Floats = (deviations * hers).astype(np.float32)
+        drawn = self._noise.draws(exact_noise.normal, len(self.watched) + 2, self._step(_OWN))
+        one, others = drawn[-2:]
         exact = -2 * np.float32(self.rows.similarity[user, friend]) * self.users[friend, :d]
-        self.message = Message(exact + own, deviations)
+        steps = grids(np.full(d, np.sqrt(share)))
+        shown = rounded(exact + deviations * one, steps)
+        self.message = Message(shown, deviations, steps)
         rest = np.sqrt(self.rows.friends[user] - 1)
-        whole: Floats = own + (deviations * rest * others).astype(np.float32)
+        whole: NDArray[np.float64] = shown - exact + deviations * rest * others
         return whole
 
     @cached_property

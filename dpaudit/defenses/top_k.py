@@ -205,6 +205,8 @@ class TopK(Part):
                 if self.variant == "published"
                 else "derivation in TopK and dpaudit.defenses.list_bounds"
             ),
+            # TV distance of a list from its law: M values of a choice are off by 2^-52 each.
+            assumes=("draws of 52 bits: δ = k M (1 + e^ε) 2^-51 at most, for M items",),
         )
 
     def prepare(self, ratings: Ratings) -> ItemModel:

@@ -21,6 +21,10 @@ P = TypeVar("P")
 Watch = Callable[[P, P, P, Streams], Iterator[tuple[NoisedSteps, StepsPair]]]
 
 
+# What claims of posterior sampling assume.
+CHAIN = "an exact draw from the posterior, whose distance from what the chain draws is not known"
+
+
 class Trained(Protocol):
     """The models of W worlds."""
 

@@ -14,9 +14,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
-from dpaudit.kernels.noise import TILE, laplace_row, normal_row
+from dpaudit.kernels.noise import TILE, normal_row
 
 F32 = np.float32
 
@@ -38,7 +39,8 @@ def descend(
     mean: np.float32,
     rate: np.float32,
     decay: np.float32,
-    scale: np.float32,
+    scale: float,
+    grid: float,
     bound: np.float32,
     step: int,
     world: int,
@@ -46,7 +48,7 @@ def descend(
 ) -> None:
     """One pass of stochastic gradient descent whose errors are noised, then clamped.
 
-        e = r − r̂ + Lap(scale), clamped to ±bound
+        e = r − r̂ + Lap(scale), rounded to a grid, clamped to ±bound
         u ← (1 − η λ) u + η e v,    v ← (1 − η λ) v + η e u       (both from the old values)
 
     and the same for the biases (Berlioz et al. 2015, doi:10.1145/2792838.2800173).
@@ -64,6 +66,7 @@ def descend(
         rate: η.
         decay: λ.
         scale: the scale of the Laplace noise of each row; 0 for none.
+        grid: the step of the grid of noised errors, a power of two.
         bound: the largest error.
         step: the noise source's step, one a pass.
         world: the world, whose coordinate k is the noise of row k.
@@ -71,8 +74,8 @@ def descend(
     """
     shrink = F32(F32(1) - rate * decay)
     keep, vectors = every(shrink), size // LANES
-    noise = np.empty(TILE, np.float32)
-    words = np.empty(TILE, np.uint32)
+    noise = np.empty(TILE, np.float64)
+    words = np.empty((2, TILE), np.uint32)
     product, ready = F32(0), False
     for first in range(0, len(users), TILE):
         last = min(first + TILE, len(users))
@@ -85,7 +88,8 @@ def descend(
                 product = total(dot(left, u, right, v, vectors))
             e = F32(values[k] - mean - user_bias[n] - item_bias[i] - product)
             if scale > 0:
-                e = F32(e + scale * noise[k - first])
+                e = F32(F32(e + F32(scale * noise[k - first])) * F32(1 / grid))
+                e = F32(F32(np.rint(e)) * F32(grid))
             # A NaN stays one.
             e = bound if e > bound else (-bound if e < -bound else e)
             g = F32(rate * e)
@@ -143,7 +147,7 @@ def sample(
         u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
 
     Args:
-        users: the user of each row `(R,)`; `R · noise_of_row(size)` is at most 2^34.
+        users: the user of each row `(R,)`; `R · noise_of_row(size)` is below 2^47.
         items: its item.
         values: its rating.
         left: the users' factors `(N, size)`, flat; changed in place.

@@ -12,16 +12,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import Reals, release
 from dpaudit.kernels.jit import exact_kernel
-from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes
+from dpaudit.kernels.lane_noise import (
+    LANE_TILE,
+    exact_laplace_lanes,
+    exact_normal_lanes,
+    normal_lanes,
+)
 from dpaudit.kernels.lanes import (
     LANES,
+    add_product,
     dot,
     every,
     fma,
     greatest,
     least,
     load,
+    nearest,
     root,
     store,
     where_within,
@@ -48,7 +56,8 @@ def descend(
     mean: np.float32,
     rate: np.float32,
     decay: np.float32,
-    scale: np.float32,
+    scale: float,
+    grid: float,
     bound: np.float32,
     step: int,
     worlds: Words,
@@ -58,7 +67,7 @@ def descend(
 ) -> None:
     """One pass of stochastic gradient descent whose errors are noised, then clamped.
 
-        e = r − r̂ + Lap(scale), clamped to ±bound
+        e = r − r̂ + Lap(scale), rounded to a grid, clamped to ±bound
         u ← (1 − η λ) u + η e v,    v ← (1 − η λ) v + η e u       (both from the old values)
 
     and the same for the biases (Berlioz et al. 2015, doi:10.1145/2792838.2800173).
@@ -74,6 +83,7 @@ def descend(
         rate: η.
         decay: λ.
         scale: the scale of the Laplace noise of each row; 0 for none.
+        grid: the step of the grid of noised errors, a power of two.
         bound: the largest error.
         step: the noise source's step, one a pass.
         worlds: from `world_words`.
@@ -83,13 +93,18 @@ def descend(
     """
     full = size + 1
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
-    low, high, spread = every(F32(-bound)), every(bound), every(scale)
+    low, high, coarse, fine = every(F32(-bound)), every(bound), every(F32(grid)), every(F32(0))
     noise = np.empty(LANE_TILE * LANES, np.float32)
-    words = np.empty(LANE_TILE * LANES, np.uint32)
+    draws = np.empty(LANE_TILE * LANES, np.float64)
+    words = np.empty((2, LANE_TILE * LANES), np.uint32)
+    if scale > 0:
+        fine = every(F32(1 / grid))
     next_watched = 0
     for first in range(0, len(users), LANE_TILE):
         if scale > 0:
-            laplace_lanes(noise, words, first, step, worlds, key)
+            exact_laplace_lanes(draws, words, first, step, worlds, key)
+            for i in range(len(noise)):
+                noise[i] = F32(scale * draws[i])
         for k in range(first, min(first + LANE_TILE, len(users))):
             u, v = users[k] * full * LANES, items[k] * full * LANES
             a, b = load(left, u + size * LANES), load(right, v + size * LANES)
@@ -97,7 +112,7 @@ def descend(
             exact = every(F32(values[k] - mean)) - a - b - product
             error = exact
             if scale > 0:
-                error = fma(spread, load(noise, (k - first) * LANES), error)
+                error = nearest((error + load(noise, (k - first) * LANES)) * fine) * coarse
             error = greatest(least(error, high), low)
             if next_watched < len(watched) and watched[next_watched] == k:
                 store(seen, 2 * LANES * next_watched, exact)
@@ -119,7 +134,7 @@ def sum_clipped(
     values: Flat,
     left: Flat,
     right: Flat,
-    gradient: Flat,
+    gradient: Flat | Reals,
     taken: Flat,
     size: int,
     mean: np.float32,
@@ -141,7 +156,8 @@ def sum_clipped(
         values: its rating.
         left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
         right: the items'.
-        gradient: result, downhill, of the shape of `right`; added to.
+        gradient: result, downhill, of the shape of `right`; added to. In double precision its sums
+            are as good as exact.
         taken: 1 where a user takes part, 0 where not, `(N, 16)`, flat.
         size: `d`.
         mean: `b_0`.
@@ -175,46 +191,50 @@ def sum_clipped(
         for k in range(first, last):
             v = items[k] * full * LANES
             g = part * load(errors, (k - first) * LANES)
-            store(gradient, v + bias, load(gradient, v + bias) + g)
+            add_product(gradient, v + bias, g, every(F32(1)))
             for f in range(0, bias, LANES):
-                store(gradient, v + f, fma(g, load(left, u + f), load(gradient, v + f)))
+                add_product(gradient, v + f, g, load(left, u + f))
 
 
 @exact_kernel
 def take_step(
     right: Flat,
-    gradient: Flat,
+    gradient: Reals,
     rate: np.float32,
     decay: np.float32,
-    spread: np.float32,
+    deviation: float,
+    grid: float,
     step: int,
     worlds: Words,
     key: Words,
 ) -> None:
-    """`v ← (1 − η λ) v + η (gradient + spread · N(0, 1))` in place, every coordinate noised.
+    """`v ← (1 − η λ) v + η (gradient + deviation · N(0, 1))` in place, every coordinate noised.
+
+    The noised gradient is what a round reveals, so it is rounded; all else is computed from it.
 
     Args:
         right: the items' factors, flat, 16 worlds a coordinate.
-        gradient: from `sum_clipped`; set to 0 for the next one.
+        gradient: from `sum_clipped`.
         rate: η.
         decay: λ.
-        spread: the standard deviation of the noise; 0 for none.
+        deviation: the standard deviation of the noise; 0 for none.
+        grid: the step of the grid of noised gradients; 0 without noise.
         step: the noise source's step, one a round.
         worlds: from `world_words`.
         key: the noise source's key.
     """
-    keep, gain, deviation = every(F32(F32(1) - rate * decay)), every(rate), every(spread)
-    noise = np.zeros(LANE_TILE * LANES, np.float32)
-    words = np.empty(LANE_TILE * LANES, np.uint32)
-    count = len(right) // LANES
-    for first in range(0, count, LANE_TILE):
-        if spread > 0:
-            normal_lanes(noise, words, first, step, worlds, key)
-        for c in range(first, min(first + LANE_TILE, count)):
-            place = c * LANES
-            g = fma(deviation, load(noise, place - first * LANES), load(gradient, place))
-            store(right, place, fma(gain, g, load(right, place) * keep))
-            store(gradient, place, every(F32(0)))
+    keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
+    shown = np.empty(LANE_TILE * LANES, np.float32)
+    noise = np.empty(LANE_TILE * LANES, np.float64)
+    words = np.empty((2, LANE_TILE * LANES), np.uint32)
+    for start in range(0, len(right), LANE_TILE * LANES):
+        count = min(LANE_TILE * LANES, len(right) - start)
+        part = gradient[start : start + count]
+        if deviation > 0:
+            exact_normal_lanes(noise, words, start // LANES, step, worlds, key)
+        release(shown, part, noise, deviation, grid)
+        for p in range(0, count, LANES):
+            store(right, start + p, fma(gain, load(shown, p), load(right, start + p) * keep))
 
 
 @exact_kernel
@@ -252,7 +272,7 @@ def sample(
     A drift is the decay of its row, or that times the precision of the coordinate, at most 1.
 
     Args:
-        users: the user of each row `(R,)`; a pass has 2^34 coordinates of noise, of which a row
+        users: the user of each row `(R,)`; a pass has 2^47 coordinates of noise, of which a row
             takes `4 (size + 1)` at most.
         items: its item.
         values: its rating.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import Reals, normal_row
 from dpaudit.kernels.jit import exact_kernel
-from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
-from dpaudit.kernels.noise import TILE, normal_row
+from dpaudit.kernels.lanes import LANES, add_product, dot, every, fma, load, store, total
+from dpaudit.kernels.noise import TILE
 
 F32 = np.float32
 
@@ -32,16 +33,19 @@ def submit(
     right: Flat,
     fakes: Flat,
     size: int,
-    sigma: np.float32,
+    sigma: float,
+    grid: float,
     step: int,
     world: int,
     key: Words,
-    sums: Flat,
+    sums: Flat | Reals,
     shown: Flat,
 ) -> None:
     """The noised submissions of one round, and their sums over users.
 
         x = F_j + w (g_ij − F_j) + N(0, σ² I),    g_ij = −(r_ij − u_i · v_j) u_i
+
+    `x − F_j` is rounded to a grid where there is noise; F_j is known to all.
 
     Args:
         order: the candidates that submit `(n,)`; place k draws noise coordinates `k · size …`.
@@ -54,16 +58,19 @@ def submit(
         fakes: `F`, `(M, size)`, flat.
         size: the length of a row of factors.
         sigma: σ; 0 for none.
+        grid: the step of the grid; 0 without noise.
         step: the noise source's step, one a round.
         world: the world.
         key: the noise source's key.
-        sums: `Σ x` of each item `(M, size)`, flat; added to.
+        sums: `Σ x` of each item `(M, size)`, flat; added to. In double precision they are as good
+            as exact.
         shown: result: every `x`, `(n, size)`, flat; nothing is written where it is empty.
     """
     vectors, room = size // LANES, TILE // size
-    noise = np.zeros(TILE, np.float32)
-    words = np.empty(TILE, np.uint32)
-    wide, keeps = every(sigma), len(shown) > 0
+    noise = np.empty(TILE, np.float64)
+    words = np.empty((2, TILE), np.uint32)
+    hidden = np.empty(size, np.float32)
+    keeps = len(shown) > 0
     for first in range(0, len(order), room):
         if sigma > 0:
             normal_row(noise, words, first * size, step, world, key)
@@ -75,9 +82,14 @@ def submit(
             for f in range(0, size, LANES):
                 fake = load(fakes, v + f)
                 moved = fma(against, load(left, u + f), every(F32(0)) - fake)
-                # The fake, which all know, comes last: what is hidden is rounded with its noise.
-                x = fma(wide, load(noise, z + f), weight * moved) + fake
-                store(sums, v + f, load(sums, v + f) + x)
+                store(hidden, f, weight * moved)
+            if sigma > 0:
+                for f in range(size):
+                    x_f = hidden[f] + sigma * noise[z + f]
+                    hidden[f] = F32(np.rint(x_f / grid) * grid)
+            for f in range(0, size, LANES):
+                x = load(hidden, f) + load(fakes, v + f)
+                add_product(sums, v + f, x, every(F32(1)))
                 if keeps:
                     store(shown, k * size + f, x)
 

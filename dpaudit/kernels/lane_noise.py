@@ -1,8 +1,8 @@
 """The noise source for sixteen worlds at once, the world innermost.
 
-Draw `(key, world, step, coordinate)` rests on the same word as in `noise`, so a Laplace draw has
-the same bits there. Of normal draws coordinates `c` and `c + LANE_TILE/2` of a tile share one
-Box-Muller pair.
+Draw `(key, world, step, coordinate)` rests on the same words as in `noise` and `exact_noise`, so a
+Laplace draw has the same bits there. Of normal draws coordinates `c` and `c + LANE_TILE/2` of a
+tile share one Box-Muller pair.
 """
 
 from __future__ import annotations
@@ -10,11 +10,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import (
+    RARE,
+    Reals,
+    exponential,
+    far_exponential,
+    normal_pair,
+    signed,
+)
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.noise import Draws, Words, _laplace, _normal_pair, _philox
+from dpaudit.kernels.noise import Draws, Words, _normal_pair, _philox
 
-U32 = np.uint32
+U32, U64 = np.uint32, np.uint64
 
 LANE_TILE = 128  # coordinates drawn at a time for 16 worlds: 8 KiB of words
 
@@ -29,7 +37,7 @@ def world_words(worlds: NDArray[np.int64]) -> Words:
 def _lane_words(words: Words, first_block: int, step: int, worlds: Words, key: Words) -> None:
     low, high = worlds[0], worlds[1]
     for b in range(len(words) // (4 * LANES)):
-        block, place = U32(first_block + b), 4 * LANES * b
+        block, place = U64(first_block + b), 4 * LANES * b
         for w in range(LANES):
             p, q, r, s = _philox(block, step, low[w], high[w], key)
             words[place + w] = p
@@ -39,34 +47,88 @@ def _lane_words(words: Words, first_block: int, step: int, worlds: Words, key: W
 
 
 @exact_kernel
-def laplace_lanes(
-    out: Draws, words: Words, first: int, step: int, worlds: Words, key: Words
-) -> None:
-    """Fill `out` with the standard Laplace draws of coordinates `first…` of 16 worlds.
-
-    Args:
-        out: result, flat float32, 16 worlds a coordinate, a multiple of 4 coordinates.
-        words: scratch of as many words.
-        first: a multiple of 4.
-        step: the noise source's step.
-        worlds: from `world_words`.
-        key: the noise source's key.
-    """
-    _lane_words(words[: len(out)], first // 4, step, worlds, key)
-    for i in range(len(out)):
-        out[i] = _laplace(words[i])
-
-
-@exact_kernel
 def normal_lanes(
     out: Draws, words: Words, first: int, step: int, worlds: Words, key: Words
 ) -> None:
-    """Fill `out`, LANE_TILE coordinates of 16 worlds, with standard normal draws.
+    """Fill `out`, LANE_TILE coordinates of 16 worlds, with the fast normal draws of `noise`.
 
-    The arguments are those of `laplace_lanes`; `first` is a multiple of LANE_TILE.
+    Args:
+        out: result, flat float32, 16 worlds a coordinate.
+        words: scratch of as many words.
+        first: a multiple of LANE_TILE.
+        step: the noise source's step.
+        worlds: from `world_words`.
+        key: the noise source's key.
     """
     _lane_words(words, first // 4, step, worlds, key)
     half = LANES * LANE_TILE // 2
     one, other, radius, angle = out[:half], out[half:], words[:half], words[half:]
     for i in range(half):
         one[i], other[i] = _normal_pair(radius[i], angle[i])
+
+
+@exact_kernel
+def _wide_words(high: Words, low: Words, first: int, step: int, worlds: Words, key: Words) -> None:
+    for b in range(len(high) // (2 * LANES)):
+        block, place = U64(first // 2 + b), 2 * LANES * b
+        for w in range(LANES):
+            p, q, r, s = _philox(block, step, worlds[0, w], worlds[1, w], key)
+            high[place + w], high[place + LANES + w] = p, q
+            low[place + w], low[place + LANES + w] = r, s
+
+
+@exact_kernel
+def _exponentials(
+    out: Reals, high: Words, low: Words, first: int, step: int, worlds: Words, key: Words
+) -> None:
+    least = U32(0xFFFFFFFF)
+    for i in range(len(out)):
+        out[i] = exponential(high[i], low[i])
+    for i in range(len(out)):
+        least = min(least, high[i])
+    if least < RARE:
+        for i in range(len(out)):
+            if high[i] < RARE:
+                w = i % LANES
+                out[i] = far_exponential(
+                    high[i], low[i], first + i // LANES, step, worlds[0, w], worlds[1, w], key
+                )
+
+
+@exact_kernel
+def exact_laplace_lanes(
+    out: Reals, words: NDArray[np.uint32], first: int, step: int, worlds: Words, key: Words
+) -> None:
+    """Fill `out` with the exact standard Laplace draws of coordinates `first…` of 16 worlds.
+
+    Args:
+        out: result, flat float64, 16 worlds a coordinate, a multiple of 2 coordinates.
+        words: scratch `(2, len(out))`.
+        first: a multiple of 2.
+        step: the noise source's step.
+        worlds: from `world_words`.
+        key: the noise source's key.
+    """
+    high, low = words[0, : len(out)], words[1, : len(out)]
+    _wide_words(high, low, first, step, worlds, key)
+    _exponentials(out, high, low, first, step, worlds, key)
+    for i in range(len(out)):
+        out[i] = signed(out[i], low[i])
+
+
+@exact_kernel
+def exact_normal_lanes(
+    out: Reals, words: NDArray[np.uint32], first: int, step: int, worlds: Words, key: Words
+) -> None:
+    """Fill `out`, LANE_TILE coordinates of 16 worlds, with exact standard normal draws.
+
+    The arguments are those of `exact_laplace_lanes`; `first` is a multiple of LANE_TILE.
+    """
+    high, low = words[0], words[1]
+    _wide_words(high, low, first, step, worlds, key)
+    half = LANES * LANE_TILE // 2
+    one, other = out[:half], out[half:]
+    _exponentials(one, high[:half], low[:half], first, step, worlds, key)
+    turned, turned_low = high[half:], low[half:]
+    for i in range(half):
+        one[i], other[i] = normal_pair(one[i], turned[i], turned_low[i])

@@ -69,6 +69,33 @@ def store(typing_context: Any, array: Any, first: Any, value: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def add_product(typing_context: Any, array: Any, first: Any, a: Any, b: Any) -> Any:
+    """Add `a·b` to entries `first … first + 15` of a flat array of single or double precision.
+
+    In single precision product and sum are rounded once; in double precision the product is rounded
+    to single, and sums of many are as good as exact.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, first, a, b = arguments
+        kind = signature.args[0]
+        if kind.dtype == types.float32:
+            place = _address(context, builder, kind, array, first)
+            old = builder.load(place, align=4)
+            new = _call("fma", 3)(context, builder, signature, [a, b, old])
+            builder.store(new, place, align=4)
+        else:
+            wide = ir.VectorType(ir.DoubleType(), LANES)
+            data = context.make_array(kind)(context, builder, array).data
+            place = builder.bitcast(builder.gep(data, [first], inbounds=True), wide.as_pointer())
+            added = builder.fpext(builder.fmul(a, b), wide)
+            builder.store(builder.fadd(builder.load(place, align=8), added), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _lanes, _lanes), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def every(typing_context: Any, number: Any) -> Any:
     """The same float32 in every lane."""
 
@@ -121,6 +148,12 @@ def _compared(sign: str) -> Callable[..., Any]:
 def root(typing_context: Any, a: Any) -> Any:
     """The square root of each."""
     return _lanes(_lanes), _call("sqrt", 1)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def nearest(typing_context: Any, a: Any) -> Any:
+    """The nearest whole number to each, the even one of two."""
+    return _lanes(_lanes), _call("rint", 1)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

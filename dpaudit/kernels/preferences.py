@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.kernels.jit import exact_kernel, inline
-from dpaudit.kernels.lanes import LANES, dot, every, fma, load, store, total
+from dpaudit.kernels.lanes import LANES, add_product, dot, every, fma, load, store, total
 from dpaudit.kernels.noise import _bits, _float, _fma
 
 F32, I32 = np.float32, np.int32
@@ -181,7 +181,7 @@ def submit(
     right: Flat,
     size: int,
     clip: float,
-    sums: Flat,
+    sums: Flat | Weights,
     shown: Flat,
 ) -> None:
     """What users submit about all items, `w_i a_ij u_i`, without noise, and its sums.
@@ -201,7 +201,8 @@ def submit(
         right: V, `(M, size)`, flat.
         size: the length of a row of factors.
         clip: the largest norm; infinite for none.
-        sums: the sum over users for each item `(M, size)`, flat; added to.
+        sums: the sum over users for each item `(M, size)`, flat; added to. In double precision it
+            is as good as exact.
         shown: result, zeros before: what each user submits `(n, M, size)`, flat; nothing is written
             where it is empty.
     """
@@ -226,7 +227,7 @@ def submit(
             for f in range(0, size, LANES):
                 x = weight * load(left, u + f)
                 at = item * size + f
-                store(sums, at, load(sums, at) + x)
+                add_product(sums, at, x, every(F32(1)))
                 if keeps:
                     store(shown, place * len(right) + at, x)
 

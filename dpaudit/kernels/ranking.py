@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lanes import LANES, dot, total
-from dpaudit.kernels.noise import TILE, laplace_row
+from dpaudit.kernels.noise import TILE
 
 
 @exact_kernel
@@ -26,8 +27,8 @@ def laplace_top_k(
     items: NDArray[np.int32],
     values: NDArray[np.float32],
     scores: NDArray[np.float32],
-    scale: np.float32,
-    grid: np.float32,
+    scale: float,
+    grid: float,
     worlds: NDArray[np.int64],
     step: int,
     key: NDArray[np.uint32],
@@ -41,30 +42,31 @@ def laplace_top_k(
         values: result `(W, k)` float32, their noised scores.
         scores: exact scores `(M,)` float32; `−inf` for an item that is never shown.
         scale: the Laplace scale, 0 for none.
-        grid: values are rounded to its multiples, a power of two; 0 for none.
+        grid: values are rounded to its multiples, a power of two; 0 without noise.
         worlds: the indices of the worlds `(W,)`.
         step: the noise source's step.
         key: the noise source's key.
     """
-    words = np.empty(TILE, np.uint32)
-    draws = np.empty(TILE, np.float32)
+    words = np.empty((2, TILE), np.uint32)
+    draws = np.empty(TILE, np.float64)
+    shown = np.empty(TILE, np.float32)
     n = len(scores)
     for w in range(items.shape[0]):
         values[w] = -np.inf
         items[w] = -1
         for start in range(0, n, TILE):
             stop = min(start + TILE, n)
-            noise = draws[: stop - start]
-            laplace_row(noise, words, start, step, worlds[w], key)
-            for i in range(stop - start):
-                noise[i] = scores[start + i] + np.float32(scale * noise[i])
-            if grid > 0:
+            if scale > 0:
+                laplace_row(draws[: stop - start], words, start, step, worlds[w], key)
                 for i in range(stop - start):
-                    noise[i] = np.float32(np.rint(np.float32(noise[i] / grid)) * grid)
+                    x = scores[start + i] + scale * draws[i]
+                    shown[i] = np.float32(np.rint(x / grid) * grid)
+            else:
+                shown[: stop - start] = scores[start:stop]
             least = values[w, -1]
             for i in range(stop - start):
-                if noise[i] > least:
-                    _insert(items[w], values[w], start + i, noise[i])
+                if shown[i] > least:
+                    _insert(items[w], values[w], start + i, shown[i])
                     least = values[w, -1]
 
 

@@ -17,10 +17,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import Reals, release
 from dpaudit.kernels.jit import exact_kernel
-from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes
+from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, normal_lanes
 from dpaudit.kernels.lanes import (
     LANES,
+    add_product,
     every,
     fma,
     greatest,
@@ -89,7 +91,7 @@ def _select(
 
 @exact_kernel
 def gradient(
-    out: Flat,
+    out: Flat | Reals,
     row: Flat,
     item: int,
     starts: NDArray[np.int64],
@@ -108,7 +110,7 @@ def gradient(
     """Sum the raters' gradients of `½ e²` by the row, each weighted, its error clamped.
 
     Args:
-        out: result `(M, 16)`, flat.
+        out: result `(M, 16)`, flat; in double precision its sums are as good as exact.
         row: the similarities `(M, 16)`, flat; the item's own is not read.
         item: i.
         starts: where each rater's ratings begin in `columns`, `(n,)`.
@@ -126,8 +128,7 @@ def gradient(
         weights: result: the smallest `Σ |s_j|` of the raters, `(16,)`.
     """
     nothing = every(F32(0))
-    for p in range(0, len(out), LANES):
-        store(out, p, nothing)
+    out[:] = 0
     smallest = every(F32(np.inf))
     high, low = every(bound), every(F32(-bound))
     bottom, top = every(flat_from), every(flat_to)
@@ -172,24 +173,23 @@ def gradient(
                 d = every(centred[q]) - with_sign(y, s * y)
                 if limited:
                     d = where_within(d, magnitude(s), least_size, most_size)
-                store(out, place, fma(scaled, d, load(out, place)))
+                add_product(out, place, scaled, d)
     store(weights, 0, smallest)
 
 
 @exact_kernel
-def step(
+def langevin_step(
     row: Flat,
     slope: Flat,
     gain: np.float32,
     pull: np.float32,
-    spread: np.float32,
-    gaussian: bool,
+    deviation: np.float32,
     first: int,
     number: int,
     worlds: Words,
     key: Words,
 ) -> None:
-    """`s ← s − pull · s − gain · slope + spread · noise` in place, every coordinate noised.
+    """`s ← s − pull · s − gain · slope + deviation · N(0, 1)` in place, every coordinate noised.
 
     The change is summed first: one less a small pull would round to one.
 
@@ -198,27 +198,66 @@ def step(
         slope: from `gradient`.
         gain: the step, with all that multiplies the gradient.
         pull: the share by which the prior pulls.
-        spread: the scale of Laplace noise, or the standard deviation of normal noise; 0 for none.
-        gaussian: whether the noise is normal.
+        deviation: the standard deviation of the noise; 0 for none.
         first: the noise source's coordinate of the row's first entry, a multiple of LANE_TILE.
         number: the noise source's step.
         worlds: from `world_words`.
         key: the noise source's key.
     """
-    pulled, stepped, scale = every(F32(-pull)), every(F32(-gain)), every(spread)
+    pulled, stepped, scale = every(F32(-pull)), every(F32(-gain)), every(deviation)
     noise = np.zeros(LANE_TILE * LANES, np.float32)
     words = np.empty(LANE_TILE * LANES, np.uint32)
     for start in range(0, len(row), LANE_TILE * LANES):
-        if spread > 0:
-            coordinate = first + start // LANES
-            if gaussian:
-                normal_lanes(noise, words, coordinate, number, worlds, key)
-            else:
-                laplace_lanes(noise, words, coordinate, number, worlds, key)
+        if deviation > 0:
+            normal_lanes(noise, words, first + start // LANES, number, worlds, key)
         for p in range(start, min(start + LANE_TILE * LANES, len(row)), LANES):
             s = load(row, p)
             moved = fma(stepped, load(slope, p), s * pulled)
             store(row, p, s + fma(scale, load(noise, p - start), moved))
+
+
+@exact_kernel
+def descend(
+    row: Flat,
+    slope: Flat | Reals,
+    gain: np.float32,
+    pull: np.float32,
+    scale: float,
+    grid: float,
+    first: int,
+    number: int,
+    worlds: Words,
+    key: Words,
+) -> None:
+    """`s ← s − pull · s − gain · (slope + Lap(scale))` in place, what is in brackets on a grid.
+
+    The noised gradient is what a step reveals, so it is rounded; all else is computed from it.
+
+    Args:
+        row: the similarities `(M, 16)`, flat.
+        slope: from `gradient`.
+        gain: the step, with all that multiplies the gradient.
+        pull: the share by which the prior pulls.
+        scale: the scale of the noise on every coordinate; 0 for none.
+        grid: the step of the grid; 0 for none.
+        first: the noise source's coordinate of the row's first entry, a multiple of LANE_TILE.
+        number: the noise source's step.
+        worlds: from `world_words`.
+        key: the noise source's key.
+    """
+    pulled, stepped = every(F32(-pull)), every(F32(-gain))
+    shown = np.empty(LANE_TILE * LANES, np.float32)
+    noise = np.zeros(LANE_TILE * LANES, np.float64)
+    words = np.empty((2, LANE_TILE * LANES), np.uint32)
+    for start in range(0, len(row), LANE_TILE * LANES):
+        count = min(LANE_TILE * LANES, len(row) - start)
+        part = slope[start : start + count]
+        if scale > 0:
+            exact_laplace_lanes(noise, words, first + start // LANES, number, worlds, key)
+        release(shown, part, noise, scale, grid)
+        for p in range(0, count, LANES):
+            s = load(row, start + p)
+            store(row, start + p, s + fma(stepped, load(shown, p), s * pulled))
 
 
 @exact_kernel

@@ -49,7 +49,7 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
     import altair as alt
 
     low, high = parts.span([datum["claimed"] for datum in data])
-    drawn = [datum["shown"] for datum in data] + [datum["detectable"] or low for datum in data]
+    drawn = [datum["shown"] for datum in data] + [datum["mutant"] or low for datum in data]
     y_scale, y_axis = parts.decades(min(*drawn, low), max(*drawn, high))
     x = alt.X(
         "claimed:Q",
@@ -63,7 +63,7 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
         claimed="claimed ε",
         bound="certified ε",
         verdict="certified",
-        finds="detectable ε (95 % power)",
+        power="power, measured on mutants",
     )
     verdicts = [MORE, WITHIN, NOTHING]
     base = parts.drawn_from("points").encode(
@@ -75,9 +75,9 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
     layers = [
         *_claimed(high, x),
         base.mark_tick(orient="horizontal", size=14, thickness=2)
-        .transform_filter("datum.detectable != null")
+        .transform_filter("datum.mutant != null")
         .encode(
-            y=alt.Y("detectable:Q"),
+            y=alt.Y("mutant:Q"),
             color=look.color(),
             tooltip=tips,
             opacity=alt.OpacityValue(0.5),
@@ -107,8 +107,8 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
         "certified",
         "Whether the claims hold",
         "The certified lower bound on ε against the claimed ε, both axes logarithmic. An orange "
-        "triangle above the dashed line breaks its claim. A short dash is the smallest true ε that "
-        "the game would have found to break the claim, with 95 % power: no dash, no power.",
+        "triangle above the dashed line breaks its claim. A short dash is the ε of a mutant's "
+        "noise, too small for the claim, that the same game found to break it: no dash, no power.",
         parts.spec(
             layers,
             "Certified lower bound on ε against the claimed ε",

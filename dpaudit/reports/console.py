@@ -52,8 +52,9 @@ def show(result: AuditResult, console: Console) -> None:
     console.print(
         Text(
             f"{intervals.together(result.family)}. A lower bound on ε is not a proof of privacy: "
-            "'finds' is the smallest true ε of a violation, such as a noise too small for the "
-            f"claim, that the game would have found, with {digest.POWER} power.",
+            "'finds 1.5×' says that the same game on the same pair broke the claim on a mutant "
+            "with noise for 1.5 times the claimed ε, or so large a planted violation; 'no power' "
+            "that it did on none.",
             style="dim",
         )
     )
@@ -126,17 +127,18 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
 def _certified(row: Row) -> str:
     """The largest lower bound over the pairs (they hold together), with a remark.
 
-    Where it does not break the claim, the remark is the smallest ε that would have been found.
+    Where it does not break the claim, the remark is the least mutant that was found on some pair.
     """
     if not row.games:
         return NONE
     largest = max(found.estimate.lower for found in row.games.values())
-    least = [game.detectable for game in row.games.values() if game.detectable is not None]
+    controls = [game.control for game in row.games.values() if game.control]
+    least = min((each.factor for each in controls if each.found), default=None)
     remark = ""
     if row.exceeding:
         remark = " > claim"
-    elif least:
-        remark = f" (finds {words.at_most(min(least), _DIGITS)})"
+    elif row.point.claim:
+        remark = " (no power)" if least is None else f" (finds {least:.3g}×)"
     return f"≥ {words.at_least(largest, _DIGITS)}{remark}"
 
 

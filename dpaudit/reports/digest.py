@@ -9,7 +9,6 @@ from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports import words
 
 MORE = "more than claimed"
-POWER = "95 %"
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,15 @@ class Row:
             and pair in self.games
             and self.games[pair].estimate.lower > claim.epsilon
         )
+
+    def power(self, pair: str) -> str:
+        """What the game on this pair found of mutants; nothing where it broke the claim itself."""
+        control = self.games[pair].control
+        if self.point.claim is None or self.exceeds(pair):
+            return ""
+        if control is None:
+            return "none"
+        return f"{'finds' if control.found else 'none up to'} {control.factor:.3g}×"
 
     @property
     def exceeding(self) -> list[str]:
@@ -157,7 +165,11 @@ def findings(result: AuditResult) -> list[Finding]:
             if broken:
                 said = f"{model}: {MORE} is certified at ε = {words.listed(broken)} (pair {pair})."
                 found.append(Finding(said, broken=True))
-    return found or [Finding("No game certified more than the claimed ε, which proves no privacy.")]
+    found = found or [
+        Finding("No game certified more than the claimed ε, which proves no privacy.")
+    ]
+    drifting = [pair for pair in result.pairs if pair.drift]
+    return [*found, *(Finding(f"{pair.model}: {pair.drift}.") for pair in drifting)]
 
 
 def noised(found: Measurement) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from dpaudit.auditor.result import AuditResult
 from dpaudit.reports import assumptions, campaigns, chains, intervals, recovery, transcripts, words
-from dpaudit.reports.digest import POWER, Row, noised, rows
+from dpaudit.reports.digest import Row, noised, rows
 
 _Key = TypeVar("_Key")
 
@@ -58,10 +57,10 @@ def notes(result: AuditResult) -> list[str]:
     notes += _uncovered(result)
     if any(point.claim and point.noise_scale is not None for point in result.points):
         notes.append(
-            "The claims are those of exact Laplace noise. Released values are rounded to a public "
-            "grid, so that their low-order bits tell nothing; what finite precision leaves is an ε "
-            "larger by about 0.001·max(1, ε) and a δ of about 5e-7, and beyond ε = 20 a claim is "
-            "nominal."
+            "Released values are rounded to a public grid, so that their low-order bits tell "
+            "nothing, and noise is drawn finely enough, in its tail too, that finite precision "
+            "adds 2^-30 at most to ε for each number that differs; corrected claims have that "
+            "taken off. All of it holds against those who do not know the seed."
         )
     return notes
 
@@ -87,43 +86,35 @@ def _uncovered(result: AuditResult) -> Iterator[str]:
 
 
 def _power(result: AuditResult) -> Iterator[str]:
-    """The true ε that each game would have found; models with the same power share a sentence."""
+    """Which mutants each game found; models of which the same is found share a sentence."""
+    told = False
     for (pair, found), models in _grouped(
         ((pair, _found(here, pair)), model)
         for model, here in rows(result).items()
         for pair in (here[0].games if here else ())
     ):
         if found:
-            seen = [game for game in result.measurements if game.pair == pair]
-            known = any(noised(game) for game in seen)
-            what = "a noise so small that the true" if known else "a violation whose true"
-            rest = (
-                "A sensitivity that is too small for other pairs it does not show."
-                if known
-                else "That holds for a score as telling as can be, and for this pair alone."
-            )
-            yield (
-                f"With {POWER} power, the game on pair {pair} ({models}) would have shown {what} "
-                f"ε is {found}. {rest}"
-            )
+            told = True
+            yield f"Power of the game on pair {pair} ({models}): {found}."
+    if told:
+        yield (
+            "Power is measured and not computed: the same game, pair, attack and number of trials "
+            "on a mutant that breaks the claim, such as a copy whose noise is that of a larger ε. "
+            "It is found where more than the claimed ε is certified on it. That speaks of this "
+            "pair and of such mutants alone: a sensitivity that is too small for other pairs is "
+            "not shown there."
+        )
 
 
 def _found(here: list[Row], pair: str) -> str:
-    """The detectable ε beside the claimed one, at each point."""
-    told, never = [], []
+    """What was found of mutants, and at which claims; nothing where the game broke the claim."""
+    said: dict[str, list[float]] = {}
     for row in here:
-        claim, least = row.point.claim, row.games[pair].detectable
-        if claim is None or least is None:
-            continue
-        if least == math.inf:
-            never.append(claim.epsilon)
-        else:
-            said = words.epsilon(claim.epsilon)
-            told.append(f"{words.at_most(least)} where {said} is claimed")
-    if never:
-        remedy = "more trials, or a pair of which is known how much it shows"
-        told.append(f"none (∞) where {words.listed(never)} is claimed: that needs {remedy}")
-    return "; ".join(told)
+        if row.point.claim and (power := row.power(pair)):
+            said.setdefault(power, []).append(row.point.claim.epsilon)
+    return "; ".join(
+        f"{power} where {words.listed(claims)} is claimed" for power, claims in said.items()
+    )
 
 
 def _public(result: AuditResult) -> Iterator[str]:

@@ -91,7 +91,8 @@ def certified(by_model: ByModel) -> list[Datum]:
         if claim is None or claim.epsilon == math.inf:
             continue
         for pair, game in row.games.items():
-            lower, least = game.estimate.lower, game.detectable
+            lower, control = game.estimate.lower, game.control
+            shown = control is not None and control.found and not row.exceeds(pair)
             found.append(
                 {
                     **_place(model, row),
@@ -99,8 +100,8 @@ def certified(by_model: ByModel) -> list[Datum]:
                     "claimed": claim.epsilon,
                     "lower": lower,
                     "bound": f"≥ {words.at_least(lower)}",
-                    "detectable": least if least is not None and math.isfinite(least) else None,
-                    "finds": "–" if least is None else words.at_most(least),
+                    "mutant": control.factor * claim.epsilon if control and shown else None,
+                    "power": row.power(pair) or "–",
                     "verdict": _verdict(row, pair, lower),
                 }
             )

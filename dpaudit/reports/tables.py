@@ -54,7 +54,7 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
         if any(game.theory for game in found):
             law = "noise" if any(noised(game) for game in found) else "list"
             yield f"ε by the {law}'s law ({pair})", [theory(game) for game in found]
-        yield f"detectable ε ({pair})", [detectable(game) for game in found]
+        yield f"power ({pair})", [row.power(pair) or NONE for row in here]
     for label in here[0].accuracy if here else ():
         yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
     yield from assumptions.columns(here)
@@ -82,11 +82,6 @@ def certified(row: Row, pair: str) -> str:
     """The certified lower bound on ε, with a remark when it breaks the claim."""
     bound = f"≥ {words.at_least(row.games[pair].estimate.lower)}"
     return f"{bound} ({MORE})" if row.exceeds(pair) else bound
-
-
-def detectable(found: Measurement) -> str:
-    """The smallest true ε that the game would have found to break the claim."""
-    return NONE if found.detectable is None else words.at_most(found.detectable)
 
 
 def theory(found: Measurement) -> str:
@@ -149,14 +144,17 @@ def claims(result: AuditResult) -> Table | None:
     for point in result.points:
         if point.claim:
             said = point.claim
-            key = (point.model, said.adjacency, said.observer, f"{said.delta:g}", said.source)
+            key = (
+                point.model, said.adjacency, said.observer, f"{said.delta:g}",
+                "; ".join(said.assumes) or NONE, said.source,
+            )  # fmt: skip
             grouped.setdefault(key, []).append(said.epsilon)
     if not grouped:
         return None
     cells = [
         [model, words.listed(sorted(found)), *rest] for (model, *rest), found in grouped.items()
     ]
-    header = ["model", "claimed ε", "adjacency", "observer sees", "δ", "source"]
+    header = ["model", "claimed ε", "adjacency", "observer sees", "δ", "assumes", "source"]
     return Table("Claims", header, cells)
 
 

@@ -56,8 +56,9 @@ def percent(share: float) -> str:
 
 
 def claim(record: ClaimRecord) -> str:
-    """What a claim holds for, without its ε."""
-    return f"adjacency {record.adjacency}, observer sees {record.observer}, δ = {record.delta:g}"
+    """What a claim holds for and what it assumes, without its ε."""
+    said = f"adjacency {record.adjacency}, observer sees {record.observer}, δ = {record.delta:g}"
+    return f"{said}; assumes {'; '.join(record.assumes)}" if record.assumes else said
 
 
 def plain(text: str) -> str:

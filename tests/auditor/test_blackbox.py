@@ -26,12 +26,12 @@ Rng = np.random.Generator
 
 
 def laplace(data: float, rng: Rng) -> float:
-    """ε = 1 for data sets 0 and 1."""
-    return data + rng.laplace()
+    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum show what was added."""
+    return round(data + rng.laplace(), 9)
 
 
 def many_laplace(data: float, rng: Rng, n: int) -> Any:
-    return data + rng.laplace(size=n)
+    return np.round(data + rng.laplace(size=n), 9)
 
 
 def many_normal(data: float, rng: Rng, n: int) -> Any:
@@ -71,7 +71,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_every_kind_of_output_is_read(kind: str) -> None:
-    found = audit(law(CHANCES, OUTPUTS[kind]), 0, 1, trials=1600, confidence=SURE)
+    found = audit(law(CHANCES, OUTPUTS[kind]), 0, 1, trials=1600, confidence=SURE, seed=1)
     # Failing to be told apart is as unlikely; ln 6 = 1.79.
     assert 0.3 < found.epsilon.lower <= math.log(6)
     assert found.score.startswith("learned (")
@@ -84,15 +84,18 @@ def test_every_kind_of_output_is_read(kind: str) -> None:
 def test_laplace_in_single_and_in_batched_calls() -> None:
     """ε = 1: certified from below at confidence 1 − 1e-6, and most of it is found."""
     for trials, found in (
-        (6000, audit(laplace, 0.0, 1.0, trials=6000, confidence=SURE)),
-        (20_000, audit(many_laplace, 0.0, 1.0, trials=20_000, confidence=SURE, batched=True)),
+        (6000, audit(laplace, 0.0, 1.0, trials=6000, confidence=SURE, seed=1)),
+        (
+            20_000,
+            audit(many_laplace, 0.0, 1.0, trials=20_000, confidence=SURE, batched=True, seed=1),
+        ),
     ):
         assert 0.4 < found.epsilon.lower <= 1
         assert found.epsilon.kind == "frequentist"
         assert found.epsilon.confidence == SURE
         assert (found.pair, found.delta) == (0, 0.0)
-        # Learning takes half of the trials; the rest certifies, but for the few that are left out.
-        assert 0.45 * trials < found.epsilon.n < 0.5 * trials
+        # Learning takes half of the trials; the rest certifies.
+        assert found.epsilon.n == trials // 2
     assert dpaudit.audit is audit
     assert dpaudit.audit_pairs is audit_pairs
 
@@ -102,7 +105,14 @@ def test_delta_is_what_the_bound_is_at() -> None:
 
     def found(delta: float) -> BlackBoxAudit:
         return audit(
-            many_laplace, 0.0, 1.0, trials=20_000, delta=delta, confidence=SURE, batched=True
+            many_laplace,
+            0.0,
+            1.0,
+            trials=20_000,
+            delta=delta,
+            confidence=SURE,
+            batched=True,
+            seed=1,
         )
 
     assert found(0.02).delta == 0.02
@@ -118,8 +128,8 @@ def test_randomised_response_is_exact() -> None:
     )
     event, right = found.event, math.e / (1 + math.e)
     assert found.score == "itself"
-    # A fiftieth of α pays for coins that ask for more worlds than there are.
-    share = beta.ppf(alpha * 49 / 50, event.hits, event.size - event.hits + 1)
+    # A coin for every call: no share of α pays for fixed sizes.
+    share = beta.ppf(alpha, event.hits, event.size - event.hits + 1)
     assert found.epsilon.lower == pytest.approx(math.log(share / (1 - share)), rel=1e-9)
     # False-failure rate 1e-6; the wrong law of odds 2 to 1 would be seen.
     low, high = binom.ppf((5e-7, 1 - 5e-7), event.size, right)
@@ -197,36 +207,32 @@ def test_more_trials_extend_the_same_sequence(batched: bool) -> None:
         )
         return seen
 
-    few, more = drawn(300, 1), drawn(9000, 1)
-    assert [len(outputs) for outputs in few + more] == [150, 150, 4500, 4500]
-    for short, long in zip(few, more, strict=True):
-        assert (long[:150] == short).all()
-        assert len(np.unique(long)) == 4500
-    assert not set(more[0]) & set(more[1] - 1)
-    assert not set(few[0]) & set(drawn(300, 2)[0])
+    (few,), (more,) = drawn(300, 1), drawn(9000, 1)
+    # Outputs of both data sets, in the order of the calls.
+    assert (len(few), len(more)) == (300, 9000)
+    assert (more[:300] == few).all()
+    assert len(np.unique(more)) == 9000
+    assert not set(few) & set(drawn(300, 2)[0])
 
 
 def test_the_telling_pair_is_found_among_useless_ones() -> None:
-    pairs = [(0.0, 0.0)] * 9
+    pairs = [(0.0, 1e-9)] * 9
     pairs[3], pairs[6] = (0.0, 0.4), (0.0, 1.5)
-    given = audit_pairs(
-        many_laplace, pairs, trials=4000, search=400, confidence=SURE, score=itself, batched=True
-    )
-    learned = audit_pairs(
-        many_laplace, pairs[5:8], trials=4000, search=400, confidence=SURE, batched=True
-    )
+    options: dict[str, Any] = {"trials": 4000, "confidence": SURE, "batched": True, "seed": 0}
+    given = audit_pairs(many_laplace, pairs, search=400, score=itself, **options)
+    learned = audit_pairs(many_laplace, pairs[5:8], search=400, **options)
     assert (given.pair, learned.pair) == (6, 1)
     # More than the weaker pair has.
     for found in (given, learned):
         assert 0.4 < found.epsilon.lower <= 1.5
     # The one pair that is left is audited as if it had been alone.
-    alone = audit(many_laplace, 0.0, 1.5, trials=4000, confidence=SURE, score=itself, batched=True)
+    alone = audit(many_laplace, 0.0, 1.5, score=itself, **options)
     assert given.epsilon == alone.epsilon
 
     def silent(data: float, rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         return np.zeros(n)
 
-    assert audit_pairs(silent, [(0.0, 0.0)] * 5, trials=200, search=200, batched=True).pair == 0
+    assert audit_pairs(silent, [(0.0, 1.0)] * 5, trials=200, search=200, batched=True).pair == 0
 
 
 def test_the_search_sees_no_output_of_the_certificate() -> None:
@@ -238,8 +244,8 @@ def test_the_search_sees_no_output_of_the_certificate() -> None:
         return data + noises[-1]
 
     audit_pairs(mechanism, [(0.0, 1.0)] * 4 + [(0.0, 3.0)], trials=300, search=200, score=itself)
-    # Five pairs with 200 outputs, then one with 300.
-    assert len(noises) == 5 * 200 + 300
+    # Five pairs with 200 outputs, three with as many again, two with 300 more; then one with 300.
+    assert len(noises) == (5 + 3) * 200 + 2 * 300 + 300
     assert len(set(noises)) == len(noises)
 
 
@@ -262,41 +268,19 @@ def returning(*values: Any) -> Callable[..., Any]:
     return lambda data, rng, *n: values[rng.integers(len(values))]
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "words"),
-    [
-        (returning({"a": 1}), "returned a dict: make it a number"),
-        (returning({1, 2}), "returned a set"),
-        (returning(1j), "returned a complex"),
-        (returning(object()), "returned a object"),
-        (returning([1, [2, 3]]), "returned a list with a list"),
-        (returning((1, np.ones(2))), "returned a tuple with a ndarray"),
-        (returning(np.array([["a"]])), "returned a ndarray"),
-        (returning(1.0, math.nan), "holds nan, which is not a finite number"),
-        (returning(1.0, -math.inf), "holds -inf"),
-        (returning([1.0], [math.nan, 2]), "holds nan"),
-    ],
-)
-def test_outputs_that_cannot_be_learned_from_are_refused(
-    mechanism: Callable[..., Any], words: str
-) -> None:
-    with pytest.raises(InputError, match=words):
-        audit(mechanism, 0, 1, trials=200)
+def test_outputs_in_which_nothing_can_be_read_are_refused() -> None:
+    with pytest.raises(InputError, match="returned object, in which nothing can be read"):
+        audit(returning(object()), 0, 1, trials=200)
 
 
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (lambda n: 3.0, "returned float where an array of 4096"),
+        (lambda n: 3.0, "returned float where an array of 1 outputs"),
         (lambda n: None, "returned NoneType"),
         (lambda n: {"a": 1}, "returned dict"),
         (lambda n: np.zeros(n - 1), "returned ndarray where"),
         (lambda n: np.zeros((2, n)), "first axis must be n"),
-        (lambda n: [[1], [2, 3]] * (n // 2), "returned list"),
-        (lambda n: [{"a": 1}] * n, "returned a dict"),
-        (lambda n: np.zeros(n) * 1j, "returned a complex128"),
-        (lambda n: np.zeros(n, "datetime64[s]"), "returned a datetime64"),
-        (lambda n: np.full(n, np.nan), "holds nan"),
     ],
 )
 def test_batches_that_are_none_are_refused(made: Callable[[int], Any], words: str) -> None:
@@ -308,14 +292,14 @@ def test_batches_of_words_are_read() -> None:
     def words(data: int, rng: Rng, n: int) -> Any:
         return rng.choice(["a", "bbb"], n, p=[0.5 + 0.4 * data, 0.5 - 0.4 * data])
 
-    found = audit(words, 0, 1, trials=2000, confidence=SURE, batched=True)
+    found = audit(words, 0, 1, trials=4000, confidence=SURE, batched=True, seed=0)
     assert 0.5 < found.epsilon.lower <= math.log(5)
 
 
 @pytest.mark.parametrize(
     ("score", "words"),
     [
-        (lambda outputs: np.repeat(outputs, 2), "score returned 200 numbers for 100 outputs"),
+        (lambda outputs: np.repeat(outputs, 2), "score returned 400 numbers for 200 outputs"),
         (lambda outputs: outputs[:7], "score returned 7 numbers"),
         (lambda outputs: 1.0, "give one score a world"),
         (lambda outputs: outputs[:, None], "give one score a world"),
@@ -378,7 +362,7 @@ def test_a_known_law_gives_the_likelihood_form_beside_the_certified_bound() -> N
         return 2 * ratio(outputs)
 
     def found(log_ratio: Callable[..., Any]) -> BlackBoxAudit:
-        return audit(noisy, 0.0, 1.0, trials=4000, log_ratio=log_ratio, batched=True)
+        return audit(noisy, 0.0, 1.0, trials=4000, log_ratio=log_ratio, batched=True, seed=0)
 
     right, twice = found(ratio), found(wrong)
     assert right.likelihood is not None

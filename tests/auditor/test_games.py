@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpaudit.attacks.item_place import ItemPlace
 from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.linear import LinearIdeal
-from dpaudit.auditor.game import play_entry_game, play_game
+from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
 from dpaudit.auditor.list_truth import entry_epsilon
 from dpaudit.auditor.risk import _shown_items, hidden_items, play_risk
 from dpaudit.auditor.search import search_pair
@@ -545,3 +547,23 @@ def test_the_overlap_of_drawn_lists_is_that_of_their_law() -> None:
         error = np.sqrt(np.log(2 / 5e-7) / (2 * trials))
         assert abs(row.mean() - expected) < error < 0.03
     assert kept[1].mean() > kept[0].mean() + 0.1
+
+
+def test_a_change_that_changes_nothing_is_refused() -> None:
+    defense = SlopeOne(epsilon=1.0, adjacency="rating-replace")
+    pair = defense.pair(next(iter(defense.pairs())), STARS)
+    assert isinstance(pair.change, RatingReplaced)
+    user, item = pair.change.user, pair.change.item
+    profile = pair.ratings.profile(user)
+    same = float(profile.values[profile.items == item][0])
+    alike = replace(pair, change=RatingReplaced(user, item, same))
+    model = defense.prepare(pair.ratings)
+    attack, options = LikelihoodRatio(), {"trials": 10, "seed": 0}
+    with pytest.raises(DataError, match="already: choose another rating"):
+        play_game(defense, model, alike, attack, **options)
+    with pytest.raises(DataError, match="already: choose another rating"):
+        play_list_game(defense, model, alike, ItemPlace(), **options)
+    lists = TopK(epsilon=1.0, variant="corrected")
+    row = lists.pair("last-ranked", STARS)
+    with pytest.raises(DataError, match="no entry of the two rows differs"):
+        play_entry_game(lists, replace(row, after=row.before), attack, **options)

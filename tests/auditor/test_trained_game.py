@@ -24,8 +24,8 @@ from dpaudit.defenses.neighbors import Neighborhood
 from dpaudit.defenses.sampled_factors import SampledFactors
 from dpaudit.defenses.sgd_factors import SgdFactors
 from dpaudit.defenses.sgd_similarity import SgdSimilarity
-from dpaudit.errors import ConfigError
-from dpaudit.kernels import noise
+from dpaudit.errors import ConfigError, DataError
+from dpaudit.kernels import exact_noise
 from dpaudit.releases import Streams, Suspect
 
 STARS = Scale()
@@ -129,7 +129,7 @@ def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, passes: int
     assert_likelihood_ratios(scores, 1.8)
     # L is N(±μ²/2, μ²) given what was shown before, its μ at most that of the clip.
     sensitivity = (2 if adjacency == "user-replace" else 1) * defense.clip
-    most = passes * (sensitivity / defense.noise_deviation) ** 2
+    most = passes * (sensitivity / defense.noise_deviation(drawn().n_items)) ** 2
     assert 0.1 * most < scores.present.mean() - scores.absent.mean() < 1.05 * most
 
 
@@ -354,9 +354,9 @@ class Noised:
         return self.leak * float(ratings.profile(0).values[0] == 5)
 
     def train(self, prepared: float, streams: Streams) -> Shown:
-        draws = np.empty((len(streams), 5), np.float32)
-        noise.laplace(draws, streams.worlds, 0, streams.key)
-        return Shown(draws / 2 + prepared * (np.arange(5) == 3))
+        draws = np.empty((len(streams), 5))
+        exact_noise.laplace(draws, streams.worlds, 0, streams.key)
+        return Shown((draws / 2 + prepared * (np.arange(5) == 3)).astype(np.float32))
 
 
 # User 1 has rated item 0; items 1 to 4 are hers to be shown.
@@ -404,13 +404,19 @@ def test_a_list_has_the_best_items_that_she_has_not_rated() -> None:
         def train(self, prepared: float, streams: Streams) -> Shown:
             return Shown(np.array([[9.0, 2.0, 3.0, 3.0, 2.5]] * len(streams)))
 
-    pair = DataPair(WATCHED, WATCHED, WATCHED, "the same")
+    after = apply(WATCHED, RatingReplaced(0, 0, 5.0))
+    pair = DataPair(WATCHED, after, WATCHED, "one rating")
     suspect = Suspect(1, WATCHED.profile(0), WATCHED.profile(0))
     for top_k, wanted in ((1, [2]), (3, [2, 3, 4]), (10, [2, 3, 4, 1])):
         seen.clear()
         attack = Watching(calibration=16, top_k=top_k)
         play_release_game(Known(0.0), pair, suspect, "list", attack, trials=16, seed=5)
         assert {tuple(row) for block in seen for row in block.tolist()} == {tuple(wanted)}
+
+
+def test_one_data_set_is_no_pair() -> None:
+    with pytest.raises(DataError, match="the same data set"):
+        DataPair(WATCHED, WATCHED, WATCHED, "the same")
 
 
 def test_lists_of_a_model_that_leaks_are_told_apart() -> None:

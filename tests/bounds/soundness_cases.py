@@ -238,15 +238,25 @@ def _grid(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
     return grid_epsilon(*mechanism.pair(rng, n), thresholds, delta=mechanism.delta)[0]
 
 
+def _seed(rng: Rng) -> int:
+    """A seed for one audit, so that the whole simulation can be repeated."""
+    return int(rng.integers(2**62))
+
+
 def _label_coins(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
     found, coins = mechanism.coins(rng, 2 * n)
     return label_epsilon(
-        found[coins == 0], found[coins == 1], delta=mechanism.delta, coin_flipped=True
+        found[coins == 0],
+        found[coins == 1],
+        delta=mechanism.delta,
+        coin_flipped=True,
+        seed=_seed(rng),
     )[0]
 
 
 def _label_classes(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
-    return label_epsilon(*mechanism.pair(rng, n), delta=mechanism.delta)[0]
+    pair = mechanism.pair(rng, n)
+    return label_epsilon(*pair, delta=mechanism.delta, seed=_seed(rng))[0]
 
 
 def _one_run(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
@@ -271,7 +281,8 @@ def _of_guesses(gdp: bool, m: int, guesses: int, right: int, delta: float) -> Es
 
 
 def _one_run_scores(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
-    return one_run_scores_epsilon(*mechanism.coins(rng, 2 * n), delta=mechanism.delta)
+    found, coins = mechanism.coins(rng, 2 * n)
+    return one_run_scores_epsilon(found, coins, delta=mechanism.delta, seed=_seed(rng))
 
 
 def _two_sample(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:

@@ -117,8 +117,8 @@ def test_separated_scores_by_hand() -> None:
 
 @pytest.mark.parametrize("value", [0.0, -3.5])
 def test_constant_scores_certify_nothing(value: float) -> None:
-    for absent, present in ((1, 1), (3, 9), (80, 20)):
-        for flipped in (True, False):
+    for absent, present in ((1, 1), (3, 9), (60, 40), (80, 20)):
+        for flipped in (True, False)[absent == 80 :]:  # 80 and 20 are refused as fair coins
             scores = np.full(absent, value), np.full(present, value)
             assert label_epsilon(*scores, coin_flipped=flipped)[0].lower == 0
 
@@ -271,9 +271,9 @@ def test_order_inside_a_class_does_not_count() -> None:
     rng = np.random.default_rng(4)
     for round_ in (np.asarray, np.round):
         absent, present = (round_(scores) for scores in classes(5, 300, 1.0))
-        first = label_epsilon(absent, present, coin_flipped=True)
+        first = label_epsilon(absent, present, coin_flipped=True, seed=0)
         assert first == label_epsilon(
-            rng.permutation(absent), rng.permutation(present), coin_flipped=True
+            rng.permutation(absent), rng.permutation(present), coin_flipped=True, seed=0
         )
 
 
@@ -284,14 +284,15 @@ def test_every_direction_is_found(flipped: bool, monkeypatch: pytest.MonkeyPatch
         for larger_present in (True, False):
             pair = (absent, present) if larger_present else (present, absent)
             for sign in (1, -1):
-                found, event = label_epsilon(sign * pair[0], sign * pair[1], coin_flipped=flipped)
+                scores = [sign * each for each in pair]
+                found, event = label_epsilon(*scores, coin_flipped=flipped, seed=0)
                 assert found.lower > 1
                 assert event.present_high == (larger_present == (sign > 0))
     # Swapped worlds have the same event, counted for the other world.
     monkeypatch.setattr(labels, "_digest", lambda *_: b"")
     absent, present = classes(1, 400, 1.5)
     event, mirror = (
-        label_epsilon(*pair, coin_flipped=True)[1]
+        label_epsilon(*pair, coin_flipped=True, seed=0)[1]
         for pair in ((absent, present), (present, absent))
     )
     assert unseen(mirror) == unseen(replace(event, present_high=not event.present_high))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from dpaudit.bounds.counting import best_split, clopper_pearson_epsilon
-from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.bounds.labels import label_epsilon
 from dpaudit.bounds.likelihood import likelihood_epsilon
 from dpaudit.bounds.one_run import one_run_epsilon
@@ -23,14 +23,12 @@ from dpaudit.bounds.planning import (
     Plan,
     Reach,
     _events,
-    detectable_normal_epsilon,
     plan,
     trials_needed,
 )
 from dpaudit.bounds.power import (
     counting_power,
     detectable_epsilon,
-    detectable_on_pair,
     growth,
     label_power,
     least_found,
@@ -254,31 +252,7 @@ def test_detectable_epsilon_by_its_definition() -> None:
     assert detectable_epsilon(2000.0, trials, alpha) == math.inf
 
 
-def test_detectable_on_pair() -> None:
-    least = detectable_epsilon(1.0, 2000, 0.05)
-    assert detectable_on_pair(1.0, 2000, 0.05, 0.2, 0.5) == pytest.approx(least / 0.4)
-    assert detectable_on_pair(1.0, 2000, 0.05, 0.7, 0.5) == least
-    for shift, sensitivity in ((0.0, 1.0), (1.0, 0.0)):
-        assert detectable_on_pair(1.0, 2000, 0.05, shift, sensitivity) == math.inf
-
-
 # The planner.
-
-
-def test_normal_noise_too_small_is_detected_as_far_as_the_pair_shows_it() -> None:
-    def least(shown: float) -> float:
-        return detectable_normal_epsilon(1.0, 2000, 1 - 0.95, delta=1e-3, shown=shown)
-
-    # On a pair that shows all of it, what is played in test_planned_violations_are_found.
-    whole = reach(planned("gaussian"), "label test").at_95
-    assert least(1.0) == least(3.0) == pytest.approx(whole, rel=1e-9)
-    # Half of the distance needs noise that is half as large.
-    half = gaussian_epsilon(gaussian_mu(1.0, 1e-3) / 2, 1e-3)
-    expected = gaussian_epsilon(2 * gaussian_mu(whole, 1e-3), 1e-3)
-    assert least(half) == pytest.approx(expected, rel=1e-6)
-    assert least(half) > 2 * whole
-    assert least(0.0) == math.inf
-    assert detectable_normal_epsilon(9.0, 20, 0.05, delta=1e-3, shown=9.0) == math.inf
 
 
 GAMES: tuple[Game, ...] = ("laplace", "gaussian", "randomized-response")
@@ -414,11 +388,7 @@ def test_trials_needed_is_what_a_plan_needs() -> None:
         (lambda: detectable_epsilon(1.0, 100, 0.0), "alpha = 0.0"),
         (lambda: detectable_epsilon(1.0, 100, 0.05, delta=1.0), "delta = 1.0"),
         (lambda: detectable_epsilon(1.0, 100, 0.05, power=1.0), "power = 1.0"),
-        (lambda: detectable_on_pair(1.0, 100, 0.05, -1.0, 1.0), "shift = -1.0"),
-        (lambda: detectable_on_pair(1.0, 100, 0.05, 1.0, math.nan), "sensitivity = nan"),
         (lambda: plan(1.0, trials=100, game="gaussian"), "delta = 0"),
-        (lambda: detectable_normal_epsilon(1.0, 9, 0.05, delta=0.0, shown=1.0), "delta = 0"),
-        (lambda: detectable_normal_epsilon(1.0, 1, 0.05, delta=0.1, shown=1.0), "trials = 1"),
         (lambda: plan(1.0, trials=0, game="laplace"), "trials = 0"),
         (lambda: plan(1.0, trials=9, game="coin"), "game = 'coin'"),  # type: ignore[arg-type]
         (lambda: plan(1.0, trials=100, game="laplace", confidence=1.0), "alpha = 0.0"),

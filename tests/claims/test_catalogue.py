@@ -14,6 +14,7 @@ import pytest
 from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check, Game, PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
+from dpaudit.claims.mironov12 import FloatGame
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import Adjacency, adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
@@ -111,6 +112,10 @@ def test_a_name_stands_for_what_begins_with_it() -> None:
 def test_a_game_is_of_the_variant_and_the_claim_of_its_defense(
     entry: PublishedClaim, role: str, game: Game
 ) -> None:
+    if isinstance(game, FloatGame):
+        assert entry.observer == "values"
+        assert game.claimed() == (1.0, 0.0)
+        return
     if not isinstance(game, PredictionGame | EntryGame):
         of_its_variant_and_claim(entry, role, game)
         return
@@ -172,7 +177,7 @@ def mine(ratings: Ratings, user: int) -> list[tuple[int, float]]:
 TRAINED: list[tuple[PublishedClaim, str, Any]] = [
     (entry, role, game)
     for entry, role, game in PLAYED
-    if not isinstance(game, PredictionGame | EntryGame)
+    if not isinstance(game, PredictionGame | EntryGame | FloatGame)
 ]
 
 

@@ -328,19 +328,24 @@ def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -
 def test_a_pass_with_a_public_mean_moves_one_error() -> None:
     game = game_at("berlioz15-s4-value", "published", 0)
     worlds = game.play(20_000, 0)
-    # The errors are 0 and −4, up to the first factors' product; clamped at −2 and 2.
-    assert likely(int((worlds.absent <= -1 + 2**-8).sum()), 20_000, 0.5)
+    # The errors are 0 and −4, up to the first factors' product; clamped at −2 and 2. On a grid of
+    # 1/2 the noise, of scale 4, rounds to 0 within 1/4 of it.
+    here = 0.5 + (1 - math.exp(-0.25 / 4)) / 2
+    assert likely(int((worlds.absent <= -1 + 2**-8).sum()), 20_000, here)
     beyond = 1 - 0.5 * math.exp(-2 / 4)
     low = math.log(beyond / (0.5 * math.exp(-2 / 4)))
     assert worlds.present.max() == pytest.approx(low, abs=0.05)
-    assert likely(int((worlds.present >= low - 0.05).sum()), 20_000, beyond)
+    # What rounds to −2 is clamped too.
+    clamped = 1 - 0.5 * math.exp(-2.25 / 4)
+    assert likely(int((worlds.present >= low - 0.05).sum()), 20_000, clamped)
     assert game.defense == SgdFactors(epsilon=1.0, passes=1, dimensions=1)
 
 
 def test_the_only_rating_of_an_item_moves_it() -> None:
     worlds = game_at("berlioz15-s4-added", "published", 0).play(2000, 0)
     assert not worlds.absent.any()
-    assert worlds.present.all()
+    # Its noise is rounded to 0 in a few per cent of the worlds.
+    assert worlds.present.mean() > 0.9
 
 
 def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
@@ -351,7 +356,7 @@ def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
     game = StepsGame("sampled", defense, data.VALUE)
     worlds = game.play(4000, 0)
     # L = 2z/s² with z from N(±1, s²) in a tenth of the rounds and from N(0, s²) in the others.
-    s = defense.noise_deviation
+    s = defense.noise_deviation(data.VALUE.before.n_items)
     law = stats.norm(scale=2 / s)
     for scores, sign in ((worlds.present, 1), (worlds.absent, -1)):
         above = int((sign * scores > 2 / s).sum())

@@ -6,7 +6,7 @@ import gc
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpaudit.auditor import controls
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.claims import verify as module
@@ -31,7 +32,7 @@ planned, described = cache(detectable_epsilon), cache(environment)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "detectable_epsilon", planned)
+    monkeypatch.setattr(controls, "detectable_epsilon", planned)
     monkeypatch.setattr(module, "environment", described)
     # statsmodels collects garbage in every call.
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
@@ -47,6 +48,7 @@ class Coin:
     trials: int = 2000
     about: str = "one bit"
     law: float | None = math.nan
+    mutable: bool = True
     played: list[tuple[int, int]] = field(default_factory=list)
 
     def claimed(self) -> tuple[float, float]:
@@ -69,6 +71,11 @@ class Coin:
         known = self.true if self.law is not None and math.isnan(self.law) else self.law
         truth = None if known is None else Estimate.exact(known, "coin")
         return Worlds(absent.astype(float), present.astype(float), truth)
+
+    def mutant(self, factor: float) -> Coin:
+        if not self.mutable:
+            raise ValueError("there is no other coin")
+        return replace(self, true=factor * self.true, played=[])
 
 
 def entry(
@@ -159,15 +166,21 @@ def test_real_data_count_among_the_games() -> None:
         ("unprovable as stated", Coin("a", 0.9), "unprovable as stated", "as recorded"),
         # The law says that the pair is within the claim, however few the trials.
         ("falsified", Coin("a", 0.9), "not falsified", "differs"),
-        ("falsified", Coin("a", 0.9, trials=100), "inconclusive", "differs"),
+        ("falsified", Coin("a", 0.9, trials=4), "inconclusive", "differs"),
         # The law says that it is beyond, which the trials do not show.
         ("holds", Coin("a", 1.02), "holds", "differs"),
         # With its own trials it must be found; here the mechanism does not do what its law says.
-        ("falsified", Coin("a", 0.5, law=3.0), "not falsified", "differs"),
+        ("falsified", Coin("a", 0.5, law=5.0), "not falsified", "differs"),
+        # What was found of a mutant is larger than that.
+        ("falsified", Coin("a", 0.5, law=3.0), "inconclusive", "too few trials"),
         # No law says that the trials are enough.
         ("falsified", Coin("a", 1.01, law=None), "inconclusive", "too few trials"),
         ("falsified", Coin("a", 1.01), "inconclusive", "too few trials"),
-        ("holds", Coin("a", 0.9, trials=100), "inconclusive", "too few trials"),
+        ("holds", Coin("a", 0.9, trials=4), "inconclusive", "too few trials"),
+        # A pair that shows nothing of any mutant has no power, however many trials there are.
+        ("holds", Coin("a", 0.0), "inconclusive", "too few trials"),
+        # No mutant, no verdict.
+        ("holds", Coin("a", 0.9, mutable=False), "inconclusive", "too few trials"),
         # Single precision may put a law a little beyond.
         ("holds", Coin("a", 1.0, law=1.0000004), "holds", "as recorded"),
     ],
@@ -175,7 +188,7 @@ def test_real_data_count_among_the_games() -> None:
 def test_a_game_has_the_verdict_and_the_status(
     recorded: Verdict, coin: Coin, verdict: str, status: str
 ) -> None:
-    found = verify([entry(recorded, coin)])
+    found = verify([entry(recorded, coin)], seed=1)
     assert statuses(found) == [(verdict, status)]
     assert (found.entries[0].verdict, found.entries[0].status) == (verdict, status)
 
@@ -226,7 +239,7 @@ def test_a_corrected_mechanism_must_keep_its_claim_whatever_is_recorded() -> Non
     [
         ("falsified", 3.0, 2000, "falsified", "as recorded"),
         ("falsified", 0.9, 2000, "not falsified", "as recorded"),
-        ("falsified", 0.9, 100, "inconclusive", "as recorded"),
+        ("falsified", 0.9, 4, "no power", "as recorded"),
         ("holds", 3.0, 2000, "falsified", "differs"),
     ],
 )
@@ -268,8 +281,38 @@ def test_what_must_keep_its_claim_must_keep_it_on_real_data_too(
     assert statuses(found)[1] == (verdict, status)
 
 
+def test_power_is_what_the_same_game_found_of_mutants() -> None:
+    coin, blind, broken = Coin("a", 0.95), Coin("b", 0.2), Coin("c", 3.0)
+    about = replace(
+        entry("falsified", broken, corrected=[coin, blind]), weak={"b": "It shows a fifth."}
+    )
+    [found] = verify([about]).entries
+    first, second, third = found.games
+    assert (first.control, first.tried) == (None, ())
+    assert second.control is not None
+    assert (second.verdict, second.control.found) == ("not falsified", True)
+    assert second.control.certified > 1
+    assert second.control.factor in (1.25, 1.5)
+    # Four times the noise's ε is not four times what the pair shows.
+    assert third.control is not None
+    assert (third.verdict, third.control.found, third.control.factor) == ("no power", False, 4.0)
+    assert third.control.certified < 1
+    assert third.weak == "It shows a fifth."
+    assert (found.verdict, found.status) == ("falsified", "as recorded")
+
+
+def test_an_entry_without_power_rests_on_its_derivation() -> None:
+    silent = replace(entry("holds", Coin("a", 0.1)), weak={"a": "Hardly anything moves."})
+    [found] = verify([silent]).entries
+    assert (found.games[0].verdict, found.verdict) == ("no power", "holds")
+    assert found.status == "as recorded"
+    # A weak pair that breaks the claim has refuted it all the same.
+    loud = replace(entry("holds", Coin("a", 3.0)), weak={"a": "Hardly anything moves."})
+    assert statuses(verify([loud])) == [("falsified", "differs")]
+
+
 def test_one_false_pair_makes_a_claim_false() -> None:
-    found = verify([entry("falsified", Coin("a", 3.0), Coin("d", 1.01))])
+    found = verify([entry("falsified", Coin("a", 3.0), Coin("d", 1.01))], seed=1)
     assert statuses(found)[1] == ("inconclusive", "too few trials")
     assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "too few trials")
 
@@ -305,8 +348,8 @@ def test_what_was_played_is_not_played_again_and_the_record_is_the_same(tmp_path
     assert plays(first) == 3
     assert without_times(verify(again, folder=tmp_path)) == without_times(found)
     assert plays(again) == 0
-    assert without_times(verify(never)) == without_times(found)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert without_times(verify(never, seed=found.seed)) == without_times(found)
+    assert len(list(tmp_path.glob("*.json"))) == 3
 
 
 def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -340,7 +383,7 @@ def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_played_again_and_replaced(tmp_path: Path, text: bytes) -> None:
     found = verify(catalogue(), folder=tmp_path)
-    place = sorted(tmp_path.iterdir())[0]
+    place = sorted(tmp_path.glob("*.json"))[0]
     good = json.loads(place.read_text(encoding="utf-8"))
     place.write_bytes(text)
     entries = catalogue()
@@ -360,7 +403,7 @@ def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) 
     entries, fresh = catalogue(), catalogue()
     found = verify(entries, folder=tmp_path, **changes)
     assert plays(entries) == 3
-    assert without_times(found) == without_times(verify(fresh, **changes))
+    assert without_times(found) == without_times(verify(fresh, **{**changes, "seed": found.seed}))
 
 
 def test_another_number_of_games_takes_no_outcome_since_the_level_differs(tmp_path: Path) -> None:

@@ -169,10 +169,10 @@ def test_the_corrected_mixture_is_tight() -> None:
     assert isinstance(game, BatchGame)
     before, after = (gradients(game, r) for r in (game.data.before, game.data.after))
     unit = [
-        np.stack([found.get((0, item), np.zeros(6)) for item in range(6)])
+        np.stack([found.get((0, item), np.zeros(3)) for item in range(3)])
         for found in (before, after)
     ]
-    others = np.stack([after.get((1, item), np.zeros(6)) for item in range(6)])
+    others = np.stack([after.get((1, item), np.zeros(3)) for item in range(3)])
     assert np.array_equal(unit[1], others)
     assert abs(unit[0] - others).sum() == pytest.approx(2 * game.defense.clip)
     # P/Q is largest where the two laws of a batch differ by e^{ε_0}.
@@ -204,7 +204,7 @@ def test_the_first_step_is_scored_by_the_mixture(
         return np.asarray(np.logaddexp.reduce(each))
 
     ratio = log_density(game.data.after) - log_density(game.data.before)
-    assert np.ptp(ratio) > 0.1
+    assert np.ptp(ratio) > 0.05
     # The grid, and single precision of the iterates.
     assert abs(game.play(worlds, 7).absent - ratio).max() < 2.0**-9 + 2e-3
 
@@ -302,7 +302,7 @@ def _log(odds: float) -> float:
 def few(game: Any) -> int:
     """Fewer trials than its own where each takes long."""
     trials: int = game.trials
-    return min(trials, 1000 if isinstance(game, StepsGame) else 60_000)
+    return min(trials, 3000 if isinstance(game, StepsGame) else 60_000)
 
 
 @pytest.mark.parametrize(

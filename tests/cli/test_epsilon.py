@@ -17,7 +17,7 @@ from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.gdp import gdp_epsilon, gdp_roc_epsilon
 from dpaudit.bounds.joint_beta import joint_beta_epsilon
 from dpaudit.bounds.labels import label_epsilon
-from dpaudit.bounds.one_run import one_run_epsilon, one_run_scores_epsilon
+from dpaudit.bounds.one_run import balanced_grid, one_run_epsilon, one_run_scores_epsilon
 from dpaudit.bounds.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.bounds.sequential import sequential_epsilon
@@ -28,7 +28,7 @@ from dpaudit.cli.epsilon import _mixed
 
 COUNTS = Counts(tp=80, fp=20, fn=20, tn=80)
 OPTIONS: dict[str, Any] = {"delta": 1e-5, "alpha": 1 - 0.9, "confidence": 0.9}
-ARGUMENTS = ("--delta", "1e-5", "--confidence", "0.9")
+ARGUMENTS = ("--delta", "1e-5", "--confidence", "0.9", "--seed", "0")
 
 
 def call(*arguments: object) -> Result:
@@ -84,7 +84,8 @@ def direct(method: str, seed: int = 0) -> Estimate:
         return two_sample_epsilon(present, absent, **OPTIONS)
     if method == "sequential":
         return sequential_epsilon(absent, present, **OPTIONS)
-    return one_run_scores_epsilon(scores, included, **OPTIONS, seed=seed)
+    grid = balanced_grid(len(scores))
+    return one_run_scores_epsilon(scores, included, **OPTIONS, grid=grid, seed=seed)
 
 
 CALLS: dict[str, tuple[tuple[str, ...], Estimate]] = {
@@ -109,7 +110,7 @@ CALLS: dict[str, tuple[tuple[str, ...], Estimate]] = {
 }
 
 
-def assert_says(result: Result, expected: Estimate) -> None:
+def assert_says(result: Result, expected: Estimate, seed: int | None = None) -> None:
     """The JSON of a result is that estimate, and is JSON for a reader that is strict."""
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout, parse_constant=pytest.fail)
@@ -123,6 +124,7 @@ def assert_says(result: Result, expected: Estimate) -> None:
         "method": expected.method,
         "kind": expected.kind,
         "n": expected.n,
+        "seed": seed,
     }
     assert expected.lower > 0.1
 
@@ -140,13 +142,13 @@ def test_scores_give_the_bound_of_the_library(
     files: dict[str, tuple[Path, Path]], method: str
 ) -> None:
     result = of_files(files["csv"], "--method", method, *ARGUMENTS, "--format", "json")
-    assert_says(result, direct(method))
+    assert_says(result, direct(method), None if method == "gdp" else 0)
 
 
 def test_every_form_of_file_gives_the_same(files: dict[str, tuple[Path, Path]]) -> None:
     expected = direct("label")
     for form in files.values():
-        assert_says(of_files(form, *ARGUMENTS, "--format", "json"), expected)
+        assert_says(of_files(form, *ARGUMENTS, "--format", "json"), expected, 0)
 
 
 def test_classes_of_unequal_size_and_other_seeds(
@@ -158,7 +160,7 @@ def test_classes_of_unequal_size_and_other_seeds(
         result = of_files((files["csv"][0], short), "--method", method, *ARGUMENTS)
         assert result.exit_code == 0, result.output
     assert_says(
-        of_files(files["csv"], *ARGUMENTS, "--seed", 5, "--format", "json"), direct("label", 5)
+        of_files(files["csv"], *ARGUMENTS, "--seed", 5, "--format", "json"), direct("label", 5), 5
     )
     assert direct("label", 5).lower != direct("label").lower
 
@@ -170,7 +172,7 @@ def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) ->
     assert lines[1] == f"method: label test, {direct('label').n} trials"
     assert lines[2] == "kind: frequentist: holds for every mechanism and attack"
     assert lines[3].startswith("event: score ")
-    assert len(lines) == 4
+    assert lines[4:] == ["seed: 0"]
     credible = call(
         "--counts", "80,20,20,80", "--method", "jeffreys", "--confidence", "0.999"
     ).stdout
@@ -223,7 +225,53 @@ def test_equal_scores_of_one_run_are_ordered_anew_in_every_audit() -> None:
         absent, present = np.full(58 - many, value), np.full(many, value)
         deceived += _of_scores(absent, present, "one-run", options, 0)[0].lower > 0
         listed = np.arange(58) >= 58 - many
-        naive += one_run_scores_epsilon(np.full(58, value), listed, **options).lower > 0
+        naive += one_run_scores_epsilon(np.full(58, value), listed, **options, seed=0).lower > 0
+    limit = binom.isf(1e-6, runs, 0.05)
+    assert deceived <= limit < naive
+
+
+def test_a_seed_is_drawn_and_printed(files: dict[str, tuple[Path, Path]]) -> None:
+    for method in ("label", "one-run"):
+        first, second = (
+            json.loads(of_files(files["csv"], "--method", method, "--format", "json").stdout)
+            for _ in range(2)
+        )
+        assert first["seed"] != second["seed"]
+        again = of_files(files["csv"], "--method", method, "--seed", first["seed"])
+        assert again.stdout.splitlines()[-1] == f"seed: {first['seed']}"
+        assert f"ε >= {math.floor(first['epsilon_lower'] * 1000) / 1000:.3f}" in again.stdout
+    assert "seed" not in of_files(files["csv"], "--method", "gdp").stdout
+
+
+@pytest.mark.parametrize("sizes", [(900, 100), (100, 900), (600, 430)])
+def test_classes_that_fair_coins_do_not_give_are_refused(
+    tmp_path: Path, sizes: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(1)
+    paths = tmp_path / "in.npy", tmp_path / "out.npy"
+    for path, size in zip(paths, sizes, strict=True):
+        np.save(path, rng.normal(size=size))
+    result = of_files(paths, "--method", "one-run")
+    refused(result, f"{sizes[0]} scores with the record and {sizes[1]} without", "fair coin")
+    # Methods that take the sizes as fixed need no coins.
+    for method in ("label", "held-out", "two-sample", "sequential"):
+        assert of_files(paths, "--method", method).exit_code == 0
+
+
+def test_coins_that_pass_for_fair_do_not_deceive_one_run() -> None:
+    """Null scores, 560 against 440 by design: at most 5 % of the bounds may be above 0.
+
+    False-failure rate 1e-6. Guesses of one kind alone would profit from the sizes.
+    """
+    from dpaudit.cli.epsilon import _of_scores
+
+    options: dict[str, Any] = {"delta": 0.0, "alpha": 0.05, "confidence": 0.95}
+    rng, deceived, naive, runs = np.random.default_rng(5), 0, 0, 200
+    for _ in range(runs):
+        scores, included = rng.normal(size=1000), np.arange(1000) < 560
+        parts = scores[~included], scores[included]
+        deceived += _of_scores(*parts, "one-run", options, 0)[0].lower > 0
+        naive += one_run_scores_epsilon(scores, included, **options).lower > 0
     limit = binom.isf(1e-6, runs, 0.05)
     assert deceived <= limit < naive
 

@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 
 from dpaudit import registry
+from dpaudit.attacks.float_bits import FloatBits
 from dpaudit.auditor.suspects import suspect_pair
 from dpaudit.auditor.trained_game import DataPair
 from dpaudit.data.neighbors import Adjacency, Change, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.base import Claim, ObserverName, Variant
 from dpaudit.defenses.candidates import Candidates
+from dpaudit.defenses.precision import MOST_EPSILON, grids
 from dpaudit.defenses.ranking_rows import RankingRows
 from dpaudit.defenses.social_rows import SocialRows
-from dpaudit.defenses.trained import lane_blocks, trains
+from dpaudit.defenses.trained import lane_blocks, trains, watchers
 from dpaudit.errors import ConfigError, DpauditError
 from dpaudit.releases import ItemFactors, Streams
 
@@ -116,11 +118,12 @@ def test_these_are_trained() -> None:
 @pytest.mark.parametrize(("name", "variant"), KINDS)
 def test_an_infinite_epsilon_is_that_of_no_privacy(name: str, variant: Variant) -> None:
     least = 1e-6 if name == "neighborhood" else 1e-3
-    for epsilon in (least, 1e6):
+    pure = (name, variant) == ("dpsgd-pnbm", "corrected")
+    for epsilon in (least, MOST_EPSILON if pure else 1e6):
         assert create(name, variant, epsilon=epsilon).epsilon == epsilon
     wrong = [least / 1.001, 0.0, -1.0, float("nan")]
     if variant != "nonprivate":
-        wrong += [1.001e6, float("inf")]
+        wrong += [1.01 * MOST_EPSILON if pure else 1.001e6, float("inf")]
     for epsilon in wrong:
         with pytest.raises(ConfigError, match=r"model\.0\.params.*epsilon"):
             create(name, variant, epsilon=epsilon)
@@ -282,3 +285,26 @@ def test_no_ratings_are_refused(name: str, variant: Variant) -> None:
     empty = Ratings.build(none, none, none.astype(np.float32), 2, 2, Scale())
     with pytest.raises(DpauditError, match=r"no ratings|there are none|no user has more"):
         create(name, variant).prepare(empty)
+
+
+@pytest.mark.parametrize(("name", "variant"), PRIVATE)
+def test_bits_of_what_is_released_tell_nothing(name: str, variant: Variant) -> None:
+    """Each noised number lies on a public grid, on which either data set can release all."""
+    special = {"triples": "all"} if name == "privsr-ranking" else {"social": 0.0}
+    extra = special if name.startswith("privsr") else {}
+    defense = create(name, variant, epsilon=1.0, **extra)
+    pair = neighbours(data(name), defense.claim().adjacency)
+    before, after = (defense.prepare(each, pair.public) for each in (pair.before, pair.after))
+    attacks = FloatBits(), FloatBits(precision="single", bits=31)
+    for observer, watch in watchers(defense).items():
+        impossible = numbers_seen = 0
+        for release, known in watch(before, after, after, Streams.first(1, observer, 16)):
+            noised = np.broadcast_to(known.scale, release.shown.shape) > 0
+            # Of mini-batches a step is scaled to the whole; two numbers may share a grid.
+            steps = np.broadcast_to(known.grid, release.shown.shape)
+            least = grids(np.broadcast_to(known.scale, steps.shape)) / 64
+            assert (steps[noised] >= least[noised]).all(), observer
+            assert not attacks[0].score(release, known).any(), observer
+            impossible += int(abs(attacks[1].score(release, known)).sum())
+            numbers_seen += release.shown.size
+        assert impossible < 0.01 * numbers_seen, observer

@@ -53,7 +53,7 @@ def test_claims_state_what_they_take_as_public() -> None:
     assert signs is not None
     assert (published.epsilon, published.delta) == (2, 1e-6)
     assert (published.adjacency, published.observer) == ("rating-add-remove", "recommender")
-    assert "no gradient is longer than 3.5" in published.public
+    assert published.assumes == ("no gradient longer than 3.5, not enforced",)
     assert "response" in published.public
     assert (corrected.epsilon, corrected.delta) == (2, 1e-6)
     assert (corrected.adjacency, corrected.observer) == ("user-replace", "recommender")
@@ -398,7 +398,8 @@ def test_a_new_users_worlds_are_shown_the_same_whatever_is_watched_beside() -> N
         np.testing.assert_array_equal(step.shown, whole[0][k][[3, 1]])
         np.testing.assert_array_equal(pair.absent, whole[1][k][[3, 1]])
         np.testing.assert_array_equal(pair.present, whole[2][k][[3, 1]])
-    assert len(np.unique(whole[0])) == whole[0].size
+    # On a grid, so a few agree by chance.
+    assert len(np.unique(whole[0])) > 0.9 * whole[0].size
 
 
 @pytest.mark.parametrize("change", ["replaced", "removed", "user", "fewer", "gone"])
@@ -526,7 +527,7 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
         inner = getattr(module, name)
 
         def watched(*arguments: Any) -> None:
-            if name != "submit" or arguments[9] > 0:
+            if name != "submit" or arguments[9] > 0:  # σ
                 used.append(int(arguments[place]))
             inner(*arguments)
 
@@ -534,7 +535,7 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
 
     watch(noise, "uniform", 2)
     watch(noise, "normal", 2)
-    watch(federated, "submit", 10)
+    watch(federated, "submit", 11)
     begins, rounds = 2, TINY["rounds"]
     anew: dict[str, Any] = {"fakes": "rating", "made_up": "each-round"}
     cases: list[tuple[FakeGradients, int, int]] = [

@@ -474,6 +474,7 @@ def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
         assert ((less**2).sum(0) < low).mean() > 0.5
 
 
+@pytest.mark.usefixtures("unrounded")
 def test_noise_is_scaled_by_sigma() -> None:
     defense = MODELS[0]
     for apart in (np.zeros(N, bool), np.ones(N, bool)):
@@ -481,6 +482,7 @@ def test_noise_is_scaled_by_sigma() -> None:
         np.testing.assert_allclose(twice, 2 * once, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.usefixtures("unrounded")
 def test_rounds_users_and_worlds_share_no_noise() -> None:
     defense = FakeGradients(1.0, **SMALL, fakes="zero")
     candidates, everybody = defense.prepare(drawn()), np.ones(N, bool)

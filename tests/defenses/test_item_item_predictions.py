@@ -30,7 +30,7 @@ from dpaudit.defenses.cosine import Cosine
 from dpaudit.defenses.item_item import ItemItem
 from dpaudit.defenses.slope_one import SlopeOne
 from dpaudit.errors import ConfigError, DataError
-from dpaudit.kernels import noise
+from dpaudit.kernels import exact_noise
 from dpaudit.releases import Predictions, SeesItems, SeesTop, Streams, TopList
 
 Table = list[dict[int, float]]
@@ -261,7 +261,10 @@ def test_one_prediction_is_the_value_shown_in_the_list(variant: Variant) -> None
     np.testing.assert_array_equal(single.values, shown.values)
     # The list holds the best: no item that could be shown exceeds its last value.
     every = part.release(exact, streams, sees_items(exact.candidates, 300))
-    assert ((every.values > shown.values[:, -1:]).sum(1) == 3).all()
+    # Values lie on a grid, so the last may tie.
+    better = (every.values > shown.values[:, -1:]).sum(1)
+    assert (better <= 3).all()
+    assert (better == 3).mean() > 0.9
     assert (np.diff(shown.values, axis=1) <= 0).all()
     assert not np.isin(shown.items, ratings.profile(user).items).any()
 
@@ -275,8 +278,8 @@ def test_noise_is_the_source_scaled_by_sensitivity_over_epsilon() -> None:
         exact = part.exact(part.prepare(ratings), ratings.profile(user))
         streams = Streams(np.array([1, 2], np.uint32), np.array([9, 2**32, 4]))
         items = exact.candidates
-        draws = np.empty((3, 40), np.float32)
-        noise.laplace(draws, streams.worlds, 0, streams.key)
+        draws = np.empty((3, 40))
+        exact_noise.laplace(draws, streams.worlds, 0, streams.key)
         scale = part.sensitivity(STARS) / part.epsilon
         assert part.noise_scale(STARS) == pytest.approx(scale)
         expected = exact.scores[items] + scale * draws[:, items]

@@ -240,6 +240,7 @@ def pure_noise(defense: PrivSRRanking, ratings: Ratings, watched: Any, worlds: i
     return np.stack(found).astype(np.float64)
 
 
+@pytest.mark.usefixtures("unrounded")
 @pytest.mark.parametrize("watched", [None, [1, 4, 7], list(range(N))])
 def test_shares_add_up_to_laplace_noise_however_they_are_drawn(watched: Any) -> None:
     ratings = drawn()
@@ -257,6 +258,7 @@ def test_shares_add_up_to_laplace_noise_however_they_are_drawn(watched: Any) -> 
     assert stats.kstest((sums / scale[0]).ravel(), "laplace").pvalue < ONE_IN_A_MILLION
 
 
+@pytest.mark.usefixtures("unrounded")
 def test_given_what_all_share_a_users_noise_is_normal() -> None:
     ratings = drawn()
     defense = made(spread=0.0, beta=0.5, dimensions=16)
@@ -278,6 +280,7 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
     assert stats.kstest(1.1 * h, "expon").pvalue < ONE_IN_A_MILLION
 
 
+@pytest.mark.usefixtures("unrounded")
 @pytest.mark.parametrize(("summation", "insiders"), [("local", 1), ("secure", 1), ("secure", 4)])
 @pytest.mark.parametrize("watched", [None, [2, 5]])
 def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, watched: Any) -> None:
@@ -335,6 +338,7 @@ def pairs_of_worlds() -> dict[str, tuple[Ratings, Ratings]]:
     ("variant", "summation"),
     [("published", "local"), ("corrected", "local"), ("corrected", "secure")],
 )
+@pytest.mark.usefixtures("unrounded")
 @pytest.mark.parametrize("trained", [0, 1])
 def test_what_is_seen_has_the_law_that_is_stated(
     everybody: bool, variant: Any, summation: Any, trained: int

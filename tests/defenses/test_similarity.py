@@ -22,8 +22,8 @@ from dpaudit.defenses.schedule import step_sizes
 from dpaudit.defenses.sgd_similarity import SgdSimilarity, smallest
 from dpaudit.defenses.similarity import SimilarityData
 from dpaudit.errors import ConfigError, RunError
+from dpaudit.kernels import exact_noise, similarity_rows
 from dpaudit.kernels import noise as noise_source
-from dpaudit.kernels import similarity_rows
 from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import Streams
 
@@ -90,8 +90,9 @@ def test_a_row_depends_neither_on_others_nor_on_the_worlds_beside_it(model: Mode
             np.testing.assert_array_equal(final(model, data, item, part), row[worlds])
     if model.variant != "nonprivate":
         other = final(model, data, 3, streams(20, seed=6))
-        assert not np.isclose(other, rows[3]).any()
-        assert len(np.unique(rows[3])) == rows[3].size
+        # Noised gradients lie on a grid: a few of 160 agree by chance.
+        assert np.isclose(other, rows[3]).mean() < 0.1
+        assert len(np.unique(rows[3])) > 0.8 * rows[3].size
 
 
 @each_model
@@ -204,9 +205,9 @@ def test_the_published_noise_is_that_of_theorem_one() -> None:
     model = SgdSimilarity(2.0, steps=4, weight=10.0, share=0.5)
     assert [model.largest_error(t, STARS) for t in (1, 2, 5)] == [2, 1.5, 1]
     # γ K ΔF/ε = .5 · 4 · (2 e_max 4/10)/2
-    assert model.noise_scale(1, STARS) == pytest.approx(1.6)
-    assert model.noise_scale(2, STARS) == pytest.approx(1.2)
-    assert SgdSimilarity(math.inf, "nonprivate").noise_scale(1, STARS) == 0
+    assert model.noise_scale(1, STARS, M) == pytest.approx(1.6)
+    assert model.noise_scale(2, STARS, M) == pytest.approx(1.2)
+    assert SgdSimilarity(math.inf, "nonprivate").noise_scale(1, STARS, M) == 0
     once = SgdSimilarity(2.0, steps=1, more_than=1, weight=10.0, rescale=2.0, rate=0.1)
     data = once.prepare(drawn())
     plain = SgdSimilarity(2.0, steps=1, more_than=1, weight=1e9, rescale=2.0, rate=0.1)
@@ -264,17 +265,23 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
     assert len(counts) > 1
 
 
+def watch_uniform(monkeypatch: pytest.MonkeyPatch, see: Callable[..., None]) -> None:
+    """Show which worlds and steps either source's uniform draws are of."""
+    for source in (noise_source, exact_noise):
+
+        def watched(out: Any, who: Any, step: int, key: Any, inner: Any = source.uniform) -> None:
+            see(who, step)
+            inner(out, who, step, key)
+
+        monkeypatch.setattr(source, "uniform", watched)
+
+
 @pytest.mark.parametrize("model", [m for m in models() if m.share < 1], ids=repr)
 def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, worlds, calls = model.prepare(drawn()), streams(18), []
+    data, worlds = model.prepare(drawn()), streams(18)
+    calls: list[tuple[int, ...]] = []
     alone = np.stack([final(model, data, item, worlds) for item in range(M)], 1)
-    uniform = noise_source.uniform
-
-    def watched(*arguments: Any) -> None:
-        calls.append((arguments[2], *arguments[1]))
-        uniform(*arguments)
-
-    monkeypatch.setattr(noise_source, "uniform", watched)
+    watch_uniform(monkeypatch, lambda worlds, step: calls.append((step, *worlds)))
     items = np.arange(M, dtype=np.int32)
     np.testing.assert_array_equal(model.train(data, worlds).public(items).rows, alone)
     assert len(calls) == len(set(calls)) == 3 * 18
@@ -288,7 +295,7 @@ def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.Mo
 def test_the_smallest_draws_are_those_that_sorting_finds(size: int) -> None:
     source = np.random.default_rng(size)
     for values in (2, 7, 100, 10**6):  # with many ties, and without
-        draws = (source.integers(0, values, 300) / values).astype(np.float32)
+        draws = source.integers(0, values, 300) / values
         expected = np.zeros(300, bool)
         expected[np.argsort(draws, kind="stable")[:size]] = True
         np.testing.assert_array_equal(smallest(draws, size), expected)
@@ -306,19 +313,20 @@ def test_no_two_draws_share_a_coordinate_of_the_noise_source(
 ) -> None:
     noised: list[tuple[int, int]] = []
     sampled: list[int] = []
-    step, uniform = similarity_rows.step, noise_source.uniform
 
-    def watched_step(*arguments: Any) -> None:
-        row, first, number = arguments[0], arguments[6], arguments[7]
-        noised.extend((number, first + j) for j in range(len(row) // LANES))
-        step(*arguments)
+    def watch(name: str, place: int) -> None:
+        step = getattr(similarity_rows, name)
 
-    def watched_uniform(*arguments: Any) -> None:
-        sampled.append(arguments[2])
-        uniform(*arguments)
+        def watched(*arguments: Any) -> None:
+            row, first, number = arguments[0], arguments[place], arguments[place + 1]
+            noised.extend((number, first + j) for j in range(len(row) // LANES))
+            step(*arguments)
 
-    monkeypatch.setattr(similarity_rows, "step", watched_step)
-    monkeypatch.setattr(noise_source, "uniform", watched_uniform)
+        monkeypatch.setattr(similarity_rows, name, watched)
+
+    watch("descend", 6)
+    watch("langevin_step", 5)
+    watch_uniform(monkeypatch, lambda _, step: sampled.append(step))
     model = kind(2.0, steps=3, more_than=1, share=0.5)
     data = model.prepare(drawn())
     for item in range(M):
@@ -338,15 +346,15 @@ def test_a_sampled_batch_is_a_poisson_sample() -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3, 1e-3])
-@pytest.mark.parametrize(("epsilon", "steps"), [(1e-3, 10), (1.0, 3), (30.0, 1), (1e6, 7)])
+@pytest.mark.parametrize(("epsilon", "steps"), [(1e-3, 10), (1.0, 3), (30.0, 1), (150.0, 7)])
 def test_the_corrected_noise_inverts_amplification(
     share: float, epsilon: float, steps: int
 ) -> None:
     model = SgdSimilarity(epsilon, "corrected", steps=steps, share=share, clip=0.7)
-    one = 2 * 0.7 / model.noise_scale(3, STARS)
+    one = 2 * 0.7 / model.noise_scale(3, STARS, 1)
     # K ln(1 + γ (e^{ε_0} − 1)), in logarithms where e^{ε_0} would overflow
     spent = np.logaddexp(math.log1p(-share) if share < 1 else -math.inf, math.log(share) + one)
-    assert steps * spent == pytest.approx(epsilon, rel=1e-9)
+    assert steps * spent == pytest.approx(epsilon, rel=1e-7)
 
 
 profiles = st.dictionaries(st.integers(0, 5), st.integers(1, 5), min_size=1, max_size=6)
@@ -381,7 +389,7 @@ def test_twice_the_clip_is_attained() -> None:
     )
     model = SgdSimilarity(1.0, "corrected", clip=0.01, more_than=1)
     rows = np.ones((8, 8, LANES), np.float32)
-    np.testing.assert_allclose(moved(model, before, after, rows), 0.02, rtol=1e-5)
+    np.testing.assert_allclose(moved(model, before, after, rows), 0.02, rtol=1e-4)
 
 
 # Row 0 of one user who rated items 0, 1, 2; the means are 3, so x = (2, −1) and the target is 2.

@@ -91,12 +91,12 @@ def descended(
     left, right = model.in_every_lane()
     nobody, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
     factor_worlds.descend(
-        *data, left, right, size, MEAN, rate, DECAY, F32(scale), bound, 5, world_words(WORLDS),
-        KEY, nobody, nothing,
+        *data, left, right, size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
+        world_words(WORLDS), KEY, nobody, nothing,
     )  # fmt: skip
     factor_model.descend(
-        *data, *model.parts(), size, MEAN, rate, DECAY, F32(scale), bound, 5, int(WORLDS[lane]),
-        KEY,
+        *data, *model.parts(), size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
+        int(WORLDS[lane]), KEY,
     )  # fmt: skip
     return model, left, right
 

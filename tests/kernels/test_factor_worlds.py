@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.kernels import factor_worlds, noise
-from dpaudit.kernels.lane_noise import LANE_TILE, normal_lanes, world_words
+from dpaudit.kernels import exact_noise, factor_worlds
+from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, world_words
 from dpaudit.kernels.lanes import LANES
 
 F32 = np.float32
@@ -77,7 +77,7 @@ def models(size: int, seed: int = 1, spread: float = 0.5) -> Models:
     )
 
 
-def exact(flat: Floats, size: int) -> Exact:
+def exact(flat: Floats | Exact, size: int) -> Exact:
     return flat.astype(np.float64).reshape(-1, size + 1, LANES)
 
 
@@ -87,7 +87,7 @@ def shown(p: Exact, q: Exact) -> Exact:
     return product
 
 
-def close(got: Floats, expected: Exact) -> None:
+def close(got: Floats | Exact, expected: Exact) -> None:
     np.testing.assert_allclose(got, expected.ravel(), rtol=0, atol=5e-6 * abs(expected).max())
 
 
@@ -100,11 +100,12 @@ def descend(
     worlds: NDArray[np.int64] = WORLDS,
     watched: Ints = NOBODY,
     bound: np.float32 = BOUND,
+    grid: float = 2.0**-20,
 ) -> Floats:
     seen = np.full(len(watched) * 2 * LANES, -99, np.float32)
     factor_worlds.descend(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, RATE, DECAY,
-        F32(scale), bound, step, world_words(worlds), KEY, watched, seen,
+        scale, grid, bound, step, world_words(worlds), KEY, watched, seen,
     )  # fmt: skip
     return seen.reshape(len(watched), 2, LANES)
 
@@ -127,9 +128,17 @@ def descend_exactly(
 
 
 def laplaces(rows: int, step: int) -> Exact:
-    draws = np.empty((LANES, rows), np.float32)
-    noise.laplace(draws, WORLDS, step, KEY)
-    return draws.T.astype(np.float64)
+    draws = np.empty((LANES, rows))
+    exact_noise.laplace(draws, WORLDS, step, KEY)
+    return draws.T
+
+
+def test_noised_errors_lie_on_the_grid() -> None:
+    data, state = small_data().mixed(4), models(3)
+    rows = np.arange(len(data.users), dtype=np.int32)
+    seen = descend(data, 3, state, 0.7, watched=rows, bound=F32(1e6), grid=0.0625)[:, 1]
+    np.testing.assert_array_equal(seen, np.rint(seen / 0.0625) * 0.0625)
+    assert len(np.unique(seen)) > 50
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -200,9 +209,9 @@ def test_an_update_goes_down_the_gradient(size: int) -> None:
 
 def sum_clipped(
     data: Data, size: int, state: Models, taken: Floats, clip: float, rate: np.float32 = RATE
-) -> Floats:
+) -> Exact:
     """The gradient alone; the users' factors change in place."""
-    gradient = np.zeros_like(state.right)
+    gradient = np.zeros(state.right.shape)
     busiest = int(np.diff(data.start).max())
     errors = np.empty(max(busiest, 1) * LANES, np.float32)
     factor_worlds.sum_clipped(
@@ -328,20 +337,24 @@ def test_who_is_left_out_changes_nothing_but_her_own_factors() -> None:
     assert not np.delete(changed, 6, axis=0).any()
 
 
+# Of noised gradients.
+GRID = 2.0**-4
+
+
 def take_step(
     state: Models,
-    gradient: Floats,
+    gradient: Exact,
     spread: float,
     step: int,
     worlds: NDArray[np.int64] = WORLDS,
 ) -> None:
     factor_worlds.take_step(
-        state.right, gradient, RATE, DECAY, F32(spread), step, world_words(worlds), KEY
+        state.right, gradient, RATE, DECAY, spread, GRID, step, world_words(worlds), KEY
     )
 
 
 def normals(count: int, step: int) -> Exact:
-    """The draws of coordinates 0 … of 16 worlds, `(count, 16)`."""
+    """The fast draws of coordinates 0 … of 16 worlds, `(count, 16)`."""
     tiles = -(-count // LANE_TILE)
     out, words = np.empty((2, tiles, LANE_TILE * LANES), np.float32)
     for tile in range(tiles):
@@ -350,17 +363,27 @@ def normals(count: int, step: int) -> Exact:
     return out.reshape(-1, LANES)[:count].astype(np.float64)
 
 
+def exact_normals(count: int, step: int) -> Exact:
+    """The exact draws of coordinates 0 … of 16 worlds, `(count, 16)`."""
+    tiles = -(-count // LANE_TILE)
+    out, words = np.empty((tiles, LANE_TILE * LANES)), np.empty((2, LANE_TILE * LANES), np.uint32)
+    for tile in range(tiles):
+        exact_normal_lanes(out[tile], words, tile * LANE_TILE, step, world_words(WORLDS), KEY)
+    return out.reshape(-1, LANES)[:count]
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("spread", [0.0, 1.5])
 def test_take_step_is_its_formula(size: int, spread: float) -> None:
     state, rng = models(size), np.random.default_rng(5)
-    gradient = rng.standard_normal(len(state.right)).astype(np.float32)
-    draws = normals(len(state.right) // LANES, 9).ravel()
+    gradient = rng.standard_normal(len(state.right))
+    draws = exact_normals(len(state.right) // LANES, 9).ravel()
     downhill = gradient + spread * draws
+    if spread:
+        downhill = np.rint(downhill / GRID) * GRID
     expected = (1 - float(RATE) * float(DECAY)) * state.right + float(RATE) * downhill
     take_step(state, gradient, spread, 9)
     close(state.right, expected)
-    assert not gradient.any()
     assert len(np.unique(draws)) == len(draws)  # every coordinate has a draw of its own
 
 

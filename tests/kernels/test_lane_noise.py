@@ -11,8 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.kernels import noise
-from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes, world_words
+from dpaudit.kernels import exact_noise, noise
+from dpaudit.kernels.lane_noise import (
+    LANE_TILE,
+    exact_laplace_lanes,
+    normal_lanes,
+    world_words,
+)
 from dpaudit.kernels.lanes import LANES
 
 Floats = NDArray[np.float32]
@@ -32,10 +37,10 @@ WORLDS = [
 ]
 
 
-def laplaces(worlds: Worlds, first: int, count: int, step: int) -> Floats:
+def laplaces(worlds: Worlds, first: int, count: int, step: int) -> NDArray[np.float64]:
     """Draws of coordinates `first …` as `(count, 16)`."""
-    out, words = np.empty(count * LANES, np.float32), np.empty(LANE_TILE * LANES, np.uint32)
-    laplace_lanes(out, words, first, step, world_words(worlds), KEY)
+    out, words = np.empty(count * LANES), np.empty((2, count * LANES), np.uint32)
+    exact_laplace_lanes(out, words, first, step, world_words(worlds), KEY)
     return out.reshape(count, LANES)
 
 
@@ -70,8 +75,8 @@ def test_worlds_are_cut_in_two_words_and_the_last_repeated(worlds: list[int]) ->
 @pytest.mark.parametrize("step", [0, 3, 2**32 - 1])
 def test_laplace_draws_are_the_one_sources(worlds: list[int], step: int) -> None:
     who = np.array(worlds, np.int64)
-    expected = np.empty((len(who), 3 * LANE_TILE), np.float32)
-    noise.laplace(expected, who, step, KEY)
+    expected = np.empty((len(who), 3 * LANE_TILE))
+    exact_noise.laplace(expected, who, step, KEY)
     for first, count in ((0, LANE_TILE), (LANE_TILE, LANE_TILE), (2 * LANE_TILE, 4), (12, 20)):
         got = laplaces(who, first, count, step)
         np.testing.assert_array_equal(got[:, : len(who)].T, expected[:, first : first + count])

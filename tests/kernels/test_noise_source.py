@@ -62,11 +62,6 @@ def many(kernel: Callable[..., None]) -> Floats:
 
 
 @pytest.fixture(scope="module")
-def laplace_draws() -> Floats:
-    return many(noise.laplace)
-
-
-@pytest.fixture(scope="module")
 def normal_draws() -> Floats:
     return many(noise.normal)
 
@@ -121,10 +116,6 @@ def test_laws_are_the_stated_functions_of_the_words(world: int) -> None:
     uniform = draw(noise.uniform, worlds, count, 2)[0]
     np.testing.assert_array_equal(uniform, ((word[:count] >> 9) + 0.5) / 2**23)  # exactly
 
-    magnitude = exponential(word[:count])
-    signed = np.where(word[:count] & 1, -magnitude, magnitude)
-    np.testing.assert_allclose(draw(noise.laplace, worlds, count, 2)[0], signed, rtol=6e-7)
-
     tiles = word.reshape(3, 2, noise.TILE // 2)
     radius = np.sqrt(2 * exponential(tiles[:, 0]))
     angle = ((tiles[:, 1] ^ 0x80000000) - 0x80000000 >> 2) * (np.pi / 2 * 2.0**-30)
@@ -145,7 +136,7 @@ def moment(law: str, order: int) -> float:
         return 1 / (order + 1)
     if order % 2:
         return 0.0
-    return float(math.factorial(order) if law == "laplace_draws" else math.prod(range(1, order, 2)))
+    return float(math.prod(range(1, order, 2)))
 
 
 def moments_off(sample: NDArray[np.floating], law: str, orders: tuple[int, ...]) -> float:
@@ -173,13 +164,12 @@ def distances(sample: NDArray[np.floating], law: Any) -> tuple[float, float]:
 
 
 LAWS = [
-    ("laplace_draws", stats.laplace()),
     ("normal_draws", stats.norm()),
     ("uniform_draws", stats.uniform()),
 ]
 
 
-@pytest.mark.parametrize("draws", ["laplace_draws", "normal_draws", "uniform_draws"])
+@pytest.mark.parametrize("draws", ["normal_draws", "uniform_draws"])
 def test_moments(draws: str, request: pytest.FixtureRequest) -> None:
     # Rate 1e-6 over the 4 moments of a law: two-sided normal quantile of 1e-6/4; sums of 2e7 draws
     # with finite 8th moments are normal to that accuracy.
@@ -230,7 +220,7 @@ def correlation(x: Floats, y: Floats) -> float:
     return float(np.corrcoef(x, y)[0, 1] * np.sqrt(len(x)))
 
 
-@pytest.mark.parametrize("kernel", [noise.laplace, noise.normal, noise.uniform])
+@pytest.mark.parametrize("kernel", [noise.normal, noise.uniform])
 def test_streams_and_coordinates_are_uncorrelated(kernel: Callable[..., None]) -> None:
     # Values and their absolute deviations are correlated over 400 000 draws: 2 x 13 comparisons,
     # two-sided normal quantiles for 1e-6 over all of them.
@@ -251,7 +241,7 @@ def test_streams_and_coordinates_are_uncorrelated(kernel: Callable[..., None]) -
         assert abs(correlation(x, y + np.float32(0.02) * x)) > limit
 
 
-@pytest.mark.parametrize("kernel", [noise.laplace, noise.normal, noise.uniform])
+@pytest.mark.parametrize("kernel", [noise.normal, noise.uniform])
 def test_a_draw_depends_on_nothing_but_its_place(kernel: Callable[..., None]) -> None:
     worlds = np.array([5, 2**32 + 5, 0, 12, 2**40], np.int64)
     whole = draw(kernel, worlds, 3000, step=4)
@@ -264,16 +254,6 @@ def test_a_draw_depends_on_nothing_but_its_place(kernel: Callable[..., None]) ->
     assert (draw(kernel, worlds, 3000, step=5) != whole).mean() > 0.99
     other = draw(kernel, worlds, 3000, step=4, key=KEY[::-1].copy())
     assert (other != whole).mean() > 0.99
-
-
-def test_laplace_at_is_laplace_at_these_coordinates() -> None:
-    worlds = np.array([3, 2**33 + 1, 8], np.int64)
-    whole = draw(noise.laplace, worlds, 5000, step=1)
-    rng = np.random.default_rng(0)
-    coordinates = rng.integers(0, 5000, (3, 700)).astype(np.int32)
-    out = np.empty(coordinates.shape, np.float32)
-    noise.laplace_at(out, coordinates, worlds, 1, KEY)
-    np.testing.assert_array_equal(out, np.take_along_axis(whole, coordinates.astype(np.int64), 1))
 
 
 def test_uniform_draws_never_reach_an_end(uniform_draws: Floats) -> None:

@@ -7,37 +7,37 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from dpaudit.kernels import likelihood, noise, ranking
+from dpaudit.kernels import exact_noise, likelihood, ranking
 
 KEY = np.array([77, 5], np.uint32)
 Floats = NDArray[np.float32]
 
 
 def top(
-    scores: Floats, k: int, scale: float, worlds: NDArray[np.int64], grid: float = 0.0
+    scores: Floats, k: int, scale: float, worlds: NDArray[np.int64], grid: float
 ) -> tuple[NDArray[np.int32], Floats]:
     items, values = np.empty((len(worlds), k), np.int32), np.empty((len(worlds), k), np.float32)
-    ranking.laplace_top_k(
-        items, values, scores, np.float32(scale), np.float32(grid), worlds, 0, KEY
-    )
+    ranking.laplace_top_k(items, values, scores, scale, grid, worlds, 0, KEY)
     return items, values
 
 
 def naive_top(
     scores: Floats, k: int, scale: float, worlds: NDArray[np.int64], grid: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    draws = np.empty((len(worlds), len(scores)), np.float32)
-    noise.laplace(draws, worlds, 0, KEY)
-    noised = scores + np.float32(scale) * draws
+    draws = np.empty((len(worlds), len(scores)))
+    exact_noise.laplace(draws, worlds, 0, KEY)
+    noised = (scores + scale * draws).astype(np.float32)
     if grid:
-        noised = np.rint(noised / np.float32(grid)) * np.float32(grid)
+        noised = (np.rint((scores + scale * draws) / grid) * grid).astype(np.float32)
     order = np.argsort(-noised, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(noised, order, 1)
 
 
 @pytest.mark.parametrize("size", [5, 1023, 1024, 1025, 3000])
 @pytest.mark.parametrize("k", [1, 3, 5])
-@pytest.mark.parametrize(("scale", "grid"), [(0, 0), (0.3, 0), (10, 0), (0.3, 0.25), (10, 2**-6)])
+@pytest.mark.parametrize(
+    ("scale", "grid"), [(0.0, 0.0), (0.3, 2**-30), (10.0, 2**-30), (0.3, 0.25), (10.0, 2**-6)]
+)
 def test_top_k_is_the_sorted_noise(size: int, k: int, scale: float, grid: float) -> None:
     rng = np.random.default_rng(size)
     scores = (rng.integers(0, 9, size) / 2).astype(np.float32)  # many ties without noise
@@ -53,7 +53,7 @@ def test_top_k_is_the_sorted_noise(size: int, k: int, scale: float, grid: float)
 def test_items_that_are_never_shown_do_not_fill_the_list() -> None:
     scores = np.full(2000, -np.inf, np.float32)
     scores[[7, 1500]] = 1.0, 2.0
-    items, values = top(scores, 4, 0.01, np.arange(3))
+    items, values = top(scores, 4, 0.01, np.arange(3), 2.0**-10)
     assert items.tolist() == [[1500, 7, -1, -1]] * 3
     assert np.isneginf(values[:, 2:]).all()
 
@@ -64,7 +64,7 @@ def test_first_place_has_its_closed_form_probability() -> None:
     n, rate = 400_000, 1e-6 / 4
     for d in (0.0, 0.5, 1.0, 3.0):
         scores = np.array([0.5 * d, 0.0], np.float32)
-        wins = int((top(scores, 1, 0.5, np.arange(n))[0][:, 0] == 0).sum())
+        wins = int((top(scores, 1, 0.5, np.arange(n), 2.0**-10)[0][:, 0] == 0).sum())
         p = 1 - 0.5 * np.exp(-d) * (1 + d / 2)
         for value, holds in ((p, True), (p - 0.02, False), (min(p + 0.02, 1 - 1e-9), False)):
             low, high = stats.binom.ppf(rate / 2, n, value), stats.binom.isf(rate / 2, n, value)

@@ -34,7 +34,6 @@ def game(**changes: Any) -> Game:
         "truth": Estimate.exact(math.inf, "law of the list"),
         "p_value": 1e-5,
         "adjusted": 3e-4,
-        "detectable": 1.034,
         "event": "score >= 10, likelier in D' than in D",
         "trials": 100_000,
         "seconds": 1.5,
@@ -46,7 +45,7 @@ def game(**changes: Any) -> Game:
 
 def check(**changes: Any) -> Game:
     bare = {"mechanism": "", "pair": "", "claimed": None, "certified": None, "truth": None}
-    tried = {"detectable": None, "trials": 0, "label": "300 rows", "event": "a row of 5, 1, 1"}
+    tried = {"trials": 0, "label": "300 rows", "event": "a row of 5, 1, 1"}
     return game(**{**bare, **tried, "p_value": 0.0, "adjusted": 0.0, **changes})
 
 
@@ -164,7 +163,7 @@ def test_hard_text_is_shown_and_does_nothing(name: str) -> None:
 
 @every_format
 def test_infinite_and_missing_numbers_are_shown(name: str) -> None:
-    found = verification(entry(game(truth=None), game(detectable=math.inf)))
+    found = verification(entry(game(truth=None), game(truth=Estimate.exact(math.inf, "law"))))
     assert FORMATS[name](found)
     assert ("∞" if name != "json" else "Infinity") in FORMATS[name](found)
 

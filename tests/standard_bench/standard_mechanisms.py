@@ -8,7 +8,6 @@ log-ratio of two output probabilities over all neighbours of its length and all 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 
@@ -135,16 +134,48 @@ def sparse_vector(
     return found
 
 
+def both(data: Data, rng: np.random.Generator, n: int, one: Run, other: Run) -> Outputs:
+    """The outputs of two mechanisms on the same data, side by side: their ε add up at most."""
+    return np.hstack((one(data, rng, n), other(data, rng, n)))
+
+
+def gridded(data: Data, rng: np.random.Generator, n: int, run: Run) -> Outputs:
+    """Outputs rounded to multiples of 2^-20.
+
+    The truths are those of real numbers. In floating point the low bits of a sum show what was
+    added (Mironov 2012): with them ε is infinite. Rounding is a post-processing, and coarse enough
+    that what is left of them is below 2^-30.
+    """
+    found: Outputs = np.round(run(data, rng, n) * 2.0**20) / 2.0**20
+    return found
+
+
 BITS, HASHES = 20, 4
 
 
 def bloom(value: int) -> NDArray[np.bool_]:
-    """The Bloom filter of a value: 4 hashes set bits of 20."""
+    """The Bloom filter of a value: 4 hashes set bits of 20, those that DP-Sniper used."""
     bits = np.zeros(BITS, np.bool_)
     for i in range(HASHES):
-        digest = hashlib.blake2b(f"{i}/{value}".encode(), digest_size=8).digest()
-        bits[int.from_bytes(digest, "big") % BITS] = True
+        bits[_murmur(str(value).encode(), i) % BITS] = True
     return bits
+
+
+def _murmur(data: bytes, seed: int) -> int:
+    """MurmurHash3 of Appleby, x86, 32 bits, as a signed integer."""
+
+    def mixed(block: bytes) -> int:
+        k = int.from_bytes(block, "little") * 0xCC9E2D51 % 2**32
+        return (k << 15 | k >> 17) % 2**32 * 0x1B873593 % 2**32
+
+    found, whole = seed, len(data) // 4 * 4
+    for i in range(0, whole, 4):
+        found ^= mixed(data[i : i + 4])
+        found = ((found << 13 | found >> 19) % 2**32 * 5 + 0xE6546B64) % 2**32
+    found ^= mixed(data[whole:]) ^ len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        found = (found ^ found >> shift) * factor % 2**32
+    return found - 2**32 if found >= 2**31 else found
 
 
 def rappor(

@@ -11,6 +11,8 @@ from standard_mechanisms import (  # type: ignore[import-not-found]
     HASHES,
     Run,
     bit_log_ratio,
+    both,
+    gridded,
     laplace,
     noisy_max,
     prefix_sum,
@@ -53,6 +55,11 @@ class Mechanism:
     length: int
     source: str
     note: str
+
+    @property
+    def rounded(self) -> Run:
+        """The mechanism with outputs on a coarse grid, as it is audited."""
+        return partial(gridded, run=self.run)
 
 
 _HALF = EPSILON / 2
@@ -224,6 +231,18 @@ MECHANISMS = (
         10,
         SHADOW,
         "(*) with |B| = 2 and two Laplace values: ε/3 + 4·ε/12 + 2·ε/6, from length 9 on",
+    ),
+    Mechanism(
+        "svt-34-parallel",
+        partial(both, one=_SVT_3, other=_SVT_4),
+        2 * EPSILON,
+        27 * EPSILON / 4,
+        False,
+        "all-differ",
+        10,
+        "Bichsel et al. 2021",
+        "svt-3 and svt-4 on the same answers: the sum of both is the limit for nine answers Q far "
+        "above the threshold, one up, and the tenth, one down, whose value lies between",
     ),
     _exact("prefix-sum", prefix_sum, EPSILON, "one-differs", 10, SHADOW, "one value moves"),
     _wrong(

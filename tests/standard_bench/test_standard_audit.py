@@ -13,7 +13,7 @@ from dpaudit.auditor.blackbox import audit_pairs
 from dpaudit.auditor.patterns import input_pairs
 
 AUDITED = {"noisy-hist-1": 4000, "noisy-max-2": 4000, "noisy-hist-2": 4000, "svt-5": 8000}
-AUDITED["prefix-sum-all"] = 60_000
+AUDITED["prefix-sum-all"] = 120_000
 
 
 @pytest.mark.parametrize("name", AUDITED)
@@ -22,10 +22,10 @@ def test_no_more_than_the_truth_is_certified_and_wrong_claims_break(name: str) -
     pairs = input_pairs(mechanism.neighbours, mechanism.length)
     assert len(pairs) > 1
     found = audit_pairs(
-        mechanism.run,
+        mechanism.rounded,
         pairs,
         trials=AUDITED[name],
-        search=1000,
+        search=4000 if AUDITED[name] > 10_000 else 1000,
         confidence=1 - 1e-6 / len(AUDITED),
         batched=True,
         seed=1,

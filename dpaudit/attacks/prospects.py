@@ -1,0 +1,114 @@
+"""What a score will certify on many fresh outputs, foreseen from some that it has not seen.
+
+A forecast chooses among models and events before the certifying outputs are drawn; it certifies
+nothing, and if it is wrong power is lost, never the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.revealing import Ends, share_limit
+
+Vector = NDArray[np.float64]
+
+# The level at which events are compared, and the quantile of a share of right guesses that is
+# believed: the best of many events has been lucky.
+_ALPHA, _BELIEVED = 0.05, 0.01
+# Few outputs at one end may look pure by luck: both ends together must promise so much more.
+_BOTH = 1.1
+# Sizes of the events that are compared: the least, and the ratio of two.
+_LEAST, _RATIO = 3, 1.15
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """The event that promises most.
+
+    Attributes:
+        epsilon: the bound that it lets expect.
+        side: whether it holds the highest scores, the lowest, or both.
+        high: scores from here on are in it, if it has a top.
+        low: scores up to here are in it, if it has a bottom.
+        share: its share of all outputs.
+    """
+
+    epsilon: float
+    side: Ends
+    high: float
+    low: float
+    share: float
+
+
+def prospect(
+    scores: Vector,
+    labels: NDArray[np.int64],
+    trials: int,
+    least_share: float = 0.0,
+    believed: float = _BELIEVED,
+    alpha: float = _ALPHA,
+) -> Prospect:
+    """Return the event of a score that promises most on so many fresh outputs.
+
+    An event of s of the n outputs seen, of which h are guessed rightly, is foreseen to have
+    `trials · s/n` outputs, of which the believed share of h/s is right (a quantile of a Beta
+    posterior, 1 % where nothing else is said); the bound is that of Clopper and Pearson. Only
+    events with at least the given share of the outputs are looked at.
+    """
+    order = np.argsort(-scores, kind="stable")
+    scores, labels = scores[order], labels[order]
+    present, n = np.append(0, np.cumsum(labels)), len(scores)
+    ends, starts = _ends(scores), _ends(scores[::-1])
+    best = Prospect(0.0, "top", np.inf, -np.inf, 0.0)
+    for side, *sizes in _events(ends, starts, n):
+        top, bottom = (each[sum(sizes) >= least_share * n] for each in sizes)
+        hits = present[top] + bottom - (present[n] - present[n - bottom])
+        value, at = _best(hits, top + bottom, trials / n, believed, alpha)
+        if value > best.epsilon * (_BOTH if side == "both" else 1.0):
+            high = float(scores[top[at] - 1]) if top[at] else np.inf
+            low = float(scores[n - bottom[at]]) if bottom[at] else -np.inf
+            share = float((top[at] + bottom[at]) / n)
+            best = Prospect(value, side, high, low, share)
+    return best
+
+
+def _events(
+    ends: NDArray[np.int64], starts: NDArray[np.int64], n: int
+) -> Iterator[tuple[Ends, NDArray[np.int64], NDArray[np.int64]]]:
+    """Sizes that events take from the top and from the bottom."""
+    yield "top", ends[ends < n], np.zeros_like(ends[ends < n])
+    yield "bottom", np.zeros_like(starts[starts < n]), starts[starts < n]
+    at = np.union1d(ends, starts)
+    both = [each[np.minimum(np.searchsorted(each, at), len(each) - 1)] for each in (ends, starts)]
+    apart = both[0] + both[1] <= n
+    if apart.any():
+        yield "both", both[0][apart], both[1][apart]
+
+
+def _best(
+    hits: NDArray[np.int64], size: NDArray[np.int64], scale: float, believed: float, alpha: float
+) -> tuple[float, int]:
+    """Return the largest foreseen bound and where it is."""
+    from scipy.special import betaincinv, logit
+
+    if not len(size):
+        return 0.0, 0
+    share = betaincinv(hits + 0.5, size - hits + 0.5, believed)
+    foreseen = scale * size
+    limit = share_limit(foreseen * share, foreseen, alpha)  # type: ignore[arg-type]
+    bounds = logit(np.clip(limit, 1e-12, 1 - 1e-12))
+    at = int(bounds.argmax())
+    return float(bounds[at]), at
+
+
+def _ends(scores: Vector) -> NDArray[np.int64]:
+    """Ends of sets of the first of sorted scores, of growing size; equal scores stay together."""
+    n = len(scores)
+    changes = np.append(np.flatnonzero(scores[1:] != scores[:-1]) + 1, n)
+    steps = max(1, int(np.log(max(n / _LEAST, 1)) / np.log(_RATIO)) + 1)
+    wanted = np.unique(np.geomspace(min(_LEAST, n), n, steps + 1).astype(np.int64))
+    return np.unique(changes[np.searchsorted(changes, np.minimum(wanted, n))])
