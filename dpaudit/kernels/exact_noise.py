@@ -15,15 +15,13 @@ take the words of Philox block b.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from dpaudit.kernels.jit import exact_kernel, inline
-from dpaudit.kernels.noise import TILE, Draws, Words, Worlds, _philox, _reinterpret
+from dpaudit.kernels.noise import TILE, Draws, Words, Worlds, _fused, _philox, _reinterpret
 
 U32, U64, F32, F64 = np.uint32, np.uint64, np.float32, np.float64
 
@@ -35,16 +33,7 @@ RARE = U32(2**20)
 _FURTHER = (U64(1 << 48), U64((1 << 48) | (1 << 47)))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
-    """`a·b + c` rounded once."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fma(*arguments)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
-
-
+_fma = _fused(types.float64)
 _bits = _reinterpret(types.float64, types.uint64)
 _float = _reinterpret(types.uint64, types.float64)
 
@@ -85,7 +74,7 @@ def _minus_log(x: np.float64) -> np.float64:
 
 
 @inline
-def exponential(high: np.uint32, low: np.uint32) -> np.float64:
+def _exponential(high: np.uint32, low: np.uint32) -> np.float64:
     """A standard exponential draw from 63 bits, the lowest of which counts as 1."""
     k = _fma(_whole(U64(high)), F64(2147483648.0), _whole(U64(low >> U32(1)) | U64(1)))
     return _minus_log(k)
@@ -158,16 +147,22 @@ def _words(high: Words, low: Words, first: int, step: int, world: int, key: Word
 
 
 @exact_kernel
+def exponentials(out: Reals, high: Words, low: Words) -> bool:
+    """Fill `out` with the draws of these words; whether any of them is yet to be continued."""
+    least = U32(0xFFFFFFFF)
+    for i in range(len(out)):
+        out[i] = _exponential(high[i], low[i])
+    for i in range(len(out)):
+        least = min(least, high[i])
+    return bool(least < RARE)
+
+
+@exact_kernel
 def _exponentials(
     out: Reals, high: Words, low: Words, first: int, step: int, world: int, key: Words
 ) -> None:
     """Fill `out` with the standard exponential draws of the coordinates whose words these are."""
-    least = U32(0xFFFFFFFF)
-    for i in range(len(out)):
-        out[i] = exponential(high[i], low[i])
-    for i in range(len(out)):
-        least = min(least, high[i])
-    if least < RARE:
+    if exponentials(out, high, low):
         world_low, world_high = U32(world), U32(U64(world) >> U64(32))
         for i in range(len(out)):
             if high[i] < RARE:

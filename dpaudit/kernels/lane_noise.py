@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.kernels.exact_noise import (
     RARE,
     Reals,
-    exponential,
+    exponentials,
     far_exponential,
     normal_pair,
     signed,
@@ -22,7 +22,7 @@ from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import Draws, Words, _normal_pair, _philox
 
-U32, U64 = np.uint32, np.uint64
+U64 = np.uint64
 
 LANE_TILE = 128  # coordinates drawn at a time for 16 worlds: 8 KiB of words
 
@@ -81,12 +81,7 @@ def _wide_words(high: Words, low: Words, first: int, step: int, worlds: Words, k
 def _exponentials(
     out: Reals, high: Words, low: Words, first: int, step: int, worlds: Words, key: Words
 ) -> None:
-    least = U32(0xFFFFFFFF)
-    for i in range(len(out)):
-        out[i] = exponential(high[i], low[i])
-    for i in range(len(out)):
-        least = min(least, high[i])
-    if least < RARE:
+    if exponentials(out, high, low):
         for i in range(len(out)):
             if high[i] < RARE:
                 w = i % LANES

@@ -47,14 +47,17 @@ _ROUNDS = 10
 _WORLD_BITS = U64(15)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
-    """`a·b + c` rounded once."""
+def _fused(real: Any) -> Any:
+    """`a·b + c` rounded once, of this type of number."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fma(*arguments)
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.fma(*arguments)
 
-    return types.float32(types.float32, types.float32, types.float32), generate
+        return real(real, real, real), generate
+
+    return fma
 
 
 def _reinterpret(source: Any, target: Any) -> Any:
@@ -68,6 +71,7 @@ def _reinterpret(source: Any, target: Any) -> Any:
     return cast
 
 
+_fma = _fused(types.float32)
 _bits = _reinterpret(types.float32, types.int32)
 _float = _reinterpret(types.int32, types.float32)
 

@@ -144,7 +144,7 @@ def magnitudes_below(scale: float, exact: float, end: float, step: float) -> int
         middle = (low + high) // 2
         k = 2 * middle + 1
         word = np.uint32(k >> 31), np.uint32((k & (2**31 - 1)) << 1)
-        drawn = float(exact_noise.exponential(*word))
+        drawn = float(exact_noise._exponential(*word))
         if np.rint((exact + scale * drawn) / step) <= end:
             high = middle
         else:
