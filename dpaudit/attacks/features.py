@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks import leaves
 from dpaudit.attacks.encoding import Table
+from dpaudit.bounds.multiplicity import discoveries
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -159,7 +160,7 @@ def smooth_features(columns: Columns) -> list[Feature]:
 def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
     """Return the fine features that tell the worlds apart, by a χ² test on some rows.
 
-    At a false-discovery rate of 10 % (Benjamini & Hochberg 1995): a false one is a little noise.
+    At a false-discovery rate of 10 %: a false one is a little noise.
     """
     from scipy.special import chdtrc
 
@@ -172,8 +173,8 @@ def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
         if degrees:
             tested.append((float(chdtrc(degrees, statistic)), feature))
     tested.sort()
-    passed = [i for i, (p, _) in enumerate(tested, 1) if p <= _DISCOVERY * i / max(len(tested), 1)]
-    return [feature for _, feature in tested[: min(max(passed, default=0), _KEPT)]]
+    passed = discoveries([p for p, _ in tested], _DISCOVERY).sum()
+    return [feature for _, feature in tested[: min(passed, _KEPT)]]
 
 
 def _fine_candidates(table: Table) -> Iterator[Feature]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.classifiers import Model, Sample, Vector, row_keys
 from dpaudit.attacks.encoding import Table
 from dpaudit.attacks.features import Columns, Feature
+from dpaudit.bounds.multiplicity import discoveries
 
 # An event is rare up to this share; it occurs at least so often where it is found.
 _SHARE, _LEAST = 0.02, 3
@@ -108,8 +109,8 @@ def find_events(sample: Sample, features: Sequence[Feature]) -> tuple[Event, ...
         for low, high, size, present in _tails(column, labels, most):
             test(Event(feature, low, high), size, present)
     tested.sort(key=lambda entry: entry[:2])
-    passed = [i for i, (p, *_) in enumerate(tested, 1) if p <= _DISCOVERY * i / max(len(tested), 1)]
-    kept = [event for *_, event in tested[: min(max(passed, default=0), _KEPT)]]
+    passed = discoveries([p for p, *_ in tested], _DISCOVERY).sum()
+    kept = [event for *_, event in tested[: min(passed, _KEPT)]]
     return tuple(sorted(kept, key=lambda event: (event.feature is not None, str(event))))
 
 

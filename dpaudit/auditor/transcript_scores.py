@@ -17,6 +17,7 @@ from dpaudit.auditor.transcripts import Checkpoint, Seen
 from dpaudit.bounds.clusters import clustered_mean, clustered_share, student_mean
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.means import betting_mean
+from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.bounds.roc import clustered_auc, rate_at
 from dpaudit.errors import InputError
 from dpaudit.transcripts import Pairs
@@ -34,14 +35,8 @@ _ALPHA = 0.05
 
 
 def benjamini_hochberg(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which pairs are called real so that among them the fakes are 5 % at most on average.
-
-    Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x.
-    """
-    from statsmodels.stats.multitest import fdrcorrection
-
-    found: NDArray[np.bool_] = fdrcorrection(p_values, MULTIPLE)[0]
-    return found
+    """Which pairs are called real so that among them the fakes are 5 % at most on average."""
+    return discoveries(p_values, MULTIPLE)
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:

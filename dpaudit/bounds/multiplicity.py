@@ -1,4 +1,4 @@
-"""Several bounds at once: shares of the error probability, Holm's procedure, p-values of bounds."""
+"""Several bounds at once: shares of the error probability, Holm, false discoveries, p-values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.errors import InputError
@@ -93,6 +94,20 @@ def holm(p_values: Sequence[float], alpha: float) -> Holm:
 
     rejected, adjusted, _, _ = multipletests(p_values, alpha, method="holm")
     return Holm(tuple(map(bool, rejected)), tuple(map(float, adjusted)))
+
+
+def discoveries(p_values: ArrayLike, rate: float) -> NDArray[np.bool_]:
+    """Which claims are rejected so that on average this share of the rejections is wrong at most.
+
+    With `p_(1) ≤ … ≤ p_(m)` the claims up to the last `p_(i) ≤ rate i/m` are rejected; the p-values
+    are independent, or depend on each other positively. Benjamini & Hochberg 1995,
+    doi:10.1111/j.2517-6161.1995.tb02031.x.
+    """
+    from statsmodels.stats.multitest import fdrcorrection
+
+    p_values = np.asarray(p_values, np.float64)
+    found: NDArray[np.bool_] = fdrcorrection(p_values, rate)[0]
+    return found
 
 
 def p_value_of(bound: Callable[[float], float], claimed: float) -> float:
