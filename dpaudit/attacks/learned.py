@@ -7,8 +7,9 @@ valid where its threshold is certified on outputs that it has not seen; a better
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.classifiers import (
     Model,
     Sample,
+    Term,
     Vector,
     fewer_than,
     fit_additive,
@@ -185,48 +187,68 @@ def _fit_quick(sample: Sample) -> Model:
     return fit_frequencies(sample, model) if fewer_than(sample, _DISTINCT) else model
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A model, how it is fitted to other outputs, and its log-odds on the outputs held out."""
+
+    name: str
+    model: Model
+    fit: Callable[[Sample], Model]
+    scores: Vector
+
+
 def _choose(
     train: Sample, held_out: Sample, seed: int, trials: int
 ) -> tuple[Model, str, Ends, tuple[float, float] | None]:
     """The model that promises most on the outputs held out, its name, side and `alone`."""
 
-    def promised(model: Model, least_share: float = 0.0) -> Prospect:
-        return prospect(model.log_odds(held_out.table), held_out.labels, trials, least_share)
+    def tried(name: str, model: Model, fit: Callable[[Sample], Model]) -> _Tried:
+        return _Tried(name, model, fit, model.log_odds(held_out.table))
 
-    def worth(model: Model) -> tuple[float, float]:
-        scores = model.log_odds(held_out.table)
-        loss = np.logaddexp(0, np.where(held_out.labels == 1, -scores, scores)).mean()
-        return prospect(scores, held_out.labels, trials).epsilon, -float(loss)
+    def promised(of: _Tried, least_share: float = 0.0) -> Prospect:
+        return prospect(of.scores, held_out.labels, trials, least_share)
+
+    def worth(of: _Tried) -> tuple[float, float]:
+        loss = np.logaddexp(0, np.where(held_out.labels == 1, -of.scores, of.scores)).mean()
+        return promised(of).epsilon, -float(loss)
 
     few = train.thinned(_COMPARED)
     features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
-    fitters, models = _smooth_models(few, features, seed)
-    values = {name: worth(model) for name, model in models.items()}
-    most = max(epsilon for epsilon, _ in values.values())
-    near = [name for name, (epsilon, _) in values.items() if epsilon >= _NEARLY * most]
-    best = max(near, key=lambda name: values[name][1])
-    fitter, model, value = fitters[best], models[best], values[best]
+    smooth_models = [tried(*each) for each in _smooth_models(few, features, seed)]
+    valued = [(worth(of), of) for of in smooth_models]
+    most = max(epsilon for (epsilon, _), _ in valued)
+    near = [each for each in valued if each[0][0] >= _NEARLY * most]
+    value, best = max(near, key=lambda each: each[0][1])
     if fewer_than(train, _DISTINCT):
-        counted = fit_frequencies(train, model)
+        smooth = best.fit
+        counted = tried(
+            f"frequencies over {best.name}",
+            fit_frequencies(train, best.model),
+            lambda sample: fit_frequencies(sample, smooth(sample)),
+        )
         promise = worth(counted)
         if promise[0] >= _NEARLY * most and promise[1] > value[1]:
-            best, plain = f"frequencies over {best}", fitter
-            model, value = counted, promise
-            fitter = lambda sample: fit_frequencies(sample, plain(sample))  # noqa: E731
-    rare = _rare_model(train, features, model)
-    margin = _OVER_SMALL if promised(model).share < _ALONE else _OVER_LARGE
-    if rare is not None and promised(rare).epsilon > margin * value[0]:
-        best, model = f"rare events over {best}", rare
-    found = promised(model)
-    if 0 < found.share < _ALONE and promised(model, _ALONE).epsilon < _MUCH_LESS * found.epsilon:
-        if model is rare or len(few.labels) == len(train.labels):
-            # The bounds are of the scores of this very model.
-            return model, best, found.side, (found.low, found.high)
-        scores, model = model.log_odds(held_out.table), fitter(_joined(train, held_out))
-        return model, best, found.side, _moved(found, scores, model.log_odds(held_out.table))
-    if model is not rare:
-        model = fitter(_joined(train, held_out))
-    return model, best, found.side, None
+            value, best = promise, counted
+    found, rare = promised(best), False
+    margin = _OVER_SMALL if found.share < _ALONE else _OVER_LARGE
+    judged = _rare_model(train, features, best.model)
+    if judged is not None:
+        # It is not fitted again: its events are judged on outputs that did not find them.
+        model: Model = judged
+        over = tried(f"rare events over {best.name}", model, lambda _: model)
+        if promised(over).epsilon > margin * value[0]:
+            best, found, rare = over, promised(over), True
+    alone = 0 < found.share < _ALONE and (
+        promised(best, _ALONE).epsilon < _MUCH_LESS * found.epsilon
+    )
+    if alone and (rare or len(few.labels) == len(train.labels)):
+        # The bounds are of the scores of this very model.
+        return best.model, best.name, found.side, (found.low, found.high)
+    again = best.fit(_joined(train, held_out))
+    if not alone:
+        return again, best.name, found.side, None
+    bounds = _moved(found, best.scores, again.log_odds(held_out.table))
+    return again, best.name, found.side, bounds
 
 
 def _moved(found: Prospect, before: Vector, after: Vector) -> tuple[float, float]:
@@ -252,22 +274,19 @@ def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model |
 
 def _smooth_models(
     train: Sample, features: list[Feature], seed: int
-) -> tuple[dict[str, Callable[[Sample], Model]], dict[str, Model]]:
-    """Fitters of models without rare events, and the models."""
-    fitters: dict[str, Callable[[Sample], Model]] = {}
-    models: dict[str, Model] = {}
+) -> Iterator[tuple[str, Model, Callable[[Sample], Model]]]:
+    """Names, models without rare events, and how each is fitted to other outputs."""
     terms = terms_of(train, features)
     for penalty, model in zip(_PENALTIES, fit_additive(train, terms, _PENALTIES), strict=True):
-        name = f"additive, penalty {penalty:g}"
-        models[name] = model
-        fitters[name] = lambda sample, penalty=penalty: fit_additive(  # type: ignore[misc]
-            sample, terms, [penalty]
-        )[0]
+        yield f"additive, penalty {penalty:g}", model, partial(_additive, terms, penalty)
     pooled = pooled_terms(train)
     if pooled:
-        models["pooled"] = fit_additive(train, pooled, [_POOLED])[0]
-        fitters["pooled"] = lambda sample: fit_additive(sample, pooled, [_POOLED])[0]
+        fit = partial(_additive, pooled, _POOLED)
+        yield "pooled", fit(train), fit
     if features:
-        models["trees"] = fit_trees(train, features, seed)
-        fitters["trees"] = lambda sample: fit_trees(sample, features, seed)
-    return fitters, models
+        grown = partial(fit_trees, features=features, seed=seed)
+        yield "trees", grown(train), grown
+
+
+def _additive(terms: Sequence[Term], penalty: float, sample: Sample) -> Model:
+    return fit_additive(sample, terms, [penalty])[0]
