@@ -13,7 +13,7 @@ from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.blackbox import BlackBoxAudit, Score, audit_pairs
 from dpaudit.errors import ConfigError, DpauditError, RunError
-from dpaudit.gate import judge
+from dpaudit.gate import bars, judge
 from dpaudit.provenance import environment
 
 # The mutant's ε over the claimed one, where no gate says.
@@ -114,13 +114,12 @@ def _planted(config: configs.Config) -> tuple[float, float]:
     """
     (point,) = config.measured()
     claim = point["epsilon"]
-    limits = [
-        (claim if gate.max == "claim" else float(gate.max), gate.detectable)
-        for gate in config.gate
-        if gate.picks(point) and gate.max is not None and gate.detectable is not None
+    asked = [
+        (bar.limit, bar.limit * bar.factor)
+        for bar in bars(config.gate, point, claim)
+        if bar.factor is not None and bar.limit > 0
     ]
-    positive = [(limit, limit * factor) for limit, factor in limits if limit > 0]
-    return min(positive, key=lambda each: each[1], default=(claim, _FACTOR * claim))
+    return min(asked, key=lambda each: each[1], default=(claim, _FACTOR * claim))
 
 
 def _kept(config: configs.Config) -> set[str]:

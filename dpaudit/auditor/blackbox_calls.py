@@ -149,10 +149,10 @@ class Calls:
 
     def _joined(self, made: Iterator[tuple[Any, int | None]]) -> Any:
         if not self.batched:
-            outputs = [answer for answer, _ in made]
-            return packed(outputs) if self.exact else _alike(outputs)
-        parts = [batch_of(_checked(answer, count or 1)) for answer, count in made]
-        return joined(parts) if self.exact else _alike([one for part in parts for one in part])
+            single = [answer for answer, _ in made]
+            return packed(single) if self.exact else _alike(single)
+        outputs = joined([batch_of(_checked(answer, count or 1)) for answer, count in made])
+        return outputs if self.exact else _alike(outputs)
 
 
 def _checked(made: Any, count: int) -> Any:
@@ -166,7 +166,7 @@ def _checked(made: Any, count: int) -> Any:
     return made
 
 
-def _alike(outputs: list[Any]) -> NDArray[Any] | list[Any]:
+def _alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:
     """Outputs as an array where all are numbers, or arrays of one shape, else as they are."""
     try:
         array = np.asarray(outputs)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.encoding import packed
+from dpaudit.attacks.leaves import numbers_in
 from dpaudit.auditor.blackbox_calls import numeric
 
 Bits = NDArray[np.bool_]
@@ -22,7 +23,6 @@ Score = Callable[[Any], Any]
 _SHARE = 0.2
 # Each of the two commonest outputs, where there are few, occurs at least so often.
 _OFTEN = 10
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _DIGIT = re.compile(r"\d(?=\D*$)")
 
 
@@ -172,8 +172,8 @@ def _each(pool: Any, feature: Callable[[Any], float | None]) -> list[Any] | None
 def _number_in(output: Any) -> float | None:
     """The first number in a text."""
     text = output.decode("latin-1") if isinstance(output, bytes) else output
-    match = _NUMBER.search(text) if isinstance(text, str) else None
-    return float(match[0]) if match else None
+    found = numbers_in(text, 1) if isinstance(text, str) else []
+    return found[0][1] if found else None
 
 
 def _length(output: Any) -> float | None:
