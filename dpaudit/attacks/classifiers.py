@@ -21,6 +21,7 @@ from dpaudit.attacks.logistic import fit_logistic
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Single = NDArray[np.float32]
 
 # A value of a feature with this share has a term of its own; at most so many a feature.
 _ATOM_SHARE, _ATOMS = 0.005, 12
@@ -28,6 +29,8 @@ _ATOM_SHARE, _ATOMS = 0.005, 12
 _KNOTS, _TERMS = 9, 240
 # Rows by which knots are placed, and those of one block of a fit.
 _PLACED, _BLOCK = 100_000, 32_768
+# Entries of a design that is computed once, at most; of a larger one, in every pass.
+_HELD = 100_000_000
 # How many outputs the smooth model's opinion of an atom is worth.
 _PRIOR = 10.0
 # Rows that trees are grown on, at most.
@@ -176,13 +179,17 @@ def fit_additive(
     if not terms:
         return [Additive(sample.atoms, (), np.empty(0), 0.0) for _ in penalties]
 
-    def blocks() -> Iterator[tuple[Vector, Labels]]:
+    def blocks() -> Iterator[tuple[Single, Labels]]:
         for start in range(0, len(sample.labels), _BLOCK):
             rows = slice(start, start + _BLOCK)
             columns = Columns(sample.table.take(rows), sample.atoms)
-            yield np.column_stack(list(_design(columns, terms))), sample.labels[rows]
+            design = np.empty((len(terms), len(columns.table)), np.float32)
+            for row, column in zip(design, _design(columns, terms), strict=True):
+                row[:] = column
+            yield design.T, sample.labels[rows]
 
-    found = fit_logistic(blocks, len(terms), penalties)
+    held = list(blocks()) if len(sample.labels) * len(terms) <= _HELD else None
+    found = fit_logistic(blocks if held is None else held.__iter__, len(terms), penalties)
     return [Additive(sample.atoms, tuple(terms), each[1:], float(each[0])) for each in found]
 
 

@@ -24,6 +24,8 @@ _FINE_LEAVES, _BITS = 32, (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28)
 _RESIDUES = (3, 5, 10)
 # Rows by which fine features are screened, the false-discovery rate, and how many are kept.
 _SCREENED, _DISCOVERY, _KEPT, _CATEGORIES = 100_000, 0.1, 32, 64
+# Whole numbers in a range below this are counted rather than sorted.
+_SMALL = 4096
 
 
 class Feature(NamedTuple):
@@ -196,11 +198,11 @@ def _fine_candidates(table: Table) -> Iterator[Feature]:
 
 def _contingency(column: Vector, labels: Labels) -> tuple[float, int]:
     """Return the χ² statistic of a column's values against the worlds, and its degrees."""
-    values, codes = np.unique(column, return_inverse=True)
-    if len(values) < 2 or len(values) > len(column) // 4:
+    codes, distinct = _coded(column)
+    if distinct < 2 or distinct > len(column) // 4:
         return 0.0, 0
-    if len(values) > _CATEGORIES:
-        codes = codes * _CATEGORIES // len(values)
+    if distinct > _CATEGORIES:
+        codes = codes * _CATEGORIES // distinct
     present = np.bincount(codes, labels)
     both = np.bincount(codes).astype(np.float64)
     often = both >= 5
@@ -208,6 +210,17 @@ def _contingency(column: Vector, labels: Labels) -> tuple[float, int]:
     expected = both[often] * rate
     statistic = float(((present[often] - expected) ** 2 / (expected * (1 - rate))).sum())
     return statistic, max(int(often.sum()) - 1, 0)
+
+
+def _coded(column: Vector) -> tuple[Labels, int]:
+    """Return the place of each entry among the distinct values, and how many of these there are."""
+    low = column.min()
+    if column.max() - low < _SMALL and (column == np.floor(column)).all():
+        codes = (column - low).astype(np.int64)
+        there = np.bincount(codes) > 0
+        return (there.cumsum() - 1)[codes], int(there.sum())
+    values, codes = np.unique(column, return_inverse=True)
+    return codes, len(values)
 
 
 def _varies(column: Vector) -> bool:

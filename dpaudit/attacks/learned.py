@@ -37,12 +37,12 @@ __all__ = ["LearnedScore", "Outputs"]
 
 _LEAST, _BLOCK = 10, 32_768
 # Outputs that models are compared by; the best is fitted to all.
-_COMPARED = 100_000
+_COMPARED = 300_000
 _VALIDATION = 0.3
 # The part of the rest that finds rare events; what is left of it judges them.
 _FINDING = 2 / 3
 # Ridge penalties of the additive model, from the largest; those of the pooled and the quick one.
-_PENALTIES, _POOLED, _QUICK = (1000.0, 30.0, 1.0), 1.0, 30.0
+_PENALTIES, _POOLED, _QUICK = (1e5, 1e4, 1000.0, 30.0, 1.0), (1e4, 30.0), 1000.0
 # Counts are tried where there are fewer distinct outputs than this share of all.
 _DISTINCT = 0.2
 # Models that promise at least this part of the largest bound are compared by their log-loss, which
@@ -210,7 +210,8 @@ def _choose(
 
     def worth(of: _Tried) -> tuple[float, float]:
         loss = np.logaddexp(0, np.where(held_out.labels == 1, -of.scores, of.scores)).mean()
-        return promised(of).epsilon, -float(loss)
+        promise = prospect(of.scores, held_out.labels, trials, calibrated=True)
+        return promise.epsilon, -float(loss)
 
     few = train.thinned(_COMPARED)
     features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
@@ -236,7 +237,8 @@ def _choose(
         # It is not fitted again: its events are judged on outputs that did not find them.
         model: Model = judged
         over = tried(f"rare events over {best.name}", model, lambda _: model)
-        if promised(over).epsilon > margin * value[0]:
+        promise = worth(over)
+        if promise[0] > margin * value[0] and promise[1] > value[1]:
             best, found, rare = over, promised(over), True
     alone = 0 < found.share < _ALONE and (
         promised(best, _ALONE).epsilon < _MUCH_LESS * found.epsilon
@@ -281,8 +283,8 @@ def _smooth_models(
         yield f"additive, penalty {penalty:g}", model, partial(_additive, terms, penalty)
     pooled = pooled_terms(train)
     if pooled:
-        fit = partial(_additive, pooled, _POOLED)
-        yield "pooled", fit(train), fit
+        for penalty, model in zip(_POOLED, fit_additive(train, pooled, _POOLED), strict=True):
+            yield f"pooled, penalty {penalty:g}", model, partial(_additive, pooled, penalty)
     if features:
         grown = partial(fit_trees, features=features, seed=seed)
         yield "trees", grown(train), grown

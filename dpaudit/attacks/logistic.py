@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-# The rows of a block of the design and their labels.
-Blocks = Callable[[], Iterator[tuple[Matrix, NDArray[np.int64]]]]
+# The rows of a block of the design, of entries that single precision holds well, and their labels.
+Blocks = Callable[[], Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]]
 
 # Newton steps for each penalty at most, and the decrease of the loss a row that ends them.
 _STEPS, _ENOUGH = 6, 1e-7
@@ -59,15 +59,15 @@ def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Matrix, int
     loss, rows, curved = 0.0, 0, 0
     gradient, hessian = np.zeros_like(at), np.zeros((len(at), len(at)))
     for i, (block, labels) in enumerate(blocks()):
-        log_odds = at[0] + block @ at[1:]
+        log_odds = at[0] + block @ at[1:].astype(np.float32)
         share = expit(log_odds)
         loss += float(np.logaddexp(0, np.where(labels == 1, -log_odds, log_odds)).sum())
         excess, weight = labels - share, share * (1 - share)
-        gradient += np.r_[excess.sum(), excess @ block]
+        gradient += np.r_[excess.sum(), excess.astype(np.float32) @ block]
         rows += len(labels)
         if i < _CURVED:
             curved = rows
-            weighted = block * weight[:, None]
+            weighted = block * weight[:, None].astype(np.float32)
             hessian[0, 0] += weight.sum()
             hessian[0, 1:] += weighted.sum(0)
             hessian[1:, 1:] += weighted.T @ block

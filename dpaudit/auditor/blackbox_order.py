@@ -68,21 +68,23 @@ def drift(trials: Trials, scores: Scores) -> str | None:
     if numeric(trials.outputs):
         flat = trials.outputs.reshape(len(trials), -1)
         series += [flat[:, j] for j in range(min(flat.shape[1], _COORDINATES))]
-    series += [abs(rankdata(values) - (len(trials) + 1) / 2) for values in series]
-    limit = -float(ndtri(_DRIFT / (4 * len(series))))
     count = len(trials)
+    ranked = [rankdata(values) for values in series]
+    ranked += [_distance_ranks(ranks) for ranks in ranked]
+    limit = -float(ndtri(_DRIFT / (4 * len(ranked))))
     place = np.linspace(-1, 1, count) * (3 * (count - 1) / (count + 1)) ** 0.5
     trend = memory = 0.0
-    for values in series:
-        ranks = rankdata(values)
-        if ranks.std() == 0:
+    for ranks in ranked:
+        spread = ranks.std()
+        if spread == 0:
             continue
-        ranks = (ranks - ranks.mean()) / ranks.std()
+        unit = (ranks - ranks.mean()) / spread
+        squares = unit * unit
         # Of a few odd values the normal law of the correlations says nothing.
-        if (ranks**4).mean() > count**0.5 / _TAIL:
+        if squares @ squares / count > count**0.5 / _TAIL:
             continue
-        trend = max(trend, abs(float(ranks @ place)) / count**0.5)
-        memory = max(memory, abs(float(ranks[1:] @ ranks[:-1])) / count**0.5)
+        trend = max(trend, abs(float(unit @ place)) / count**0.5)
+        memory = max(memory, abs(float(unit[1:] @ unit[:-1])) / count**0.5)
     said = [
         words
         for size, words in (
@@ -97,3 +99,11 @@ def drift(trials: Trials, scores: Scores) -> str | None:
         f"outputs {' and '.join(said)}: the mechanism keeps a state between calls, and this audit "
         "is about a single call"
     )
+
+
+def _distance_ranks(ranks: Scores) -> Scores:
+    """The ranks of the distances of ranks from their middle, counted rather than sorted."""
+    distances = np.abs(2 * ranks - (len(ranks) + 1)).astype(np.int64)
+    counts = np.bincount(distances)
+    found: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]
+    return found

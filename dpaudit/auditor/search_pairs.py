@@ -14,8 +14,6 @@ from dpaudit.attacks.prospects import prospect
 # So many outputs on either data set of pair i in a round: `draw(pair, round, each)`.
 Draw = Callable[[int, int, int], tuple[Any, Any]]
 Score = Callable[[Any], Any]
-# The quantile of a share of right guesses that is believed in a search.
-_BELIEVED = 0.2
 
 
 def most_telling(
@@ -26,7 +24,7 @@ def most_telling(
     Successive halving (Karnin, Koren & Somekh 2013): each pair is given `budget` outputs, the
     better half as many again as it has, and so on; no output is thrown away. A quick score is
     learned on half of a pair's outputs and judged by its forecast on the others; equal forecasts,
-    such as 0, by the share of right guesses.
+    such as 0, by the area under the curve.
 
     Args:
         draw: draws fresh outputs.
@@ -61,7 +59,9 @@ def _extended(old: tuple[Any, Any], fresh: tuple[Any, Any]) -> tuple[Any, Any]:
 def _promise(
     outputs: tuple[Any, Any], trials: int, seed: int, score: Score | None
 ) -> tuple[float, float]:
-    """Return the bound that a pair promises, and by how much right guesses exceed a half."""
+    """Return the bound that a pair promises, and how far its AUC is from a half."""
+    from scipy.stats import rankdata
+
     judged = outputs
     if score is None:
         half = len(outputs[0]) // 2
@@ -69,6 +69,6 @@ def _promise(
         judged = outputs[0][half:], outputs[1][half:]
     absent, present = (np.asarray(score(each), np.float64) for each in judged)
     scores, labels = np.r_[absent, present], np.repeat([0, 1], [len(absent), len(present)])
-    middle = float(np.median(scores))
-    right = (present > middle).mean() + (absent < middle).mean()
-    return prospect(scores, labels, trials, believed=_BELIEVED).epsilon, abs(float(right) - 1)
+    excess = rankdata(scores)[len(absent) :].mean() - (len(scores) + 1) / 2
+    promise = prospect(scores, labels, trials, calibrated=True)
+    return promise.epsilon, abs(float(excess)) / len(absent)
