@@ -159,8 +159,11 @@ class Config(_Table):
         """Draw the seed of "entropy", and remember whether it may be told."""
         if not isinstance(values, dict):
             return values
-        if values.get("seed") == "entropy":
+        seed = values.get("seed")
+        if seed == "entropy":
             return {"keep_seed": False, **values, "seed": fresh_seed()}
+        if isinstance(seed, str) and not seed.isdecimal():
+            raise ValueError(f"seed = {seed!r} is neither a whole number of 64 bits nor 'entropy'")
         if values.get("keep_seed") is False:
             raise ValueError("keep_seed = false is of seed = 'entropy': another seed is kept")
         return values

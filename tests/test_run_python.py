@@ -441,7 +441,7 @@ def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
         (("--seed", "tomorrow"), "neither a whole number of 64 bits nor entropy"),
         (("--seed", "-1"), "neither a whole number"),
         (("--seed", 2**64), "neither a whole number"),
-        (("-s", "seed=tomorrow"), "seed"),
+        (("-s", "seed=tomorrow"), "seed = 'tomorrow' is neither a whole number of 64 bits"),
         (("-s", "keep_seed=false"), "keep_seed = false is of seed = 'entropy'"),
     ],
 )

@@ -31,8 +31,6 @@ _KNOTS, _TERMS = 9, 240
 _PLACED, _BLOCK = 100_000, 32_768
 # Entries of a design that is computed once, at most; of a larger one, in every pass.
 _HELD = 100_000_000
-# How many outputs the smooth model's opinion of an atom is worth.
-_PRIOR = 10.0
 # Rows that trees are grown on, at most.
 _GROWN = 100_000
 
@@ -269,14 +267,17 @@ class Frequencies:
         return np.where(self.keys[at] == keys, self.known[at], self.smooth.log_odds(table))
 
 
-def fit_frequencies(sample: Sample, smooth: Model) -> Frequencies:
-    """ln((n₁ + κm)/(n₀ + κ(1 − m))) for n₁ and n₀ occurrences of a row, m the smooth model's P."""
+def fit_frequencies(sample: Sample, smooth: Model, prior: float) -> Frequencies:
+    """ln((n₁ + κm)/(n₀ + κ(1 − m))) for n₁ and n₀ occurrences of a row, m the smooth model's P.
+
+    κ is the prior: how many outputs the smooth model's opinion is worth.
+    """
     keys, first, codes = np.unique(row_keys(sample.table), return_index=True, return_inverse=True)
     present = np.bincount(codes, sample.labels, len(keys))
     absent = np.bincount(codes, 1 - sample.labels, len(keys))
     odds = np.exp(smooth.log_odds(sample.table.take(first)).clip(-30, 30))
-    prior = _PRIOR / (1 + odds)
-    known = np.log((present + prior * odds) / (absent + prior))
+    of_absent = prior / (1 + odds)
+    known = np.log((present + of_absent * odds) / (absent + of_absent))
     return Frequencies(keys, known, smooth)
 
 

@@ -43,6 +43,8 @@ _VALIDATION = 0.3
 _FINDING = 2 / 3
 # Ridge penalties of the additive model, from the largest; those of the pooled and the quick one.
 _PENALTIES, _POOLED, _QUICK = (1e5, 1e4, 1000.0, 30.0, 1.0), (1e4, 30.0), 1000.0
+# How many outputs the smooth model's opinion of an output is worth beside its counts.
+_PRIORS = (10_000.0, 1000.0, 100.0, 10.0)
 # Counts are tried where there are fewer distinct outputs than this share of all.
 _DISTINCT = 0.2
 # Models that promise at least this part of the largest bound are compared by their log-loss, which
@@ -50,12 +52,10 @@ _DISTINCT = 0.2
 _NEARLY = 0.7
 # Outputs among which rare events are looked for, at most.
 _LOOKED = 400_000
-# An event with a smaller share of the outputs is judged alone if the best of the larger ones
-# promises less than this part of its bound: from their labels nothing could be foreseen of it.
-_ALONE, _MUCH_LESS = 0.2, 0.8
 # Rare events are taken where they promise so much more than large events do, as they rest on few
-# outputs; beside a small event of a smooth model, whose edge is vaguer, they may promise less.
-_OVER_LARGE, _OVER_SMALL = 1.1, 0.8
+# outputs; beside an event with a smaller share than this, whose edge is vaguer, they may promise
+# less.
+_OVER_LARGE, _OVER_SMALL, _SMALL = 1.1, 0.8, 0.2
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,12 @@ class LearnedScore:
         model: the log-odds of a row.
         name: which model it is.
         side: where the most telling scores are: at the top, at the bottom, or at both.
-        alone: the bounds of an event that is judged alone: scores between them are all alike.
     """
 
     encoding: Encoding
     model: Model
     name: str
     side: Ends = "top"
-    alone: tuple[float, float] | None = None
 
     @classmethod
     def fit(
@@ -139,15 +137,12 @@ class LearnedScore:
             raise InputError("outputs are empty: give at least one output")
         # In blocks that fit a processor's cache.
         blocks = range(0, len(outputs), _BLOCK)
-        return np.concatenate([self._of(outputs[i : i + _BLOCK]) for i in blocks])
-
-    def _of(self, outputs: Outputs) -> Vector:
-        found = self.model.log_odds(self.encoding.encode(outputs))
-        if self.alone is None:
-            return found
-        low, high = self.alone
-        between = low + 1 if high == np.inf else high - 1 if low == -np.inf else (low + high) / 2
-        return np.where((found >= high) | (found <= low), found, between)
+        return np.concatenate(
+            [
+                self.model.log_odds(self.encoding.encode(outputs[start : start + _BLOCK]))
+                for start in blocks
+            ]
+        )
 
 
 def _split(
@@ -184,83 +179,94 @@ def _joined(*samples: Sample) -> Sample:
 def _fit_quick(sample: Sample) -> Model:
     features = smooth_features(sample.columns) + fine_features(sample.columns, sample.labels)
     model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
-    return fit_frequencies(sample, model) if fewer_than(sample, _DISTINCT) else model
+    return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A model, how it is fitted to other outputs, and its log-odds on the outputs held out."""
+    """A model, and what it shows on the outputs held out.
 
+    Attributes:
+        family: models of one family differ in their restraint, by a penalty or a prior; the most
+            restrained comes first.
+        name: of the model.
+        model: the model.
+        fit: how it is fitted to other outputs.
+        promise: what it lets expect.
+        losses: −ln of the probability that it gives each output's world.
+    """
+
+    family: str
     name: str
     model: Model
     fit: Callable[[Sample], Model]
-    scores: Vector
+    promise: Prospect
+    losses: Vector
+
+    @property
+    def loss(self) -> float:
+        """The mean loss."""
+        return float(self.losses.mean())
+
+    def hardly_worse(self, other: _Tried) -> bool:
+        """Whether its loss exceeds another's by half a standard error of the difference at most."""
+        excess = self.losses - other.losses
+        return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
 
 
-def _choose(
-    train: Sample, held_out: Sample, seed: int, trials: int
-) -> tuple[Model, str, Ends, tuple[float, float] | None]:
-    """The model that promises most on the outputs held out, its name, side and `alone`."""
+def _choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Model, str, Ends]:
+    """The model that promises most on the outputs held out, its name and side."""
 
-    def tried(name: str, model: Model, fit: Callable[[Sample], Model]) -> _Tried:
-        return _Tried(name, model, fit, model.log_odds(held_out.table))
-
-    def promised(of: _Tried, least_share: float = 0.0) -> Prospect:
-        return prospect(of.scores, held_out.labels, trials, least_share)
-
-    def worth(of: _Tried) -> tuple[float, float]:
-        loss = np.logaddexp(0, np.where(held_out.labels == 1, -of.scores, of.scores)).mean()
-        promise = prospect(of.scores, held_out.labels, trials, calibrated=True)
-        return promise.epsilon, -float(loss)
+    def tried(family: str, name: str, model: Model, fit: Callable[[Sample], Model]) -> _Tried:
+        scores, labels = model.log_odds(held_out.table), held_out.labels
+        promise = prospect(scores, labels, trials, calibrated=True)
+        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
+        return _Tried(family, name, model, fit, promise, losses)
 
     few = train.thinned(_COMPARED)
     features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
-    smooth_models = [tried(*each) for each in _smooth_models(few, features, seed)]
-    valued = [(worth(of), of) for of in smooth_models]
-    most = max(epsilon for (epsilon, _), _ in valued)
-    near = [each for each in valued if each[0][0] >= _NEARLY * most]
-    value, best = max(near, key=lambda each: each[0][1])
+    smooth = [tried(*each) for each in _smooth_models(few, features, seed)]
+    least = _NEARLY * max(each.promise.epsilon for each in smooth)
+    near = [each for each in smooth if each.promise.epsilon >= least]
+    likely = min(near, key=lambda each: each.loss)
+    best = _cautious([each for each in smooth if each.family == likely.family])
     if fewer_than(train, _DISTINCT):
-        smooth = best.fit
-        counted = tried(
-            f"frequencies over {best.name}",
-            fit_frequencies(train, best.model),
-            lambda sample: fit_frequencies(sample, smooth(sample)),
+        name, plain = f"frequencies over {best.name}", best.fit
+        counted = _cautious(
+            [
+                tried(
+                    "frequencies",
+                    f"{name}, prior {prior:g}",
+                    fit_frequencies(train, best.model, prior),
+                    partial(_counted, plain, prior),
+                )
+                for prior in _PRIORS
+            ]
         )
-        promise = worth(counted)
-        if promise[0] >= _NEARLY * most and promise[1] > value[1]:
-            value, best = promise, counted
-    found, rare = promised(best), False
-    margin = _OVER_SMALL if found.share < _ALONE else _OVER_LARGE
+        if counted.promise.epsilon >= least and counted.loss < best.loss:
+            best = counted
     judged = _rare_model(train, features, best.model)
     if judged is not None:
         # It is not fitted again: its events are judged on outputs that did not find them.
         model: Model = judged
-        over = tried(f"rare events over {best.name}", model, lambda _: model)
-        promise = worth(over)
-        if promise[0] > margin * value[0] and promise[1] > value[1]:
-            best, found, rare = over, promised(over), True
-    alone = 0 < found.share < _ALONE and (
-        promised(best, _ALONE).epsilon < _MUCH_LESS * found.epsilon
-    )
-    if alone and (rare or len(few.labels) == len(train.labels)):
-        # The bounds are of the scores of this very model.
-        return best.model, best.name, found.side, (found.low, found.high)
-    again = best.fit(_joined(train, held_out))
-    if not alone:
-        return again, best.name, found.side, None
-    bounds = _moved(found, best.scores, again.log_odds(held_out.table))
-    return again, best.name, found.side, bounds
+        rare = tried("rare events", f"rare events over {best.name}", model, lambda _: model)
+        margin = _OVER_SMALL if best.promise.share < _SMALL else _OVER_LARGE
+        if rare.promise.epsilon > margin * best.promise.epsilon and rare.loss < best.loss:
+            best = rare
+    return best.fit(_joined(train, held_out)), best.name, best.promise.side
 
 
-def _moved(found: Prospect, before: Vector, after: Vector) -> tuple[float, float]:
-    """The bounds that give an event as many outputs by the scores of a model fitted again."""
-    ordered = np.sort(after)
-    low, high = int((before <= found.low).sum()), int((before >= found.high).sum())
-    return (
-        float(ordered[low - 1]) if low else -np.inf,
-        float(ordered[len(ordered) - high]) if high else np.inf,
-    )
+def _counted(plain: Callable[[Sample], Model], prior: float, sample: Sample) -> Model:
+    return fit_frequencies(sample, plain(sample), prior)
+
+
+def _cautious(family: list[_Tried]) -> _Tried:
+    """The first of a family that is hardly worse than its best.
+
+    A model that is less restrained is surer of rare outputs, which few losses tell of.
+    """
+    best = min(family, key=lambda each: each.loss)
+    return next(each for each in family if each.hardly_worse(best))
 
 
 def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model | None:
@@ -276,18 +282,28 @@ def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model |
 
 def _smooth_models(
     train: Sample, features: list[Feature], seed: int
-) -> Iterator[tuple[str, Model, Callable[[Sample], Model]]]:
-    """Names, models without rare events, and how each is fitted to other outputs."""
+) -> Iterator[tuple[str, str, Model, Callable[[Sample], Model]]]:
+    """Families and names, models without rare events, how each is fitted to other outputs."""
     terms = terms_of(train, features)
     for penalty, model in zip(_PENALTIES, fit_additive(train, terms, _PENALTIES), strict=True):
-        yield f"additive, penalty {penalty:g}", model, partial(_additive, terms, penalty)
+        yield (
+            "additive",
+            f"additive, penalty {penalty:g}",
+            model,
+            partial(_additive, terms, penalty),
+        )
     pooled = pooled_terms(train)
     if pooled:
         for penalty, model in zip(_POOLED, fit_additive(train, pooled, _POOLED), strict=True):
-            yield f"pooled, penalty {penalty:g}", model, partial(_additive, pooled, penalty)
+            yield (
+                "pooled",
+                f"pooled, penalty {penalty:g}",
+                model,
+                partial(_additive, pooled, penalty),
+            )
     if features:
         grown = partial(fit_trees, features=features, seed=seed)
-        yield "trees", grown(train), grown
+        yield "trees", "trees", grown(train), grown
 
 
 def _additive(terms: Sequence[Term], penalty: float, sample: Sample) -> Model:

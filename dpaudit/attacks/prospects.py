@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +35,11 @@ class Prospect:
     Attributes:
         epsilon: the bound that it lets expect.
         side: whether it holds the highest scores, the lowest, or both.
-        high: scores from here on are in it, if it has a top.
-        low: scores up to here are in it, if it has a bottom.
         share: its share of all outputs.
     """
 
     epsilon: float
     side: Ends
-    high: float
-    low: float
     share: float
 
 
@@ -50,7 +47,6 @@ def prospect(
     scores: Vector,
     labels: NDArray[np.int64],
     trials: int,
-    least_share: float = 0.0,
     believed: float = _BELIEVED,
     alpha: float = _ALPHA,
     calibrated: bool = False,
@@ -59,8 +55,7 @@ def prospect(
 
     An event of s of the n outputs seen, of which h are guessed rightly, is foreseen to have
     `trials · s/n` outputs, of which the believed share of h/s is right (a quantile of a Beta
-    posterior, 0.1 % where nothing else is said); the bound is that of Clopper and Pearson. Only
-    events with at least the given share of the outputs are looked at.
+    posterior, 0.1 % where nothing else is said); the bound is that of Clopper and Pearson.
 
     A weak signal's tail is a matter of luck there. Where log-odds are `calibrated`, the share is at
     least what they say once a line through all outputs has corrected them.
@@ -72,9 +67,8 @@ def prospect(
     present, n = np.append(0, np.cumsum(labels)), len(scores)
     chance = np.append(0.0, np.cumsum(_calibrated(scores, labels))) if calibrated else present
     ends, starts = _ends(scores), _ends(scores[::-1])
-    best = Prospect(0.0, "top", np.inf, -np.inf, 0.0)
-    for side, *sizes in _events(ends, starts, n):
-        top, bottom = (each[sum(sizes) >= least_share * n] for each in sizes)
+    best = Prospect(0.0, "top", 0.0)
+    for side, top, bottom in _events(ends, starts, n):
         size = top + bottom
         hits, likely = (
             right[top] + bottom - (right[n] - right[n - bottom]) for right in (present, chance)
@@ -82,12 +76,9 @@ def prospect(
         share = betaincinv(hits + 0.5, size - hits + 0.5, believed)
         if calibrated:
             share = np.maximum(share, likely / size)
-        value, at = _best(share, trials / n * size, alpha)
+        value, at = _best(share, size * (trials / n), alpha)
         if value > best.epsilon * (_BOTH if side == "both" else 1.0):
-            high = float(scores[top[at] - 1]) if top[at] else np.inf
-            low = float(scores[n - bottom[at]]) if bottom[at] else -np.inf
-            share = float((top[at] + bottom[at]) / n)
-            best = Prospect(value, side, high, low, share)
+            best = Prospect(value, side, float(size[at] / n))
     return best
 
 
@@ -127,13 +118,13 @@ def _calibrated(scores: Vector, labels: NDArray[np.int64]) -> Vector:
     return np.asarray(expit(at[0] - logit(labels.mean()) + slope * unit))
 
 
-def _best(share: Vector, size: Vector, alpha: float) -> tuple[float, int]:
+def _best(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, int]:
     """Return the largest bound of events with these shares of right guesses, and where it is."""
     from scipy.special import logit
 
     if not len(size):
         return 0.0, 0
-    limit = share_limit(size * share, size, alpha)  # type: ignore[arg-type]
+    limit = share_limit(size * share, size, alpha)
     bounds = logit(np.clip(limit, 1e-12, 1 - 1e-12))
     at = int(bounds.argmax())
     return float(bounds[at]), at

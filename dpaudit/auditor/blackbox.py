@@ -317,6 +317,7 @@ class _Game:
             alpha=alpha,
             coin_flipped=True,
             expected=expected,
+            log_odds=self.score == "learned",
             seed=self.calls.seed,
         )
         return _Played(estimate, event, name, test, scores)

@@ -126,6 +126,7 @@ def label_epsilon(
     confidence: float | None = None,
     coin_flipped: bool = False,
     expected: Ends = "top",
+    log_odds: bool = False,
     seed: int | None = None,
 ) -> tuple[Estimate, LabelTest]:
     """Certified lower bound on ε from the scores of worlds D and D', with the event that shows it.
@@ -140,6 +141,8 @@ def label_epsilon(
             taken as fixed, and some scores are left out.
         expected: the ends of the scores that are judged, high ones for D', where the pilot tells
             nothing; chosen without these scores.
+        log_odds: whether the scores estimate the log-odds of D', but for a factor and a constant;
+            the event is then chosen by them. A wrong estimate loses power, never the level.
         seed: decides the pilot and which scores are left out; None draws one from the operating
             system's entropy, and the test holds it. The level is that over the choice of the seed,
             not of one that was chosen after looking, nor of the best of several.
@@ -155,6 +158,7 @@ def label_epsilon(
         alpha=alpha,
         coin_flipped=coin_flipped,
         expected=expected,
+        log_odds=log_odds,
         seed=seed,
     )
     if coin_flipped:
@@ -179,6 +183,7 @@ def label_test(
     alpha: float,
     coin_flipped: bool,
     expected: Ends = "top",
+    log_odds: bool = False,
     seed: int | None = None,
 ) -> LabelTest:
     """Choose an event and count the labels that the choice did not see; see the module's text."""
@@ -200,7 +205,7 @@ def label_test(
     pilot[rng.choice(len(scores), len(scores) // 20, False, shuffle=False)] = True
     main = len(scores) - int(pilot.sum())
     revealed, spent = revealed_labels(main, delta, alpha)
-    tally = Tally(scores, labels, pilot)
+    tally = Tally(scores, labels, pilot, log_odds)
     sides = [
         Side(tally, top, bottom, present_high, revealed, alpha - spent)
         for present_high in (True, False)

@@ -22,6 +22,8 @@ _LEAST, _RATIO = 8, 1.08
 # How far, in the logarithm of the rank, the local fits look, how strongly their slope is shrunk,
 # and how many standard errors are taken off it, for events at one end and at both.
 _REACH, _SHRINK, _DOUBT = (0.3, 0.9), 1.0, (1.0, 0.25)
+# The share by which the slope of estimated log-odds may well be off.
+_TRUSTED = 0.5
 # The quantile of what the pilot has seen that is believed, of events at one end and at both: one
 # end alone must be clearly better. From so many trials on it is smaller.
 _CAUTION, _MANY = (0.02, 0.1), 1000
@@ -34,12 +36,19 @@ class Tally:
 
     Attributes:
         scores: the scores `(m,)`.
+        spread: their standard deviation if they are about the log-odds of D', else 0.
     """
 
     def __init__(
-        self, scores: Scores, present: NDArray[np.bool_], pilot: NDArray[np.bool_]
+        self,
+        scores: Scores,
+        present: NDArray[np.bool_],
+        pilot: NDArray[np.bool_],
+        log_odds: bool = False,
     ) -> None:
         self.scores = scores
+        self.spread = float(scores.std()) if log_odds else 0.0
+        self._total = np.append(0.0, np.cumsum(scores - scores.mean())) if log_odds else scores
 
         def sums(trials: NDArray[np.bool_]) -> NDArray[np.int64]:
             return np.append(0, np.cumsum(trials))
@@ -59,6 +68,12 @@ class Tally:
         apart = both[0] + both[1] <= len(self.scores)
         if apart.any():
             yield both[0][apart], both[1][apart]
+
+    def outward(self, top: NDArray[np.int64], bottom: NDArray[np.int64]) -> NDArray[np.float64]:
+        """By how many deviations the scores of each bin lie further out than the mean."""
+        sums = self._total[top] - (self._total[-1] - self._total[len(self._total) - 1 - bottom])
+        found: NDArray[np.float64] = np.diff(sums, prepend=0.0) / np.diff(top + bottom, prepend=0)
+        return found / self.spread
 
     def counts(
         self, top: NDArray[np.int64], bottom: NDArray[np.int64], present_high: bool
@@ -106,6 +121,8 @@ class Side:
         self.revealed, self.alpha = revealed, alpha
         self.ends, self.trials = top + bottom, len(tally.scores)
         self.middle = (np.append(0, self.ends[:-1]) + self.ends) / 2
+        self.spread = tally.spread
+        self.place = tally.outward(top, bottom) if tally.spread else self._quantiles()
         size, hits, self.pilot_size, self.pilot_hits = (
             np.diff(counts, prepend=0) for counts in tally.counts(top, bottom, present_high)
         )
@@ -148,23 +165,23 @@ class Side:
         """The last bin of the event: reveal bins from the far end until no smaller one is better.
 
         What the bins that are left would show is foreseen from the pilot's labels and those
-        revealed so far: the log-odds of a label are taken as linear in the normal quantile of the
-        rank, as they are between two normal laws, fitted near the edge of what is revealed. Of a
-        narrow and a wide fit the flatter counts: a steep one may be luck, or have a kink behind.
+        revealed so far: the log-odds of a label are taken as linear in the score if that is what
+        it estimates, or else in the normal quantile of the rank, as they are between two normal
+        laws; fitted near the edge of what is revealed. Of a narrow and a wide fit the flatter
+        counts: a steep one may be luck, or have a kink behind.
 
         Row i of every matrix is the state in which bins beyond i are revealed, column j a bin.
         """
-        from scipy.special import expit, ndtri
+        from scipy.special import expit
 
-        last = np.arange(len(self.ends))
-        place = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
+        last, place = np.arange(len(self.ends)), self.place
         shown = last > last[:, None]
         size, hits = self.pilot_size + shown * self.size, self.pilot_hits + shown * self.hits
         inward = place - place[:, None]
         away = np.abs(np.log(self.middle / self.ends[:, None]))
         nearness = [np.exp(-away / reach) for reach in _REACH]
         fits = [
-            _logistic(inward, near * size, near * hits, self._guess(), _DOUBT[self.both])
+            _logistic(inward, near * size, near * hits, *self._guess(), doubt=_DOUBT[self.both])
             for near in nearness
         ]
         flatter = np.argmin([slope for _, slope in fits], axis=0)
@@ -186,18 +203,32 @@ class Side:
         stops = np.flatnonzero(stops)
         return int(stops[-1]) if len(stops) else 0
 
-    def _guess(self) -> float:
-        """The slope that two normal laws would have whose labels the pilot guessed as rightly.
+    def _quantiles(self) -> NDArray[np.float64]:
+        """The normal quantile of each bin's rank."""
+        from scipy.special import ndtri
 
-        Between N(0, 1) and N(μ, 1) the share of right guesses at both ends is Φ(μ/2), and the
-        log-odds have the slope μ. One end alone says little, so 0 is guessed there.
+        found: NDArray[np.float64] = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
+        return found
+
+    def _guess(self) -> tuple[float, float]:
+        """A guess at the slope, and how strongly slopes are shrunk to it.
+
+        That of log-odds is the pilot's, about 1. Of other scores the slope is that of two normal
+        laws whose labels the pilot guessed as rightly: between N(0, 1) and
+        N(μ, 1) the share of right guesses at both ends is Φ(μ/2), and the log-odds have the slope
+        μ. One end alone says little, so 0 is guessed there.
         """
         from scipy.special import ndtri
 
+        if self.spread:
+            expected = self.spread, 1 / (_TRUSTED * self.spread) ** 2
+            pilot = self.place[None, :], self.pilot_size[None, :], self.pilot_hits[None, :]
+            slope = float(_logistic(*pilot, *expected, doubt=0.0)[1][0])
+            return slope, 1 / (_TRUSTED * max(slope, _TRUSTED * self.spread)) ** 2
         if not self.both:
-            return 0.0
+            return 0.0, _SHRINK
         right = (self.pilot_hits.sum() + 0.5) / (self.pilot_size.sum() + 1)
-        return max(0.0, 2 * float(ndtri(right)))
+        return max(0.0, 2 * float(ndtri(right))), _SHRINK
 
     def _certified(self, hits: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.float64]:
         return share_limit(hits - self.revealed, size - self.revealed, self.alpha)
@@ -228,6 +259,8 @@ def _logistic(
     size: NDArray[np.float64],
     hits: NDArray[np.float64],
     guess: float,
+    shrink: float,
+    *,
     doubt: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Level and slope of a logistic regression on binned labels in each row, by Newton's method.
@@ -242,9 +275,9 @@ def _logistic(
     for _ in range(12):
         share = expit(level[:, None] + slope[:, None] * centred)
         excess, weight = hits - size * share, size * share * (1 - share)
-        gradient = excess.sum(1), (excess * centred).sum(1) - _SHRINK * (slope - guess)
+        gradient = excess.sum(1), (excess * centred).sum(1) - shrink * (slope - guess)
         first, cross = weight.sum(1) + 1e-3, (weight * centred).sum(1)
-        second = (weight * centred**2).sum(1) + _SHRINK
+        second = (weight * centred**2).sum(1) + shrink
         scale = first * second - cross**2
         level += np.clip((second * gradient[0] - cross * gradient[1]) / scale, -1, 1)
         slope += np.clip((first * gradient[1] - cross * gradient[0]) / scale, -1, 1)

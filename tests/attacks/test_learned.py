@@ -5,7 +5,6 @@ Seeds are fixed, so that no assertion fails by chance; rates are given for a cha
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,6 @@ N = 20_000
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-def fitted(absent: Outputs, present: Outputs, seed: int) -> LearnedScore:
-    """A score that shows the log-odds of all outputs, not of those in its best event alone."""
-    return replace(LearnedScore.fit(absent, present, seed), alone=None)
 
 
 def advantage(absent: Floats, present: Floats) -> float:
@@ -51,7 +45,7 @@ def test_laplace_has_nearly_the_best_power() -> None:
         """Rounded: the low bits of a floating sum show what was added."""
         return generator.laplace(at, 1, n).round(6)
 
-    score = fitted(outputs(0, N), outputs(1, N), 0)
+    score = LearnedScore.fit(outputs(0, N), outputs(1, N), 0)
     fresh = [outputs(at, 100_000) for at in (0, 1)]
     absent, present = (score.score(values) for values in fresh)
     best = 1 - np.exp(-0.5)
@@ -69,7 +63,7 @@ def test_differences_of_running_sums() -> None:
     generator = rng(2)
     steps = [generator.laplace(at, 2, (2 * N, 6)) for at in (0, 1)]
     absent, present = (each.cumsum(1) for each in steps)
-    score = fitted(absent[:N], present[:N], 0)
+    score = LearnedScore.fit(absent[:N], present[:N], 0)
     found = advantage(score.score(absent[N:]), score.score(present[N:]))
     zero, one = np.zeros(6), np.ones(6)
     best = advantage(*(laplace_log_ratio(each[N:], zero, one, 2) for each in steps))
@@ -88,7 +82,7 @@ def marked(generator: np.random.Generator, at: float, n: int) -> Floats:
 def test_answers_among_marks() -> None:
     generator = rng(3)
     absent, present = (marked(generator, at, 2 * N) for at in (0, 1))
-    score = fitted(absent[:N], present[:N], 0)
+    score = LearnedScore.fit(absent[:N], present[:N], 0)
     found = advantage(score.score(absent[N:]), score.score(present[N:]))
     assert 1 - np.exp(-0.5) - 0.02 < found < 1 - np.exp(-0.5) + 0.02
 
@@ -100,7 +94,7 @@ def test_patterns_of_bits_by_their_frequencies() -> None:
     odd = bits.sum(1) % 2 == 1
     keep = generator.random(len(bits)) < np.where(odd, 0.75, 0.25)
     absent, present = bits[~keep][: 2 * N], bits[keep][: 2 * N]
-    score = fitted(absent[:N], present[:N], 0)
+    score = LearnedScore.fit(absent[:N], present[:N], 0)
     found = score.score(np.array([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 0], [1, 1, 1, 1]]))
     assert advantage(score.score(absent[N:]), score.score(present[N:])) == pytest.approx(
         0.5, abs=0.02
@@ -113,7 +107,7 @@ def test_patterns_of_bits_by_their_frequencies() -> None:
 def test_words_and_unseen_words() -> None:
     absent = ["no"] * 300 + ["maybe"] * 100
     present = ["no"] * 100 + ["yes"] * 300
-    score = fitted(absent, present, 0)
+    score = LearnedScore.fit(absent, present, 0)
     no, maybe, yes, again, unseen = score.score(["no", "maybe", "yes", "no", "hm"])
     assert maybe < no < yes
     assert no == again
@@ -129,13 +123,13 @@ def test_sequences_of_varying_length() -> None:
     def outputs(mean: float) -> list[list[float]]:
         return [[1.0] * length for length in generator.poisson(mean, 2000)]
 
-    score = fitted(outputs(2), outputs(4), 0)
+    score = LearnedScore.fit(outputs(2), outputs(4), 0)
     found = score.score([[1.0] * length for length in (0, 2, 4, 6, 40)])
     assert found[0] < found[1] < found[2] < found[3]
     # ln(e^(−2)·2^k), for k = 0, 2, 4: two hundred outputs or more of either world.
     assert found[1:3] == pytest.approx(np.log(2) * np.array([2, 4]) - 2, abs=0.35)
     assert np.isfinite(found).all()
-    words = fitted([["a"], ["a", "b"]] * 20, [["b"], ["b", "a"]] * 20, 0)
+    words = LearnedScore.fit([["a"], ["a", "b"]] * 20, [["b"], ["b", "a"]] * 20, 0)
     assert words.score([("a",), ("a", "b")]).max() < words.score([("b",), ("b", "a")]).min()
 
 
@@ -151,7 +145,7 @@ CASES: dict[str, tuple[Outputs, Outputs]] = {
 def test_equal_outputs_have_equal_scores(case: str) -> None:
     """However they are batched, and in both worlds."""
     absent, present = (np.asarray(each) for each in CASES[case])
-    score = fitted(absent, present, 0)
+    score = LearnedScore.fit(absent, present, 0)
     found = score.score(absent)
     assert found.shape == (len(absent),)
     assert np.isfinite(found).all()
@@ -164,14 +158,14 @@ def test_equal_outputs_have_equal_scores(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_the_seed_alone_decides(case: str) -> None:
     absent, present = CASES[case]
-    first = fitted(absent, present, 3)
+    first = LearnedScore.fit(absent, present, 3)
     with threadpool_limits(2):
-        second = fitted(absent, present, 3)
+        second = LearnedScore.fit(absent, present, 3)
     assert first.name == second.name
     assert (first.score(present) == second.score(present)).all()
     # Integers have few outputs, whose frequencies are the same for all splits.
     if case != "integers":
-        other = fitted(absent, present, 4)
+        other = LearnedScore.fit(absent, present, 4)
         assert (first.score(present) != other.score(present)).any()
 
 
@@ -179,13 +173,13 @@ def test_equal_worlds_certify_nothing() -> None:
     # Rate 1e-6: the level of the bound.
     generator = rng(8)
     outputs = generator.normal(size=(4, N, 3))
-    score = fitted(outputs[0], outputs[1], 0)
+    score = LearnedScore.fit(outputs[0], outputs[1], 0)
     found, _ = label_epsilon(score.score(outputs[2]), score.score(outputs[3]), alpha=1e-6)
     assert found.lower == 0
     # Outputs that all are the same tell nothing, and that is no error.
-    same = fitted(np.ones(20), np.ones(20), 0)
+    same = LearnedScore.fit(np.ones(20), np.ones(20), 0)
     assert same.score([1.0, 1.0, 5.0]).tolist() == [0.0, 0.0, 0.0]
-    assert fitted([[]] * 20, [[]] * 20, 0).score([[], [3.0]]).tolist() == [0.0, 0.0]
+    assert LearnedScore.fit([[]] * 20, [[]] * 20, 0).score([[], [3.0]]).tolist() == [0.0, 0.0]
 
 
 GOOD = np.arange(20.0)
@@ -204,11 +198,11 @@ GOOD = np.arange(20.0)
 )
 def test_bad_outputs_are_refused(absent: Any, present: Any, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        fitted(absent, present, 0)
+        LearnedScore.fit(absent, present, 0)
 
 
 def test_no_output_has_no_score() -> None:
-    score = fitted(GOOD, GOOD + 5, 0)
+    score = LearnedScore.fit(GOOD, GOOD + 5, 0)
     nothing: list[Any] = [np.empty(0), [], np.array(1.0)]
     for bad in nothing:
         with pytest.raises(InputError, match="outputs are empty"):

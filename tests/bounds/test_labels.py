@@ -28,9 +28,15 @@ Labels = NDArray[np.bool_]
 Law = Callable[[np.random.Generator, Labels], Scores]
 
 
-def audited(scores: Scores, present: Labels, seed: int) -> LabelTest:
+def audited(scores: Scores, present: Labels, seed: int, log_odds: bool = False) -> LabelTest:
     return label_test(
-        scores[~present], scores[present], delta=0.0, alpha=0.05, coin_flipped=True, seed=seed
+        scores[~present],
+        scores[present],
+        delta=0.0,
+        alpha=0.05,
+        coin_flipped=True,
+        log_odds=log_odds,
+        seed=seed,
     )
 
 
@@ -158,8 +164,10 @@ def pilots(patch: pytest.MonkeyPatch, kind: type[Side]) -> list[Labels]:
     seen: list[Labels] = []
 
     class Spy(Tally):
-        def __init__(self, scores: Scores, present: Labels, pilot: Labels) -> None:
-            super().__init__(scores, present, pilot)
+        def __init__(
+            self, scores: Scores, present: Labels, pilot: Labels, log_odds: bool = False
+        ) -> None:
+            super().__init__(scores, present, pilot, log_odds)
             seen.append(pilot)
 
     patch.setattr(labels, "Tally", Spy)
@@ -172,7 +180,7 @@ def unseen(event: LabelTest) -> LabelTest:
     return replace(event, hits=0, rates=(0.0, 0.0))
 
 
-def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool) -> int:
+def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool, log_odds: bool = False) -> int:
     """How often the event moves when labels that are not of the pilot are drawn anew.
 
     Those inside the event are, or those outside.
@@ -183,7 +191,7 @@ def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool) -> int:
     for run in range(30):
         present = rng.random(300) < 0.5
         scores = rng.normal(size=300) + (0, 1, -2)[run % 3] * present
-        event = audited(scores, present, run)
+        event = audited(scores, present, run, log_odds)
         pilot = np.zeros(300, bool)
         pilot[np.argsort(-scores)[seen[-1]]] = True
         assert pilot.sum() == 300 - event.trials > 0
@@ -193,7 +201,7 @@ def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool) -> int:
         free = ~pilot & (beyond == inside)
         for relabelled in (~present, rng.random(300) < 0.5, rng.random(300) < 0.9):
             changed = np.where(free, relabelled, present)
-            again = audited(scores, changed, run)
+            again = audited(scores, changed, run, log_odds)
             assert (seen[-1] == seen[0]).all() or run > 0  # no label moves the pilot
             if not inside or kind is Curious:
                 moves += unseen(again) != unseen(event)
@@ -204,8 +212,11 @@ def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool) -> int:
     return moves
 
 
-def test_no_label_inside_the_event_moves_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert moved(monkeypatch, Side, inside=True) == 0
+@pytest.mark.parametrize("log_odds", [False, True])
+def test_no_label_inside_the_event_moves_it(
+    monkeypatch: pytest.MonkeyPatch, log_odds: bool
+) -> None:
+    assert moved(monkeypatch, Side, inside=True, log_odds=log_odds) == 0
 
 
 def test_labels_outside_do_and_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,6 +224,29 @@ def test_labels_outside_do_and_a_broken_rule_is_noticed(monkeypatch: pytest.Monk
         assert moved(patch, Side, inside=False) > 30
     with monkeypatch.context() as patch:
         assert moved(patch, Curious, inside=True) > 30
+
+
+def test_a_weak_signal_is_chosen_by_the_scores_that_estimate_it() -> None:
+    """Twenty coins of shares 0.504 and 0.496: by ranks alone a tail's slope is mostly luck."""
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        present = rng.random(400_000) < 0.5
+        heads = rng.binomial(20, np.where(present, 0.504, 0.496))
+        scores = 0.016 * (heads - 10) + rng.normal(0, 1e-6, len(heads))
+        for log_odds, bounds in found.items():
+            bounds.append(audited(scores, present, seed, log_odds).epsilon(0.0, 0.05))
+    assert np.mean(found[True]) > 1.1 * np.mean(found[False])
+    assert min(found[True]) > 2 * min(found[False])
+
+
+@pytest.mark.parametrize("kind", ["constant", "reversed", "huge"])
+def test_scores_that_are_no_log_odds_do_no_harm_but_to_power(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    present = rng.random(2000) < 0.5
+    own = rng.normal(present, 1)
+    scores = {"constant": np.zeros(2000), "reversed": -own, "huge": 1e150 * own}[kind]
+    assert 0 <= audited(scores, present, 1, log_odds=True).epsilon(0.0, 0.05) < 3
 
 
 def test_equal_scores_stay_together() -> None:
