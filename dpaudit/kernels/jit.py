@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
+import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,25 +25,84 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @cache
 def cache_folder() -> Path | None:
-    """The folder of compiled kernels for exactly this source, or None where nothing is writable.
+    """The folder of compiled kernels for exactly this source, or None where none can be trusted.
 
     It lies under `NUMBA_CACHE_DIR` where that is set, else under the user's cache folder
-    (`XDG_CACHE_HOME`, `~/.cache`), else under the temporary folder.
+    (`XDG_CACHE_HOME`, `~/.cache`). Numba runs what it finds there, so a folder is used only if
+    nobody but this user and the administrator can put files into it; a warning says why one is not.
     """
     state = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         state.update(file.name.encode() + b"\0" + file.read_bytes())
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    candidates = [numba.core.config.CACHE_DIR, home, tempfile.gettempdir()]
-    for base in filter(None, candidates):
+    # Not numba's own setting, which a file in the current folder decides too.
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(home):  # the standard ignores relative ones
+        home = os.path.expanduser("~/.cache")
+    problems = []
+    for base in filter(None, (chosen, home)):
         folder = Path(base) / "dpaudit" / f"kernels-{state.hexdigest()[:16]}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-        except OSError:
-            continue
+        problem = _made(folder) or unsafe(folder.resolve())
+        if problem is None:
+            break
+        problems.append(problem)
+    found = None if problem else folder.resolve()
+    if found is None or (chosen and problems):
+        kept = f"are kept in {found}" if found else "are kept nowhere: every run compiles them anew"
+        warnings.warn(
+            f"compiled kernels {kept} ({'; '.join(problems)}): set NUMBA_CACHE_DIR to a folder of "
+            "your own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def unsafe(folder: Path) -> str | None:
+    """Why others may put files into a folder, or put another folder in its place; None if not.
+
+    Each folder above it counts too: who may write to one can rename what lies in it, unless its
+    sticky bit is set, or a folder above lets nobody else through.
+
+    Args:
+        folder: an existing folder, without symbolic links.
+    """
+    if sys.platform == "win32":  # what lies in a user's profile is the user's alone
+        return None
+    closed = False
+    for place in reversed((folder, *folder.parents)):
+        found = place.lstat()
+        if found.st_uid not in (os.geteuid(), 0):
+            return f"{place} belongs to another user"
+        sticky = found.st_mode & stat.S_ISVTX and place != folder
+        if _writable(found) and not (sticky or closed):
+            return f"others may write to {place}"
+        closed = closed or not found.st_mode & (stat.S_IXGRP | stat.S_IXOTH)
     return None
+
+
+def _writable(found: os.stat_result) -> bool:
+    """Whether others may write; a group named as the user, such as Linux makes, is nobody else."""
+    import grp
+    import pwd
+
+    if found.st_mode & stat.S_IWOTH or not found.st_mode & stat.S_IWGRP:
+        return bool(found.st_mode & stat.S_IWOTH)
+    try:
+        return grp.getgrgid(found.st_gid).gr_name != pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return True
+
+
+def _made(folder: Path) -> str | None:
+    """Make a folder of this user's alone if it is missing; why that cannot be done, if so."""
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"{folder} cannot be written ({error.strerror})"
 
 
 def exact_kernel(function: F) -> F:

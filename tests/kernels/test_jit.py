@@ -1,0 +1,171 @@
+"""Where compiled kernels are kept: numba runs what it finds there, so nobody else may write."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dpaudit.kernels import jit
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes are of POSIX systems")
+needs_root = pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0,
+    reason="only the administrator can make the files of another user",
+)
+SOMEBODY_ELSE = 54321
+RUN = "from dpaudit.kernels.likelihood import log_laplace_cdf; print(log_laplace_cdf(0.0))"
+
+
+def run_kernel(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Call a kernel in a process of its own, whose home and temporary folder are these."""
+    home = {"HOME": str(folder), "TMPDIR": str(folder)}
+    unset = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}
+    inherited = {key: value for key, value in os.environ.items() if key not in unset}
+    return subprocess.run(
+        [sys.executable, "-c", RUN],
+        env={**inherited, **home, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+class Touch:
+    """Makes a file when it is unpickled, as an attacker's code would do worse."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[Path]]:
+        return Path.touch, (self.marker,)
+
+
+def poisoned(base: Path, marker: Path) -> Path:
+    """A cache that looks as numba's own, whose index runs code, and which another user owns."""
+    run_kernel(base, NUMBA_CACHE_DIR=str(base)).check_returncode()
+    indexes = list(base.rglob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        index.write_bytes(pickle.dumps(Touch(marker)))
+    for place in (base, *base.rglob("*")):
+        place.chmod(0o777)
+        os.chown(place, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    return base
+
+
+@needs_root
+def test_a_cache_of_another_user_is_not_run(tmp_path: Path) -> None:
+    base, marker = tmp_path / "cache", tmp_path / "marker"
+    base.mkdir()
+    poisoned(base, marker)
+    found = run_kernel(tmp_path, NUMBA_CACHE_DIR=str(base))
+    assert not marker.exists()
+    assert found.returncode == 0, found.stderr
+    assert float(found.stdout) == pytest.approx(-0.6931471805599453)
+    assert f"{base} belongs to another user" in found.stderr
+    assert str(tmp_path / ".cache") in found.stderr  # where they are kept instead
+
+
+@needs_root
+def test_kernels_are_not_looked_for_in_a_shared_temporary_folder(tmp_path: Path) -> None:
+    shared, marker = tmp_path / "tmp", tmp_path / "marker"
+    shared.mkdir()
+    poisoned(shared, marker)
+    shared.chmod(0o1777)
+    os.chown(shared, 0, 0)
+    found = run_kernel(shared, HOME="/proc/nowhere")
+    assert not marker.exists()
+    assert found.returncode == 0, found.stderr
+    assert "are kept nowhere" in found.stderr
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that others can reach, as pytest's own is not."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o755)
+        if any(not above.stat().st_mode & 0o001 for above in folder.parents):
+            pytest.skip("the temporary folder is closed to others")
+        yield folder
+
+
+@pytest.fixture
+def kept(public: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path | None]:
+    """`cache_folder` of a user whose home is a public folder's `home`."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(public / "home"))
+    return jit.cache_folder.__wrapped__
+
+
+@posix
+@pytest.mark.parametrize(("mode", "above"), [(0o777, 0), (0o1777, 0), (0o707, 1), (0o777, 2)])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    kept: Callable[[], Path | None], mode: int, above: int
+) -> None:
+    folder = kept()
+    assert folder is not None
+    folder.parent.chmod(0o755)
+    place = (folder, *folder.parents)[above]
+    place.chmod(mode)
+    with pytest.warns(RuntimeWarning, match=f"others may write to {place}.*set NUMBA_CACHE_DIR"):
+        assert kept() is None
+    place.chmod(0o700)
+    assert kept() == folder
+
+
+@posix
+def test_a_folder_that_others_cannot_reach_or_rename_is_used(
+    kept: Callable[[], Path | None], public: Path
+) -> None:
+    folder = kept()
+    assert folder is not None
+    folder.parent.chmod(0o1777)  # sticky: each may rename their own files alone
+    assert kept() == folder
+    folder.parent.chmod(0o777)
+    (public / "home").chmod(0o700)  # nobody else gets through
+    assert kept() == folder
+
+
+@posix
+def test_a_link_is_followed_before_it_is_judged(
+    kept: Callable[[], Path | None], public: Path
+) -> None:
+    shared = public / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    (public / "home").symlink_to(shared)
+    with pytest.warns(RuntimeWarning, match=f"others may write to {shared}"):
+        assert kept() is None
+
+
+def test_a_file_in_the_current_folder_chooses_no_cache(
+    kept: Callable[[], Path | None], public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(public)
+    monkeypatch.setenv("XDG_CACHE_HOME", ".")
+    monkeypatch.setenv("HOME", str(public / "own"))
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", "chosen")  # from .numba_config.yaml
+    found = kept()
+    assert found is not None
+    assert found.is_relative_to(public / "own")
+
+
+@posix
+def test_a_chosen_folder_that_is_refused_is_told(
+    kept: Callable[[], Path | None], public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (public / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(public / "file"))
+    with pytest.warns(RuntimeWarning, match="are kept in .*home.*file.* cannot be written"):
+        found = kept()
+    assert found is not None
+    assert found.is_relative_to(public / "home")
+    assert found.stat().st_mode & 0o777 == 0o700
