@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 import traceback
 from typing import Any
@@ -21,30 +20,63 @@ from dpaudit.errors import DpauditError, RunError
 USER_ERROR, RUN_FAILED = 2, 3
 
 
+class _Lasting(io.FileIO):
+    """An output that outlives its reader: what nobody reads any more is dropped.
+
+    Another failure, such as a full disk, is told once; Python would complain again as it ends.
+    """
+
+    _lost = False
+
+    def write(self, data: Any) -> int:
+        try:
+            return len(data) if self._lost else super().write(data)
+        except OSError as error:
+            self._lost = True
+            if isinstance(error, BrokenPipeError):
+                return len(data)
+            raise
+
+
+def _lasting(stream: Any) -> Any:
+    """The same stream, whose reader may leave without changing how the command ends."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter shows its code
+    if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        return stream
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False)),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
 class _Group(click.Group):
     """Turns errors into exit codes: 2 for what the user can mend, 3 for a run that failed.
 
-    Python's and click's own exit code 1 would read as a failed gate.
+    Python's, click's and rich's own exit code 1 would read as a failed gate.
     """
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
+        return super().main(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(
-                stream, io.TextIOWrapper
-            ):  # a terminal that lacks a letter shows its code
-                stream.reconfigure(errors="backslashreplace")
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout:
+                    sys.stdout.flush()
         except (click.ClickException, click.exceptions.Exit):
             raise
         except DpauditError as error:
             _end(ctx, str(error), RUN_FAILED if isinstance(error, RunError) else USER_ERROR)
         except (KeyboardInterrupt, click.Abort):
             _end(ctx, "interrupted", RUN_FAILED)
-        except BrokenPipeError:
-            # Whoever read the output has gone; Python would complain once more when it flushes.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(RUN_FAILED)
         except MemoryError:
             _end(ctx, "there is not enough memory: use fewer trials or less data", RUN_FAILED)
         except OSError as error:

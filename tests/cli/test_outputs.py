@@ -1,0 +1,85 @@
+"""Outputs that fail while a command writes them, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TINY = """
+seed = 3
+[data]
+synthetic = { n_users = 100, n_items = 80, mean_per_user = 30 }
+[model]
+params = { top_k = 5 }
+[[attack]]
+[audit]
+trials = 300
+[[game]]
+trials = 300
+[[gate]]
+metric = "attack.accuracy"
+max = 0.01
+"""
+
+
+def command(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpaudit", *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def unread(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command whose reader has gone before its first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return command(*arguments, stdout=writer)
+    finally:
+        os.close(writer)
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The config of an audit whose gate fails; its folder `out` holds the run."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "audit.toml").write_text(TINY)
+    found = unread("run", folder / "audit.toml", "-o", folder / "out")
+    assert found.returncode == 1, found.stderr
+    return folder
+
+
+def test_a_run_keeps_its_exit_code_and_its_record_when_nobody_reads(failed: Path) -> None:
+    assert json.loads((failed / "out" / "record.json").read_text())["outcome"] == "fail"
+    assert (failed / "out" / "report.html").exists()
+
+
+def test_a_gate_keeps_its_exit_code_when_nobody_reads(failed: Path) -> None:
+    found = unread("gate", failed / "out")
+    assert (found.returncode, found.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("what", ["claims", "plan", "schema", "report", "--help"])
+def test_a_reader_who_leaves_is_no_failure(failed: Path, what: str) -> None:
+    place = {"plan": [failed / "audit.toml"], "report": [failed / "out"]}.get(what, [])
+    found = unread(what, *place)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+@pytest.mark.parametrize("what", ["claims", "schema"])
+def test_a_full_disk_is_told_in_a_sentence(what: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        found = command(what, stdout=full)
+    assert found.returncode == 3
+    assert found.stderr.startswith("dpaudit: the system refused: ")
+    assert len(found.stderr.splitlines()) == 1
