@@ -92,7 +92,8 @@ def _limit(gate: Gate, point: PointRecord) -> float | None:
 def _above_by_law(found: Measurement, limit: float | None) -> bool:
     """Whether a pair's ε by the law of its noise, which cannot accuse, is no reason to pass."""
     law = found.theory
-    return limit is not None and law is not None and law.value > limit * (1 + _ROUNDING)
+    # Comparisons are written so that NaN, which compares as false, never passes.
+    return limit is not None and law is not None and not law.value <= limit * (1 + _ROUNDING)
 
 
 def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
@@ -122,7 +123,7 @@ def _compare_epsilon(
     gate: Gate, found: Measurement, point: PointRecord, limit: float
 ) -> tuple[Outcome, str]:
     certified = f"certified ε >= {found.estimate.lower:.4g}"
-    if found.estimate.lower > limit:
+    if not found.estimate.lower <= limit:
         return "fail", f"{certified}, above {limit:g}"
     if found.theory is not None and _above_by_law(found, limit):
         law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"

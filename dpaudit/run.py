@@ -239,8 +239,8 @@ def family_of(config: configs.Config, ratings: Ratings) -> records.Family:
 
 def _root(square: Estimate, width: float) -> Estimate:
     """The interval of `width · √mean` from that of the mean."""
-    return square.model_copy(
-        update={
+    return square.changed(
+        **{
             field: width * math.sqrt(getattr(square, field))
             for field in ("value", "lower", "upper")
         }

@@ -68,6 +68,34 @@ def test_max_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("gate", "decides"),
+    [
+        (Gate(metric="attack.accuracy", max=0.35), "upper"),
+        (Gate(metric="attack.accuracy", min=0.30), "lower"),
+    ],
+)
+def test_nan_never_passes(gate: Gate, decides: str) -> None:
+    measured = found(0.3, 0.35)
+    assert judge(gate, POINTS, [measured]).outcome == "pass"
+    # As an Estimate refuses NaN, only a copy that is not checked can hold it.
+    estimate = measured.estimate.model_copy(update={decides: math.nan})
+    broken = measured.model_copy(update={"estimate": estimate})
+    assert judge(gate, POINTS, [broken]).outcome != "pass"
+
+
+@pytest.mark.parametrize("field", ["lower", "theory"])
+def test_nan_never_passes_a_gate_on_epsilon(field: str) -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=2)
+    control = Control(mutant="m", factor=1.5, certified=1.2, found=True)
+    measured = found(0.5, math.inf, metric="epsilon", pair="p", attack="a", control=control)
+    assert judge(gate, POINTS, [measured]).outcome == "pass"
+    nan = measured.estimate.model_copy(update={"lower": math.nan, "value": math.nan})
+    name = "estimate" if field == "lower" else "theory"
+    broken = measured.model_copy(update={name: nan})
+    assert judge(gate, POINTS, [broken]).outcome != "pass"
+
+
+@pytest.mark.parametrize(
     ("lower", "upper", "outcome"),
     [
         (0.10, 0.34, "fail"),

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.estimate import Estimate, Number, Probability
 
 SCHEMA = 1
 # The divergence itself, beside the parts that it consists of (`states` of `transcript.kl`).
@@ -24,6 +24,7 @@ BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 # How many users' factors are longer than 1, and how long the longest are (`assumption.norm`).
 LONGER, LONGEST = "share longer than 1", "longest"
+Count = Annotated[int, Field(ge=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",
@@ -65,8 +66,8 @@ class _Part(BaseModel):
 class ClaimRecord(_Part):
     """A stated guarantee; the fields are those of `defenses.base.Claim`."""
 
-    epsilon: float
-    delta: float
+    epsilon: Number
+    delta: Number
     adjacency: str
     observer: str
     public: str
@@ -92,15 +93,15 @@ class DataRecord(_Part):
     """
 
     digest: str
-    users: int
-    items: int
-    ratings: int
-    scale: tuple[float, float, float]
-    trained: int
-    attacked: int
-    links: int | None = None
-    sensitive: int | None = None
-    repairs: dict[str, int] = {}
+    users: Count
+    items: Count
+    ratings: Count
+    scale: tuple[Number, Number, Number]
+    trained: Count
+    attacked: Count
+    links: Count | None = None
+    sensitive: Count | None = None
+    repairs: dict[str, Count] = {}
 
 
 class ModelRecord(_Part):
@@ -122,7 +123,7 @@ class ModelRecord(_Part):
     variant: str
     source: str
     params: dict[str, Any]
-    top_k: int
+    top_k: Count
 
 
 class PointRecord(_Part):
@@ -138,9 +139,9 @@ class PointRecord(_Part):
     """
 
     model: str
-    epsilon: float
-    sensitivity: float | None
-    noise_scale: float | None
+    epsilon: Number
+    sensitivity: Number | None
+    noise_scale: Number | None
     claim: ClaimRecord | None
     chosen: dict[str, Any] = {}
 
@@ -158,8 +159,8 @@ class Control(_Part):
     """
 
     mutant: str
-    factor: float
-    certified: float
+    factor: Number
+    certified: Number
     found: bool
 
 
@@ -194,7 +195,7 @@ class Measurement(_Part):
             `transcript.exposed`: the share of real pairs found by all tests together at level `at`,
             corrected as `states` says; `transcript.false`: the share of fakes among what is found;
             `transcript.kl`: the divergence of real submissions from fakes, a mean over real pairs,
-    in nats, or a part of it;
+            in nats, or a part of it;
             `transcript.roc`: a point of the curve, the share of real pairs above the score that the
             share `at` of fakes exceeds; `transcript.rmse`: the error on held-out ratings.
         model: the model's label.
@@ -222,18 +223,18 @@ class Measurement(_Part):
 
     metric: Metric
     model: str
-    epsilon: float
+    epsilon: Number
     attack: str | None = None
     pair: str | None = None
     estimate: Estimate
     event: str | None = None
     observer: str | None = None
-    shift: float | None = None
+    shift: Number | None = None
     theory: Estimate | None = None
-    effort: int | None = None
-    step: int | None = None
+    effort: Count | None = None
+    step: Count | None = None
     states: str | None = None
-    at: float | None = None
+    at: Number | None = None
     control: Control | None = None
     tried: tuple[Control, ...] = ()
 
@@ -278,9 +279,9 @@ class Family(_Part):
         alpha: each one's own level (Bonferroni).
     """
 
-    confidence: float
-    size: int
-    alpha: float
+    confidence: Probability
+    size: Annotated[int, Field(ge=1)]
+    alpha: Probability
 
     @classmethod
     def of(cls, confidence: float, size: int) -> Self:
@@ -292,7 +293,7 @@ class Timing(_Part):
     """When the run was made, and how long it took; all else is the same when it is repeated."""
 
     started: str
-    seconds: float
+    seconds: Number
 
     @classmethod
     def since(cls, started: datetime, clock: float) -> Self:

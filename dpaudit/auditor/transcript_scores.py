@@ -213,7 +213,7 @@ def _mean(alike: Sequence[Finding]) -> Finding:
     )
     method = f"{one.estimate.method}, mean of {count} trainings"
     changed = {"value": value, "lower": lower, "upper": upper, "method": method}
-    return replace(one, estimate=one.estimate.model_copy(update=changed))
+    return replace(one, estimate=one.estimate.changed(**changed))
 
 
 def gated(

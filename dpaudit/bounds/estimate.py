@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import math
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+
+def _is_number(value: float) -> float:
+    if math.isnan(value):
+        raise ValueError("NaN is no number, and nothing can be judged by it")
+    return value
+
+
+Number = Annotated[float, AfterValidator(_is_number)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 Kind = Literal["frequentist", "credible", "assumes-gdp", "assumes-law", "exact"]
 
 
 class Estimate(BaseModel):
-    """An estimated quantity.
+    """An estimated quantity; NaN, and an interval that ends before it begins, are refused.
 
     Attributes:
         value: the point estimate; not certified.
@@ -25,14 +35,24 @@ class Estimate(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
-    value: float
-    lower: float
-    upper: float
-    confidence: float
-    alpha: float
-    n: int
+    value: Number
+    lower: Number
+    upper: Number
+    confidence: Probability
+    alpha: Probability
+    n: Annotated[int, Field(ge=0)]
     method: str
     kind: Kind = "frequentist"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.lower <= self.upper:
+            raise ValueError(f"the lower end {self.lower} lies above the upper end {self.upper}")
+        return self
+
+    def changed(self, **fields: Any) -> Self:
+        """A copy with some fields replaced, which are checked as those of a new one."""
+        return type(self)(**{**dict(self), **fields})
 
     @classmethod
     def exact(cls, value: float, method: str) -> Self:

@@ -298,7 +298,7 @@ def _shift(tpr: float, fpr: float) -> float:
 def _as_epsilon(mu: Estimate, delta: float) -> Estimate:
     """The ε at δ of a bound on μ; ε grows with μ."""
     value = gaussian_epsilon(mu.value, delta) if math.isfinite(mu.value) else math.inf
-    return mu.model_copy(update={"value": value, "lower": gaussian_epsilon(mu.lower, delta)})
+    return mu.changed(value=value, lower=gaussian_epsilon(mu.lower, delta))
 
 
 def _check_mu(mu: float) -> None:

@@ -153,7 +153,7 @@ def rate_at(
     found = clustered_share(
         pairs.score[counted] > threshold, pairs.user[counted], alpha=alpha, confidence=confidence
     )
-    return found.model_copy(update={"method": "held-out threshold, clustered rate"})
+    return found.changed(method="held-out threshold, clustered rate")
 
 
 def curve(scores: ArrayLike, real: ArrayLike, points: int) -> tuple[Values, Values]:

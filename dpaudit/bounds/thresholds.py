@@ -87,7 +87,7 @@ def held_out_epsilon(
         split=split,
         confidence=confidence,
     )
-    return estimate.model_copy(update={"method": "held-out clopper-pearson"}), chosen
+    return estimate.changed(method="held-out clopper-pearson"), chosen
 
 
 def grid_epsilon(
@@ -134,8 +134,8 @@ def grid_epsilon(
     ]
     best, rule = max(found, key=lambda pair: (pair[0].lower, pair[0].value))
     stated = 1 - alpha if confidence is None else confidence
-    update = {"alpha": alpha, "confidence": stated, "method": "grid clopper-pearson"}
-    return best.model_copy(update=update), rule
+    method = "grid clopper-pearson"
+    return best.changed(alpha=alpha, confidence=stated, method=method), rule
 
 
 def choose_threshold(

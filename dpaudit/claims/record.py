@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from dpaudit.auditor.result import Control, Timing
-from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.estimate import Estimate, Number
 
 SCHEMA = 1
 # `no power`: of a game that found no mutant either; its entry rests on others or its derivation.
@@ -51,18 +51,18 @@ class Game(_Part):
     label: str
     mechanism: str = ""
     pair: str = ""
-    claimed: float | None = None
-    delta: float = 0.0
+    claimed: Number | None = None
+    delta: Number = 0.0
     certified: Estimate | None = None
     truth: Estimate | None = None
-    p_value: float
-    adjusted: float
+    p_value: Number
+    adjusted: Number
     control: Control | None = None
     tried: tuple[Control, ...] = ()
     weak: str = ""
     event: str = ""
     trials: int = 0
-    seconds: float
+    seconds: Number
     verdict: Found
     status: Status
 
@@ -115,7 +115,7 @@ class Verification(_Part):
     tool: str
     environment: dict[str, str]
     seed: int
-    confidence: float
+    confidence: Number
     size: int
     entries: list[Entry]
     timing: Timing

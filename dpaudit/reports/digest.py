@@ -43,8 +43,8 @@ class Row:
     def difference(self) -> Estimate | None:
         """The share of the noiseless top-k list that is lost."""
         kept = self.overlap
-        return kept and kept.model_copy(
-            update={"value": 1 - kept.value, "lower": 1 - kept.upper, "upper": 1 - kept.lower}
+        return kept and kept.changed(
+            value=1 - kept.value, lower=1 - kept.upper, upper=1 - kept.lower
         )
 
     @property

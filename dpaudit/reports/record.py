@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from dpaudit.auditor.result import SCHEMA, AuditResult
 from dpaudit.errors import ConfigError
 from dpaudit.files import write_text
+from dpaudit.reports import consistency
 
 NAME = "record.json"
 
@@ -40,7 +41,7 @@ def load(path: Path) -> AuditResult:
         path: the record, or the folder that holds it.
 
     Raises:
-        ConfigError: there is none, or it is not a record of this layout.
+        ConfigError: there is none, it is not a record of this layout, or it contradicts itself.
     """
     if path.is_dir():
         path = path / NAME
@@ -61,11 +62,15 @@ def load(path: Path) -> AuditResult:
             "again, or use the dpaudit that wrote it"
         )
     try:
-        return AuditResult.model_validate_json(text)
+        result = AuditResult.model_validate_json(text)
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise ConfigError(f"{path}: {place}: {problem['msg']}; run the audit again") from error
+    contradiction = consistency.problem(result)
+    if contradiction:
+        raise ConfigError(f"{path} contradicts itself ({contradiction}): run the audit again")
+    return result
 
 
 def _read(path: Path) -> str:

@@ -335,3 +335,4 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     result = call("run", example, "-q", "-o", tmp_path, *options)
     assert result.exit_code in {0, 1, 4}, result.output
     assert (tmp_path / "report.html").is_file()
+    assert call("gate", tmp_path).exit_code == result.exit_code  # the record is checked as a whole
