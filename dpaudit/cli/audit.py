@@ -78,6 +78,7 @@ def run(
     from dpaudit import config_file
     from dpaudit.cli.progress import Bar
     from dpaudit.reports import record
+    from dpaudit.reports.words import plain
     from dpaudit.run import run_audit
 
     path = config or config_file.find(Path())
@@ -99,7 +100,7 @@ def run(
     if not quiet:
         _show(result)
         click.echo(f"Seed: {result.config['seed']}")
-        click.echo(f"Record and reports: {folder}")
+        click.echo(f"Record and reports: {plain(str(folder))}")
     ctx.exit(EXIT_CODES[result.outcome])
 
 
@@ -133,6 +134,7 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     from dpaudit.auditor.result import worst
     from dpaudit.gate import judge
     from dpaudit.reports import record
+    from dpaudit.reports.words import plain
 
     result = record.load(folder)
     gates = result.gates
@@ -140,7 +142,7 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
         rules = config_file.load_policy(policy)
         gates = [judge(rule, result.points, result.measurements) for rule in rules]
     for found in gates:
-        click.echo(f"{found.outcome.upper():12} {found.rule}\n{'':12} {found.reason}")
+        click.echo(f"{found.outcome.upper():12} {plain(found.rule)}\n{'':12} {plain(found.reason)}")
     if not gates:
         click.echo("no gates: add [[gate]] to the config or give --policy")
     ctx.exit(EXIT_CODES[worst([found.outcome for found in gates])])

@@ -18,6 +18,8 @@ from dpaudit.cli.plan import plan
 from dpaudit.errors import DpauditError, RunError
 
 USER_ERROR, RUN_FAILED = 2, 3
+# Messages hold values of configs and records, which may be of any length.
+_LONGEST = 1000
 
 
 class _Lasting(io.FileIO):
@@ -87,7 +89,12 @@ class _Group(click.Group):
 
 
 def _end(ctx: click.Context, message: str, code: int) -> None:
-    click.echo(f"dpaudit: {message}", err=True)
+    from dpaudit.reports.words import plain
+
+    shown = plain(message)
+    if len(shown) > _LONGEST:  # what to do stands at the end
+        shown = f"{shown[: _LONGEST // 2]} … {shown[-_LONGEST // 2 :]}"
+    click.echo(f"dpaudit: {shown}", err=True)
     ctx.exit(code)
 
 

@@ -72,9 +72,11 @@ def plan(
 
 def _plan_config(path: Path, factor: float | None, minutes: float | None) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from dpaudit import config_file
     from dpaudit.forecast import forecast
+    from dpaudit.reports.words import plain
 
     checked = config_file.load(path)
     if checked.defense is not None:
@@ -99,7 +101,7 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
         cells.append(f"{row.seconds:.2g}")
         if wanted:
             cells.append(_whole(row.needed))
-        table.add_row(*cells)
+        table.add_row(*(Text(plain(cell)) for cell in cells))
     Console().print(table)
     click.echo(
         "'finds ε from' is a forecast, at best: the least true ε of a noise too small for the "

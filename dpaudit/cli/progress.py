@@ -16,6 +16,7 @@ from rich.progress import (
     Progress as RichProgress,
 )
 
+from dpaudit.reports.words import plain
 from dpaudit.run import Progress
 
 
@@ -26,7 +27,7 @@ class Bar(Progress):
         """Make a bar that shows itself only on a terminal, and only if enabled."""
         console = Console(stderr=True)
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -56,7 +57,7 @@ class Bar(Progress):
 
     def stage(self, text: str) -> None:
         """Say what is done now."""
-        self._bar.update(self._task, description=text)
+        self._bar.update(self._task, description=plain(text))
 
     def advance(self, trials: int) -> None:
         """Count trials."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpaudit.claims.record import Verification
 from dpaudit.reports import claims
+from dpaudit.reports.words import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,21 +25,22 @@ def show(found: Verification, console: Console) -> None:
     word = claims.outcome(found)
     console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", claims.headline(found)))
     for text in claims.findings(found):
-        console.print(Text(text, style="" if word == "pass" else _STYLES[word]))
+        console.print(Text(plain(text), style="" if word == "pass" else _STYLES[word]))
     for table in claims.tables(found):
         drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
         # The claim's name stands on a line of its own, above what was played for it.
         keep = [i for i, name in enumerate(table.header) if i and name not in drop]
-        shown = Table(box=None, padding=(0, 2, 0, 0), title=table.caption, title_justify="left")
+        title = Text(plain(table.caption))
+        shown = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left")
         for i in keep:
-            shown.add_column(table.header[i], overflow="fold")
+            shown.add_column(Text(plain(table.header[i])), overflow="fold")
         for row, (name, *cells) in enumerate(table.cells):
             if name:
-                shown.add_row(Text(name, style="bold"))
+                shown.add_row(Text(plain(name), style="bold"))
             styles = ["bold red" if (row, i) in table.marked else "" for i in keep]
             shown.add_row(
                 *(
-                    Text(f"  {cells[i - 1]}" if i == keep[0] else cells[i - 1], style)
+                    Text(f"{'  ' if i == keep[0] else ''}{plain(cells[i - 1])}", style)
                     for i, style in zip(keep, styles, strict=True)
                 )
             )

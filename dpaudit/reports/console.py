@@ -81,7 +81,8 @@ def _show_table(found: Shown, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, padding=(0, _GAP, 0, 0), title=found.caption, title_justify="left")
+    title = Text(words.plain(found.caption))
+    shown = Table(box=None, padding=(0, _GAP, 0, 0), title=title, title_justify="left")
     for name in found.header:
         shown.add_column(Text(words.plain(name)), overflow="fold")
     for cells in found.cells:
@@ -184,7 +185,7 @@ def _table(columns: list[tuple[str, list[str]]], here: list[Row]) -> Table:
         table.add_row(
             *(
                 Text(
-                    cells[index],
+                    words.plain(cells[index]),
                     style=_BROKEN if name == "certified ε" and row.exceeding else "",
                 )
                 for name, cells in columns

@@ -10,13 +10,16 @@ from dpaudit.reports import digest, footnotes, intervals, tables, toml
 from dpaudit.reports.table import Table
 from dpaudit.reports.words import plain
 
-# Everything that starts markup inside a line; a bracket only where a link could follow.
-_MARKUP = re.compile(r"([\\`*_<>|~#&$]|\](?=[(\[:]))")
+# Everything that starts markup inside a line; a bracket only where a link could follow, and what
+# makes a link of a bare address.
+_MARKUP = re.compile(r"([\\`*_<>|~#&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.)", re.IGNORECASE)
+# An address of mail, or somebody who would be told of it; a comment parts the two sides.
+_PERSON = re.compile(r"@(?=[\w-]+\.)|(?<!\w)@(?=\w)")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return _MARKUP.sub(r"\\\1", plain(text))
+    """Text that Markdown shows as it is, on one line, and makes no link of."""
+    return _PERSON.sub("@<!-- -->", _MARKUP.sub(r"\\\1", plain(text)))
 
 
 def render(result: AuditResult) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from dpaudit.reports.chart_parts import Chart
+from dpaudit.reports.words import plain
 
 # The interpreter (`ast`) draws without `eval`, which the page's policy forbids.
 _DRAW = """
@@ -29,6 +30,7 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
     environment = Environment(
         loader=PackageLoader("dpaudit.reports", ""),
         autoescape=True,
+        finalize=_seen,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
@@ -40,6 +42,13 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
         hashes=" ".join(_hash(script) for script in scripts) or "'none'",
         **content,
     )
+
+
+def _seen(value: Any) -> Any:
+    """What a template shows, without letters that cannot be seen; line ends stay."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return "\n".join(plain(line) for line in value.split("\n"))
 
 
 @cache

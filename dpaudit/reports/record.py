@@ -11,13 +11,15 @@ from dpaudit.auditor.result import SCHEMA, AuditResult
 from dpaudit.errors import ConfigError
 from dpaudit.files import write_text
 from dpaudit.reports import consistency
+from dpaudit.reports.words import escaped
 
 NAME = "record.json"
 
 
 def render(result: AuditResult) -> str:
-    """The record as JSON."""
-    return result.model_dump_json(indent=1) + "\n"
+    """The record as JSON, in which every letter that cannot be seen is escaped."""
+    lines = result.model_dump_json(indent=1).split("\n")
+    return "".join(f"{escaped(line, lambda letter: json.dumps(letter)[1:-1])}\n" for line in lines)
 
 
 def save(result: AuditResult, folder: Path) -> Path:

@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+from dpaudit.reports.words import escaped
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -63,5 +65,5 @@ def _inline(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for the delete character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A basic string: JSON's escapes are TOML's; what cannot be seen is escaped too."""
+    return escaped(json.dumps(value, ensure_ascii=False), lambda letter: f"\\U{ord(letter):08x}")

@@ -1,0 +1,157 @@
+"""One hostile set of labels, at every output."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hostile import LABELS, unseen  # type: ignore[import-not-found]
+from rich.console import Console
+
+from dpaudit.auditor.result import AuditResult
+from dpaudit.cli import main
+from dpaudit.cli.progress import Bar
+from dpaudit.reports import console, html, markdown, record
+
+Make = Callable[..., AuditResult]
+CONFIG = """
+[data]
+synthetic = {{ n_users = 100, n_items = 80, mean_per_user = 30 }}
+[[model]]
+label = {label}
+params = {{ top_k = 5 }}
+[[game]]
+trials = 300
+"""
+
+
+def everywhere(make: Make, label: str) -> AuditResult:
+    """A record that has the label wherever a record has text."""
+    base = make(label=label, attack=label, rule=label)
+    gates = [gate.model_copy(update={"reason": label}) for gate in base.gates]
+    pairs = [pair.model_copy(update={"summary": label, "drift": label}) for pair in base.pairs]
+    texts = {"title": label, "source": label, "variant": label, "params": {label: label}}
+    models = [model.model_copy(update=texts) for model in base.models]
+    config = {**base.config, label: {label: [label]}}
+    changes = {"gates": gates, "pairs": pairs, "models": models, "config": config, "tool": label}
+    return base.model_copy(update=changes)
+
+
+@pytest.fixture(params=LABELS)
+def label(request: pytest.FixtureRequest) -> str:
+    return str(LABELS[request.param])
+
+
+@pytest.fixture
+def hostile(make: Callable[..., AuditResult], label: str) -> AuditResult:
+    return everywhere(make, label)
+
+
+def test_html_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
+    text = html.render(hostile)
+    page = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)  # of the chart library
+    assert not unseen(page)
+    assert "<script>alert" not in text
+    assert "<img" not in page
+    assert "49" not in re.findall(r"<h1>.*?</header>", page, re.DOTALL)[0]
+
+
+def test_markdown_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
+    text = markdown.render(hostile)
+    assert not unseen(text)
+    prose, _, config = text.partition("```toml\n")
+    assert "```" not in prose
+    assert re.findall(r"^```", config, re.MULTILINE) == ["```"]
+    for link in ("https://", "ftp://", "www.", "a@evil", "@everyone"):
+        assert link not in prose
+    assert not re.search(r"(?<!\\)(<(?!!-- -->)|\]\()", prose)
+
+
+def test_the_config_in_a_report_is_read_as_it_was(hostile: AuditResult, label: str) -> None:
+    config = markdown.render(hostile).partition("```toml\n")[2].rpartition("```")[0]
+    assert tomllib.loads(config)[label] == {label: [label]}
+
+
+def test_json_is_seen_in_full_and_keeps_every_letter(hostile: AuditResult, label: str) -> None:
+    text = record.render(hostile)
+    assert not unseen(text)
+    assert json.loads(text)["models"][0]["label"] == label
+    assert AuditResult.model_validate_json(text) == hostile
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_terminal_gets_no_controls_but_colour(hostile: AuditResult, terminal: bool) -> None:
+    file = io.StringIO()
+    console.show(hostile, Console(file=file, width=200, force_terminal=terminal))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()) if terminal else file.getvalue()
+    assert not unseen(shown)
+
+
+def test_gates_and_refusals_print_no_controls(
+    hostile: AuditResult, label: str, tmp_path: Path
+) -> None:
+    record.save(hostile, tmp_path)
+    found = CliRunner().invoke(main, ["gate", str(tmp_path)])
+    assert found.exit_code == 1
+    assert not unseen(found.output)
+    assert len(found.output.splitlines()) == 2
+    record.save(hostile.model_copy(update={"points": hostile.points[:1]}), tmp_path)
+    found = CliRunner().invoke(main, ["gate", str(tmp_path)])
+    assert found.exit_code == 2
+    assert not unseen(found.output)
+    assert len(found.output.splitlines()) == 1
+    assert len(found.output) < 2000
+    assert found.output.rstrip().endswith("run the audit again")
+
+
+@pytest.fixture
+def config(label: str, tmp_path: Path) -> Path:
+    path = tmp_path / "audit.toml"
+    written = json.dumps(label).replace("\x7f", "\\u007f")
+    for letter in label:
+        if ord(letter) > 0xFFFF:  # JSON writes two halves, which TOML does not allow
+            written = written.replace(json.dumps(letter)[1:-1], f"\\U{ord(letter):08x}")
+    path.write_text(CONFIG.format(label=written), encoding="utf-8")
+    return path
+
+
+def test_a_plan_shows_labels_as_they_are_or_not_at_all(config: Path) -> None:
+    found = CliRunner().invoke(main, ["plan", str(config)])
+    assert found.exit_code == 0, found.output
+    assert not unseen(found.output)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["[[attack]]\nname = {}", "[[gate]]\nmetric = {}", "[{}]\na = 1", "[game.params]\n{} = 1"],
+)
+def test_a_refused_config_is_one_short_line(config: Path, wrong: str, label: str) -> None:
+    text = config.read_text(encoding="utf-8")
+    written = text.partition("label = ")[2].partition("\n")[0]
+    config.write_text(f"{text}\n{wrong.format(written)}\n", encoding="utf-8")
+    found = CliRunner().invoke(main, ["plan", str(config)])
+    assert found.exit_code == 2
+    assert not unseen(found.output)
+    assert len(found.output.splitlines()) == 1
+    assert len(found.output) < 2000
+
+
+def test_a_bar_shows_labels_as_they_are_or_not_at_all(
+    label: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with Bar() as bar:
+        bar.start(10)
+        bar.stage(f"{label}: game")
+        bar.advance(1)
+    shown = capsys.readouterr().err
+    assert shown
+    for control in ("\x1b]", "\x1b[32mPASS", "\x9b", "\x9d", "\u202e", "\u2066"):
+        assert control not in shown
