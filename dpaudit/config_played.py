@@ -103,6 +103,8 @@ class Game(_Played):
         trials: worlds of either data set; with `many`, trainings.
         candidates: with `pair = "data"`, how many changed ratings are compared; with `many`, how
             many are in doubt.
+        details: of a pair in the audited data: whether the record tells the exact sizes and values
+            of the one user who is in doubt, and not only in broad classes.
     """
 
     pair: str = "crossing"
@@ -110,6 +112,7 @@ class Game(_Played):
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    details: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -117,6 +120,14 @@ class Game(_Played):
         if isinstance(values, dict) and values.get("observe") == "list":
             values = {"attack": "item-place", **values}
         return values
+
+    @model_validator(mode="after")
+    def _of_somebody(self) -> Self:
+        if self.details and self.pair not in ("data", "rating", "user"):
+            raise ValueError(
+                f"details is of pairs in the audited data, which {self.pair!r} is not: remove it"
+            )
+        return self
 
     @property
     def part(self) -> str:

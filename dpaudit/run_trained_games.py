@@ -141,7 +141,8 @@ class TrainedGames:
             return scores, estimate, test
 
         scores, estimate, test = played(defense, self.seed)
-        summary = f"{pair.summary} ({adjacency}, observer {observe})"
+        said = pair.details if game.details else pair.summary
+        summary = f"{said} ({adjacency}, observer {observe})"
         found = _Found(summary, estimate, str(test))
         if observe in STEPS and "recommender" in watchers(defense):
             seen = SeenBy(defense, watchers(defense)[observe])

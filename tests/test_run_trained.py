@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -293,7 +294,8 @@ def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
 def test_what_is_learned_from_is_filtered_then_capped() -> None:
     train = {"folds": 2, "play": 2, "worlds": 1, "cap": 5, "more_than": 6}
     model = [PNBM | {"epsilon": 1}]
-    record = play(train=train, model=model, game=[{"pair": "data", "trials": 20}])
+    game = {"pair": "data", "trials": 20, "details": True}
+    record = play(train=train, model=model, game=[game])
     ratings = load(Config.model_validate(BASE).data)
     kept = capped(active(ratings, 6), 5, 3)
     assert record.data is not None
@@ -302,6 +304,26 @@ def test_what_is_learned_from_is_filtered_then_capped() -> None:
     assert "of 5 ratings of one user" in record.pairs[0].summary
     [error] = at(record, "utility.rmse").values()
     assert error.estimate.n == 2
+
+
+def test_a_record_tells_sizes_in_classes_and_no_values_unless_asked_for() -> None:
+    train = {"folds": 2, "play": 2, "worlds": 1}
+    model = [PNBM | {"epsilon": 1}]
+    summaries = [
+        play(train=train, model=model, game=[{"pair": "data", "trials": 20} | asked])
+        .pairs[0]
+        .summary
+        for asked in ({}, {"details": True})
+    ]
+    size = "(at most 10|11 to 100)"
+    assert re.match(
+        f"of {size} ratings of one user, that of an item with {size} raters goes to the far end ",
+        summaries[0],
+    )
+    assert re.match(
+        r"of \d+ ratings of one user, that of an item with \d+ raters goes from \d to \d ",
+        summaries[1],
+    )
 
 
 def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -> None:

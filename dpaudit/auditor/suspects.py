@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,9 +80,41 @@ def suspect_pair(
     else:
         change, words = _rating(ratings, user, adjacency, rows[ratings.user == user], crowded)
     after = apply(ratings, change)
-    pair = DataPair(ratings, after, ratings, words)
+    pair = DataPair(ratings, after, ratings, words.summary, words.details)
     watcher = _watcher(ratings, user)
     return pair, Suspect(watcher, ratings.profile(user), after.profile(user))
+
+
+def size_class(size: int) -> str:
+    """A number of ratings or raters as one of four classes: the number itself may tell who it is.
+
+    Returns:
+        `at most 10`, `11 to 100`, `101 to 1000` or `more than 1000`.
+    """
+    for top in (10, 100, 1000):
+        if size <= top:
+            return f"{top // 10 + 1} to {top}" if top > 10 else f"at most {top}"
+    return "more than 1000"
+
+
+class _Said(NamedTuple):
+    """A pair in one sentence, in classes of sizes alone, and with its sizes and values."""
+
+    summary: str
+    details: str
+
+
+class _Words(NamedTuple):
+    """How a sentence about a user begins, and the numbers that it tells in classes."""
+
+    begin: str
+    sizes: tuple[int, ...]
+
+    def end(self, summary: str, details: str = "") -> _Said:
+        return _Said(
+            f"{self.begin.format(*map(size_class, self.sizes))} {summary}",
+            f"{self.begin.format(*self.sizes)} {details or summary}",
+        )
 
 
 def _watcher(ratings: Ratings, user: int) -> int:
@@ -101,7 +135,7 @@ def _crowded(ratings: Ratings, allowed: NDArray[np.bool_]) -> int:
 
 def _rating(
     ratings: Ratings, user: int, adjacency: Adjacency, allowed: NDArray[np.bool_], crowded: bool
-) -> tuple[Change, str]:
+) -> tuple[Change, _Said]:
     profile = ratings.profile(user)
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[profile.items]
     far = _opposed(ratings, profile).values
@@ -111,35 +145,38 @@ def _rating(
     ranks = (moves, -raters, ~allowed) if crowded else (raters, moves, ~allowed)
     place = int(np.lexsort(ranks)[0])
     item, value = int(profile.items[place]), float(profile.values[place])
-    who = f"of {len(profile)} ratings of one user, that of an item with {raters[place]} raters"
-    who = f"{who}, which is sensitive," if kept[place] else who
+    sensitive = ", which is sensitive," if kept[place] else ""
+    words = _Words(
+        f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}",
+        (len(profile), int(raters[place])),
+    )
     if adjacency == "rating-add-remove":
-        return RatingRemoved(user, item), f"{who} disappears"
+        return RatingRemoved(user, item), words.end("disappears")
     return (
         RatingReplaced(user, item, float(far[place])),
-        f"{who} goes from {value:g} to {far[place]:g}",
+        words.end("goes to the far end of the scale", f"goes from {value:g} to {far[place]:g}"),
     )
 
 
-def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, str]:
+def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, _Said]:
     profile = ratings.profile(user)
-    who = f"one user with {len(profile)} ratings"
+    who = _Words("one user with {} ratings", (len(profile),))
     if adjacency == "user-add-remove":
-        return UserRemoved(user), f"{who} disappears"
+        return UserRemoved(user), who.end("disappears")
     if not ratings.scale.width:  # purchases
         others = np.setdiff1d(np.arange(ratings.n_items), profile.items)[: len(profile)]
         if not len(others):
             raise DataError(
-                f"{who} has bought all of the {ratings.n_items} items, so there are no others to "
-                "take: use more data"
+                f"one user has bought all of the {ratings.n_items} items, so there are no others "
+                "to take: use more data"
             )
         ones = np.ones(len(others), np.float32)
         change = UserReplaced(user, others.astype(np.int32), ones)
-        return change, f"{who} has {len(others)} others instead"
+        return change, who.end("has others instead", f"has {len(others)} others instead")
     opposed = _opposed(ratings, profile)
     return (
         UserReplaced(user, profile.items, opposed.values),
-        f"{who} takes each at the far end of the scale",
+        who.end("takes each at the far end of the scale"),
     )
 
 

@@ -43,6 +43,8 @@ class DataPair:
         public: the data whose statistics count as public in both; None where each world computes
             its own.
         summary: the pair in one sentence, without naming any record.
+        details: the same with the sizes and values of the one who is in doubt; empty where the
+            summary tells all.
 
     Raises:
         DataError: the two data sets are one.
@@ -52,6 +54,7 @@ class DataPair:
     after: Ratings
     public: Ratings | None
     summary: str
+    details: str = ""
 
     def __post_init__(self) -> None:
         if self.before.digest == self.after.digest:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpaudit.auditor.search import search_pair
+from dpaudit.auditor.suspects import size_class
 from dpaudit.claims.entry import Play, PublishedClaim
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_trained import trained_games
@@ -135,6 +136,6 @@ def own_rating(ratings: Ratings) -> WorldPair:
         RatingReplaced(user, item, new),
         user,
         tuple(unrated[:_SHOWN].tolist()),
-        f"real ratings of {ratings.n_users} users, of which a user with {counts[user]} changes one "
-        f"from end to end; she is shown {_SHOWN} predictions",
+        f"real ratings of {ratings.n_users} users, of which a user with {size_class(counts[user])} "
+        f"changes one from end to end; she is shown {_SHOWN} predictions",
     )

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dpaudit.auditor.suspects import suspect_pair
+from dpaudit.auditor.suspects import size_class, suspect_pair
 from dpaudit.auditor.trained_game import DataPair
 from dpaudit.claims.entry import Check, Play
 from dpaudit.claims.one_step import OneStepGame
@@ -170,8 +170,8 @@ def canary_pair(ratings: Ratings, size: int) -> tuple[DataPair, int]:
     change = UserReplaced(user, items, ends[items].astype(np.float32))
     most = int(raters[items].max())
     words = (
-        f"real ratings of {np.count_nonzero(counts)} users; one with {counts[user]} gives way to "
-        f"one who rates {len(items)} items with {most} {'rater' if most == 1 else 'raters'} at "
-        "most at the end farther from their means; the rows of these items are seen"
+        f"real ratings of {np.count_nonzero(counts)} users; one with {size_class(counts[user])} "
+        f"gives way to one who rates {len(items)} items, the one with most raters with "
+        f"{size_class(most)}, at the end farther from their means; the rows of these items are seen"
     )
     return DataPair(ratings, apply(ratings, change), ratings, words), user

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dpaudit.auditor.suspects import suspect_pair
+from dpaudit.auditor.suspects import size_class, suspect_pair
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import Adjacency
 from dpaudit.data.ratings import Profile, Ratings, Scale
@@ -82,10 +82,13 @@ def test_a_rating_moves_as_far_as_one_can() -> None:
     assert dictionary(suspect.before) == {0: 5, 3: 1, 4: 3}
     assert dictionary(suspect.after) == {0: 5, 3: 5, 4: 3}
     words = "of 3 ratings of one user, that of an item with 2 raters goes from 1 to 5"
-    assert pair.summary == words
+    classes = "of at most 10 ratings of one user, that of an item with at most 10 raters "
+    assert pair.details == words
+    assert pair.summary == f"{classes}goes to the far end of the scale"
     pair, suspect = suspect_pair(data(), "rating-add-remove", 1)
     assert dictionary(suspect.after) == {0: 5, 4: 3}
-    assert pair.summary == words.replace("goes from 1 to 5", "disappears")
+    assert pair.details == words.replace("goes from 1 to 5", "disappears")
+    assert pair.summary == f"{classes}disappears"
     # She counts only if she is learned from.
     pair, suspect = suspect_pair(data(), "rating-replace", 3)
     assert dictionary(suspect.before) == dict(PROFILES[3])
@@ -98,11 +101,12 @@ def test_a_user_takes_the_far_end_everywhere_or_leaves() -> None:
     assert dictionary(suspect.before) == dict(PROFILES[2])
     assert dictionary(suspect.after) == {0: 5, 1: 5, 2: 1, 3: 5, 5: 1}
     assert suspect.watcher == 3
-    assert pair.summary == "one user with 5 ratings takes each at the far end of the scale"
+    assert pair.details == "one user with 5 ratings takes each at the far end of the scale"
+    assert pair.summary == "one user with at most 10 ratings takes each at the far end of the scale"
     pair, suspect = suspect_pair(data(), "user-add-remove", 1)
     assert len(suspect.after) == 0
     assert suspect.items.tolist() == [0, 1, 2, 3, 5]
-    assert pair.summary == "one user with 5 ratings disappears"
+    assert pair.details == "one user with 5 ratings disappears"
 
 
 def test_a_buyer_takes_other_items() -> None:
@@ -149,6 +153,13 @@ def test_sensitive_ratings_are_suspected_and_crowds_preferred_where_asked() -> N
         assert moved == one
     with pytest.raises(DataError, match=r"none of the \d+ users with more than 1 .*: do this"):
         suspect_pair(ratings, "rating-replace", 0, allowed=~sensitive, remedy="do this")
+
+
+def test_a_size_is_one_of_few_classes() -> None:
+    sizes = (0, 1, 10, 11, 100, 101, 1000, 1001, 10**6)
+    assert [size_class(size) for size in sizes] == [
+        *["at most 10"] * 3, *["11 to 100"] * 2, *["101 to 1000"] * 2, *["more than 1000"] * 2,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("adjacency", PLAYED)
