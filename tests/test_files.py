@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, write_text
+from dpaudit.files import check_writable, write_set, write_text
 
 not_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
@@ -40,13 +42,96 @@ def test_a_failed_write_leaves_what_was_there_and_no_draft(
     assert os.listdir(tmp_path) == ["kept.txt"]
 
 
-def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
     real, link = tmp_path / "real.txt", tmp_path / "link.txt"
-    real.write_text("old", encoding="utf-8")
+    if there:
+        real.write_text("old", encoding="utf-8")
     link.symlink_to(real)
-    write_text(link, "new")
+    with pytest.raises(ConfigError, match="is a symbolic link, which is not followed"):
+        write_text(link, "new")
+    with pytest.raises(ConfigError, match="is a symbolic link, which is not followed"):
+        check_writable([link])
     assert link.is_symlink()
-    assert real.read_text(encoding="utf-8") == "new"
+    assert real.exists() == there
+    assert not there or real.read_text(encoding="utf-8") == "old"
+
+
+def test_a_link_to_a_pipe_is_the_shells(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(os.devnull)
+    check_writable([link])
+    write_text(link, "gone")
+    assert link.is_symlink()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dpaudit.files import write_set
+calls = 0
+def counted(name):
+    before = getattr(Path, name)
+    def after(self, *arguments, **options):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return before(self, *arguments, **options)
+    setattr(Path, name, after)
+for name in ("open", "replace", "unlink"):
+    counted(name)
+folder = Path(sys.argv[1])
+write_set({folder / name: "new" for name in ("record.json", "report.html", "report.md")})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_process_leaves_no_new_file_beside_an_old_one(tmp_path: Path) -> None:
+    ended = []
+    for step in range(1, 20):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        for name in ("record.json", "report.html", "report.md"):
+            (folder / name).write_text("old", encoding="utf-8")
+        command = [sys.executable, "-c", KILLED, str(folder), str(step)]
+        ended.append(subprocess.run(command, check=False, capture_output=True).returncode)
+        found = {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
+        assert found["record.json"] in ("old", "new")
+        assert set(found.values()) == {found["record.json"]}
+        if not ended[-1]:
+            break
+    assert ended[-1] == 0  # the last was not killed, and every step before it was
+    assert len(ended) > 6
+    assert found == dict.fromkeys(("record.json", "report.html", "report.md"), "new")
+    assert not list(folder.glob(".*"))
+
+
+def test_a_full_disk_changes_no_file_of_a_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "record.json", tmp_path / "report.md"
+    write_set({first: "old", second: "old"})
+
+    def full(descriptor: int) -> None:
+        if any("report.md" in path.name for path in tmp_path.glob(".*")):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match=r"report\.md cannot be written \(No space left"):
+        write_set({first: "new", second: "new"})
+    assert [path.read_text() for path in (first, second)] == ["old", "old"]
+    assert sorted(os.listdir(tmp_path)) == ["record.json", "report.md"]
+
+
+def test_drafts_of_two_processes_cannot_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafts = set[Path]()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: drafts.update(tmp_path.glob(".*")))
+    for _ in range(2):
+        write_text(tmp_path / "a.txt", "text")
+    assert len(drafts) == 2
 
 
 def test_what_is_no_file_is_written_to_and_not_replaced() -> None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, write_text
+from dpaudit.files import check_writable, write_set, write_text
 
 if TYPE_CHECKING:
     from dpaudit.auditor.result import AuditResult
 
 EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
+_STANDARD_OUTPUT = Path("-")
 _FILES = {"html": "report.html", "md": "report.md"}
 
 
@@ -88,15 +89,20 @@ def run(
     checked = config_file.load(path, overrides)
     folder = output or Path("dpaudit-out") / path.stem
     targets = [(name, folder / file) for name, file in _FILES.items()] + extra
-    check_writable([folder / record.NAME, *(target for _, target in targets)])
+    _check_targets([folder / record.NAME, *(target for _, target in targets)])
     with Bar(enabled=not quiet) as bar:
         if allow_code:
             sys.path.insert(0, str(path.parent.resolve()))  # as python does for a script
         result = run_audit(checked, threads=threads, progress=bar, allow_code=allow_code)
     # The gates are part of the record: no report can change them.
-    record.save(result, folder)
+    written = {folder / record.NAME: record.render(result)}
     for name, target in targets:
-        _write(_render(name, result), target)
+        text = _render(name, result)
+        if target == _STANDARD_OUTPUT:
+            click.echo(text, nl=False)
+        else:
+            written[target] = text
+    write_set(written)
     if not quiet:
         _show(result)
         click.echo(f"Seed: {result.config['seed']}")
@@ -117,7 +123,11 @@ def report(folder: Path, name: str, output: Path | None) -> None:
     """Render the record of a finished run in FOLDER again; nothing is rerun."""
     from dpaudit.reports import record
 
-    _write(_render(name, record.load(folder)), output or Path("-"))
+    text = _render(name, record.load(folder))
+    if output in (None, _STANDARD_OUTPUT):
+        click.echo(text, nl=False)
+    else:
+        write_text(output, text)
 
 
 @click.command()
@@ -173,12 +183,13 @@ def _render(name: str, result: AuditResult) -> str:
     return text
 
 
-def _write(text: str, target: Path) -> None:
-    """Write a report to a file, or to standard output for `-`."""
-    if target == Path("-"):
-        click.echo(text, nl=False)
-    else:
-        write_text(target, text)
+def _check_targets(targets: list[Path]) -> None:
+    """Refuse places that cannot be written, and two outputs at one."""
+    check_writable(targets)
+    files = [target.resolve() for target in targets if target != _STANDARD_OUTPUT]
+    twice = [file for file in files if files.count(file) > 1]
+    if twice:
+        raise ConfigError(f"two outputs go to {twice[0]}: give --report another file")
 
 
 def _show(result: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, write_text
+from dpaudit.files import check_writable, write_set
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
@@ -113,8 +113,7 @@ def claims(
             stage=bar.stage,
             advance=bar.advance,
         )
-    for path, render in targets.items():
-        write_text(path, render(found))
+    write_set({path: render(found) for path, render in targets.items()})
     if not quiet:
         _show(found)
         click.echo(f"Record and reports: {output}")

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from dpaudit.auditor.result import SCHEMA, AuditResult
 from dpaudit.errors import ConfigError
-from dpaudit.files import write_text
 from dpaudit.reports import consistency
 from dpaudit.reports.words import escaped
 
@@ -20,20 +19,6 @@ def render(result: AuditResult) -> str:
     """The record as JSON, in which every letter that cannot be seen is escaped."""
     lines = result.model_dump_json(indent=1).split("\n")
     return "".join(f"{escaped(line, lambda letter: json.dumps(letter)[1:-1])}\n" for line in lines)
-
-
-def save(result: AuditResult, folder: Path) -> Path:
-    """Write the record into a folder, which is made if need be.
-
-    Returns:
-        The record's path.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    path = folder / NAME
-    write_text(path, render(result))
-    return path
 
 
 def load(path: Path) -> AuditResult:

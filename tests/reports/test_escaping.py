@@ -17,6 +17,7 @@ from rich.console import Console
 from dpaudit.auditor.result import AuditResult
 from dpaudit.cli import main
 from dpaudit.cli.progress import Bar
+from dpaudit.files import write_text
 from dpaudit.reports import console, html, markdown, record
 
 Make = Callable[..., AuditResult]
@@ -96,12 +97,15 @@ def test_a_terminal_gets_no_controls_but_colour(hostile: AuditResult, terminal: 
 def test_gates_and_refusals_print_no_controls(
     hostile: AuditResult, label: str, tmp_path: Path
 ) -> None:
-    record.save(hostile, tmp_path)
+    write_text(tmp_path / record.NAME, record.render(hostile))
     found = CliRunner().invoke(main, ["gate", str(tmp_path)])
     assert found.exit_code == 1
     assert not unseen(found.output)
     assert len(found.output.splitlines()) == 2
-    record.save(hostile.model_copy(update={"points": hostile.points[:1]}), tmp_path)
+    write_text(
+        tmp_path / record.NAME,
+        record.render(hostile.model_copy(update={"points": hostile.points[:1]})),
+    )
     found = CliRunner().invoke(main, ["gate", str(tmp_path)])
     assert found.exit_code == 2
     assert not unseen(found.output)
