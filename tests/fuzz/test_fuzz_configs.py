@@ -1,0 +1,17 @@
+"""Hostile configs are refused in one line, or run."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
+
+
+def test_hostile_configs_end_well() -> None:
+    found = fuzz("configs", count=300, seconds=20)
+    assert not found.failures, f"{found}"
+
+
+@pytest.mark.fuzz
+def test_many_hostile_configs_end_well() -> None:
+    found = fuzz_long("configs")
+    assert not found.failures, f"{found}"

@@ -1,0 +1,17 @@
+"""Hostile numbers and scores are refused in one line, or bounded."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
+
+
+def test_hostile_numbers_end_well() -> None:
+    found = fuzz("epsilon", count=400, seconds=20)
+    assert not found.failures, f"{found}"
+
+
+@pytest.mark.fuzz
+def test_many_hostile_numbers_end_well() -> None:
+    found = fuzz_long("epsilon")
+    assert not found.failures, f"{found}"

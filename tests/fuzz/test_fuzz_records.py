@@ -1,0 +1,17 @@
+"""Hostile records are refused in one line, or judged and rendered."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
+
+
+def test_hostile_records_end_well() -> None:
+    found = fuzz("records", count=60, seconds=20)
+    assert not found.failures, f"{found}"
+
+
+@pytest.mark.fuzz
+def test_many_hostile_records_end_well() -> None:
+    found = fuzz_long("records")
+    assert not found.failures, f"{found}"
