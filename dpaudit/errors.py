@@ -4,6 +4,9 @@ Each message is one sentence that names the place, the field, the value and the 
 line turns them into exit codes; nothing else does.
 """
 
+# Of a message of foreign code so many characters are shown.
+_SHOWN = 300
+
 
 class DpauditError(Exception):
     """Base of every error that is reported to the user without a traceback."""
@@ -23,3 +26,13 @@ class RunError(DpauditError):
 
 class InputError(DpauditError, ValueError):
     """Numbers given to a statistic are not what it is defined for; exit code 2."""
+
+
+def said(error: BaseException) -> str:
+    """An error of foreign code on one short line, whatever its own code does."""
+    name = type(error).__name__
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        return name
+    return f"{name}: {text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"

@@ -12,7 +12,7 @@ from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.blackbox import BlackBoxAudit, Score, audit_pairs
-from dpaudit.errors import ConfigError, DpauditError, RunError
+from dpaudit.errors import ConfigError, DpauditError, RunError, said
 from dpaudit.gate import bars, judge
 from dpaudit.provenance import environment
 
@@ -64,12 +64,16 @@ def run_python(
             detectable=planted / limit,
             seed=config.seed,
         )
+    except RunError:
+        raise
     except DpauditError as error:
         raise ConfigError(f"defense.target = {defense.target!r}: {error}") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         culprit = defense.target if defense.score == "learned" else "the mechanism or its score"
         raise RunError(
-            f"{culprit} raised {_said(error)}; call it yourself with (data, "
+            f"{culprit} raised {said(error)}; call it yourself with (data, "
             "numpy.random.default_rng(0)) to see where"
         ) from error
     points = [_point(defense)]
@@ -139,16 +143,13 @@ def named(reference: str, place: str) -> Any:
         raise ConfigError(f"{place} = {reference!r} is not package.module:name")
     try:
         return getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ConfigError(
-            f"{place} = {reference!r} cannot be imported ({_said(error)}): put the module beside "
+            f"{place} = {reference!r} cannot be imported ({said(error)}): put the module beside "
             "the config, or install its package"
         ) from error
-
-
-def _said(error: BaseException) -> str:
-    """An error of foreign code on one line; one that exits would else decide the exit code."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
@@ -157,9 +158,11 @@ def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
     found = named(defense.pairs, "defense.pairs")
     try:
         return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ConfigError(
-            f"defense.pairs = {defense.pairs!r} gives no pairs ({_said(error)}): name a list of "
+            f"defense.pairs = {defense.pairs!r} gives no pairs ({said(error)}): name a list of "
             "pairs (d, d_prime), or a function that returns one"
         ) from error
 

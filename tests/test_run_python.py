@@ -19,6 +19,7 @@ from dpaudit.reports import record
 
 EVIL = "<script>alert(1)</script> `x` | [red]y[/red]"
 MODULE = '''
+import asyncio
 """What a user keeps beside a config."""
 import pathlib
 import sys
@@ -51,6 +52,35 @@ def raises(data, rng):
 
 def leaves(data, rng):
     sys.exit(0)
+
+
+def closes(data, rng):
+    raise GeneratorExit
+
+
+def stops(data, rng):
+    raise StopIteration
+
+
+def is_cancelled(data, rng):
+    raise asyncio.CancelledError
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def cannot_say(data, rng):
+    raise Mute
+
+
+def says_much(data, rng):
+    raise ValueError("m" * 50_000)
+
+
+def steers(data, rng):
+    raise ValueError("\\x1b]52;c;ZXZpbA==\\x07")
 
 
 def opaque(data, rng):
@@ -238,6 +268,12 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
         ({"target": "'own:opaque'"}, 2, ["own_", "returned object"]),
         ({"target": "'own:raises'"}, 3, ["raised ValueError: first line second line"]),
         ({"target": "'own:leaves'"}, 3, ["raised SystemExit: 0"]),
+        ({"target": "'own:closes'"}, 3, ["raised GeneratorExit"]),
+        ({"target": "'own:stops'"}, 3, ["raised StopIteration"]),
+        ({"target": "'own:is_cancelled'"}, 3, ["raised CancelledError"]),
+        ({"target": "'own:cannot_say'"}, 3, ["raised Mute;"]),
+        ({"target": "'own:says_much'"}, 3, ["raised ValueError: mmm", "m…;"]),
+        ({"target": "'own:steers'"}, 3, ["raised ValueError:  ]52;c;"]),
         ({"batched": "true"}, 3, ["raised TypeError"]),
         ({"score": "'own:itsel'"}, 2, ["defense.score", "itsel"]),
         ({"score": "'learnt'"}, 2, ["defense.score = 'learnt' is not package.module:name"]),

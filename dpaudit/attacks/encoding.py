@@ -212,7 +212,8 @@ class Encoding:
     @staticmethod
     def _place_floats(table: Table, at: Any, values: NDArray[Any]) -> None:
         """Write floating numbers: those that are not finite are kinds of their own."""
-        wide = values.astype(np.float64)
+        with np.errstate(over="ignore"):  # what is beyond double precision is infinite
+            wide = values.astype(np.float64)
         finite = np.isfinite(wide)
         odd = np.where(np.isnan(wide), leaves.NAN, np.where(wide > 0, leaves.ABOVE, leaves.BELOW))
         table.kind[at] = np.where(finite, leaves.FLOAT, odd)

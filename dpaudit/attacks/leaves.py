@@ -121,7 +121,10 @@ def _parts(value: Any) -> list[Any] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name) for field in dataclasses.fields(value)]
     if hasattr(value, "__array__"):
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except Exception:  # the object's own code fails: nothing is known of it but its type
+            return None
         return [array if array.dtype.kind in "biufOSU" else str(array.tolist())]
     return None
 

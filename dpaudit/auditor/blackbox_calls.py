@@ -170,7 +170,7 @@ def _alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:
     """Outputs as an array where all are numbers, or arrays of one shape, else as they are."""
     try:
         array = np.asarray(outputs)
-    except (ValueError, OverflowError):  # of several shapes
+    except Exception:  # of several shapes, or of a kind of its own
         return outputs
     return array if numeric(array) else outputs
 

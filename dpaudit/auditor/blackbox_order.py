@@ -69,7 +69,8 @@ def drift(trials: Trials, scores: Scores) -> str | None:
         flat = trials.outputs.reshape(len(trials), -1)
         series += [flat[:, j] for j in range(min(flat.shape[1], _COORDINATES))]
     count = len(trials)
-    ranked = [rankdata(values) for values in series]
+    # NaN has a place below all numbers, as everything else that a mechanism may return.
+    ranked = [rankdata(np.where(np.isnan(values), -np.inf, values)) for values in series]
     ranked += [_distance_ranks(ranks) for ranks in ranked]
     limit = -float(ndtri(_DRIFT / (4 * len(ranked))))
     place = np.linspace(-1, 1, count) * (3 * (count - 1) / (count + 1)) ** 0.5

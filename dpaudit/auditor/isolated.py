@@ -15,17 +15,29 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.errors import InputError
+from dpaudit.errors import InputError, RunError, said
 
 # What a call needs: the data set, its stream, and the number of outputs of a batched mechanism.
 Job = tuple[Any, np.random.SeedSequence, int | None]
 
 
 def called(mechanism: Any, job: Job) -> Any:
-    """What the mechanism returns for a job."""
+    """What the mechanism returns for a job.
+
+    Raises:
+        RunError: the mechanism raised what would end this program, or a loop, and is no failure.
+        Exception: the mechanism's own.
+    """
     data, stream, count = job
     rng = np.random.default_rng(stream)
-    return mechanism(data, rng) if count is None else mechanism(data, rng, count)
+    try:
+        return mechanism(data, rng) if count is None else mechanism(data, rng, count)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            raise
+        raise RunError(f"the mechanism raised {said(error)}, which is no failure") from error
 
 
 def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:

@@ -66,8 +66,11 @@ def scores(values: ArrayLike, name: str) -> Scores:
         InputError: they are no vector of numbers, there is none, or one is NaN or infinite.
     """
     try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        if np.iscomplexobj(values):
+            raise TypeError("they are complex")
+        with np.errstate(over="ignore"):  # what is beyond double precision is infinite
+            found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} are not numbers: {error}") from error
     if found.ndim != 1:
         raise InputError(f"{name} have shape {found.shape}: give one score a world")

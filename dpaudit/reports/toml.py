@@ -30,7 +30,7 @@ def _without_unset(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_unset(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
-        return [_without_unset(part) for part in value]
+        return [_without_unset(part) for part in value if part is not None]
     return value
 
 

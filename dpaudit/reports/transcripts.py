@@ -190,7 +190,7 @@ def _divergences(found: Sequence[Measurement], last: dict[Key, int]) -> Table:
     for key, step in last.items():
         at = {m.states: m.estimate for m in found if _key(m) == key and m.step == step}
         shown = [
-            words.interval(at[WHOLE]),
+            _interval(at.get(WHOLE)),
             *(words.measured(at[name].value) if name in at else NONE for name in _PARTS.values()),
         ]
         cells.append([_name(key), str(step), *shown])

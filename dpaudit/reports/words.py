@@ -18,7 +18,10 @@ def epsilon(value: float) -> str:
 
 
 def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
-    """A measured number with this many decimals; below 0.01 with two significant digits."""
+    """A measured number with this many decimals; below 0.01 with two significant digits.
+
+    From 10^15 on it has six.
+    """
     if value == 0:
         return "0"
     if not math.isfinite(value):
@@ -26,6 +29,8 @@ def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
     exact = Decimal(repr(value))
     if abs(value) < 0.01:
         digits = 1 - exact.adjusted()
+    if abs(value) >= 1e15:
+        return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding):.6g}"
     return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"
 
 

@@ -19,7 +19,7 @@ import dpaudit
 from dpaudit.attacks.learned import LearnedScore
 from dpaudit.auditor.blackbox import BlackBoxAudit, audit, audit_pairs
 from dpaudit.bounds.labels import label_epsilon
-from dpaudit.errors import InputError
+from dpaudit.errors import InputError, RunError
 
 SURE = 1 - 1e-6
 Rng = np.random.Generator
@@ -344,6 +344,55 @@ def test_wrong_arguments_are_refused_before_anything_runs(
     with pytest.raises(InputError, match=words) as caught:
         audit_pairs(mechanism, **{"pairs": [(0.0, 1.0)], "trials": 400, **changes})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("score", ["learned", lambda outputs: [0.0] * len(outputs)])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        math.nan,
+        [math.nan],
+        np.array([math.nan, 1.0]),
+        10**400,
+        [10**400, 1.0],
+        np.longdouble("1e4000"),
+        range(10**18),
+        1j,
+    ],
+)
+def test_odd_outputs_are_outputs(odd: Any, score: Any) -> None:
+    def returns(data: float, rng: Rng) -> Any:
+        return odd if rng.random() < 0.5 else 1.0
+
+    found = audit(returns, 0, 1, trials=1000, confidence=SURE, score=score)
+    assert found.epsilon.lower == 0
+
+
+class Mute:
+    """What no library can read."""
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise RuntimeError
+
+
+def test_an_object_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(InputError, match="returned Mute"):
+        audit(lambda data, rng: Mute(), 0, 1, trials=400)
+
+
+@pytest.mark.parametrize("given", [10**400, 1j, math.nan])
+def test_scores_that_are_no_finite_numbers_are_refused(given: Any) -> None:
+    with pytest.raises(InputError, match="scores"):
+        audit(laplace, 0, 1, trials=400, score=lambda outputs: [given] * len(outputs))
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, StopIteration])
+def test_what_would_end_this_program_is_an_error(error: type[BaseException]) -> None:
+    def fails(data: float, rng: Rng) -> float:
+        raise error("now")
+
+    with pytest.raises(RunError, match=f"the mechanism raised {error.__name__}: now"):
+        audit(fails, 0, 1, trials=400)
 
 
 def test_an_error_of_the_mechanism_is_its_own() -> None:
