@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from inspect import signature
 from typing import Annotated, Any, Literal, Self
@@ -125,6 +126,8 @@ class Gate(_Table):
         )
 
 
+# Numbers that a run may measure, of which each has its interval: more are a mistake, or hostile.
+_MEASURED = 10_000
 _DEFAULT = {"split": Split(), "convergence": None}
 
 
@@ -143,14 +146,16 @@ class Config(_Table):
     data: DataSource = DataSource()
     split: Split = Split()
     train: Train | None = None
-    model: Annotated[list[Model], BeforeValidator(as_list), Field(min_length=1)] = [Model()]
-    attack: Annotated[list[Attack], BeforeValidator(as_list)] = []
+    model: Annotated[list[Model], BeforeValidator(as_list), Field(min_length=1, max_length=500)] = [
+        Model()
+    ]
+    attack: Annotated[list[Attack], BeforeValidator(as_list), Field(max_length=100)] = []
     audit: Audit = Audit()
-    game: Annotated[list[Game], BeforeValidator(as_list)] = []
-    campaign: Annotated[list[Campaign], BeforeValidator(as_list)] = []
+    game: Annotated[list[Game], BeforeValidator(as_list), Field(max_length=100)] = []
+    campaign: Annotated[list[Campaign], BeforeValidator(as_list), Field(max_length=100)] = []
     convergence: Convergence | None = None
     transcript: Transcript | None = None
-    gate: Annotated[list[Gate], BeforeValidator(as_list)] = []
+    gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
     defense: PythonDefense | None = None
 
     @model_validator(mode="before")
@@ -200,10 +205,23 @@ class Config(_Table):
             ("game", [game.label for game in self.game]),
             ("campaign", [campaign.label for campaign in self.campaign]),
         ):
-            twice = {label for label in labels if labels.count(label) > 1}
+            twice = [label for label, count in Counter(labels).items() if count > 1]
             if twice:
                 key = "pair" if name == "game" else "label"
-                raise ValueError(f"two [[{name}]] have the {key} {twice.pop()!r}: rename one")
+                raise ValueError(f"two [[{name}]] have the {key} {twice[0]!r}: rename one")
+        return self
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        """Refuse a sweep without end, before anything is made of it."""
+        points = sum(len(model.epsilon) for model in self.model)
+        efforts = sum(len(campaign.efforts) for campaign in self.campaign)
+        each = len(self.attack) + len(self.game) + efforts + 2
+        if points * each > _MEASURED:
+            raise ValueError(
+                f"{points} values of ε, of all models together, with {each} measures each are more "
+                f"than the {_MEASURED} numbers of a run: make several configs"
+            )
         return self
 
     @model_validator(mode="after")
@@ -384,4 +402,4 @@ def _check_lists(
 class Policy(_Table):
     """Gates alone, for a finished run."""
 
-    gate: Annotated[list[Gate], BeforeValidator(as_list), Field(min_length=1)]
+    gate: Annotated[list[Gate], BeforeValidator(as_list), Field(min_length=1, max_length=500)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ from dpaudit import registry
 from dpaudit.config import Attack, Config, Game, Gate, Policy
 from dpaudit.config_lines import line_of
 from dpaudit.errors import ConfigError
+from dpaudit.files import nested, read_text
 from dpaudit.registry import suggestion
 
+# Of a config in characters, and of its tables and lists in one another.
+_LARGEST, _DEPTH = 2**22, 20
 FILES = ("dpaudit.toml", "pyproject.toml")
 
 
@@ -56,6 +59,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         values = own
     for override in overrides:
         _set(values, override)
+        _check_depth(f"the option --set {override.partition('=')[0]}", values)
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
@@ -115,13 +119,14 @@ def _check_parts(path: Path, config: Config) -> None:
                 )
     for index, campaign in enumerate(config.campaign):
         campaign.create(f"{path}: campaign.{index}")
+    measured = config.measured() if config.gate else []
     for index, gate in enumerate(config.gate):
-        _check_gate(f"{path}: gate.{index}", gate, config)
+        _check_gate(f"{path}: gate.{index}", gate, measured)
 
 
-def _check_gate(place: str, gate: Gate, config: Config) -> None:
-    """Refuse a gate that picks nothing of what this config measures."""
-    measured = [point for point in config.measured() if point["metric"] == gate.metric]
+def _check_gate(place: str, gate: Gate, measured: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a gate that picks nothing of what is measured."""
+    measured = [point for point in measured if point["metric"] == gate.metric]
     if not measured:
         needs = {
             "attack.accuracy": "[[attack]]",
@@ -145,7 +150,7 @@ def _check_gate(place: str, gate: Gate, config: Config) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, _LARGEST)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist: name a config or run 'dpaudit init'") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -154,9 +159,16 @@ def _read(path: Path) -> str:
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    _check_depth(str(path), values)
+    return values
+
+
+def _check_depth(place: str, values: dict[str, Any]) -> None:
+    if nested(values, _DEPTH):
+        raise ConfigError(f"{place} nests tables or lists more than {_DEPTH} deep: flatten them")
 
 
 def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:

@@ -14,6 +14,8 @@ from dpaudit.defenses.trained import trains
 from dpaudit.errors import ConfigError
 
 Epsilon = Annotated[float, Field(gt=0)]
+# Of a grid, each of which is trained.
+_COMBINATIONS = 1000
 # Of every table of the config.
 TABLE = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
@@ -44,7 +46,9 @@ class Model(_Table):
     label: str = ""
     defense: str = "slope-one"
     variant: Literal["nonprivate", "published", "corrected"] = "published"
-    epsilon: Annotated[list[Epsilon], BeforeValidator(as_list), Field(min_length=1)] = [1.0]
+    epsilon: Annotated[
+        list[Epsilon], BeforeValidator(as_list), Field(min_length=1, max_length=500)
+    ] = [1.0]
     params: dict[str, Any] = {}
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
 
@@ -64,6 +68,16 @@ class Model(_Table):
     def _distinct(self) -> Self:
         if len(set(self.epsilon)) < len(self.epsilon):
             raise ValueError("epsilon holds a value twice: remove one")
+        return self
+
+    @model_validator(mode="after")
+    def _grid_ends(self) -> Self:
+        combinations = math.prod(len(values) for values in self.grid.values())
+        if combinations > _COMBINATIONS:
+            raise ValueError(
+                f"grid has {combinations} combinations: leave out values, {_COMBINATIONS} are the "
+                "most"
+            )
         return self
 
     @property

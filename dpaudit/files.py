@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, alone or as a set."""
+"""Files: read up to a limit, written whole or not at all, alone or as a set."""
 
 from __future__ import annotations
 
@@ -6,8 +6,31 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dpaudit.errors import ConfigError
+
+
+def read_text(path: Path, most: int) -> str:
+    """Read a file of at most so many letters; endless ones, such as devices, end there too.
+
+    Raises:
+        ConfigError: it has more.
+        OSError, UnicodeDecodeError: it cannot be read as UTF-8 text.
+    """
+    with path.open(encoding="utf-8") as file:
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise ConfigError(f"{path} has more than {most} characters: give a smaller file")
+    return text
+
+
+def nested(value: Any, depth: int) -> bool:
+    """Whether tables and lists of a parsed file are nested deeper than this."""
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(nested(part, depth - 1) for part in inside)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -24,6 +24,9 @@ from dpaudit.errors import ConfigError
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
 _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instance of \w+)?")
 
+# Of a value in a message so many characters are shown.
+_SHOWN = 100
+
 Group = Literal["defenses", "attacks", "reports"]
 
 
@@ -105,8 +108,14 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
     reasons = [each["msg"] for each in error.errors() if keys_of(each["loc"], given) == keys]
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
-    shown = "" if problem["type"] in {"missing", "value_error"} else f" = {problem['input']!r}"
+    shown = "" if problem["type"] in {"missing", "value_error"} else f" = {_cut(problem['input'])}"
     return f"{where}{shown}: {_joined(reasons)}"
+
+
+def _cut(value: Any) -> str:
+    """A value on one short line."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
@@ -150,6 +159,7 @@ def _joined(reasons: Iterable[str]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or the list of what there is."""
     known = sorted(known)
+    word = word[:_SHOWN]  # likeness takes time that grows with the square of the length
     close = difflib.get_close_matches(word, known, 1)
     if close:
         return f"; did you mean {close[0]!r}?"

@@ -50,6 +50,7 @@ from dpaudit.bounds.outcomes import (
     check_coins,
     check_delta,
     check_epsilon,
+    check_size,
     lower_bound,
     scores,
 )
@@ -65,11 +66,12 @@ def check_guesses(m: int, guesses: int, correct: int) -> None:
     """Refuse numbers that are no outcome of a one-run audit: 0 ≤ correct ≤ guesses ≤ m, m ≥ 1.
 
     Raises:
-        InputError: one is not a whole number, or they are out of order.
+        InputError: one is not a whole number, above 10^9, or they are out of order.
     """
     for name, value in (("m", m), ("guesses", guesses), ("correct", correct)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise InputError(f"{name} = {value!r} is not a count: give a whole number")
+        check_size(name, value)
     if m < 1:
         raise InputError(f"m = {m} canaries: give at least one")
     if not 0 <= guesses <= m:

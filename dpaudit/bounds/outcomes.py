@@ -14,6 +14,7 @@ from dpaudit.errors import InputError
 Scores = NDArray[np.float64]
 # The level at which class sizes are refused where a proof needs fair coins.
 UNFAIR = 1e-6
+_MOST = 10**9
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Counts:
         tn: said absent where it was absent.
 
     Raises:
-        InputError: a count is negative or not whole, or a class is empty.
+        InputError: a count is negative, not whole or above 10^9, or a class is empty.
     """
 
     tp: int
@@ -40,6 +41,7 @@ class Counts:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
                 raise InputError(f"{field.name} = {value!r} is not a count: give a whole number")
+            check_size(field.name, int(value))
         for name, size in (("present", self.present), ("absent", self.absent)):
             if size == 0:
                 raise InputError(f"no world of class {name!r} was played: give at least one")
@@ -53,6 +55,16 @@ class Counts:
     def absent(self) -> int:
         """Number of worlds D."""
         return self.fp + self.tn
+
+
+def check_size(name: str, size: int) -> None:
+    """Refuse more trials than double precision can tell: rates so near to 1 would count as 1.
+
+    Raises:
+        InputError: there are more than 10^9.
+    """
+    if size > _MOST:
+        raise InputError(f"{name} is above 10^9, more trials than can be counted: correct it")
 
 
 def scores(values: ArrayLike, name: str) -> Scores:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpaudit.bounds.counting import best_split
 from dpaudit.bounds.labels import revealed_labels
 from dpaudit.bounds.one_run import one_run_p_value
-from dpaudit.bounds.outcomes import check_alpha, check_delta
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_size
 from dpaudit.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -280,7 +280,8 @@ def check_claim(claimed: float, delta: float) -> None:
 
 
 def check_trials(trials: int) -> None:
-    """Refuse a number of trials that is not whole or below 2."""
+    """Refuse a number of trials that is not whole, below 2 or above 10^9."""
     whole = isinstance(trials, int | np.integer) and not isinstance(trials, bool)
     if not whole or trials < 2:
         raise InputError(f"trials = {trials!r} is not a whole number of at least 2: play more")
+    check_size("trials", trials)

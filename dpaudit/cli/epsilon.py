@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.errors import ConfigError, DataError
+from dpaudit.files import read_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
 SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
+
+# Letters of a file of scores that is text: a million of scores have 20.
+_LARGEST = 10**8
 
 _KINDS = {
     "frequentist": "holds for every mechanism and attack",
@@ -133,7 +137,7 @@ def _numbers(option: str, text: str, size: int) -> list[int]:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         found = []
-    if len(found) != size or any(abs(number) >= 2**63 for number in found):
+    if len(found) != size:
         raise ConfigError(
             f"the option {option} {text!r} is not {size} whole numbers with commas between them"
         )
@@ -148,12 +152,10 @@ def _read(path: Path) -> Scores:
 
     try:
         if path.suffix == ".npy":
-            found = np.asarray(np.load(path, allow_pickle=False))
-            if found.dtype.kind not in "biuf":
-                raise ValueError(f"the array's type is {found.dtype}")
+            found = _array(path)
         else:
             # Spreadsheets put a byte-order mark before the first row.
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            lines = read_text(path, _LARGEST).removeprefix("\ufeff").split("\n")
             header = bool(lines) and not _is_number(lines[0])
             if header and any(separator in lines[0] for separator in ",;\t"):
                 raise ValueError(f"its first row is {lines[0]!r}")
@@ -166,6 +168,30 @@ def _read(path: Path) -> Scores:
             f"{path} does not hold one number a row ({problem}): give a csv with one column, or npy"
         ) from error
     return outcomes.scores(found, str(path))
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """The array of a npy file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no such file, or damaged.
+    """
+    import warnings
+
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            # Mapped, so that no more is taken than there is, whatever the header says.
+            found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # a damaged header can fail anywhere inside the parser
+        raise ValueError(type(error).__name__) from error
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"the array's type is {found.dtype}")
+    return found
 
 
 def _mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[np.bool_]]:

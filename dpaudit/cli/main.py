@@ -73,8 +73,11 @@ class _Group(click.Group):
             finally:
                 if sys.stdout:
                     sys.stdout.flush()
-        except (click.ClickException, click.exceptions.Exit):
+        except click.exceptions.Exit:
             raise
+        except click.ClickException as error:
+            context = error.ctx if isinstance(error, click.UsageError) else ctx
+            raise click.UsageError(_shown(error.format_message()), context) from error
         except DpauditError as error:
             _end(ctx, str(error), RUN_FAILED if isinstance(error, RunError) else USER_ERROR)
         except (KeyboardInterrupt, click.Abort):
@@ -89,13 +92,18 @@ class _Group(click.Group):
 
 
 def _end(ctx: click.Context, message: str, code: int) -> None:
+    click.echo(f"dpaudit: {_shown(message)}", err=True)
+    ctx.exit(code)
+
+
+def _shown(message: str) -> str:
+    """A message on one line that is not long; what to do stands at its end."""
     from dpaudit.reports.words import plain
 
-    shown = plain(message)
-    if len(shown) > _LONGEST:  # what to do stands at the end
-        shown = f"{shown[: _LONGEST // 2]} … {shown[-_LONGEST // 2 :]}"
-    click.echo(f"dpaudit: {shown}", err=True)
-    ctx.exit(code)
+    said = plain(message)
+    if len(said) <= _LONGEST:
+        return said
+    return f"{said[: _LONGEST // 2]} … {said[-_LONGEST // 2 :]}"
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -21,8 +21,8 @@ from dpaudit.defenses.privsr_watch import followed, watched_rounds, watched_sums
 from dpaudit.defenses.shared_noise import Summation, check_summation, honest_raters
 from dpaudit.defenses.social_rows import SocialRows
 from dpaudit.defenses.society import Noise, Society
-from dpaudit.defenses.trained import Watch, check_epsilon
-from dpaudit.errors import ConfigError, DataError
+from dpaudit.defenses.trained import Watch, check_epsilon, check_rated
+from dpaudit.errors import ConfigError
 from dpaudit.kernels import federated as kernels
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
@@ -240,13 +240,7 @@ class PrivSR(Part):
             ConfigError: there is nothing to learn from, or friends weigh and are not known.
             DataError: these are purchases and no ratings.
         """
-        if not len(ratings):
-            raise ConfigError("there are no ratings to learn from: use more data")
-        if not ratings.scale.width:
-            raise DataError(
-                "privsr learns from ratings, and these are purchases, which are all the same: "
-                "leave data.binarize out, or use defense = 'privsr-ranking'"
-            )
+        check_rated(self.name, ratings)
         return SocialRows.of(ratings, ratings if public is None else public, self.social > 0)
 
     def train(self, rows: SocialRows, streams: Streams) -> FactorModels:

@@ -17,7 +17,7 @@ from dpaudit.defenses.factors import FactorModels, FactorRows, fitted
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.single_chain import draw_single
 from dpaudit.defenses.single_factors import TOGETHER, check_size
-from dpaudit.defenses.trained import CHAIN, check_epsilon, lane_blocks
+from dpaudit.defenses.trained import CHAIN, check_epsilon, check_rated, lane_blocks
 from dpaudit.errors import ConfigError
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import Streams
@@ -182,8 +182,7 @@ class SampledFactors(Part):
         Raises:
             ConfigError: there is nothing to learn from, or a user has more than τ ratings.
         """
-        if not len(ratings):
-            raise ConfigError("there are no ratings to learn from: use more data")
+        check_rated(self.name, ratings)
         counts = np.diff(ratings.by_user.start)
         if self.variant != "nonprivate" and counts.max() > self.cap:
             raise ConfigError(

@@ -23,7 +23,7 @@ from dpaudit.defenses.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.trained import CHAIN, check_epsilon, check_finite
+from dpaudit.defenses.trained import CHAIN, check_epsilon, check_finite, check_rated
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import noise
 from dpaudit.kernels import similarity_rows as kernels
@@ -133,6 +133,7 @@ class SampledSimilarity(Part):
         Raises:
             ConfigError: a user has more than τ ratings, or none has enough.
         """
+        check_rated(self.name, ratings)
         most = int(np.diff(ratings.by_user.start).max(initial=0))
         if self.variant != "nonprivate" and most > self.cap:
             raise ConfigError(

@@ -25,8 +25,7 @@ from dpaudit.defenses.single_factors import (
     check_small,
     visits,
 )
-from dpaudit.defenses.trained import Watch, check_epsilon, check_finite, lane_blocks
-from dpaudit.errors import ConfigError
+from dpaudit.defenses.trained import Watch, check_epsilon, check_finite, check_rated, lane_blocks
 from dpaudit.kernels import factor_model
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.parts import STRICT, Part
@@ -178,9 +177,9 @@ class SgdFactors(Part):
 
         Raises:
             ConfigError: there is nothing to learn from.
+            DataError: the ratings have one value.
         """
-        if not len(ratings):
-            raise ConfigError("there are no ratings to learn from: use more data")
+        check_rated(self.name, ratings)
         scale = ratings.scale
         mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
         return FactorRows.of(

@@ -26,7 +26,7 @@ from dpaudit.defenses.similarity import (
     middle_means,
     moved_rows,
 )
-from dpaudit.defenses.trained import Watch, check_epsilon, check_finite
+from dpaudit.defenses.trained import Watch, check_epsilon, check_finite, check_rated
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels import similarity_rows as kernels
@@ -147,6 +147,7 @@ class SgdSimilarity(Part):
         Raises:
             ConfigError: no user has enough ratings, or the corrected form would sample no user.
         """
+        check_rated(self.name, ratings)
         if self.variant == "corrected" and math.floor(self.share * ratings.n_users) < 1:
             raise ConfigError(
                 f"params.share = {self.share:g} of {ratings.n_users} users is less than one user: "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Claim, ObserverName, Variant
-from dpaudit.errors import RunError
+from dpaudit.errors import ConfigError, DataError, RunError
 from dpaudit.kernels.lanes import LANES
 from dpaudit.releases import NoisedSteps, StepsPair, Streams
 
@@ -23,6 +23,27 @@ Watch = Callable[[P, P, P, Streams], Iterator[tuple[NoisedSteps, StepsPair]]]
 
 # What claims of posterior sampling assume.
 CHAIN = "an exact draw from the posterior, whose distance from what the chain draws is not known"
+
+
+def check_rated(name: str, ratings: Ratings) -> None:
+    """Refuse data from which no rating can be learned.
+
+    Args:
+        name: of the model that learns.
+        ratings: the data.
+
+    Raises:
+        ConfigError: there are no ratings.
+        DataError: all have one value, as purchases do: noise for a range of 0 would be none.
+    """
+    if not len(ratings):
+        raise ConfigError("there are no ratings to learn from: use more data")
+    if not ratings.scale.width:
+        raise DataError(
+            f"{name} learns from ratings, and these are purchases, which are all the same: leave "
+            "data.binarize out, correct data.scale, or use a defense that ranks, such as "
+            "'privsr-ranking'"
+        )
 
 
 class Trained(Protocol):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from dpaudit.auditor.result import AuditResult, Measurement, Metric, worst
+from dpaudit.files import nested
 
 # What a measurement of a metric is about, beside its model and ε.
 _ABOUT: Mapping[Metric, tuple[str, ...]] = {
@@ -109,16 +110,8 @@ def _config(result: AuditResult) -> Iterator[str]:
     parts = (result.config, result.attacks, result.campaigns)
     models = [model.params for model in result.models]
     chosen = [point.chosen for point in result.points]
-    if any(_deeper(part, _DEPTH) for part in (*parts, *models, *chosen)):
+    if any(nested(part, _DEPTH) for part in (*parts, *models, *chosen)):
         yield f"its settings are nested more than {_DEPTH} deep"
-
-
-def _deeper(value: Any, depth: int) -> bool:
-    """Whether tables and lists are nested deeper than this."""
-    if not isinstance(value, dict | list):
-        return False
-    inside = value.values() if isinstance(value, dict) else value
-    return depth == 0 or any(_deeper(part, depth - 1) for part in inside)
 
 
 def _twice(keys: Iterable[Any]) -> list[Any]:

@@ -9,10 +9,12 @@ from pydantic import ValidationError
 
 from dpaudit.auditor.result import SCHEMA, AuditResult
 from dpaudit.errors import ConfigError
+from dpaudit.files import read_text
 from dpaudit.reports import consistency
 from dpaudit.reports.words import escaped
 
 NAME = "record.json"
+_LARGEST = 2**26
 
 
 def render(result: AuditResult) -> str:
@@ -62,7 +64,7 @@ def load(path: Path) -> AuditResult:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, _LARGEST)
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path} does not exist: name the folder that 'dpaudit run' wrote"

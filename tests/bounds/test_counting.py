@@ -216,3 +216,19 @@ BAD: list[tuple[str, Callable[[], object]]] = [
 def test_bad_input_is_refused(name: str, call: Callable[[], object]) -> None:
     with pytest.raises(InputError, match=f"^{name} = "):
         call()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_counts_beyond_what_double_precision_tells_are_refused(swapped: bool) -> None:
+    # 1 − 2/10^18 is 1 in double precision, so that the complement certified an infinite ε.
+    counts = (10**18, 1, 2, 10**18)
+    with pytest.raises(InputError, match=r"t[pn] is above 10\^9"):
+        Counts(*(counts[::-1] if swapped else counts))
+
+
+def test_the_largest_counts_are_certified_as_their_complement() -> None:
+    n = 10**9
+    counts, mirrored = Counts(n, 0, 0, n), Counts(n - 3, 0, 3, n)
+    expected = math.log(n / math.log(40))  # the largest rate with no hit in n at level 1/40
+    assert clopper_pearson_epsilon(counts).lower == pytest.approx(expected, abs=1e-6)
+    assert clopper_pearson_epsilon(mirrored).lower == pytest.approx(expected, abs=1e-6)

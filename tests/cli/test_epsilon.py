@@ -297,7 +297,7 @@ def refused(result: Result, *words: str) -> None:
         (("--counts", ""), ["4 whole numbers"]),
         (("--counts", "80,20,20,8.5"), ["4 whole numbers"]),
         (("--counts", "80,20,20,nan"), ["4 whole numbers"]),
-        (("--counts", f"80,20,20,{10**400}"), ["4 whole numbers"]),
+        (("--counts", f"80,20,20,{10**400}"), ["tn is above 10^9"]),
         (("--counts", "80,-20,20,80"), ["fp = -20", "whole number"]),
         (("--counts", "0,20,0,80"), ["'present'", "at least one"]),
         (("--counts", "80,20,20,80", "--delta", 1), ["delta = 1.0", "[0, 1)"]),

@@ -516,7 +516,7 @@ def test_data_that_do_not_fit_are_refused() -> None:
         with pytest.raises(ConfigError, match=r"no user has more than params\.more_than = 20"):
             kind(1.0).prepare(drawn())
         none = Ratings.build(*(np.empty(0, int),) * 2, np.empty(0), 1, 1, STARS)
-        with pytest.raises(ConfigError, match="no user has more than"):
+        with pytest.raises(ConfigError, match="no ratings to learn from"):
             kind(1.0).prepare(none)
     for variant in ("published", "corrected"):
         with pytest.raises(ConfigError, match=r"a user has \d ratings and params\.cap = 3"):
