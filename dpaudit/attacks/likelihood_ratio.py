@@ -43,7 +43,7 @@ class LikelihoodRatio(Part):
         grid: the step of the grid of log-ratios.
     """
 
-    grid: Annotated[float, Field(gt=0, le=1)] = 2.0**-8
+    grid: Annotated[float, Field(ge=1e-12, le=1)] = 2.0**-8
 
     name: ClassVar[str] = "likelihood-ratio"
     title: ClassVar[str] = "Likelihood-ratio test between two neighbouring data sets"

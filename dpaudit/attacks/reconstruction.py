@@ -37,7 +37,7 @@ class Reconstruction(Part):
         average: whether users are drawn to ū, or to 0.
     """
 
-    ridge: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    ridge: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
     average: bool = True
 
     name: ClassVar[str] = "reconstruction"

@@ -22,6 +22,7 @@ overlooks raises the variance of a count by about 7 % at most.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,7 +170,8 @@ def _checked(made: Any, count: int) -> Any:
 def _alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:
     """Outputs as an array where all are numbers, or arrays of one shape, else as they are."""
     try:
-        array = np.asarray(outputs)
+        with warnings.catch_warnings(action="ignore"):  # masked numbers become NaN
+            array = np.asarray(outputs)
     except Exception:  # of several shapes, or of a kind of its own
         return outputs
     return array if numeric(array) else outputs

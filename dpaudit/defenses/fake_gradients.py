@@ -109,8 +109,8 @@ class FakeGradients(Part):
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
     memory: Annotated[float, Field(ge=0, lt=1)] = 0.95
     truth: Annotated[float, Field(gt=0.5, le=1)] = 0.75
-    least_share: Annotated[float, Field(gt=0, le=1)] = 0.05
-    fake_bound: Annotated[float, Field(gt=0, le=1e6)] = 5.0
+    least_share: Annotated[float, Field(ge=1e-12, le=1)] = 0.05
+    fake_bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 5.0
     made_up: Literal["once", "each-round"] = "once"
     delay: Annotated[int, Field(ge=0, le=500)] = 0
     amplified: bool = False

@@ -102,16 +102,16 @@ class PrivSR(Part):
     beta: Annotated[float, Field(ge=1e-3, le=1)] = 0.1
     dimensions: Annotated[int, Field(ge=1, le=128)] = 10
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
-    rate: Annotated[float, Field(gt=0, le=10)] = 1e-4
+    rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
     decay: Annotated[float, Field(ge=0, le=10)] = 1e-3
     social: Annotated[float, Field(ge=0, le=10)] = 1e-2
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     start: Literal["normal", "constant"] = "normal"
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
-    clip: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    clip: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
     summation: Summation = "local"
     insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
-    friends_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    friends_share: Annotated[float, Field(ge=1e-12, lt=1)] = 0.1
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
 
     name: ClassVar[str] = "privsr"

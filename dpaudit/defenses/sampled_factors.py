@@ -94,17 +94,17 @@ class SampledFactors(Part):
     variant: Variant = "published"
     dimensions: Annotated[int, Field(ge=1, le=1024)] = 16
     passes: Annotated[int, Field(ge=1, le=100_000)] = 50
-    step: Annotated[float, Field(gt=0, le=1e6)] = 0.1
+    step: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.1
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
     schedule: Schedule = "text"
-    decay: Annotated[float, Field(gt=0, le=1e6)] = 10.0
-    prior_shape: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 10.0
+    prior_shape: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
     prior_rate: Annotated[float, Field(ge=1e-9, le=1e6)] | None = None
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     margin: Annotated[float, Field(ge=0, le=1e3)] = 1.0
-    bound: Annotated[float, Field(gt=0, le=1e12)] | None = None
-    temperature: Annotated[float, Field(gt=0, le=1)] = 1.0
+    bound: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
+    temperature: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     retries: Annotated[int, Field(ge=0, le=1000)] = 10
     accept: Literal["all", "rated", "any"] | None = None
     mean: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
@@ -196,7 +196,8 @@ class SampledFactors(Part):
             mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
         # w_u = min(1, B / (m_u (Δr + κ)²))
         most = counts * (scale.width + self.margin) ** 2
-        weights = np.minimum(1.0, self.largest_loss(scale) / np.maximum(most, 1e-300))
+        largest = self.largest_loss(scale)
+        weights = largest / np.maximum(most, largest)
         return SampledRows(
             FactorRows.of(ratings, mean),
             np.ones(len(counts)) if self.variant == "nonprivate" else weights,

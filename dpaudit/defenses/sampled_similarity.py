@@ -80,15 +80,15 @@ class SampledSimilarity(Part):
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    rate: Annotated[float, Field(gt=0, le=1e6)] = 0.05
+    rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.05
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
     schedule: Schedule = "text"
-    decay: Annotated[float, Field(gt=0, le=1e6)] = 0.02
-    temperature: Annotated[float, Field(gt=0, le=1)] = 1.0
+    decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.02
+    temperature: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     likelihood: Literal["halves", "squares"] = "halves"
     start: Annotated[float, Field(ge=-1e6, le=1e6)] = 1.0
     neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    share: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
     centred: bool = True

@@ -85,12 +85,12 @@ class SgdFactors(Part):
     variant: Variant = "published"
     dimensions: Annotated[int, Field(ge=1, le=1024)] = 16
     passes: Annotated[int, Field(ge=1, le=100_000)] = 20
-    rate: Annotated[float, Field(gt=0, le=1)] = 0.01
+    rate: Annotated[float, Field(ge=1e-12, le=1)] = 0.01
     decay: Annotated[float, Field(ge=0, le=10)] = 0.05
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
-    bound: Annotated[float, Field(gt=0, le=1e6)] = 2.0
-    clip: Annotated[float, Field(gt=0, le=1e6)] = 4.0
-    item_rate: Annotated[float, Field(gt=0, le=10)] = 0.02
+    bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 2.0
+    clip: Annotated[float, Field(ge=1e-12, le=1e6)] = 4.0
+    item_rate: Annotated[float, Field(ge=1e-12, le=10)] = 0.02
     sampling: Annotated[float, Field(ge=1e-4, le=1)] = 1.0
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
     adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None

@@ -94,16 +94,16 @@ class SgdSimilarity(Part):
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
     steps: Annotated[int, Field(ge=1, le=10_000)] = 10
-    rate: Annotated[float, Field(gt=0, le=1e3)] = 0.1
+    rate: Annotated[float, Field(ge=1e-12, le=1e3)] = 0.1
     decay: Annotated[float, Field(ge=0, le=1)] = 0.005
-    rescale: Annotated[float, Field(gt=0, le=1e6)] = 10.0
-    start: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    rescale: Annotated[float, Field(ge=1e-12, le=1e6)] = 10.0
+    start: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
     initial: Literal["constant", "cosine"] = "constant"
-    weight: Annotated[float, Field(gt=0, le=1e9)] = 10.0
+    weight: Annotated[float, Field(ge=1e-12, le=1e9)] = 10.0
     neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    share: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
-    clip: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+    clip: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
 
     name: ClassVar[str] = "dpsgd-pnbm"
     title: ClassVar[str] = "Item similarities learned by gradient descent with Laplace noise"

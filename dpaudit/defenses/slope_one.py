@@ -63,7 +63,7 @@ class SlopeOne(ItemItem):
 
     min_co_ratings: Annotated[int, Field(ge=1, le=1_000_000)] = 10
     similarity: Similarity | None = None
-    delta_r: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    delta_r: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
 
     name: ClassVar[str] = "slope-one"
     title: ClassVar[str] = "Slope One with Laplace noise on every prediction"

@@ -116,8 +116,8 @@ class TopK(Part):
     left_window: Count = 2
     right_window: Count = 3
     iterations: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
-    u_s: Annotated[float, Field(gt=0, le=1e300)] | Literal["paper-rule", "largest-rate"] = 20.0
-    rating_bound: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    u_s: Annotated[float, Field(ge=1e-12, le=1e300)] | Literal["paper-rule", "largest-rate"] = 20.0
+    rating_bound: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
 
     name: ClassVar[str] = "top-k"
     title: ClassVar[str] = "Top-k items by an exponential mechanism on the completed matrix"

@@ -263,7 +263,7 @@ def test_her_own_fit_has_the_precision_of_each_coordinate() -> None:
             {"variant": "nonprivate", "prior_shape": 1.0, "prior_rate": 1.0},
             "'nonprivate' draws nothing",
         ),
-        ({"prior_shape": 0.0, "prior_rate": 1.0}, "greater than 0"),
+        ({"prior_shape": 0.0, "prior_rate": 1.0}, "greater than or equal to 0"),
         ({"prior_shape": 1.0, "prior_rate": math.inf}, "less than or equal"),
     ],
 )
