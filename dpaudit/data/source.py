@@ -16,6 +16,7 @@ from dpaudit.data.source_parts import (
     FROZEN,
     Column,
     Columns,
+    Delimiter,
     Name,
     Number,
     RatingScale,
@@ -146,7 +147,8 @@ class DataSource(BaseModel):
     Attributes:
         format: how the file is laid out, or `synthetic` for generated ratings.
         path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`; `${NAME}`
-            stands for an environment variable and is replaced on loading.
+            stands for an environment variable whose name begins with `DPAUDIT_` or is listed in
+            `DPAUDIT_ALLOW_ENV`, and is replaced on loading.
         delimiter: what separates the fields of a delimited file; a comma if absent.
         header: whether the first line of a delimited file holds the columns' names.
         columns: which columns hold the user, the item and the rating.
@@ -167,7 +169,7 @@ class DataSource(BaseModel):
 
     format: Format = "synthetic"
     path: Name | None = None
-    delimiter: Name | None = None
+    delimiter: Delimiter | None = None
     header: bool = False
     columns: Columns | None = None
     variable: Name | None = None
@@ -280,6 +282,6 @@ class DataSource(BaseModel):
         """The path of the file of ratings, `${NAME}` and a leading `~` replaced.
 
         Raises:
-            DataError: an environment variable is not set.
+            DataError: an environment variable is not set, or not for configs to read.
         """
         return expanded(self.plain.path or "", "data.path")

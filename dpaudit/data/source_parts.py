@@ -7,14 +7,40 @@ import re
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
+from dpaudit.data import limits
+from dpaudit.data.messages import show
 from dpaudit.data.ratings import Scale
 from dpaudit.errors import DataError
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6)]
-Position = Annotated[StrictInt, Field(ge=0)]
-Name = Annotated[StrictStr, Field(min_length=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**64)]
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a NUL character stands in the text: remove it")
+    return text
+
+
+def _separating(text: str) -> str:
+    if not {"\n", "\r", '"'}.isdisjoint(text):
+        raise ValueError(f"{show(text)} cannot separate fields: give no line end and no quote")
+    return text
+
+
+Position = Annotated[StrictInt, Field(ge=0, lt=limits.COLUMNS)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=4096), AfterValidator(_without_nul)]
+Delimiter = Annotated[Name, AfterValidator(_separating)]
 Column = Position | Name
 
 FROZEN = ConfigDict(frozen=True, extra="forbid")
@@ -28,13 +54,24 @@ class RatingScale(BaseModel):
 
     minimum: Number = 1.0
     maximum: Number = 5.0
-    step: Annotated[Number, Field(gt=0)] = 1.0
+    step: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.minimum > self.maximum:
             raise ValueError(
                 f"minimum {self.minimum:g} lies above maximum {self.maximum:g}: swap them"
+            )
+        if self.minimum == self.maximum != 1:
+            raise ValueError(
+                f"minimum and maximum are both {self.minimum:g}: give the range that the raters "
+                "could use, or 1 for both where every rating is a purchase"
+            )
+        largest = max(-self.minimum, self.maximum)
+        if self.step < largest * 2**-20:
+            raise ValueError(
+                f"step {self.step:g} is lost beside ratings as large as {largest:g}: give a larger "
+                "step or ratings nearer to 0"
             )
         steps = (self.maximum - self.minimum) / self.step
         if steps > 10_000:
@@ -109,11 +146,11 @@ class SyntheticParams(BaseModel):
     n_users: Annotated[int, Field(ge=1, le=10_000_000)] = 600
     n_items: Annotated[int, Field(ge=1, le=10_000_000)] = 300
     mean_per_user: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 45.0
-    minimum_per_user: Annotated[int, Field(ge=1)] = 20
-    rank: Annotated[int, Field(ge=1)] = 6
-    noise: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.7
+    minimum_per_user: Annotated[int, Field(ge=1, le=10_000_000)] = 20
+    rank: Annotated[int, Field(ge=1, le=10_000)] = 6
+    noise: Annotated[float, Field(ge=0, le=1e6)] = 0.7
     scale: RatingScale = RatingScale()
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     mean_friends: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     @model_validator(mode="after")
@@ -128,6 +165,16 @@ class SyntheticParams(BaseModel):
                 f"mean_friends {self.mean_friends:g} is more than the {self.n_users - 1} others "
                 "there are: lower it, or raise n_users"
             )
+        others = self.n_users if self.mean_friends else 0
+        for what, size, most in (
+            ("n_users × mean_per_user", self.n_users * self.mean_per_user, limits.DRAWN),
+            ("n_users × mean_friends", self.n_users * self.mean_friends, limits.DRAWN),
+            ("(n_users + n_items) × rank", (self.n_users + self.n_items) * self.rank, limits.DRAWN),
+            ("n_users × n_items", self.n_users * self.n_items, limits.DRAWN_FROM),
+            ("n_users × n_users for friends", self.n_users * others, limits.DRAWN_FROM),
+        ):
+            if size > most:
+                raise ValueError(f"{what} is {size:.3g}, more than {most:.0g}: ask for fewer")
         return self
 
 
@@ -135,10 +182,10 @@ def position_needed(columns: _Columns, format_: str, header: bool) -> str | None
     """Why a column cannot be given by its name in a file of this format, if it cannot."""
     named = [column for column in columns.used.values() if isinstance(column, str)]
     if named and format_ == "matlab":
-        return f"column {named[0]!r} is a name: give its position, counted from 0"
+        return f"column {show(named[0])} is a name: give its position, counted from 0"
     if named and format_ == "delimited" and not header:
         return (
-            f"column {named[0]!r} is a name but header is false: set header = true, or give "
+            f"column {show(named[0])} is a name but header is false: set header = true, or give "
             "the position, counted from 0"
         )
     return None
@@ -147,12 +194,22 @@ def position_needed(columns: _Columns, format_: str, header: bool) -> str | None
 def expanded(path: str, field: str) -> Path:
     """The path with `${NAME}` and a leading `~` replaced.
 
+    A message that names the path would show the value, so a config reads only the variables whose
+    name begins with `DPAUDIT_`, and those that the user lists in `DPAUDIT_ALLOW_ENV`.
+
     Raises:
-        DataError: an environment variable is not set; `field` is what the message calls the path.
+        DataError: an environment variable is not set, or not for configs to read; `field` is what
+            the message calls the path.
     """
+    allowed = [name.strip() for name in os.environ.get("DPAUDIT_ALLOW_ENV", "").split(",")]
 
     def environment(match: re.Match[str]) -> str:
         name = match[1]
+        if not name.startswith("DPAUDIT_") and name not in allowed:
+            raise DataError(
+                f"{field} uses the environment variable {name}, which a config may not read: "
+                f"rename it to DPAUDIT_{name}, or list it in DPAUDIT_ALLOW_ENV"
+            )
         value = os.environ.get(name)
         if not value:
             raise DataError(

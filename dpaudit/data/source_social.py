@@ -6,10 +6,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, StrictInt, model_validator
 
-from dpaudit.data.source_parts import FROZEN, Name, TrustColumns, position_needed
+from dpaudit.data.source_parts import (
+    FROZEN,
+    Delimiter,
+    Name,
+    Seed,
+    TrustColumns,
+    position_needed,
+)
 
 TrustFormat = Literal["delimited", "matlab"]
 
+_Category = Annotated[StrictInt, Field(ge=-(10**18), le=10**18)]
 _DELIMITED, _MATLAB = {"delimiter", "header"}, {"variable"}
 
 
@@ -30,7 +38,7 @@ class TrustSource(BaseModel):
 
     path: Name | None = None
     format: TrustFormat = "delimited"
-    delimiter: Name | None = None
+    delimiter: Delimiter | None = None
     header: bool = False
     columns: TrustColumns = TrustColumns()
     variable: Name | None = None
@@ -60,9 +68,9 @@ class SensitiveSource(BaseModel):
     model_config = FROZEN
 
     share: Annotated[float, Field(ge=0, le=1)] | None = None
-    categories: Annotated[tuple[Name | StrictInt, ...], Field(min_length=1)] | None = None
+    categories: Annotated[tuple[Name | _Category, ...], Field(min_length=1)] | None = None
     matched_random: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -187,8 +187,8 @@ def test_missing_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]:
         with pytest.raises(DataError, match=message):
             read(tmp_path, "", path=str(path))
-    monkeypatch.setenv("SOME_FOLDER", str(tmp_path))
-    assert pairs(read(tmp_path, "a,b\n", path="${SOME_FOLDER}/t.csv")) == {("a", "b")}
+    monkeypatch.setenv("DPAUDIT_FOLDER", str(tmp_path))
+    assert pairs(read(tmp_path, "a,b\n", path="${DPAUDIT_FOLDER}/t.csv")) == {("a", "b")}
     (tmp_path / "t.mat").write_bytes(b"no")
     with pytest.raises(DataError, match=r"t\.mat is not a readable MATLAB file"):
         read(tmp_path, "", path=str(tmp_path / "t.mat"), format="matlab")

@@ -21,6 +21,7 @@ from dpaudit.errors import DataError
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
 PAIR: dict[str, Any] = {"user": 0, "item": 1}
+ZERO = {"minimum": 0, "maximum": 0}
 CATEGORY: dict[str, Any] = {"categories": ["health"]}
 
 
@@ -104,6 +105,46 @@ def test_survives_a_dump(source: DataSource) -> None:
             {"format": "matlab", "path": "r", "columns": COLUMNS, "scale": {"step": 0.3}},
             "step 0.3 does not lead from minimum 1 to maximum 5",
         ),
+        (
+            {"format": "matlab", "path": "r", "columns": COLUMNS, "scale": ZERO},
+            "minimum and maximum are both 0: give the range",
+        ),
+        (
+            {
+                "format": "matlab",
+                "path": "r",
+                "columns": COLUMNS,
+                "scale": {"minimum": 1e6 - 1, "maximum": 1e6, "step": 0.01},
+            },
+            r"step 0\.01 is lost beside ratings as large as 1e\+06: give a larger step",
+        ),
+        ({"synthetic": {"scale": ZERO}}, "minimum and maximum are both 0: give the range"),
+        (
+            {"synthetic": {"n_users": 10**7}},
+            r"n_users × mean_per_user is 4\.5e\+08, more than 1e\+08",
+        ),
+        (
+            {"synthetic": {"n_users": 10**6, "n_items": 10**5}},
+            r"n_users × n_items is 1e\+11, more than 1e\+10: ask for fewer",
+        ),
+        (
+            {"synthetic": {"n_items": 10**6, "rank": 10**4}},
+            r"\(n_users \+ n_items\) × rank is 1e\+10",
+        ),
+        ({"synthetic": {"n_users": 10**6, "mean_friends": 1}}, r"n_users for friends is 1e\+12"),
+        (
+            {"synthetic": {"n_users": 10**5, "mean_friends": 9**5}},
+            r"n_users × mean_friends is 5\.9",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": COLUMNS, "delimiter": "\n"},
+            r"'\\n' cannot separate fields: give no line end and no quote",
+        ),
+        (
+            {"format": "movielens-1m", "path": "r", "trust": {"path": "t", "delimiter": '"'}},
+            "cannot separate fields",
+        ),
+        ({"format": "ciao", "path": "a\0b"}, "a NUL character stands in the text: remove it"),
         ({"synthetic": {"mean_per_user": 10}}, "mean_per_user 10 lies outside minimum_per_user 20"),
         ({"synthetic": {"n_items": 10}}, "to n_items 10"),
         (
@@ -195,6 +236,15 @@ def test_contradictions_are_named(options: dict[str, Any], message: str) -> None
         {"colour": 1},
         {"binarize": float("nan")},
         {"synthetic": {"noise": -1}},
+        {"synthetic": {"noise": 1e300}},
+        {"synthetic": {"rank": 10**5000}},
+        {"synthetic": {"seed": 10**5000}},
+        {"synthetic": {"minimum_per_user": 10**5000}},
+        {"format": "delimited", "path": "r", "columns": {"user": 10**5000, "item": 1}},
+        {"format": "delimited", "path": "r", "columns": COLUMNS, "scale": {"step": 1e-7}},
+        {"format": "delimited", "path": "r" * 5000, "columns": COLUMNS},
+        {"sensitive": {"share": 0.1, "seed": 2**64}},
+        {"format": "ciao", "path": "r", "sensitive": {"categories": [10**5000]}},
         {"format": "delimited", "path": "r", "columns": {"user": -1, "item": 1}},
         {"format": "delimited", "path": "r", "columns": {"user": True, "item": 1}},
         {"format": "delimited", "path": "r", "columns": COLUMNS, "scale": {"step": 0}},
@@ -216,10 +266,27 @@ def test_bad_values_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_path_expands_variables_on_use_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_DATA", "/some/where")
-    source = DataSource(format="movielens-100k", path="${SOME_DATA}/ml-100k/u.data")
+    monkeypatch.setenv("DPAUDIT_DATA", "/some/where")
+    source = DataSource(format="movielens-100k", path="${DPAUDIT_DATA}/ml-100k/u.data")
     assert source.file() == Path("/some/where/ml-100k/u.data")
-    assert source.path == "${SOME_DATA}/ml-100k/u.data"
+    assert source.path == "${DPAUDIT_DATA}/ml-100k/u.data"
+
+
+def test_only_variables_that_the_user_allows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    monkeypatch.setenv("OTHER", "/other")
+    source = DataSource(format="movielens-100k", path="${SECRET_TOKEN}/u.data")
+    for allowed in (None, "", "OTHER", "SECRET_TOKENS"):
+        if allowed is not None:
+            monkeypatch.setenv("DPAUDIT_ALLOW_ENV", allowed)
+        with pytest.raises(
+            DataError, match=r"rename it to DPAUDIT_SECRET_TOKEN, or list"
+        ) as caught:
+            source.file()
+        assert "environment variable SECRET_TOKEN, which a config may not" in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+    monkeypatch.setenv("DPAUDIT_ALLOW_ENV", "OTHER, SECRET_TOKEN")
+    assert source.file() == Path("hunter2/u.data")
 
 
 @pytest.mark.parametrize("value", [None, ""])
