@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from dpaudit.data import limits
+from dpaudit.data.messages import plain, show
 from dpaudit.errors import DataError
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens"
@@ -20,6 +22,7 @@ _CITATION = (
     "https://doi.org/10.1145/2827872"
 )
 _TIMEOUT_S = 60
+_LARGEST = limits.GIB  # of all members, in bytes; the published sets have less than 30 MiB
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ def _download(dataset: Dataset, url: str, folder: Path, progress: bool) -> Path:
         pooch.retrieve(url, dataset.known_hash, archive.name, folder, downloader=downloader)
     except requests.HTTPError as error:
         raise DataError(
-            f"the server refused the download ({error}): check the address or try again later"
+            f"the server refused the download ({plain(str(error), 200)}): check the address or "
+            "try again later"
         ) from error
     except requests.RequestException as error:
         raise DataError(
@@ -169,16 +173,24 @@ def _unpack(dataset: Dataset, archive: Path, folder: Path) -> Path:
         with zipfile.ZipFile(archive) as content:
             for name in content.namelist():
                 path = PurePosixPath(name.replace("\\", "/"))
-                if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+                if path.is_absolute() or ".." in path.parts or ":" in name or not path.parts:
                     raise DataError(
-                        f"the zip file of {dataset.title} holds {name!r}, which leads out of its "
-                        "folder: choose another mirror"
+                        f"the zip file of {dataset.title} holds {show(name)}, which leads out of "
+                        "its folder: choose another mirror"
                     )
+            # What is unpacked of a member ends at its stated size.
+            if sum(member.file_size for member in content.infolist()) > _LARGEST:
+                raise DataError(
+                    f"the zip file of {dataset.title} unpacks to more than "
+                    f"{_LARGEST // limits.GIB} GiB: choose another mirror"
+                )
             content.extractall(folder)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except (DataError, OSError):  # the folder's, not the zip file's
+        raise
+    except Exception as error:  # a damaged file can fail anywhere inside the parser
         raise DataError(
-            f"the zip file of {dataset.title} is damaged ({error}): try again or choose another "
-            "mirror"
+            f"the zip file of {dataset.title} is damaged ({plain(str(error), 100)}): try again or "
+            "choose another mirror"
         ) from error
     unpacked = folder / dataset.name
     if not (unpacked / dataset.ratings).is_file():

@@ -143,7 +143,9 @@ def test_no_server(tmp_path: Path, base_url: str) -> None:
         fetch(dataset_of(GOOD, "http://x/tiny.zip"), tmp_path, base_url=base_url)
 
 
-@pytest.mark.parametrize("name", ["../out", "/out", "tiny/../../out", "..\\out", "C:\\out"])
+@pytest.mark.parametrize(
+    "name", ["../out", "/out", "tiny/../../out", "..\\out", "C:\\out", ".", "./"]
+)
 def test_members_stay_in_the_folder(site: Site, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "data"
     with refusal(folder, "leads out of its folder"):
@@ -160,6 +162,41 @@ def test_zip_without_the_ratings(site: Site, tmp_path: Path) -> None:
 def test_damaged_zip(site: Site, tmp_path: Path, content: bytes) -> None:
     with refusal(tmp_path, "is damaged"):
         fetch(site.serve(content), tmp_path)
+
+
+def test_zip_bomb(site: Site, tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("tiny/u.data", "tiny/more"):
+            with archive.open(name, "w") as member:
+                for _ in range(600):
+                    member.write(bytes(2**20))
+    with refusal(tmp_path, "unpacks to more than 1 GiB: choose another mirror"):
+        fetch(site.serve(content.getvalue()), tmp_path)
+
+
+def test_locked_zip(site: Site, tmp_path: Path) -> None:
+    content = bytearray(GOOD)
+    for header, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        content[content.index(header) + flags] |= 1
+    with refusal(tmp_path, "is damaged .* is encrypted"):
+        fetch(site.serve(bytes(content)), tmp_path)
+
+
+def test_hostile_names_in_messages(site: Site, tmp_path: Path) -> None:
+    with refusal(tmp_path, r"holds '\.\./\\x1b\[31mx+…, which leads"):
+        fetch(site.serve(zip_of(**{"../\x1b[31m" + "x" * 900: ""})), tmp_path)
+
+
+def test_links_are_written_as_files(site: Site, tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("tiny/u.data", "1\t1\t3\t0\n")
+        link = zipfile.ZipInfo("tiny/link")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    target = fetch(site.serve(content.getvalue()), tmp_path)
+    assert not (target / "link").is_symlink()
 
 
 def test_foreign_folder_is_kept(tmp_path: Path) -> None:
