@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.data.messages import place, show
 from dpaudit.data.source_parts import Column
 from dpaudit.errors import DataError
 
@@ -29,14 +31,14 @@ class Table:
     """The needed columns of a file, as read: strings from text, else whatever the file holds.
 
     Attributes:
-        path: the file.
+        path: the file, as a message shows it.
         columns: where each column stands in the file, by what it holds.
         unit: what a row is called, `line` or `row`.
         number: the number of a row in the file.
         cells: each column, by what it holds, as pandas or numpy give it `(n,)`.
     """
 
-    path: Path
+    path: str
     columns: Mapping[str, Column]
     unit: str
     number: Callable[[int], int]
@@ -49,7 +51,7 @@ class Table:
     def label(self, what: str) -> str:
         """The column that holds it, as `column 3 (counted from 0)`."""
         column = self.columns[what]
-        return f"column {column!r}" + (" (counted from 0)" if isinstance(column, int) else "")
+        return f"column {show(column)}" + (" (counted from 0)" if isinstance(column, int) else "")
 
     def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> Table:
         """The rows that are kept, in which some columns are others; all keep their numbers."""
@@ -71,20 +73,10 @@ class Table:
 
 
 def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
-    """Number the distinct values of a column; -1 is a null.
-
-    Raises:
-        DataError: the column holds what is not one value.
-    """
+    """Number the distinct values of a column; -1 is a null."""
     import pandas as pd
 
-    try:
-        codes, distinct = pd.factorize(table.cells[what])
-    except TypeError:
-        raise DataError(
-            f"{table.path}, {table.label(what)}: the column holds lists or records: give a column "
-            "of plain values"
-        ) from None
+    codes, distinct = pd.factorize(table.cells[what])
     return codes.astype(np.int64), np.asarray(distinct).tolist()
 
 
@@ -129,7 +121,29 @@ def number(value: Any) -> float:
         return np.nan
 
 
-def show(value: object) -> str:
-    """A cell for a message, cut where it is long."""
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:40]}…"
+def position(
+    path: Path, column: Column, names: Sequence[str], width: int, table: str = "data"
+) -> int:
+    """Where a column stands among the `width` of a file, whose names may not be known.
+
+    Raises:
+        DataError: there is none of this name or at this position; `table` is the table of the
+            config that describes the file.
+    """
+    if isinstance(column, int) and column < width:
+        return column
+    if isinstance(column, str) and column in names:
+        if names.count(column) == 1:
+            return names.index(column)
+        raise DataError(
+            f"{place(path)} has several columns {show(column)}: rename one or give its position"
+        )
+    # To compare long names takes time that grows with their product.
+    short = [name for name in names if len(name) <= 100]
+    close = difflib.get_close_matches(str(column), short, n=1)
+    hint = f"; did you mean {show(close[0])}?" if close else ""
+    raise DataError(
+        f"{place(path)} has no column {show(column)}: give "
+        f"{'one of its names or ' if names else ''}a position from 0 to {width - 1}, or set "
+        f"{table}.format to how the file is laid out{hint}"
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.data.messages import place
 from dpaudit.data.ratings import FloatArray, IntArray, Ratings
 from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource, RatingScale
@@ -131,8 +132,8 @@ def _held(ratings: Ratings, path: Path) -> Mask:
         line = int(np.argmax(faulty))
         fault = next(text for text, lines in faults.items() if lines[line])
         raise DataError(
-            f"{path}, {table.place(line)}: not one of the ratings to divide, {fault}: remove the "
-            "line or give the test files of this very data set"
+            f"{table.path}, {table.place(line)}: not one of the ratings to divide, {fault}: remove "
+            "the line or give the test files of this very data set"
         )
     held = np.zeros(len(ratings), bool)
     held[row] = True
@@ -143,8 +144,8 @@ def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) 
     """The index of each name among the known ids `(n,)`, −1 where it is unknown."""
     if known is None:
         raise DataError(
-            f"{path} names users and items by their ids, which the ratings lack: load the ratings "
-            "from the data set's own file"
+            f"{place(path)} names users and items by their ids, which the ratings lack: load the "
+            "ratings from the data set's own file"
         )
     number = {name: index for index, name in enumerate(known)}
     return np.array([number.get(name.strip(), -1) for name in names], np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.cells import Codes, Mask, Table, identifier, missing, named
+from dpaudit.data.messages import place, show
 from dpaudit.data.ratings import Friends, Repair
 from dpaudit.errors import DataError
 
@@ -78,10 +79,11 @@ def _none_left(table: Table, other: Mask, user_ids: NDArray[np.object_], ratings
         )
     row = int(np.argmax(other))
     ends = ("truster", "trustee")
-    first, second = (identifier(np.asarray(table.cells[end])[row]) for end in ends)
-    users = ", ".join(map(repr, user_ids[:_SHOWN]))
+    pair = (identifier(np.asarray(table.cells[end])[row]) for end in ends)
+    users = ", ".join(map(show, user_ids[:_SHOWN]))
+    link = " and ".join(map(show, pair))
     return (
-        f"{table.path}: none of its {count} links leads from one user of {ratings} to another, "
-        f"whose ids are such as {users} where a link is of {first!r} and {second!r}: "
+        f"{table.path}: none of its {count} links leads from one user of {place(ratings)} to "
+        f"another, whose ids are such as {users} where a link is of {link}: "
         "most likely they are the ids of another data set, so give the files of one"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data import editions, settings
+from dpaudit.data import editions, limits, settings
+from dpaudit.data.binary import read_matlab, read_parquet
 from dpaudit.data.cells import Table
 from dpaudit.data.links import friends_of
+from dpaudit.data.messages import place
 from dpaudit.data.ratings import Ratings, Repair, Scale
 from dpaudit.data.rows import checked, distinct
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import TrustSource
 from dpaudit.data.synthetic import generate
-from dpaudit.data.tables import read_matlab, read_parquet, read_text
+from dpaudit.data.tables import read_text
 from dpaudit.errors import DataError
 
 _PURCHASES = Scale(1.0, 1.0, 1.0)
@@ -45,8 +48,8 @@ def _read(source: DataSource) -> Ratings:
     path, folder = source.file(), expanded(source.path or "", "data.path")
     if folder != path and folder.is_file():
         raise DataError(
-            f"{folder} is a file and format {source.format!r} reads a folder: set data.path to the "
-            f"one that holds {path.name}"
+            f"{place(folder)} is a file and format {source.format!r} reads a folder: set data.path "
+            f"to the one that holds {path.name}"
         )
     table, repairs = _table(path, plain), list[Repair]()
     if source.format == "epinions":
@@ -92,16 +95,30 @@ def _links(source: TrustSource, field: str) -> Table:
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path} cannot be read ({error.strerror or error}): make it readable")
+    return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
 
 
 def _check_file(path: Path, field: str, content: str) -> None:
-    if path.is_dir():
-        raise DataError(f"{path} is a folder: set {field} to the file of {content} inside it")
-    if not path.exists():
-        raise DataError(f"{path} does not exist: correct {field} or fetch the data set")
-    if not path.stat().st_size:
-        raise DataError(f"{path} is empty: give a file with {content}")
+    """Refuse what is not a file to read; to open a pipe or a device could wait forever."""
+    try:
+        about = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL cannot be in a path
+        raise DataError(
+            f"{place(path)} does not exist: correct {field} or fetch the data set"
+        ) from None
+    if stat.S_ISDIR(about.st_mode):
+        raise DataError(
+            f"{place(path)} is a folder: set {field} to the file of {content} inside it"
+        )
+    if not stat.S_ISREG(about.st_mode):
+        raise DataError(f"{place(path)} is a pipe or a device: set {field} to a file of {content}")
+    if not about.st_size:
+        raise DataError(f"{place(path)} is empty: give a file with {content}")
+    if about.st_size > limits.LARGEST:
+        raise DataError(
+            f"{place(path)} is larger than the {limits.LARGEST // limits.GIB} GiB that are read: "
+            "keep the part that the audit needs"
+        )
 
 
 def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings:
@@ -131,7 +148,7 @@ def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings
     )
 
 
-def _scale_missing(path: Path, value: NDArray[np.float64]) -> str:
+def _scale_missing(path: str, value: NDArray[np.float64]) -> str:
     levels = np.unique(value)
     step = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
     return (

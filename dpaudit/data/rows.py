@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data import settings
-from dpaudit.data.cells import Codes, Fault, Mask, Table, factorize, ids, missing, number, show
+from dpaudit.data.cells import Codes, Fault, Mask, Table, factorize, ids, missing, number
+from dpaudit.data.messages import show
 from dpaudit.data.ratings import Repair, Scale
 from dpaudit.data.source import DataSource, OnDuplicate
 from dpaudit.errors import DataError
 
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
+
+# Ratings are kept in single precision, where a larger one is infinite.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +120,7 @@ def _fault(value: object, found: float, scale: Scale | None) -> str | None:
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
-    if not np.isfinite(found):
+    if not abs(found) <= _LARGEST:
         return f"the rating {shown} is not a finite number: correct it"
     if scale is None:
         return None

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpaudit.data.cells import Fault, Mask, Table, factorize, identifier, number, show
+from dpaudit.data.cells import Fault, Mask, Table, factorize, identifier, number
+from dpaudit.data.messages import plain, show
 from dpaudit.data.ratings import Ratings, Repair
 from dpaudit.data.source_social import SensitiveSource
 from dpaudit.errors import DataError
@@ -47,10 +48,11 @@ def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repa
     unknown = [name for name in asked if name not in known]
     if unknown:
         ordered = sorted(known, key=lambda name: (len(name), name))
+        given = ", ".join(map(plain, ordered[:_SHOWN]))
         more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         raise DataError(
-            f"{table.path}, {table.label('category')}: no row has the category {unknown[0]!r} of "
-            f"data.sensitive.categories: give of {', '.join(ordered[:_SHOWN])}{more}"
+            f"{table.path}, {table.label('category')}: no row has the category "
+            f"{show(unknown[0])} of data.sensitive.categories: give of {given}{more}"
         )
     without = Repair(
         "rows without a category, taken as not sensitive", int((names == "")[codes].sum())
