@@ -107,6 +107,8 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
         table = file.read(asked, use_threads=False)
     if table.num_columns != len(read):
         raise ValueError("two of its columns have one name")
+    # The reader does not look whether texts are UTF-8, and numbers of values lead to one.
+    table.validate(full=True)
     distinct = [_coded(table.column(read.index(column)), arrays) for column in wanted]
     return {"names": names, "width": len(names), "distinct": distinct}
 

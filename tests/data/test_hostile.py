@@ -36,7 +36,7 @@ def refusal(path: Path, **options: Any) -> str:
     return str(caught.value)
 
 
-def written(folder: Path, content: bytes | str) -> Path:
+def written(folder: Path, content: bytes | bytearray | str) -> Path:
     path = folder / "r"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -287,6 +287,20 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     broken = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     path = parquet(tmp_path, ["u", "i", "r"], broken, [1, 2], [3, 3])
     sentence = refusal(path, format="parquet", columns=NAMED)
+    assert "r is not a readable parquet file (" in sentence
+
+
+# Byte 12 is the number of the distinct values, of which 73 and 74 say which each row has.
+@pytest.mark.parametrize(("at", "byte"), [(12, 0), (12, 4), (73, 4), (74, 8)])
+def test_a_number_that_leads_to_no_value_is_refused(tmp_path: Path, at: int, byte: int) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    ids = pa.array(["a", "b", "c", "d"]).dictionary_encode()
+    ones = pa.array([1, 1, 1, 1])
+    pq.write_table(pa.table({"u": ids, "i": ones, "r": ones}), tmp_path / "r", compression="none")
+    content = bytearray((tmp_path / "r").read_bytes())
+    content[at] = byte
+    sentence = refusal(written(tmp_path, content), format="parquet", columns=NAMED)
     assert "r is not a readable parquet file (" in sentence
 
 
