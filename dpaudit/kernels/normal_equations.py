@@ -1,0 +1,103 @@
+"""Symmetric positive definite systems: gathered and solved in one order of operations.
+
+BLAS and LAPACK sum in an order that depends on the machine, on the sizes and on their version.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.kernels.jit import exact_kernel
+
+Numbers = NDArray[np.float64]
+
+
+@exact_kernel
+def add_squares(rows: Numbers, weights: Numbers, squares: Numbers) -> None:
+    """Add `Σ w x xᵀ` to the upper triangle of each of n matrices.
+
+    Args:
+        rows: the x of each `(n, m, d)`.
+        weights: their w `(n, m)`.
+        squares: result `(n, d, d)`; what is below the diagonals keeps its values.
+    """
+    _, count, d = rows.shape
+    whole = count - count % 4
+    for n in range(len(rows)):
+        own, w, into = rows[n], weights[n], squares[n]
+        # Four rows at a time: the triangle is read and written once for them.
+        for m in range(0, whole, 4):
+            x, y, z, t = own[m], own[m + 1], own[m + 2], own[m + 3]
+            for i in range(d):
+                a, b = w[m] * x[i], w[m + 1] * y[i]
+                c, e = w[m + 2] * z[i], w[m + 3] * t[i]
+                for j in range(i, d):
+                    into[i, j] += (a * x[j] + b * y[j]) + (c * z[j] + e * t[j])
+        for m in range(whole, count):
+            for i in range(d):
+                a = w[m] * own[m, i]
+                for j in range(i, d):
+                    into[i, j] += a * own[m, j]
+
+
+@exact_kernel
+def eliminate(matrices: Numbers, right: Numbers) -> None:
+    """Solve `A x = b` for each of n positive definite A, by Gauss's elimination.
+
+    Such a matrix needs no exchange of rows. One that is singular gives infinities or NaN.
+
+    Args:
+        matrices: each A `(n, d, d)`, of which the upper triangle is read; then that holds the
+            eliminated rows, on its diagonal the pivots, whose product is the determinant.
+        right: b `(n, d, k)`; result x.
+    """
+    d, k = right.shape[1:]
+    for n in range(len(matrices)):
+        a, b = matrices[n], right[n]
+        for j in range(d):
+            row, known = a[j], b[j]
+            for i in range(j + 1, d):
+                share, own, found = row[i] / row[j], a[i], b[i]
+                for c in range(i, d):
+                    own[c] -= share * row[c]
+                for c in range(k):
+                    found[c] -= share * known[c]
+        for j in range(d - 1, -1, -1):
+            row, found = a[j], b[j]
+            for i in range(j + 1, d):
+                share, known = row[i], b[i]
+                for c in range(k):
+                    found[c] -= share * known[c]
+            for c in range(k):
+                found[c] /= row[j]
+
+
+def ridged(rows: Numbers, ridge: float = 1.0) -> Numbers:
+    """`Σ x xᵀ + ridge` over the rows `(n, m, d)` of each of n matrices, in the upper triangle."""
+    d = rows.shape[2]
+    squares = np.broadcast_to(ridge * np.eye(d), (len(rows), d, d)).copy()
+    add_squares(np.ascontiguousarray(rows), np.ones(rows.shape[:2]), squares)
+    return squares
+
+
+def solved(matrices: ArrayLike, right: ArrayLike) -> Numbers:
+    """The x of `A x = b` for each of n positive definite A, `(n, d, k)`.
+
+    Args:
+        matrices: each A `(n, d, d)`, of which the upper triangle is read.
+        right: b `(n, d, k)`, or a shape that broadcasts to it.
+    """
+    eliminated = np.array(matrices, np.float64, order="C")
+    given = np.asarray(right, np.float64)
+    found = np.array(np.broadcast_to(given, (*eliminated.shape[:2], given.shape[-1])), order="C")
+    eliminate(eliminated, found)
+    return found
+
+
+def inverses(matrices: ArrayLike) -> tuple[Numbers, Numbers]:
+    """The inverses of n positive definite matrices `(n, d, d)`, and `ln det` of each `(n,)`."""
+    eliminated = np.array(matrices, np.float64, order="C")
+    found = np.array(np.broadcast_to(np.eye(eliminated.shape[1]), eliminated.shape), order="C")
+    eliminate(eliminated, found)
+    return found, np.log(np.diagonal(eliminated, axis1=1, axis2=2)).sum(1)
