@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.list_places import PlaceRatio
 from dpaudit.data.ratings import Profile
 from dpaudit.errors import InputError
+from dpaudit.kernels.normal_equations import inverses, ridged, solved
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import ItemFactors, ItemList, Predictions, SimilarityRows, Suspect
 
@@ -99,10 +100,8 @@ class Canary(Part):
         x = release.factors[:, version.items].astype(np.float64, order="C")
         y = version.values - release.mean - x[:, :, -1]
         x[:, :, -1] = 1.0
-        left = np.swapaxes(x, 1, 2)
-        ridge = self.ridge * np.eye(x.shape[2])
-        own = np.linalg.solve(left @ x + ridge, left @ y[:, :, None])
-        return np.mean((y - (x @ own)[:, :, 0]) ** 2, axis=1)
+        own = solved(ridged(x, self.ridge), np.einsum("wif,wi->wf", x, y)[:, :, None])[:, :, 0]
+        return np.mean((y - np.einsum("wif,wf->wi", x, own)) ** 2, axis=1)
 
 
 def _row_loss(release: SimilarityRows, version: Profile) -> Features:
@@ -115,7 +114,7 @@ def _row_loss(release: SimilarityRows, version: Profile) -> Features:
             weights = release.rows[:, place, version.items].astype(np.float64, order="C")
             weights[:, at[0]] = 0
             size = np.maximum(np.abs(weights).sum(1), 1e-30)
-            total += (weights @ centred / size - centred[at[0]]) ** 2
+            total += (np.einsum("wi,i->w", weights, centred) / size - centred[at[0]]) ** 2
             count += 1
     return total / max(count, 1)
 
@@ -141,22 +140,15 @@ class NormalRatio:
         Raises:
             InputError: fewer than two worlds of either, or a feature that is not finite.
         """
-        from sklearn.covariance import LedoitWolf
-
         laws = []
         for features, world in ((absent, "absent"), (present, "present")):
             if len(features) < 2:
                 raise InputError(f"{world} has {len(features)} worlds: give at least 2 to fit")
             if not np.isfinite(features).all():
                 raise InputError(f"{world} holds a feature that is not finite: leave it out")
-            laws.append(LedoitWolf(store_precision=False).fit(features))
-        floor = _FLOOR * np.eye(len(laws[0].location_))
-        covariances = np.stack([law.covariance_ + floor for law in laws])
-        return cls(
-            means=np.stack([law.location_ for law in laws]),
-            precisions=np.linalg.inv(covariances),
-            log_determinants=np.linalg.slogdet(covariances)[1],
-        )
+            laws.append((features.mean(0), _shrunk(features)))
+        means, covariances = (np.stack(each) for each in zip(*laws, strict=True))
+        return cls(means, *inverses(covariances + _FLOOR * np.eye(means.shape[1])))
 
     def score(self, features: Features) -> Features:
         """Large where world D' is likelier `(W,)`."""
@@ -168,3 +160,21 @@ class NormalRatio:
             logs.append(-0.5 * (np.einsum("wi,ij,wj->w", away, precision, away) + log))
         found: Features = logs[1] - logs[0]
         return found
+
+
+def _shrunk(features: Features) -> Features:
+    """The covariance `(F, F)`, moved to a multiple of the identity as far as its error asks for.
+
+    Equations (14) to (17) of Ledoit & Wolf 2004, doi:10.1016/S0047-259X(03)00096-4.
+    """
+    away = features - features.mean(0)
+    count, size = away.shape
+    found: Features = np.einsum("wi,wj->ij", away, away) / count
+    target = np.trace(found) / size * np.eye(size)
+    error = ((away**2).sum(1) ** 2).sum() / count**2 - (found**2).sum() / count
+    distance = ((found - target) ** 2).sum()
+    return (
+        found
+        if error <= 0 or distance <= 0
+        else found + min(error / distance, 1.0) * (target - found)
+    )

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.data.ratings import Ratings
+from dpaudit.kernels.normal_equations import inverses, solved
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import ItemFactors
 
@@ -82,7 +83,7 @@ class Reconstruction(Part):
         factors, bias = world[:, :-1].astype(np.float64), world[:, -1] + release.mean
         own = self._fitted(factors, bias.astype(np.float64), shared)
         squares, _ = _sums(factors, bias.astype(np.float64), shared)
-        inverse = np.linalg.inv(squares + self.ridge * np.eye(factors.shape[1]))
+        inverse, _ = inverses(squares + self.ridge * np.eye(factors.shape[1]))
         total, parts = 0.0, 1 + squares[0].size * len(shared) // _AT_ONCE
         for rows in np.array_split(np.arange(len(shared)), parts):
             users, v = shared.user[rows], factors[shared.item[rows]]
@@ -95,17 +96,12 @@ class Reconstruction(Part):
         """Every user's own factors `(N, d)`."""
         squares, products = _sums(factors, bias, shared)
         squares += self.ridge * np.eye(factors.shape[1])
-        own = _solved(squares, products)
+        own: Numbers = solved(squares, products[:, :, None])[:, :, 0]
         sharing = np.diff(shared.by_user.start) > 0
         if not self.average or not sharing.any():
             return own
         products += self.ridge * own[sharing].mean(0)
-        return _solved(squares, products)
-
-
-def _solved(squares: Numbers, products: Numbers) -> Numbers:
-    found = np.linalg.solve(squares, products[:, :, None])[:, :, 0]
-    return np.asarray(found, np.float64)
+        return solved(squares, products[:, :, None])[:, :, 0]
 
 
 def guess_means(shared: Ratings, items: Indices) -> Numbers:

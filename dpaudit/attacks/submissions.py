@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.reconstruction import Reconstruction
 from dpaudit.data.ratings import Ratings
 from dpaudit.errors import ConfigError
+from dpaudit.kernels.normal_equations import add_squares, solved
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import ItemFactors
 from dpaudit.transcripts import Submissions
@@ -157,12 +158,12 @@ class _Path:
         if np.isfinite(self.learning.ball):
             return self._moved(theta)
         shift, slopes = self._affine
-        return shift + slopes @ theta, slopes
+        return shift + np.einsum("tdp,p->td", slopes, theta), slopes
 
     def errors(self, users: Numbers, theta: Numbers) -> Numbers:
         """`e_tj = u_t · v_j − r_j` `(T, n)`."""
         away: Numbers = np.einsum("tjd,td->tj", self.items, users)
-        return away - self.known - self.picks @ theta
+        return away - self._ratings(theta)
 
     def cuts(self, users: Numbers, errors: Numbers) -> Numbers:
         """What all that is submitted in a round is multiplied by `(T,)`."""
@@ -174,28 +175,38 @@ class _Path:
     def _affine(self) -> tuple[Numbers, Numbers]:
         return self._moved(np.zeros(self.picks.shape[1]))
 
+    def _ratings(self, theta: Numbers) -> Numbers:
+        ratings: Numbers = self.known.copy()
+        ratings[self.kept] = theta[self.size :]
+        return ratings
+
+    @cached_property
+    def _kept(self) -> Numbers:
+        """What each round leaves of u: `(1 − 2γλ) I − 2γ Σ_j v_j v_jᵀ` `(T, d, d)`."""
+        rate, decay = self.learning.rate, self.learning.decay
+        squares = np.einsum("tjd,tje->tde", self.items, self.items)
+        found: Numbers = (1 - 2 * rate * decay) * np.eye(self.size) - 2 * rate * squares
+        return found
+
     def _moved(self, theta: Numbers) -> tuple[Numbers, Numbers]:
         """`u_t` and its slopes, round by round."""
-        learning, count = self.learning, len(self.items)
-        users = np.zeros((count, self.size))
-        slopes = np.zeros((count, self.size, len(theta)))
-        users[0], slopes[0, :, : self.size] = theta[: self.size], np.eye(self.size)
-        ratings = self.known + self.picks @ theta
-        for t in range(count):
+        twice, ball, new = 2 * self.learning.rate, self.learning.ball, self.items[1:]
+        # u, then the slopes; first what a round adds to them.
+        path = np.zeros((len(self.items), self.size, 1 + len(theta)))
+        path[0, :, 0], path[0, :, 1 : 1 + self.size] = theta[: self.size], np.eye(self.size)
+        path[1:, :, 0] = twice * np.einsum("tjd,j->td", new, self._ratings(theta))
+        path[1:, :, 1 + self.size :] = twice * np.swapaxes(new[:, self.kept], 1, 2)
+        for t in range(len(path)):
+            now = path[t]
             if t:
-                v = self.items[t]
-                keep = (1 - 2 * learning.rate * learning.decay) * np.eye(self.size)
-                keep -= 2 * learning.rate * v.T @ v
-                users[t] = keep @ users[t - 1] + 2 * learning.rate * v.T @ ratings
-                slopes[t] = keep @ slopes[t - 1] + 2 * learning.rate * v.T @ self.picks
-            norm = float(np.linalg.norm(users[t]))
-            if norm > learning.ball:
+                now += np.einsum("de,ep->dp", self._kept[t], path[t - 1])
+            norm = float(np.sqrt((now[:, 0] ** 2).sum()))
+            if norm > ball:
                 # d(u/‖u‖) = (I − ûû') du/‖u‖
-                users[t] /= norm
-                slopes[t] -= np.outer(users[t], users[t] @ slopes[t])
-                users[t] *= learning.ball
-                slopes[t] *= learning.ball / norm
-        return users, slopes
+                along = now[:, 0] / norm
+                now[:, 1:] -= np.outer(along, np.einsum("d,dp->p", along, now[:, 1:]))
+                now *= ball / norm
+        return path[:, :, 0], path[:, :, 1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +236,8 @@ class _Fit:
         for _ in range(_STEPS):
             normal, slope = self._slopes(theta)
             while True:
-                step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), slope)
+                damped = normal + damping * np.diag(np.diag(normal))
+                step = solved(damped[None], slope[None, :, None])[0, :, 0]
                 tried = self._cost(theta + step)
                 if tried <= cost or damping > 1e12:
                     break
@@ -250,7 +262,7 @@ class _Fit:
         return np.diff(exact, axis=0) if self.apart else exact
 
     def _slopes(self, theta: Numbers) -> tuple[Numbers, Numbers]:
-        """The normal equations' matrix `(p, p)` and right side `(p,)`."""
+        """The normal equations' matrix `(p, p)`, in its upper triangle, and right side `(p,)`."""
         users, slopes = self.path.at(theta)
         errors = self.path.errors(users, theta)
         away = self.shown - self._exact(users, errors)
@@ -264,9 +276,9 @@ class _Fit:
             by = self._derivatives(part, users[part], slopes[part], errors[part])
             rows = (np.diff(by, axis=0) if self.apart else by).reshape(-1, p)
             held = slice(first, first + size)
-            weighted = rows * self.weights[held].reshape(-1, 1)
-            normal = normal + weighted.T @ rows
-            right = right + weighted.T @ away[held].reshape(-1)
+            weights = self.weights[held].reshape(-1)
+            add_squares(rows[None], weights[None], normal[None])
+            right = right + np.einsum("r,rp->p", weights * away[held].reshape(-1), rows)
         return normal, right
 
     def _derivatives(
@@ -282,7 +294,8 @@ class _Fit:
         for t in np.flatnonzero(cuts < 1):
             u, e = users[t], errors[t]
             # Where x is cut to one norm: d ln κ = −(u · du/‖u‖² + e · de/‖e‖²)
-            lost = u @ slopes[t] / (u @ u) + e @ moved[t] / (e @ e)
+            lost = np.einsum("d,dp->p", u, slopes[t]) / (u * u).sum()
+            lost += np.einsum("j,jp->p", e, moved[t]) / (e * e).sum()
             by[t] -= np.einsum("j,d,p->jdp", e, u, lost)
         by *= 2 * cuts[:, None, None, None]
         return by

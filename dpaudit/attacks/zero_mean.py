@@ -18,6 +18,7 @@ from dpaudit.attacks.transcript import (
     log_score,
 )
 from dpaudit.kernels import transcripts as folds
+from dpaudit.kernels.normal_equations import solved
 from dpaudit.parts import STRICT, Part
 from dpaudit.transcripts import Floats, Indices, Pairs
 
@@ -154,9 +155,9 @@ class _Hotelling(Residuals):
         k, mean, scatter = self.count[able], self.mean[able], self.scatter[able]
         ridge = _RIDGE * np.trace(scatter, axis1=1, axis2=2) / size + np.finfo(np.float64).tiny
         scatter = scatter + ridge[:, None, None] * np.eye(size)
-        solved = np.linalg.solve(scatter, mean[:, :, None])[:, :, 0]
+        turned = solved(scatter, mean[:, :, None])[:, :, 0]
         # T² = k (k − 1) mᵀ (Σ(r − m)(r − m)ᵀ)⁻¹ m;  F = T² (k − d)/(d (k − 1))
-        ratio = k * (k - size) / size * np.maximum(np.einsum("pd,pd->p", mean, solved), 0)
+        ratio = k * (k - size) / size * np.maximum(np.einsum("pd,pd->p", mean, turned), 0)
         p_values[able] = special.fdtrc(size, k - size, ratio)
         scores[able] = log_score(p_values[able])
         return scores, p_values

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.errors import ConfigError, RunError
 from dpaudit.kernels import noise
+from dpaudit.kernels.normal_equations import inverses
 from dpaudit.releases import Streams
 
 Exact = NDArray[np.float64]
@@ -189,9 +190,9 @@ class ExactFactors:
     def _log_gaussian(self, k: float, rest: Exact, slope: Exact) -> Exact:
         """`ln E e^{−k ‖y − X t‖²}`, y `(W, m)`, X `(W, m, D)`, t of any dimension."""
         # y ~ N(0, s² X Xᵀ) against precision 2k: −½ ln det A − k yᵀ A⁻¹ y, A = I + 2k s² X Xᵀ
-        a = 2 * k * self.deviation**2 * slope @ np.swapaxes(slope, 1, 2) + np.eye(rest.shape[1])
-        solved = np.linalg.solve(a, rest[:, :, None])[:, :, 0]
-        return -np.linalg.slogdet(a)[1] / 2 - k * (rest * solved).sum(1)
+        a = 2 * k * self.deviation**2 * np.einsum("wid,wjd->wij", slope, slope)
+        inverse, log_determinant = inverses(a + np.eye(rest.shape[1]))
+        return -log_determinant / 2 - k * np.einsum("wi,wij,wj->w", rest, inverse, rest)
 
     def _log_tested(
         self, k: float, ratings: Exact, offset: Exact, slope: Exact, rated: NDArray[np.intp]

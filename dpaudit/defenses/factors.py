@@ -12,6 +12,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.kernels.lane_noise import world_words
 from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.normal_equations import ridged, solved
 from dpaudit.releases import ItemFactors, Streams
 
 Floats = NDArray[np.float32]
@@ -184,14 +185,13 @@ def fitted(
         count = mine.stop - mine.start
         if not count:
             continue
-        x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64)
+        x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64, order="C")
         y = (rows.values[mine] - rows.mean - x[:, :, -1])[:, :, None]
         x[:, :, -1] = float(biases)
         z = x * scale[:, None]
-        across = np.swapaxes(z, 1, 2)
         if count < full:
-            solved = across @ np.linalg.solve(z @ across + np.eye(count), y)
+            own = np.einsum("wif,wi->wf", z, solved(ridged(np.swapaxes(z, 1, 2)), y)[:, :, 0])
         else:
-            solved = np.linalg.solve(across @ z + np.eye(full), across @ y)
-        found[u] = (solved[:, :, 0] * scale).T
+            own = solved(ridged(z), np.einsum("wif,wik->wfk", z, y))[:, :, 0]
+        found[u] = (own * scale).T
     return found

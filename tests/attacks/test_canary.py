@@ -121,3 +121,11 @@ def test_features_that_cannot_be_fitted_are_refused() -> None:
         Canary().fit(good, bad)
     with pytest.raises(InputError, match="absent has 1 worlds: give at least 2"):
         Canary().fit(good[:1], good)
+
+
+@pytest.mark.parametrize(("count", "size"), [(5, 2), (40, 3), (10, 1), (8, 20)])
+def test_covariances_are_those_of_ledoit_and_wolf(count: int, size: int) -> None:
+    rows = np.random.default_rng(size).normal(3, np.arange(1, size + 1), (count, size))
+    law = NormalRatio.fit(rows, rows + 1)
+    expected = LedoitWolf().fit(rows).covariance_ + 1e-12 * np.eye(size)
+    np.testing.assert_allclose(law.precisions[0] @ expected, np.eye(size), atol=1e-9)
