@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpaudit.kernels.jit import exact_kernel, inline
 from dpaudit.kernels.noise import _reinterpret
+from dpaudit.kernels.normal_equations import eliminate
 
 F64, I64 = np.float64, np.int64
 
@@ -91,31 +92,119 @@ def _chances(
 
 
 @exact_kernel
+def _add_scores(factors: Numbers, u: Numbers, scores: Numbers) -> None:
+    for j in range(len(factors)):
+        score = scores[j]
+        for f in range(len(u)):
+            score += factors[j, f] * u[f]
+        scores[j] = score
+
+
+@exact_kernel
+def _turned(liked: Numbers, bent: Numbers, into: Numbers) -> None:
+    """Set `into` `(d, q)` to `Σ_j v_j β_j`."""
+    (p, d), q = liked.shape, bent.shape[1]
+    into[:] = 0.0
+    whole = p - p % 4
+    # Four items at a time: the sums are read and written once for them.
+    for j in range(0, whole, 4):
+        x, y, z, t = bent[j], bent[j + 1], bent[j + 2], bent[j + 3]
+        for f in range(d):
+            a, b, c, e = liked[j, f], liked[j + 1, f], liked[j + 2, f], liked[j + 3, f]
+            row = into[f]
+            for k in range(q):
+                row[k] += (a * x[k] + b * y[k]) + (c * z[k] + e * t[k])
+    for j in range(whole, p):
+        x = bent[j]
+        for f in range(d):
+            a, row = liked[j, f], into[f]
+            for k in range(q):
+                row[k] += a * x[k]
+
+
+@exact_kernel
+def _dot(x: Numbers, y: Numbers, sums: Numbers) -> float:
+    """`Σ x y`; `sums` is for 64, side by side, so that the loop vectorises."""
+    whole = len(x) - len(x) % len(sums)
+    sums[:] = 0.0
+    for first in range(0, whole, len(sums)):
+        left, right = x[first : first + len(sums)], y[first : first + len(sums)]
+        for lane in range(len(sums)):
+            sums[lane] += left[lane] * right[lane]
+    for k in range(whole, len(x)):
+        sums[k - whole] += x[k] * y[k]
+    half = len(sums) // 2
+    while half:
+        for lane in range(half):
+            sums[lane] += sums[lane + half]
+        half //= 2
+    return float(sums[0])
+
+
+@exact_kernel
+def _add_sides(
+    liked: Numbers, others: Numbers, psi: Numbers, bent: Numbers, slope: Numbers,
+    curvature: Numbers,
+) -> None:  # fmt: skip
+    """Add `−Σ ψ (v_j − v_k)` and, to the upper triangle, `Σ β (v_j − v_k)(v_j − v_k)ᵀ`.
+
+    `others` are `(d, q)` here.
+    """
+    (p, d), q = liked.shape, others.shape[1]
+    # Of each k `Σ_j ψ`, `Σ_j β` and `Σ_j β v_j`; loops over k vectorise.
+    wrong, bend, ones, across = np.zeros(q), np.zeros(q), np.ones(q), np.empty((d, q))
+    sums = np.empty(64)
+    for j in range(p):
+        for k in range(q):
+            wrong[k] += psi[j, k]
+        for k in range(q):
+            bend[k] += bent[j, k]
+        left, right = _dot(psi[j], ones, sums), _dot(bent[j], ones, sums)
+        for f in range(d):
+            slope[f] -= left * liked[j, f]
+            for g in range(f, d):
+                curvature[f, g] += right * liked[j, f] * liked[j, g]
+    _turned(liked, bent, across)
+    for f in range(d):
+        slope[f] += _dot(wrong, others[f], sums)
+        for k in range(q):
+            across[f, k] = 0.5 * bend[k] * others[f, k] - across[f, k]
+    for f in range(d):
+        for g in range(f, d):
+            curvature[f, g] += _dot(across[f], others[g], sums)
+            curvature[f, g] += _dot(across[g], others[f], sums)
+
+
+@exact_kernel
 def _evaluate(
     liked: Numbers, others: Numbers, biases: tuple[Numbers, Numbers], ridge: float,
     centre: Numbers, u: Numbers, room: tuple[Numbers, Numbers, Numbers], slope: Numbers,
     curvature: Numbers,
 ) -> float:  # fmt: skip
-    """The loss; `slope` `(d,)` and `curvature` `(d, d)` are set to its derivatives.
+    """The loss; set are its `slope` `(d,)` and, of its `curvature` `(d, d)`, the upper triangle.
 
-    `liked` `(p, d)` and `others` `(q, d)` are factors; `room` is for two `(p, q)` and one `(q,)`.
+    `liked` `(p, d)` and `others` `(d, q)` are factors; `room` is for two `(p, q)` and one `(q,)`.
     """
-    p, q, d = len(liked), len(others), len(u)
+    d, q = others.shape
     psi, bent, product = room
-    upper, lower = np.dot(liked, u) + biases[0], np.dot(others, u) + biases[1]
-    away = u - centre
-    wrong = _chances(upper, lower, psi, bent, product)
-    rows, columns = np.ones(p), np.ones(q)
-    # −Σ ψ (v_j − v_k) and Σ ψ (1 − ψ) (v_j − v_k)(v_j − v_k)ᵀ over j and the mean of k.
-    slope[:] = np.dot(np.dot(rows, psi), others) - np.dot(np.dot(psi, columns), liked)
-    slope[:] = slope / q + ridge * away
-    across = np.dot(liked.T, np.dot(bent, others))
-    curvature[:] = np.dot(liked.T * np.dot(bent, columns), liked)
-    curvature += np.dot(others.T * np.dot(rows, bent), others) - across - across.T
-    curvature /= q
+    upper, lower = biases[0].copy(), biases[1].copy()
+    _add_scores(liked, u, upper)
     for f in range(d):
+        for k in range(q):
+            lower[k] += others[f, k] * u[f]
+    wrong = _chances(upper, lower, psi, bent, product)
+    # −Σ ψ (v_j − v_k) and Σ ψ (1 − ψ) (v_j − v_k)(v_j − v_k)ᵀ over j and the mean of k.
+    slope[:], curvature[:] = 0.0, 0.0
+    _add_sides(liked, others, psi, bent, slope, curvature)
+    norm = 0.0
+    for f in range(d):
+        away = u[f] - centre[f]
+        slope[f] = slope[f] / q + ridge * away
+        norm += away * away
+        for g in range(f, d):
+            curvature[f, g] /= q
         curvature[f, f] += ridge
-    return wrong / q + ridge / 2 * np.dot(away, away)
+    return wrong / q + ridge / 2 * norm
 
 
 @exact_kernel
@@ -125,14 +214,18 @@ def _descend(
 ) -> bool:  # fmt: skip
     """Move `u` to the least loss; whether that was reached."""
     d = len(u)
+    step = np.empty((d, 1))
     slope, moved_slope, moved = np.empty(d), np.empty(d), np.empty(d)
     curvature, moved_curvature = np.empty((d, d)), np.empty((d, d))
-    shape = (len(liked), len(others))
-    room = np.empty(shape), np.empty(shape), np.empty(len(others))
+    shape = (len(liked), others.shape[1])
+    room = np.empty(shape), np.empty(shape), np.empty(shape[1])
     loss = _evaluate(liked, others, biases, ridge, centre, u, room, slope, curvature)
     for _ in range(_STEPS):
-        step = np.linalg.solve(curvature, slope)
-        gain = np.dot(slope, step)
+        step[:, 0] = slope
+        eliminate(curvature.reshape(1, d, d), step.reshape(1, d, 1))
+        gain = 0.0
+        for f in range(d):
+            gain += slope[f] * step[f, 0]
         # Half the gain is what is left to win, up to higher orders.
         if gain <= 1e-12 * (1 + loss):
             return True
@@ -141,7 +234,7 @@ def _descend(
             if halving == _HALVINGS:
                 return True  # as well as numbers can tell
             for f in range(d):
-                moved[f] = u[f] - size * step[f]
+                moved[f] = u[f] - size * step[f, 0]
             next_loss = _evaluate(
                 liked, others, biases, ridge, centre, moved, room, moved_slope, moved_curvature
             )
@@ -184,7 +277,6 @@ def fit(
     """
     failed = 0
     d = factors.shape[1] - 1
-    # Products of matrices want each in one piece.
     own, bias = factors[:, :d].copy(), factors[:, d].copy()
     for r in range(len(users)):
         mine = items[start[users[r]] : start[users[r] + 1]]
@@ -193,5 +285,5 @@ def fit(
             found[r] = centre
             continue
         biases = bias[mine], bias[rest]
-        failed += not _descend(own[mine], own[rest], biases, ridge, centre, found[r])
+        failed += not _descend(own[mine], own[rest].T.copy(), biases, ridge, centre, found[r])
     return failed
