@@ -82,10 +82,10 @@ def drift(trials: Trials, scores: Scores) -> str | None:
         unit = (ranks - ranks.mean()) / spread
         squares = unit * unit
         # Of a few odd values the normal law of the correlations says nothing.
-        if squares @ squares / count > count**0.5 / _TAIL:
+        if (squares * squares).sum() / count > count**0.5 / _TAIL:
             continue
-        trend = max(trend, abs(float(unit @ place)) / count**0.5)
-        memory = max(memory, abs(float(unit[1:] @ unit[:-1])) / count**0.5)
+        trend = max(trend, abs(float((unit * place).sum())) / count**0.5)
+        memory = max(memory, abs(float((unit[1:] * unit[:-1]).sum())) / count**0.5)
     said = [
         words
         for size, words in (

@@ -144,10 +144,14 @@ def _rare_purchases(
     model: ItemModel, _: int, hers: Rated, theirs: Rated, same: NDArray[np.bool_]
 ) -> list[Place]:
     """Purchases of the rarest item by a user who shares rare items with a target."""
-    share = (hers / np.maximum(model.degree, 1) ** 0.5) @ theirs.T / hers.sum(1, keepdims=True)
+    from scipy.sparse import csr_array
+
+    rarity = hers / np.maximum(model.degree, 1) ** 0.5
+    # Few are bought, and a sparse product sums in one order on any machine.
+    share = (csr_array(theirs) @ rarity.T).T / hers.sum(1, keepdims=True)
     share[same] = 0
     found = []
-    for place in np.argsort(-share, axis=None)[:_COMPARED].tolist():
+    for place in np.argsort(-share, axis=None, kind="stable")[:_COMPARED].tolist():
         row, column = divmod(place, share.shape[1])
         free = np.flatnonzero((hers[row] == 0) & (theirs[column] == 0))
         if len(free) and share[row, column] > 0:

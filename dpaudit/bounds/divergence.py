@@ -20,6 +20,7 @@ from dpaudit.bounds.detection import sequence_mu
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.bounds.outcomes import check_alpha, scores
 from dpaudit.errors import InputError
+from dpaudit.kernels.normal_equations import inverses
 
 Values = NDArray[np.float64]
 
@@ -122,19 +123,22 @@ def plugin_kl(
     c = (m - 1) / (m - d - 2)
     value = 0.5 * (
         (1 - 1 / n) * np.sum(second.inverse * first.cov) / c
-        + shift @ second.inverse @ shift / c
+        + float(_squares(shift, second.inverse)) / c
         - d / m
         - d
         + (second.log_det - _log_det_bias(m - 1, d))
         - (first.log_det - _log_det_bias(n - 1, d))
     )
-    slope = second.inverse @ shift
+    slope = _product(second.inverse, shift)
     # Influence of a row on the plug-in value, derivatives of `gaussian_kl` in its four arguments:
     # of x, ½(x − x̄)ᵀ(S_q⁻¹ − S_p⁻¹)(x − x̄) + (x − x̄)·slope;
-    of_x = 0.5 * _squares(first.centred, second.inverse - first.inverse) + first.centred @ slope
+    of_x = 0.5 * _squares(first.centred, second.inverse - first.inverse) + _product(
+        first.centred, slope
+    )
     # of y, ½(y − ȳ)ᵀ(S_q⁻¹ − S_q⁻¹S_pS_q⁻¹ − slope slopeᵀ)(y − ȳ) − (y − ȳ)·slope.
-    bend = second.inverse - second.inverse @ first.cov @ second.inverse - np.outer(slope, slope)
-    of_y = 0.5 * _squares(second.centred, bend) - second.centred @ slope
+    turned = _product(_product(second.inverse, first.cov), second.inverse)
+    bend = second.inverse - turned - np.outer(slope, slope)
+    of_y = 0.5 * _squares(second.centred, bend) - _product(second.centred, slope)
     variance = of_x.var(ddof=1) / n + of_y.var(ddof=1) / m
     return _estimate(
         float(value), float(variance), min(n, m), alpha, confidence, n + m, "plug-in normal"
@@ -195,7 +199,7 @@ def neighbour_kl(
             raise InputError(f"a row of x occurs again in {name}: rows of a density are distinct")
     weights = d * _weights(neighbours)
     log_near, log_far = np.log(near), np.log(far)
-    terms = (log_far - log_near)[:, :neighbours] @ weights
+    terms = ((log_far - log_near)[:, :neighbours] * weights).sum(axis=1)
     total = terms.sum()
     # A row left out moves the distances of those that have it for a neighbour to the next one.
     from_near = _moved(log_near, near_at, weights, n)
@@ -257,8 +261,9 @@ def _moments(rows: Values, name: str) -> _Moments:
     # Their covariance, which squares what is lost, can then be inverted to four digits.
     if not (scale > 0).all() or np.linalg.matrix_rank(centred / scale, rtol=1e-6) < rows.shape[1]:
         raise InputError(f"columns of {name} are constant or depend on each other: drop some")
-    cov = centred.T @ centred / (len(rows) - 1)
-    return _Moments(mean, centred, cov, np.linalg.inv(cov), float(np.linalg.slogdet(cov)[1]))
+    cov = _product(centred.T, centred) / (len(rows) - 1)
+    inverse, log_det = inverses(cov[None])
+    return _Moments(mean, centred, cov, inverse[0], float(log_det[0]))
 
 
 def _log_det_bias(degrees: int, d: int) -> float:
@@ -271,16 +276,23 @@ def _log_det_bias(degrees: int, d: int) -> float:
 
 def _squares(rows: Values, form: Values) -> Values:
     """`rowᵀ form row` of each row."""
-    return np.sum((rows @ form) * rows, axis=1)
+    return np.sum(_product(rows, form) * rows, axis=-1)
+
+
+def _product(left: Values, right: Values) -> Values:
+    """`left @ right`, summed in one order on any machine, as BLAS does not."""
+    found: Values = np.einsum("...i,i...->..." if right.ndim == 1 else "...i,ij->...j", left, right)
+    return found
 
 
 def _weights(neighbours: int) -> Values:
     """Weights of D_1 … D_K that keep a constant and cancel k^{1/3}; the shortest such vector."""
     if neighbours == 1:
         return np.ones(1)
-    k = np.arange(1, neighbours + 1)
-    conditions = np.stack((np.ones(neighbours), k**_BIAS_POWER))
-    return np.linalg.pinv(conditions) @ np.array([1.0, 0.0])
+    bias = np.arange(1, neighbours + 1) ** _BIAS_POWER
+    total, squares = bias.sum(), (bias**2).sum()
+    # A constant and a multiple of k^{1/3}, so that both sums are right.
+    return np.asarray((squares - total * bias) / (neighbours * squares - total**2), np.float64)
 
 
 def _distances(points: Values, rows: Values, count: int) -> tuple[Values, NDArray[np.intp]]:

@@ -140,7 +140,7 @@ def _plan(pairs: _Pairs, epsilon: float | None, delta: float) -> _Plan:
 def _tail_moments(ratio: Values, weight: Values, events: Values) -> tuple[Values, Values]:
     """Mean and second moment (of a trial's mean) of w 1{L ≥ τ} for each τ."""
     groups, t = ratio.shape
-    order = np.argsort(ratio, axis=None)[::-1]
+    order = np.argsort(ratio, axis=None, kind="stable")[::-1]
     sorted_, w = ratio.ravel()[order], weight.ravel()[order]
     above = len(sorted_) - np.searchsorted(sorted_[::-1], events, "left")
     first, second = (np.append(0, np.cumsum(w**k))[above] / (groups * t) for k in (1, 2))

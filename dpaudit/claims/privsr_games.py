@@ -229,7 +229,7 @@ class _Law:
         if self.kind == "laplace":
             return laplace_vector_epsilon(shifts * np.sqrt(2), 1.0, delta=delta)
         if self.kind == "normal":
-            mu = float(np.linalg.norm(shifts))
+            mu = float(np.sqrt((shifts**2).sum()))
             return Estimate.exact(gaussian_epsilon(mu, delta), "normal noise")
         # As h → 0 the ratio has no bound.
         return Estimate.exact(np.inf, "normal noise, whose size is seen and may be near 0")
