@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.likelihood import minus_logs
 from dpaudit.transcripts import Floats, Indices, Pairs, Round, Verdicts
 
 About = Literal["zero", "fake"]
@@ -95,7 +96,9 @@ class Residuals(ABC):
 
 def log_score(p_values: Numbers) -> Numbers:
     """`−ln p`, at most 691, so that it orders and stays finite."""
-    score: Numbers = -np.log(np.maximum(p_values, _LEAST))
+    score = np.empty(p_values.shape)
+    # Where p-values are fractions many sums are equal, and what breaks ties must not be a machine.
+    minus_logs(np.maximum(p_values, _LEAST).reshape(-1), score.reshape(-1))
     return score
 
 

@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.transcript import About, Numbers, Reads, Residuals, Watcher, fisher
 from dpaudit.kernels import noise
 from dpaudit.kernels import transcripts as folds
+from dpaudit.kernels.preference_fits import exponentials
 from dpaudit.parts import STRICT, Part
 from dpaudit.releases import stream_key
 from dpaudit.transcripts import Floats, Indices, Pairs
@@ -135,7 +136,9 @@ def _kolmogorov_tail(k: int) -> Numbers:
         j = steps[: k // c]
         log = 2 * special.gammaln(k + 1) - special.gammaln(k - j * c + 1)
         log -= special.gammaln(k + j * c + 1)
-        tail[c] = min(1.0, 2 * float(np.sum(np.exp(log) * np.where(j % 2, 1, -1))))
+        share = np.empty(len(log))
+        exponentials(np.clip(log, -700.0, 0.0), share)
+        tail[c] = min(1.0, 2 * float(np.sum(share * np.where(j % 2, 1, -1))))
     return tail
 
 

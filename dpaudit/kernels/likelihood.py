@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.kernels.exact_noise import _minus_log
 from dpaudit.kernels.jit import exact_kernel
 
 
@@ -57,3 +58,10 @@ def top_list_log_likelihood(
                 if z < 30.0:
                     total += log_laplace_cdf(z)
         out[c] = total
+
+
+@exact_kernel
+def minus_logs(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill `out` with `−ln x` of each `1e-300 <= x <= 1`, `(n,)`, the same on any machine."""
+    for i in range(len(x)):
+        out[i] = _minus_log(x[i] * 2.0**63)
