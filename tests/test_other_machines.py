@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from threadpoolctl import threadpool_info
 
-# The oldest kernel and one of this century: builds for several processors have both.
+# Without and with fused multiply-adds: builds for several processors have both.
 KERNELS = ("Prescott", "Haswell")
 PLAY = """
 import json, sys
@@ -76,8 +77,11 @@ def play(kernel: str) -> list[Any]:
         env=os.environ | {"OPENBLAS_CORETYPE": kernel},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    if found.returncode == -signal.SIGILL:
+        pytest.skip(f"this machine cannot run the kernel {kernel}")
+    assert found.returncode == 0, found.stderr
     kernels, records = json.loads(found.stdout)
     return [kernels, *records]
 
