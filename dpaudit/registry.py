@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from dpaudit.errors import ConfigError
+from dpaudit.messages import show
 
 # How pydantic names a key of a table in which any may stand, and simple types.
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
@@ -108,14 +109,12 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
     reasons = [each["msg"] for each in error.errors() if keys_of(each["loc"], given) == keys]
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
-    shown = "" if problem["type"] in {"missing", "value_error"} else f" = {_cut(problem['input'])}"
+    shown = (
+        ""
+        if problem["type"] in {"missing", "value_error"}
+        else f" = {show(problem['input'], _SHOWN)}"
+    )
     return f"{where}{shown}: {_joined(reasons)}"
-
-
-def _cut(value: Any) -> str:
-    """A value on one short line."""
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:

@@ -232,7 +232,8 @@ RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
         (RANKING % "[1]", "model.0.params.triples = [1]: input should be a valid integer or 'all'"),
         (
             "[model]\ndefense = 'top-k'\nparams = { u_s = 0 }",
-            "params.u_s = 0: input should be greater than 0 or 'paper-rule' or 'largest-rate'",
+            "params.u_s = 0: input should be greater than or equal to 0.000000000001 or "
+            "'paper-rule' or 'largest-rate'",
         ),
         (
             DATA + "trust = { path = 'x', columns = { truster = -1, trustee = 0 } }",

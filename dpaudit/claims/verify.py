@@ -100,7 +100,9 @@ def seed_of(folder: Path | None, seed: int | None) -> int:
     place = folder / _SEED
     if seed is None and place.is_file():
         with contextlib.suppress(ValueError, UnicodeDecodeError):
-            return int(place.read_text(encoding="utf-8"))
+            kept = int(place.read_text(encoding="utf-8"))
+            if 0 <= kept < 2**64:
+                return kept
     seed = settled(seed)
     write_text(place, f"{seed}\n")
     return seed

@@ -78,8 +78,8 @@ def run(
     """
     from dpaudit import config_file
     from dpaudit.cli.progress import Bar
+    from dpaudit.messages import plain
     from dpaudit.reports import record
-    from dpaudit.reports.words import plain
     from dpaudit.run import run_audit
 
     path = config or config_file.find(Path())
@@ -143,8 +143,8 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     from dpaudit import config_file
     from dpaudit.auditor.result import worst
     from dpaudit.gate import judge
+    from dpaudit.messages import plain
     from dpaudit.reports import record
-    from dpaudit.reports.words import plain
 
     result = record.load(folder)
     gates = result.gates

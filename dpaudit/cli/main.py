@@ -98,7 +98,7 @@ def _end(ctx: click.Context, message: str, code: int) -> None:
 
 def _shown(message: str) -> str:
     """A message on one line that is not long; what to do stands at its end."""
-    from dpaudit.reports.words import plain
+    from dpaudit.messages import plain
 
     said = plain(message)
     if len(said) <= _LONGEST:

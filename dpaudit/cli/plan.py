@@ -76,7 +76,7 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
 
     from dpaudit import config_file
     from dpaudit.forecast import forecast
-    from dpaudit.reports.words import plain
+    from dpaudit.messages import plain
 
     checked = config_file.load(path)
     if checked.defense is not None:

@@ -16,7 +16,7 @@ from rich.progress import (
     Progress as RichProgress,
 )
 
-from dpaudit.reports.words import plain
+from dpaudit.messages import plain
 from dpaudit.run import Progress
 
 

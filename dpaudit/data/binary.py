@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from dpaudit.data import limits
 from dpaudit.data.cells import Table, position
-from dpaudit.data.messages import place, plain, show
 from dpaudit.data.source_parts import Column
 from dpaudit.errors import DataError
+from dpaudit.messages import place, quoted, show
 
 _SCRIPT = Path(__file__).with_name("untrusted.py")
 # What a process needs to start and to find its libraries.
@@ -130,7 +130,7 @@ def _unpack(
         _refuse(path, kind, "its reader crashed")
     fault = reply.get("fault")
     if fault == "broken":
-        _refuse(path, kind, plain(reply["said"], 100).rstrip(". "))
+        _refuse(path, kind, quoted(reply["said"], 100).rstrip(". "))
     if fault == "packed":
         raise DataError(
             f"{place(path)} unpacks to more than a file of {size} bytes should "

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.messages import place, show
 from dpaudit.data.source_parts import Column
 from dpaudit.errors import DataError
+from dpaudit.messages import place, show
 
 Codes = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from dpaudit.data import limits
-from dpaudit.data.messages import plain, show
 from dpaudit.errors import DataError
+from dpaudit.messages import quoted, show
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 _CITATION = (
@@ -151,7 +151,7 @@ def _download(dataset: Dataset, url: str, folder: Path, progress: bool) -> Path:
         pooch.retrieve(url, dataset.known_hash, archive.name, folder, downloader=downloader)
     except requests.HTTPError as error:
         raise DataError(
-            f"the server refused the download ({plain(str(error), 200)}): check the address or "
+            f"the server refused the download ({quoted(str(error), 200)}): check the address or "
             "try again later"
         ) from error
     except requests.RequestException as error:
@@ -189,7 +189,7 @@ def _unpack(dataset: Dataset, archive: Path, folder: Path) -> Path:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside the parser
         raise DataError(
-            f"the zip file of {dataset.title} is damaged ({plain(str(error), 100)}): try again or "
+            f"the zip file of {dataset.title} is damaged ({quoted(str(error), 100)}): try again or "
             "choose another mirror"
         ) from error
     unpacked = folder / dataset.name

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.messages import place
 from dpaudit.data.ratings import FloatArray, IntArray, Ratings
 from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource, RatingScale
 from dpaudit.data.tables import read_text
 from dpaudit.errors import DataError
+from dpaudit.messages import place
 
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]

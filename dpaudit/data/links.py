@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.cells import Codes, Mask, Table, identifier, missing, named
-from dpaudit.data.messages import place, show
 from dpaudit.data.ratings import Friends, Repair
 from dpaudit.errors import DataError
+from dpaudit.messages import place, show
 
 _SHOWN = 3
 

@@ -14,7 +14,6 @@ from dpaudit.data import editions, limits, settings
 from dpaudit.data.binary import read_matlab, read_parquet
 from dpaudit.data.cells import Table
 from dpaudit.data.links import friends_of
-from dpaudit.data.messages import place
 from dpaudit.data.ratings import Ratings, Repair, Scale
 from dpaudit.data.rows import checked, distinct
 from dpaudit.data.source import DataSource, Layout
@@ -23,6 +22,7 @@ from dpaudit.data.source_social import TrustSource
 from dpaudit.data.synthetic import generate
 from dpaudit.data.tables import read_text
 from dpaudit.errors import DataError
+from dpaudit.messages import place
 
 _PURCHASES = Scale(1.0, 1.0, 1.0)
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dpaudit.data import settings
 from dpaudit.data.cells import Codes, Fault, Mask, Table, factorize, ids, missing, number
-from dpaudit.data.messages import show
 from dpaudit.data.ratings import Repair, Scale
 from dpaudit.data.source import DataSource, OnDuplicate
 from dpaudit.errors import DataError
+from dpaudit.messages import show
 
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]

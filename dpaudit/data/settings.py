@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from dpaudit.data.cells import Fault, Mask, Table, factorize, identifier, number
-from dpaudit.data.messages import plain, show
 from dpaudit.data.ratings import Ratings, Repair
 from dpaudit.data.source_social import SensitiveSource
 from dpaudit.errors import DataError
+from dpaudit.messages import quoted, show
 
 _SHOWN = 40
 
@@ -48,7 +48,7 @@ def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repa
     unknown = [name for name in asked if name not in known]
     if unknown:
         ordered = sorted(known, key=lambda name: (len(name), name))
-        given = ", ".join(map(plain, ordered[:_SHOWN]))
+        given = ", ".join(map(quoted, ordered[:_SHOWN]))
         more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         raise DataError(
             f"{table.path}, {table.label('category')}: no row has the category "

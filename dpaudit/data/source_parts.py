@@ -18,9 +18,9 @@ from pydantic import (
 )
 
 from dpaudit.data import limits
-from dpaudit.data.messages import show
 from dpaudit.data.ratings import Scale
 from dpaudit.errors import DataError
+from dpaudit.messages import show
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]

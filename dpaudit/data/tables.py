@@ -16,9 +16,9 @@ import numpy as np
 
 from dpaudit.data import limits
 from dpaudit.data.cells import Table, position
-from dpaudit.data.messages import place, show
 from dpaudit.data.source import Layout
 from dpaudit.errors import DataError
+from dpaudit.messages import place, show
 
 # The C reader splits at one byte, so a longer delimiter is replaced by this control character.
 _UNIT_SEPARATOR = "\x1f"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpaudit.auditor.result import AuditResult, Measurement
+from dpaudit.messages import plain
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.campaigns import LEVEL, found_in
@@ -58,8 +59,8 @@ def chart(result: AuditResult) -> Chart | None:
 
 def _datum(found: Measurement) -> Datum:
     return {
-        "series": f"{words.plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
-        "attack": words.plain(found.attack or ""),
+        "series": f"{plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
+        "attack": plain(found.attack or ""),
         "effort": found.effort,
         "shown": found.estimate.value,
         "words": words.interval(found.estimate),

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from dpaudit.auditor.result import AuditResult
+from dpaudit.messages import plain
 from dpaudit.reports import (
     campaigns_chart,
     curves,
@@ -17,7 +18,6 @@ from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.digest import MORE, rows
 from dpaudit.reports.series import NOTHING, WITHIN, Datum
-from dpaudit.reports.words import plain
 
 _LINE = 17  # height of a line of text above the plot
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpaudit.claims.record import Verification
+from dpaudit.messages import plain
 from dpaudit.reports import claims
-from dpaudit.reports.words import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

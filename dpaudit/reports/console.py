@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpaudit.auditor.result import AuditResult, ModelRecord
+from dpaudit.messages import plain
 from dpaudit.reports import campaigns, digest, intervals, recovery, tables, transcripts, words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE
@@ -35,7 +36,7 @@ def show(result: AuditResult, console: Console) -> None:
     word = digest.outcome(result)
     console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", digest.headline(result)))
     for finding in digest.findings(result):
-        console.print(Text(words.plain(finding.text), style=_BROKEN if finding.broken else ""))
+        console.print(Text(plain(finding.text), style=_BROKEN if finding.broken else ""))
     by_model = digest.rows(result)
     for model in result.models:
         _show_model(model, by_model[model.label], console)
@@ -66,14 +67,14 @@ def _show_model(model: ModelRecord, here: list[Row], console: Console) -> None:
     console.print()
     console.print(
         Text.assemble(
-            (words.plain(model.label), "bold"),
-            words.plain(f"  {model.defense}, {model.variant}. {tables.claim_words(here)}"),
+            (plain(model.label), "bold"),
+            plain(f"  {model.defense}, {model.variant}. {tables.claim_words(here)}"),
         )
     )
     columns, hidden = _fitting(list(_columns(model, here)), console.width)
     console.print(_table(columns, here))
     if hidden:
-        names = ", ".join(words.plain(name) for name in hidden)
+        names = ", ".join(plain(name) for name in hidden)
         console.print(Text(f"too wide for this terminal: {names}", style="dim"))
 
 
@@ -81,12 +82,12 @@ def _show_table(found: Shown, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    title = Text(words.plain(found.caption))
+    title = Text(plain(found.caption))
     shown = Table(box=None, padding=(0, _GAP, 0, 0), title=title, title_justify="left")
     for name in found.header:
-        shown.add_column(Text(words.plain(name)), overflow="fold")
+        shown.add_column(Text(plain(name)), overflow="fold")
     for cells in found.cells:
-        shown.add_row(*(Text(words.plain(cell)) for cell in cells))
+        shown.add_row(*(Text(plain(cell)) for cell in cells))
     console.print()
     console.print(shown)
 
@@ -176,7 +177,7 @@ def _table(columns: list[tuple[str, list[str]]], here: list[Row]) -> Table:
     for name, _ in columns:
         right = name in ("ε", "claimed", "noise's ε", "list's ε", "Δf")
         table.add_column(
-            Text(words.plain(name)),
+            Text(plain(name)),
             justify="right" if right else "left",
             vertical="bottom",
             overflow="fold",
@@ -185,7 +186,7 @@ def _table(columns: list[tuple[str, list[str]]], here: list[Row]) -> Table:
         table.add_row(
             *(
                 Text(
-                    words.plain(cells[index]),
+                    plain(cells[index]),
                     style=_BROKEN if name == "certified ε" and row.exceeding else "",
                 )
                 for name, cells in columns
@@ -208,7 +209,7 @@ def _show_gates(result: AuditResult, console: Console) -> None:
         said = f"{gate.rule}\n  {gate.reason}"
         table.add_row(
             Text(gate.outcome.upper(), style=_STYLES[gate.outcome]),
-            Text("\n".join(words.plain(line) for line in said.split("\n"))),
+            Text("\n".join(plain(line) for line in said.split("\n"))),
         )
     console.print(table)
     console.print()

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from dpaudit.auditor.result import AuditResult
+from dpaudit.messages import plain
 from dpaudit.reports import digest, footnotes, intervals, tables, toml
 from dpaudit.reports.table import Table
-from dpaudit.reports.words import plain
 
 # Everything that starts markup inside a line; a bracket only where a link could follow, and what
 # makes a link of a bare address.

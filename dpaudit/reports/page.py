@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from dpaudit.messages import plain
 from dpaudit.reports.chart_parts import Chart
-from dpaudit.reports.words import plain
 
 # The interpreter (`ast`) draws without `eval`, which the page's policy forbids.
 _DRAW = """

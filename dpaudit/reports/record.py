@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from dpaudit.auditor.result import SCHEMA, AuditResult
 from dpaudit.errors import ConfigError
 from dpaudit.files import read_text
+from dpaudit.messages import escaped
 from dpaudit.reports import consistency
-from dpaudit.reports.words import escaped
 
 NAME = "record.json"
 _LARGEST = 2**26

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dpaudit.auditor.result import MEANS, RELEASED, AuditResult, Measurement
+from dpaudit.messages import plain
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.chart_parts import Chart, Look
@@ -79,10 +80,10 @@ def _points(result: AuditResult) -> list[Datum]:
     found = sorted(_of(result, RELEASED), key=lambda each: each.epsilon)
     return [
         {
-            "model": words.plain(each.model),
-            "attack": words.plain(each.attack or ""),
+            "model": plain(each.model),
+            "attack": plain(each.attack or ""),
             "at": words.epsilon(each.epsilon),
-            "name": words.plain(f"{each.model}, {each.attack}, ε = {words.epsilon(each.epsilon)}"),
+            "name": plain(f"{each.model}, {each.attack}, ε = {words.epsilon(each.epsilon)}"),
             "rank": rank,
             "error": errors[each.model, each.epsilon].value,
             "error_words": words.interval(errors[each.model, each.epsilon]),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dpaudit.bounds.estimate import Estimate
+from dpaudit.messages import plain
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row
 
@@ -24,7 +25,7 @@ def accuracy(by_model: ByModel) -> list[Datum]:
     return [
         {
             **_place(model, row, label),
-            "attack": words.plain(label),
+            "attack": plain(label),
             **_ends(estimate),
             "shown": estimate.value,
         }
@@ -96,7 +97,7 @@ def certified(by_model: ByModel) -> list[Datum]:
             found.append(
                 {
                     **_place(model, row),
-                    "pair": words.plain(pair),
+                    "pair": plain(pair),
                     "claimed": claim.epsilon,
                     "lower": lower,
                     "bound": f"≥ {words.at_least(lower)}",
@@ -127,7 +128,7 @@ def tradeoff(by_model: ByModel) -> list[Datum]:
                 {
                     **_place(model, row),
                     "rank": rank,
-                    "attack": words.plain(label),
+                    "attack": plain(label),
                     "utility": row.overlap.value,
                     "utility_words": words.interval(row.overlap),
                     "risk": estimate.value,
@@ -149,10 +150,10 @@ def _place(model: str, row: Row, *labels: str) -> Datum:
     """Where a number stands; JSON and a logarithmic axis know no infinite ε."""
     epsilon = row.point.epsilon
     return {
-        "model": words.plain(model),
+        "model": plain(model),
         "epsilon": epsilon if math.isfinite(epsilon) else None,
         "at": words.epsilon(epsilon),
-        "name": words.plain(", ".join([model, *labels, f"ε = {words.epsilon(epsilon)}"])),
+        "name": plain(", ".join([model, *labels, f"ε = {words.epsilon(epsilon)}"])),
     }
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from dpaudit.reports.words import escaped
+from dpaudit.messages import escaped
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

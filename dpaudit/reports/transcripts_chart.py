@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.auditor.result import WHOLE, AuditResult, Measurement
+from dpaudit.messages import plain
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.chart_parts import Chart
@@ -24,7 +25,7 @@ def charts(result: AuditResult) -> list[Chart]:
 
 def _areas(result: AuditResult) -> Chart | None:
     data = [
-        {**_datum(m), "attack": words.plain(m.attack or "")}
+        {**_datum(m), "attack": plain(m.attack or "")}
         for m in found_in(result, "transcript.auc")
         if m.states is None
     ]
@@ -79,7 +80,7 @@ def _areas(result: AuditResult) -> Chart | None:
 
 def _curves(result: AuditResult) -> Chart | None:
     data = [
-        {**_datum(m), "attack": words.plain(m.attack or ""), "at": m.at}
+        {**_datum(m), "attack": plain(m.attack or ""), "at": m.at}
         for m in found_in(result, "transcript.roc")
     ]
     if not data:
@@ -204,7 +205,7 @@ def _marks(data: Sequence[Datum]) -> list[int]:
 def _datum(found: Measurement) -> Datum:
     ends = {"lower": found.estimate.lower, "upper": found.estimate.upper}
     return {
-        "series": f"{words.plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
+        "series": f"{plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
         "step": found.step,
         "shown": found.estimate.value,
         # One training alone has no interval, and JSON no infinity.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -64,18 +64,6 @@ def claim(record: ClaimRecord) -> str:
     """What a claim holds for and what it assumes, without its ε."""
     said = f"adjacency {record.adjacency}, observer sees {record.observer}, δ = {record.delta:g}"
     return f"{said}; assumes {'; '.join(record.assumes)}" if record.assumes else said
-
-
-def plain(text: str) -> str:
-    """A label on one line, without control, format or bidirectional characters."""
-    return escaped(text, lambda letter: " ")
-
-
-def escaped(text: str, escape: Callable[[str], str]) -> str:
-    """A text whose letters that cannot be seen are replaced; line ends too."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else escape(letter) for letter in text)
 
 
 def settings(values: Mapping[str, Any], but: Collection[str] = ()) -> str:
