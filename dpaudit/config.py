@@ -72,11 +72,11 @@ class Audit(_Table):
 
     Attributes:
         trials: trials of each attack and of each utility, at each ε.
-        confidence: simultaneous confidence of all intervals of the run.
+        confidence: simultaneous confidence of all intervals of the run, from 0.5 on.
     """
 
     trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
-    confidence: Share = 0.95
+    confidence: Annotated[float, Field(ge=0.5, le=1 - 1e-9)] = 0.95
 
 
 class Gate(_Table):

@@ -80,7 +80,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
         ("[[game]]\npair = 'crossin'", ["did you mean 'crossing'?"]),
-        ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than 1"]),
+        ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than or equal to 0.99"]),
         ("[audit]\ntrials = 'many'", ["audit.trials = 'many'", "integer"]),
         ("[[gate]]\nmetric = 'attack.acuracy'\nmax = 1", ["gate.0.metric", "attack.accuracy"]),
         ("[[gate]]\nmetric = 'utility.overlap'", ["exactly one of max and min"]),

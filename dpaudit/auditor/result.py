@@ -25,6 +25,7 @@ SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 # How many users' factors are longer than 1, and how long the longest are (`assumption.norm`).
 LONGER, LONGEST = "share longer than 1", "longest"
 Count = Annotated[int, Field(ge=0)]
+Size = Annotated[Number, Field(ge=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",
@@ -66,8 +67,8 @@ class _Part(BaseModel):
 class ClaimRecord(_Part):
     """A stated guarantee; the fields are those of `defenses.base.Claim`."""
 
-    epsilon: Number
-    delta: Number
+    epsilon: Size
+    delta: Probability
     adjacency: str
     observer: str
     public: str
@@ -139,9 +140,9 @@ class PointRecord(_Part):
     """
 
     model: str
-    epsilon: Number
-    sensitivity: Number | None
-    noise_scale: Number | None
+    epsilon: Size
+    sensitivity: Size | None
+    noise_scale: Size | None
     claim: ClaimRecord | None
     chosen: dict[str, Any] = {}
 
@@ -159,7 +160,7 @@ class Control(_Part):
     """
 
     mutant: str
-    factor: Number
+    factor: Size
     certified: Number
     found: bool
 
@@ -234,7 +235,7 @@ class Measurement(_Part):
     effort: Count | None = None
     step: Count | None = None
     states: str | None = None
-    at: Number | None = None
+    at: Probability | None = None
     control: Control | None = None
     tried: tuple[Control, ...] = ()
 

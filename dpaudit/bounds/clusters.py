@@ -27,7 +27,7 @@ def student_mean(values: Sequence[float], alpha: float, what: str) -> Estimate:
     half = math.inf
     if n > 1:
         deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
-        half = float(stdtrit(n - 1, 1 - alpha / 2)) * deviation
+        half = -float(stdtrit(n - 1, alpha / 2)) * deviation
     return Estimate(
         value=mean,
         lower=mean - half,
@@ -56,7 +56,7 @@ def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) 
     theta, parts = _ratio(values, users)
     half = math.inf
     if len(parts) > 1:
-        half = float(stdtrit(len(parts) - 1, 1 - alpha / 2) * math.sqrt(np.sum(parts**2)))
+        half = -float(stdtrit(len(parts) - 1, alpha / 2) * math.sqrt(np.sum(parts**2)))
     return Estimate(
         value=theta,
         lower=theta - half,

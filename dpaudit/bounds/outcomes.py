@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.estimate import Estimate, Kind
-from dpaudit.errors import InputError
+from dpaudit.errors import InputError, said
 
 Scores = NDArray[np.float64]
 # The level at which class sizes are refused where a proof needs fair coins.
@@ -80,10 +80,11 @@ def scores(values: ArrayLike, name: str) -> Scores:
     try:
         if np.iscomplexobj(values):
             raise TypeError("they are complex")
-        with np.errstate(over="ignore"):  # what is beyond double precision is infinite
+        # What is beyond double precision is infinite.
+        with np.errstate(over="ignore", invalid="ignore"):
             found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} are not numbers: {error}") from error
+    except Exception as error:  # objects of another's code can fail anyhow
+        raise InputError(f"{name} are not numbers: {said(error)}") from error
     if found.ndim != 1:
         raise InputError(f"{name} have shape {found.shape}: give one score a world")
     if not len(found):

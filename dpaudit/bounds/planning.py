@@ -244,7 +244,7 @@ def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Flo
 
     if game == "laplace":
         return epsilon, lambda t: np.stack(
-            (1 - np.exp((t - epsilon) / 2) / 2, np.exp(-(t + epsilon) / 2) / 2)
+            (1 - np.exp((t - epsilon) / 2) / 2, np.exp(-t / 2 - epsilon / 2) / 2)
         )
     if game == "randomized-response":
         wrong = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
