@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpaudit import registry
 from dpaudit.config import Attack, Config, Game, Gate, Policy
-from dpaudit.config_lines import line_of
+from dpaudit.config_lines import deep_keys, line_of
 from dpaudit.errors import ConfigError
 from dpaudit.files import nested, read_text
 from dpaudit.registry import suggestion
@@ -158,6 +158,8 @@ def _read(path: Path) -> str:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
+    if deep_keys(text):
+        raise ConfigError(f"{path} nests tables or lists more than {_DEPTH} deep: flatten them")
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

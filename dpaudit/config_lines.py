@@ -16,6 +16,9 @@ _SILENT = re.compile(
 # A key: first in its line, in braces, or after a dot; then its value, one in braces told apart.
 _BEFORE, _AFTER = r"(?:^[ \t]*|[{,][ \t]*|\.)[\"']?", r"[\"']?[ \t]*(?=(=[ \t]*\{)|=|\.\w)"
 _OWN = "tool.dpaudit."
+# A part of a key, from its first letter on, and twenty more.
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DEEP = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{20}}")
 
 
 class _Table(NamedTuple):
@@ -25,6 +28,15 @@ class _Table(NamedTuple):
     number: int
     first: int
     lines: list[str]
+
+
+def deep_keys(text: str) -> bool:
+    """Whether a key has more than 20 parts: to parse those of thousands takes all memory there is.
+
+    Args:
+        text: the file, which may be no TOML.
+    """
+    return _DEEP.search(_SILENT.sub(_blank, text)) is not None
 
 
 def line_of(text: str, place: Sequence[int | str]) -> int | None:

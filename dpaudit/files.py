@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ from dpaudit.errors import ConfigError
 
 
 def read_text(path: Path, most: int) -> str:
-    """Read a file of at most so many letters; endless ones, such as devices, end there too.
+    """Read a file of at most so many characters.
 
     Raises:
-        ConfigError: it has more.
+        ConfigError: it has more, or is a pipe or a device, which may keep its reader waiting; but
+            for those that the shell makes of a command.
         OSError, UnicodeDecodeError: it cannot be read as UTF-8 text.
     """
+    if not stat.S_ISREG(path.stat().st_mode) and path.parent != Path("/dev/fd"):
+        raise ConfigError(f"{path} is a folder, a pipe or a device: give a file")
     with path.open(encoding="utf-8") as file:
         text = file.read(most + 1)
     if len(text) > most:
@@ -78,6 +82,19 @@ def write_set(texts: Mapping[Path, str]) -> None:
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
+
+
+def own_folder(name: str) -> Path:
+    """The folder `dpaudit-out/NAME` below the current one, where nothing else is asked for.
+
+    Raises:
+        ConfigError: one of the two is a symbolic link, which a checkout may hold.
+    """
+    folder = Path("dpaudit-out") / name
+    for place in (folder.parent, folder):
+        if place.is_symlink():
+            raise ConfigError(f"{place} is a symbolic link: remove it, or name a folder with -o")
+    return folder
 
 
 def check_writable(paths: Iterable[Path]) -> None:

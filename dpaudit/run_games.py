@@ -227,7 +227,7 @@ def measure(
                 metric="epsilon",
                 estimate=estimate,
                 event=str(test),
-                shift=_told(found.shift, game),
+                shift=found.shift,
                 theory=found.theory,
                 control=reported(tried),
                 tried=tried if len(tried) > 1 else (),
@@ -235,13 +235,6 @@ def measure(
             )
         )
     return records.PairRecord(model=label, pair=game.label, summary=match.summary), measurements
-
-
-def _told(shift: float | None, game: configs.Game) -> float | None:
-    """The shift of a pair; in the audited data, where it is an audited user's, with two digits."""
-    if shift is None or game.pair != "data" or game.details:
-        return shift
-    return float(f"{shift:.2g}")
 
 
 def _controls(

@@ -12,7 +12,7 @@ from dpaudit import __version__
 from dpaudit import config as configs
 from dpaudit.auditor import result as records
 from dpaudit.auditor.blackbox import BlackBoxAudit, Score, audit_pairs
-from dpaudit.errors import ConfigError, DpauditError, RunError, said
+from dpaudit.errors import ConfigError, DpauditError, RunError, foreign
 from dpaudit.gate import bars, judge
 from dpaudit.provenance import environment
 
@@ -49,33 +49,34 @@ def run_python(
             )
     stage(f"{defense.target}: {config.audit.trials} trials")
     limit, planted = _planted(config)
-    try:
-        found = audit_pairs(
-            mechanism,
-            pairs,
-            delta=defense.delta,
-            confidence=config.audit.confidence,
-            trials=config.audit.trials,
-            search=min(defense.search, config.audit.trials),
-            score=score,
-            batched=defense.batched,
-            fresh_process=defense.isolate == "process",
-            claim=limit,
-            detectable=planted / limit,
-            seed=config.seed,
+    culprit = defense.target if defense.score == "learned" else "the mechanism or its score"
+
+    def failed(words: str) -> RunError:
+        return RunError(
+            f"{culprit} raised {words}; call it yourself with (data, "
+            "numpy.random.default_rng(0)) to see where"
         )
+
+    try:
+        with foreign(failed):
+            found = audit_pairs(
+                mechanism,
+                pairs,
+                delta=defense.delta,
+                confidence=config.audit.confidence,
+                trials=config.audit.trials,
+                search=min(defense.search, config.audit.trials),
+                score=score,
+                batched=defense.batched,
+                fresh_process=defense.isolate == "process",
+                claim=limit,
+                detectable=planted / limit,
+                seed=config.seed,
+            )
     except RunError:
         raise
     except DpauditError as error:
         raise ConfigError(f"defense.target = {defense.target!r}: {error}") from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        culprit = defense.target if defense.score == "learned" else "the mechanism or its score"
-        raise RunError(
-            f"{culprit} raised {said(error)}; call it yourself with (data, "
-            "numpy.random.default_rng(0)) to see where"
-        ) from error
     points = [_point(defense)]
     measurements = [_measurement(defense, found, planted)]
     gates = [judge(gate, points, measurements) for gate in config.gate]
@@ -141,30 +142,26 @@ def named(reference: str, place: str) -> Any:
     module, colon, name = reference.partition(":")
     if not (module and colon and name):
         raise ConfigError(f"{place} = {reference!r} is not package.module:name")
-    try:
+    with foreign(
+        lambda words: ConfigError(
+            f"{place} = {reference!r} cannot be imported ({words}): put the module beside the "
+            "config, or install its package"
+        )
+    ):
         return getattr(importlib.import_module(module), name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise ConfigError(
-            f"{place} = {reference!r} cannot be imported ({said(error)}): put the module beside "
-            "the config, or install its package"
-        ) from error
 
 
 def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
     found = named(defense.pairs, "defense.pairs")
-    try:
+    with foreign(
+        lambda words: ConfigError(
+            f"defense.pairs = {defense.pairs!r} gives no pairs ({words}): name a list of pairs (d, "
+            "d_prime), or a function that returns one"
+        )
+    ):
         return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise ConfigError(
-            f"defense.pairs = {defense.pairs!r} gives no pairs ({said(error)}): name a list of "
-            "pairs (d, d_prime), or a function that returns one"
-        ) from error
 
 
 def _model(defense: configs.PythonDefense, mechanism: Any) -> records.ModelRecord:

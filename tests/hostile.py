@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Printable letters that are drawn as nothing.
+FILLERS = "\u3164\u115f\u1160\uffa0\u034f\u2800\ufe0f\U000e0100"
 # A clipboard is set by OSC 52; text turns around by bidirectional controls.
 LABELS = {
     "rich markup": "[/] [bold red]PASS[/bold red] [link=https://evil.example]x[/link]",
@@ -12,6 +14,7 @@ LABELS = {
     "another direction": "a\u202egnp.exe\u2066b\u2069\u200f",
     "lines": "first\r\nsecond\u2028third\u2029fourth\x0b\x0c",
     "nothing seen": "a\u200b\u2060\ufeff\xadb\U000e0041\x00\x7f",
+    "fillers": f"a{FILLERS}b",
     "HTML": "<script>alert(1)</script><img src=x onerror=alert(1)>&lt;",
     "Markdown": "**b** `c` [x](javascript:alert(1)) ![y](z) | # h\n```\n$a$ ~~s~~",
     "addresses": "https://evil.example www.evil.example ftp://x.example a@evil.example @everyone",
@@ -23,4 +26,5 @@ LABELS = {
 
 def unseen(text: str) -> set[str]:
     """The letters of a text that a reader cannot see, line ends aside."""
-    return {letter for letter in text if letter != "\n" and not letter.isprintable()}
+    letters = set(text) - {"\n"}
+    return {letter for letter in letters if letter in FILLERS or not letter.isprintable()}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, write_set, write_text
+from dpaudit.files import check_writable, own_folder, read_text, write_set, write_text
 
 not_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
@@ -137,6 +137,34 @@ def test_drafts_of_two_processes_cannot_meet(
 def test_what_is_no_file_is_written_to_and_not_replaced() -> None:
     write_text(Path(os.devnull), "gone")
     assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ConfigError, match="is a folder, a pipe or a device: give a file"):
+            read_text(place, 100)
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("ε" * 100, encoding="utf-8")
+    assert read_text(tmp_path / "file", 100) == "ε" * 100
+    with pytest.raises(ConfigError, match="has more than 99 characters"):
+        read_text(tmp_path / "file", 99)
+
+
+@pytest.mark.parametrize("link", ["dpaudit-out", "dpaudit-out/run"])
+def test_a_checkout_cannot_lead_outputs_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert own_folder("run") == Path("dpaudit-out/run")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=f"{link} is a symbolic link: .* -o"):
+        own_folder("run")
 
 
 def test_a_folder_cannot_be_a_file(tmp_path: Path) -> None:

@@ -75,6 +75,15 @@ def cannot_say(data, rng):
     raise Mute
 
 
+class Leaver(Exception):
+    def __str__(self):
+        raise SystemExit(0)
+
+
+def leaves_as_it_speaks(data, rng):
+    raise Leaver
+
+
 def says_much(data, rng):
     raise ValueError("m" * 50_000)
 
@@ -272,6 +281,7 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
         ({"target": "'own:stops'"}, 3, ["raised StopIteration"]),
         ({"target": "'own:is_cancelled'"}, 3, ["raised CancelledError"]),
         ({"target": "'own:cannot_say'"}, 3, ["raised Mute;"]),
+        ({"target": "'own:leaves_as_it_speaks'"}, 3, ["raised Leaver;"]),
         ({"target": "'own:says_much'"}, 3, ["raised ValueError: mmm", "m…;"]),
         ({"target": "'own:steers'"}, 3, ["raised ValueError:  ]52;c;"]),
         ({"batched": "true"}, 3, ["raised TypeError"]),

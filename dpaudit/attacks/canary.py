@@ -53,7 +53,7 @@ class Canary(Part):
     """
 
     calibration: Annotated[int, Field(ge=16, le=1_000_000)] = 256
-    ridge: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.1
+    ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 0.1
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 10
 
     name: ClassVar[str] = "canary"

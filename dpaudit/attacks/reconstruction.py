@@ -38,7 +38,7 @@ class Reconstruction(Part):
         average: whether users are drawn to ū, or to 0.
     """
 
-    ridge: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     average: bool = True
 
     name: ClassVar[str] = "reconstruction"

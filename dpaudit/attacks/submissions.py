@@ -70,7 +70,7 @@ class FromSubmissions(Part):
     knows: Literal["h", "scale"] = "h"
     rounds: Literal["all", "difference"] = "all"
     users: Annotated[int, Field(ge=1, le=1_000_000)] = 30
-    ridge: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
 
     name: ClassVar[str] = "submissions"
     title: ClassVar[str] = "Sensitive ratings from what users submit, round after round"

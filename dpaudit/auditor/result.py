@@ -1,6 +1,7 @@
 """The record of a run: every number with its interval, and all that is needed to make it again.
 
-Reports are rendered from it alone; it holds no audited person's id or rating.
+Reports are rendered from it alone; it holds no audited person's id or rating but where the config
+asks for the details of a pair, or holds data itself.
 """
 
 from __future__ import annotations

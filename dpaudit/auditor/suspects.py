@@ -91,10 +91,8 @@ def size_class(size: int) -> str:
     Returns:
         `at most 10`, `11 to 100`, `101 to 1000` or `more than 1000`.
     """
-    for top in (10, 100, 1000):
-        if size <= top:
-            return f"{top // 10 + 1} to {top}" if top > 10 else f"at most {top}"
-    return "more than 1000"
+    classes = ((10, "at most 10"), (100, "11 to 100"), (1000, "101 to 1000"))
+    return next((name for top, name in classes if size <= top), "more than 1000")
 
 
 class _Said(NamedTuple):

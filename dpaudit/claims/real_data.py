@@ -137,5 +137,5 @@ def own_rating(ratings: Ratings) -> WorldPair:
         user,
         tuple(unrated[:_SHOWN].tolist()),
         f"real ratings of {ratings.n_users} users, of which a user with {size_class(counts[user])} "
-        f"changes one from end to end; she is shown {_SHOWN} predictions",
+        f"changes one from end to end, and is shown {_SHOWN} predictions",
     )

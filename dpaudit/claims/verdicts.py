@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpaudit.auditor.result import Control
-from dpaudit.bounds.estimate import Estimate
+from dpaudit.bounds.estimate import Estimate, Number
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Play, PublishedClaim
 
@@ -28,7 +28,7 @@ class Played(BaseModel):
     tried: tuple[Control, ...] = ()
     event: str = ""
     trials: int = 0
-    seconds: float
+    seconds: Number
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,14 @@ from dpaudit.bounds.seeds import settled
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Game, Play, PublishedClaim, Worlds
 from dpaudit.claims.verdicts import Played, Slot, verdict_of
-from dpaudit.files import write_text
+from dpaudit.errors import ConfigError
+from dpaudit.files import read_text, write_text
 from dpaudit.provenance import environment
 
 # Holds the seed of a folder's outcomes.
 _SEED = "seed.txt"
+# Of an outcome, in characters.
+_LARGEST = 2**20
 
 
 def verify(
@@ -99,8 +102,8 @@ def seed_of(folder: Path | None, seed: int | None) -> int:
         return settled(seed)
     place = folder / _SEED
     if seed is None and place.is_file():
-        with contextlib.suppress(ValueError, UnicodeDecodeError):
-            kept = int(place.read_text(encoding="utf-8"))
+        with contextlib.suppress(ValueError, UnicodeDecodeError, ConfigError):
+            kept = int(read_text(place, 100))
             if 0 <= kept < 2**64:
                 return kept
     seed = settled(seed)
@@ -146,8 +149,8 @@ def _once(
     place = folder / f"{slot.entry.id}-{digest}.json"
     if place.is_file():
         # What cannot be read is played again and replaced.
-        with contextlib.suppress(ValidationError, UnicodeDecodeError):
-            return Played.model_validate_json(place.read_text(encoding="utf-8"))
+        with contextlib.suppress(ValidationError, UnicodeDecodeError, ConfigError):
+            return Played.model_validate_json(read_text(place, _LARGEST))
     outcome = _play(slot.play, worlds, alpha, confidence, seed)
     write_text(place, outcome.model_dump_json(indent=1) + "\n")
     return outcome

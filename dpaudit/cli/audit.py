@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, write_set, write_text
+from dpaudit.files import check_writable, own_folder, write_set, write_text
 
 if TYPE_CHECKING:
     from dpaudit.auditor.result import AuditResult
@@ -87,7 +87,7 @@ def run(
         overrides = (*overrides, f"seed={_seed(seed)}")
     extra = [_parse_report(option) for option in reports]
     checked = config_file.load(path, overrides)
-    folder = output or Path("dpaudit-out") / path.stem
+    folder = output or own_folder(path.stem)
     targets = [(name, folder / file) for name, file in _FILES.items()] + extra
     _check_targets([folder / record.NAME, *(target for _, target in targets)])
     with Bar(enabled=not quiet) as bar:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, write_set
+from dpaudit.files import check_writable, own_folder, write_set
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
@@ -25,10 +25,8 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("dpaudit-out/claims"),
-    show_default=True,
     help="Folder of the verification: claims.json, claims.html, claims.md, and what was played: "
-    "interrupted, the same command goes on where it stopped.",
+    "interrupted, the same command goes on where it stopped.  [default: dpaudit-out/claims]",
 )
 @click.option(
     "--trials",
@@ -56,7 +54,7 @@ def claims(
     ctx: click.Context,
     ids: tuple[str, ...],
     verify: bool,
-    output: Path,
+    output: Path | None,
     trials: int | None,
     confidence: float,
     seed: int | None,
@@ -86,6 +84,7 @@ def claims(
     from dpaudit.cli.progress import Bar
     from dpaudit.reports import claims as reports
 
+    output = output or own_folder("claims")
     targets = {
         output / "claims.json": reports.render_json,
         output / "claims.md": reports.render_markdown,

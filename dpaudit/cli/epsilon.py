@@ -25,7 +25,7 @@ COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
 SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
 
-# Letters of a file of scores that is text: a million of scores have 20.
+# Characters of a csv of scores: five million scores of 20 characters each.
 _LARGEST = 10**8
 
 _KINDS = {
@@ -182,6 +182,8 @@ def _array(path: Path) -> NDArray[Any]:
     import numpy as np
 
     try:
+        if not path.is_file():  # to open a pipe may wait forever
+            raise ValueError("it is no file")
         with warnings.catch_warnings(action="ignore"):
             # Mapped, so that no more is taken than there is, whatever the header says.
             found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

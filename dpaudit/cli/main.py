@@ -82,6 +82,8 @@ class _Group(click.Group):
             _end(ctx, str(error), RUN_FAILED if isinstance(error, RunError) else USER_ERROR)
         except (KeyboardInterrupt, click.Abort):
             _end(ctx, "interrupted", RUN_FAILED)
+        except SystemExit:
+            _end(ctx, "code that this config names ended the program: mend it", RUN_FAILED)
         except MemoryError:
             _end(ctx, "there is not enough memory: use fewer trials or less data", RUN_FAILED)
         except OSError as error:
@@ -103,7 +105,7 @@ def _shown(message: str) -> str:
     said = plain(message)
     if len(said) <= _LONGEST:
         return said
-    return f"{said[: _LONGEST // 2]} … {said[-_LONGEST // 2 :]}"
+    return f"{said[: _LONGEST // 2]}…{said[1 - _LONGEST // 2 :]}"
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

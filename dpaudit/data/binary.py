@@ -109,6 +109,7 @@ def _unpack(
             "memory": limits.memory(size),
             "rows": limits.rows(size),
             "most_columns": limits.COLUMNS,
+            "most_characters": limits.TEXT,
         }
         command = [sys.executable, "-I", str(_SCRIPT), json.dumps(request)]
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}

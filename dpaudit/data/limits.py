@@ -11,6 +11,7 @@ GIB, MIB = 2**30, 2**20
 LARGEST = 4 * GIB  # a file, and the text that it packs; in bytes
 LINE = MIB  # a line of text, in bytes
 COLUMNS = 10_000
+TEXT = 4096  # a value of a packed file, in characters
 
 # Generated ratings, and the cells of the tables that they are drawn from.
 DRAWN, DRAWN_FROM = 10**8, 10**10
@@ -18,12 +19,12 @@ DRAWN, DRAWN_FROM = 10**8, 10**10
 
 def unpacked(size: int) -> int:
     """The most bytes of text that a packed file of so many bytes may hold."""
-    return min(LARGEST, 32 * MIB + 100 * size)
+    return min(LARGEST, 32 * MIB + 20 * size)
 
 
 def rows(size: int) -> int:
     """The most rows or lines that a packed file of so many bytes may hold."""
-    return 1_000_000 + 8 * size
+    return 1_000_000 + 2 * size
 
 
 def memory(size: int) -> int:

@@ -109,7 +109,10 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
         raise ValueError("two of its columns have one name")
     # The reader does not look whether texts are UTF-8, and numbers of values lead to one.
     table.validate(full=True)
-    distinct = [_coded(table.column(read.index(column)), arrays) for column in wanted]
+    distinct = [
+        _coded(table.column(read.index(column)), arrays, request["most_characters"])
+        for column in wanted
+    ]
     return {"names": names, "width": len(names), "distinct": distinct}
 
 
@@ -123,7 +126,7 @@ def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -
     return [] if repeated or max(found) >= width else found
 
 
-def _coded(column: Any, arrays: list[Array]) -> list[Any]:
+def _coded(column: Any, arrays: list[Array], most: int) -> list[Any]:
     import numpy as np
     import pyarrow as pa
 
@@ -131,12 +134,17 @@ def _coded(column: Any, arrays: list[Array]) -> list[Any]:
     coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
     arrays.append(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
     values, kind = coded.dictionary, coded.dictionary.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return [_decoded(value) for value in values.to_pylist()]
-    plain = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean
-    if not any(of(kind) for of in plain):
-        values = values.cast(pa.string())
-    return values.to_pylist()
+    types = pa.types
+    packed = types.is_binary, types.is_large_binary, types.is_fixed_size_binary
+    plain = types.is_integer, types.is_floating, types.is_boolean
+    if any(of(kind) for of in packed):
+        values = pa.array([_decoded(value) for value in values.to_pylist()], pa.large_string())
+    elif not any(of(kind) for of in plain):
+        values = values.cast(pa.large_string())
+    found = values.to_pylist()
+    if any(isinstance(value, str) and len(value) > most for value in found):
+        raise ValueError(f"a value has more than {most} characters")
+    return found
 
 
 def _decoded(value: bytes | None) -> str | None:

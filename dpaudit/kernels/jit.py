@@ -39,19 +39,20 @@ def cache_folder() -> Path | None:
     home = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(home):  # the standard ignores relative ones
         home = os.path.expanduser("~/.cache")
-    problems = []
-    for base in filter(None, (chosen, home)):
+    problems, found = list[str](), None
+    # Of a user without a home, ~ stays as it is, and would be found in the current folder.
+    for base in filter(None, (chosen, home if os.path.isabs(home) else None)):
         folder = Path(base) / "dpaudit" / f"kernels-{state.hexdigest()[:16]}"
         problem = _made(folder) or unsafe(folder.resolve())
         if problem is None:
+            found = folder.resolve()
             break
         problems.append(problem)
-    found = None if problem else folder.resolve()
     if found is None or (chosen and problems):
+        why = "; ".join(problems) or "there is no home folder"
         kept = f"are kept in {found}" if found else "are kept nowhere: every run compiles them anew"
         warnings.warn(
-            f"compiled kernels {kept} ({'; '.join(problems)}): set NUMBA_CACHE_DIR to a folder of "
-            "your own",
+            f"compiled kernels {kept} ({why}): set NUMBA_CACHE_DIR to a folder of your own",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -89,9 +90,10 @@ def _writable(found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH or not found.st_mode & stat.S_IWGRP:
         return bool(found.st_mode & stat.S_IWOTH)
     try:
-        return grp.getgrgid(found.st_gid).gr_name != pwd.getpwuid(os.geteuid()).pw_name
+        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return True
+    return group.gr_name != user or not {user}.issuperset(group.gr_mem)
 
 
 def _made(folder: Path) -> str | None:

@@ -46,6 +46,7 @@ def problem(result: AuditResult) -> str | None:
     """The first contradiction of a record in words; None where there is none."""
     checks: tuple[Callable[[AuditResult], Iterable[str]], ...] = (
         _outcome,
+        _gates,
         _points,
         _measurements,
         _sides,
@@ -59,6 +60,12 @@ def _outcome(result: AuditResult) -> Iterator[str]:
     if result.outcome != expected:
         whose = f"that of its {len(result.gates)} gates" if result.gates else "there is no gate"
         yield f"outcome is {result.outcome!r} and {whose}: {expected!r}"
+
+
+def _gates(result: AuditResult) -> Iterator[str]:
+    asked = result.config.get("gate", [])
+    if not isinstance(asked, list) or len(asked) != len(result.gates):
+        yield f"it holds {len(result.gates)} gates, and its config another number"
 
 
 def _points(result: AuditResult) -> Iterator[str]:

@@ -14,7 +14,7 @@ from dpaudit.messages import escaped
 from dpaudit.reports import consistency
 
 NAME = "record.json"
-_LARGEST = 2**26
+_LARGEST = 12 * 2**20
 
 
 def render(result: AuditResult) -> str:
@@ -36,7 +36,7 @@ def load(path: Path) -> AuditResult:
         path = path / NAME
     text = _read(path)
     try:
-        values = json.loads(text)
+        values = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON ({error}): run the audit again") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
@@ -60,6 +60,11 @@ def load(path: Path) -> AuditResult:
     if contradiction:
         raise ConfigError(f"{path} contradicts itself ({contradiction}): run the audit again")
     return result
+
+
+def _no_number(name: str) -> float:
+    """Refuse NaN and infinities outside of text, which JSON does not know."""
+    raise ValueError(f"{name} is no number")
 
 
 def _read(path: Path) -> str:

@@ -260,6 +260,18 @@ def test_a_repeated_name_is_refused_and_its_position_read(tmp_path: Path) -> Non
     assert load(source(path, format="parquet", columns=columns)).value.tolist() == [3, 4]
 
 
+def test_parquet_of_binary_ids_of_one_length(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    ids = pa.array([bytes(range(16)), b"\xff" * 16], pa.binary(16))
+    path = parquet(tmp_path, ["u", "i", "r"], ids, [1, 2], [3, 4])
+    assert load(source(path, format="parquet", columns=NAMED)).n_users == 2
+
+
+def test_parquet_of_endless_ids(tmp_path: Path) -> None:
+    path = parquet(tmp_path, ["u", "i", "r"], ["a" * 5000, "b"], [1, 2], [3, 4])
+    assert "a value has more than 4096 characters" in refusal(path, format="parquet", columns=NAMED)
+
+
 def test_parquet_of_other_types(tmp_path: Path) -> None:
     import datetime
     import decimal

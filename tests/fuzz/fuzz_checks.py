@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 from click.testing import CliRunner, Result
+from hostile import unseen  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
 from dpaudit.errors import DpauditError
 
 LONGEST = 2000
-# Of C0 all but tab and line feed, C1, and what changes the direction of text or ends a line.
-_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _NOT_A_NUMBER = re.compile(r"(?<![\w'\"/])-?nan(?![\w'\"])", re.IGNORECASE)
 # What judges or certifies shows numbers alone.
 _JUDGES = ("gate", "plan", "epsilon")
@@ -84,8 +83,8 @@ def _message(what: str, said: str) -> str | None:
 
 def steering(text: str, where: str) -> str | None:
     """Control characters in what is printed, if there are any."""
-    found = _CONTROL.search(text)
-    if found is None:
+    found = sorted(unseen(text.replace("\t", "")))
+    if not found:
         return None
-    start = max(0, found.start() - 150)
+    start = max(0, text.index(found[0]) - 150)
     return f"control characters in {where}\n{text[start : start + 300]!r}"

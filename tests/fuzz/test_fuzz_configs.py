@@ -8,6 +8,7 @@ from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
 
 def test_hostile_configs_end_well() -> None:
     found = fuzz("configs", count=300, seconds=20)
+    assert found.tried >= 30
     assert not found.failures, f"{found}"
 
 

@@ -8,6 +8,7 @@ from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
 
 def test_hostile_numbers_end_well() -> None:
     found = fuzz("epsilon", count=400, seconds=20)
+    assert found.tried >= 40
     assert not found.failures, f"{found}"
 
 

@@ -8,6 +8,7 @@ from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
 
 def test_hostile_outputs_end_well() -> None:
     found = fuzz("outputs", count=40, seconds=20)
+    assert found.tried >= 10
     assert not found.failures, f"{found}"
 
 

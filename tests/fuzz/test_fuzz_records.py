@@ -8,6 +8,7 @@ from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
 
 def test_hostile_records_end_well() -> None:
     found = fuzz("records", count=60, seconds=20)
+    assert found.tried >= 10
     assert not found.failures, f"{found}"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pickle
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -156,6 +158,32 @@ def test_a_file_in_the_current_folder_chooses_no_cache(
     found = kept()
     assert found is not None
     assert found.is_relative_to(public / "own")
+
+
+@posix
+def test_a_user_without_a_home_keeps_nothing_in_the_current_folder(
+    kept: Callable[[], Path | None], public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(public)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.warns(RuntimeWarning, match="are kept nowhere.*there is no home folder"):
+        assert kept() is None
+    assert not list(public.iterdir())
+
+
+@posix
+def test_a_group_with_other_members_is_others(
+    kept: Callable[[], Path | None], public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = kept()
+    assert folder is not None
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    (public / "home").chmod(0o775)
+    for members, safe in (([], True), ([user], True), ([user, "somebody"], False)):
+        group = grp.struct_group((user, "x", os.getegid(), members))
+        monkeypatch.setattr("grp.getgrgid", lambda number, group=group: group)
+        assert (jit.unsafe(folder) is None) == safe
 
 
 @posix

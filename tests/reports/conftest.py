@@ -122,6 +122,7 @@ def make_result(
             "data": {"format": "synthetic", "path": None},
             "model": [{"label": label, "defense": "slope-one", "epsilon": list(epsilons)}],
             "game": [],
+            "gate": [{"metric": "epsilon"}] if gate else [],
         },
         data=DataRecord(
             digest="b49df500",

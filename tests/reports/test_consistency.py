@@ -38,6 +38,14 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
         lambda r: r.update(outcome="pass"),
         "outcome is 'pass' and that of its 1 gates: 'fail'",
     ),
+    "fewer gates than its config has": (
+        lambda r: r.update(gates=[], outcome="pass"),
+        "it holds 0 gates, and its config another number",
+    ),
+    "NaN in its settings": (
+        lambda r: r["models"][0]["params"].update(top_k=math.nan),
+        "NaN is no number",
+    ),
     "an outcome without gates": (
         lambda r: r.update(gates=[]),
         "outcome is 'fail' and there is no gate: 'pass'",
