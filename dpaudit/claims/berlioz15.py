@@ -87,6 +87,7 @@ CLAIMS = (
         adjacency="rating-add-remove",
         observer="iterates",
         recorded="falsified",
+        basis="on a reading",
         because="Noise falls on the errors of the ratings that there are: an item without any is "
         "released as it began, one with a rating almost surely is not. ε = ∞.",
         published=(
@@ -119,6 +120,7 @@ CLAIMS = (
         adjacency="rating-replace",
         observer="iterates",
         recorded="falsified",
+        basis="on a reading",
         because="Of n ratings one moves by Δr (1 − 1/n) against the mean, the others by Δr/n each: "
         "2 Δr (1 − 1/n) together in a pass, ε' = 2ε (1 − 1/n). With n = 5 it is 1.6.",
         published=(

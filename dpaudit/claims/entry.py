@@ -14,6 +14,8 @@ from dpaudit.data.neighbors import Adjacency
 from dpaudit.defenses.base import ObserverName
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
+# What a verdict of false is about.
+Basis = Literal["as stated", "on a reading", "by a misprint"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,8 @@ class PublishedClaim:
         published: the mechanism as published, or the statement.
         corrected: mechanisms that keep the claim, on the same or their own worst data.
         reading: which reading of an ambiguous text is meant; empty where there is one only.
+        basis: of a false claim, whether it is false as the paper states it, on a reading of ours,
+            where the text is silent or allows another, or by a misprint alone.
         weak: of games whose data sets show too little for a mutant to be found, by label, why.
     """
 
@@ -117,4 +121,5 @@ class PublishedClaim:
     published: tuple[Play, ...]
     corrected: tuple[Game, ...] = ()
     reading: str = ""
+    basis: Basis = "as stated"
     weak: Mapping[str, str] = field(default_factory=dict)

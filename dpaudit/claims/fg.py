@@ -171,6 +171,7 @@ GAUSSIAN = (
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="falsified",
+        basis="on a reading",
         because="Sampling amplifies where nobody sees who was drawn. The server gets every "
         "submission with its user and its item. Given that the item was drawn m times of k the "
         "loss is that of m rounds without sampling.",
@@ -263,6 +264,7 @@ CHECKS = (
         adjacency="user-replace",
         observer="recommender",
         recorded="falsified",
+        basis="on a reading",
         because="She answers about each of her n candidates: two users with opposite truths have "
         "n |ln(p/(1 − p))|. With p = 0.75 and 170 candidates that is 187; p near ½ makes it small "
         "and the estimates worthless.",
@@ -277,6 +279,7 @@ CHECKS = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="The server computed F_t and can test for it: mean(x_t − F_t) has mean 0 and known "
         "variance for a fake, mean(g_t − F_t) for a real one, which is not 0 for a user whose "
         "taste is not the mean's. At ε = 50 for 100 rounds 41 % of 535 rated items are found by a "

@@ -119,6 +119,7 @@ CLAIMS = (
         adjacency="user-add-remove",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="The test of all predictions holds for the new row too: it multiplies the density "
         "of V by the probability that her predictions stay in range, which tends to 0 like "
         "1/max|v| as V grows. The range leaks and not the likelihood: ε = ∞, even for a user who "
@@ -155,6 +156,7 @@ CLAIMS = (
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="The proof conditions on success. Whether a draw of the posterior without a range "
         "passes is ∫_C e^−F over ∫ e^−F, and outside C the losses are not bounded: here it passes "
         "with probability 0.078 and 0.260, a run of 20 fails with 0.196 and 0.0024: ε = 4.4. "
@@ -189,6 +191,7 @@ CLAIMS = (
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="What may be released then depends on who rated what. With b_0 = 0, d = 1, no "
         "biases and a range from 0.5 on, u v_i > 0 for every item that she rated: v_1 v_2 < 0 is "
         "impossible if she rated both and has probability 1/2 if she rated one. ε = ∞.",
@@ -301,6 +304,7 @@ CLAIMS = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="An item that nobody rated is then released exactly as it began, and an item with "
         "ratings lacks the variance since its last visit: whether anybody rated an item is seen.",
         published=(Check("covariances of biases, 30 instances", algebra.unflushed),),
@@ -420,6 +424,7 @@ CLAIMS = (
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="Two users may lose (ε_u + ε_x)/4, which exceeds ε_u as soon as the other's ε_x is "
         "above 3 ε_u: it holds among users of like ε_u only. A user without ratings has ε_u = 0, "
         "and one rating in her place is seen with ε = 0.56; of 100 factors that one user's 100 "

@@ -36,6 +36,7 @@ LISTS = (
         adjacency="rating-add-remove",
         observer="list",
         recorded="falsified",
+        basis="on a reading",
         because="Only unrated items are shown. An item that is listed in one world has been rated "
         "in the other and cannot be: whoever sees which items are listed has ε = ∞. Theorem 3.1 "
         "escapes, being about an item that is unrated in both. Under rating-replace, or with the "
@@ -232,6 +233,7 @@ ALGEBRA = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="by a misprint",
         because="ln φ = 1/U_r + ln f moves by ln(f'/f), up to ln(1 + Δr/(k r_min)): 1.61 for k = 1 "
         "and 1.10 for k = 2 on the scale 1..5; from k = 3 on it holds.",
         published=_check("k = 1", algebra.printed_set_scores),
@@ -244,6 +246,7 @@ ALGEBRA = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="by a misprint",
         because="S_2 is S_1, about every third set repeats the one before, and j1 and j2 grow out "
         "of their windows: after 61 sets a rank leaves the list.",
         published=_check("M = 1682, k = 10, N1 = 2, N2 = 3", algebra.distinct_sets),

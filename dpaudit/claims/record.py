@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dpaudit.auditor.result import Control, Timing
 from dpaudit.bounds.estimate import Estimate, Number
+from dpaudit.claims.entry import Basis
 
 SCHEMA = 1
 # `no power`: of a game that found no mutant either; its entry rests on others or its derivation.
@@ -77,6 +78,7 @@ class Entry(_Part):
         adjacency: neighbours in the claim.
         observer: who sees what.
         reading: which reading of an ambiguous text is meant.
+        basis: of a false claim, whether it is false as stated, on a reading or by a misprint.
         because: the derivation in short.
         recorded: the verdict in the catalogue.
         verdict: the verdict that was found.
@@ -90,11 +92,17 @@ class Entry(_Part):
     adjacency: str | None
     observer: str | None
     reading: str
+    basis: Basis = "as stated"
     because: str
     recorded: Found
     verdict: Found
     status: Status
     games: list[Game]
+
+
+def told(verdict: str, basis: Basis) -> str:
+    """A verdict in words: of a false claim also whether it is false as stated."""
+    return f"falsified {basis}" if verdict == "falsified" else verdict
 
 
 class Verification(_Part):

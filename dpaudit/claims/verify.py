@@ -251,6 +251,7 @@ def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
         adjacency=entry.adjacency,
         observer=entry.observer,
         reading=entry.reading,
+        basis=entry.basis,
         because=entry.because,
         recorded=entry.recorded,
         verdict=next((word for word in order if word in told), told[0]),

@@ -167,6 +167,7 @@ DESCENT = (
         adjacency="rating-add-remove",
         observer="iterates",
         recorded="falsified",
+        basis="on a reading",
         because="A similarity that nobody's ratings touch becomes exactly (1 − ηλ) s, any other is "
         "noised. The first user to rate both of two items makes that visible with certainty: "
         "ε = ∞. Replacing a value changes no such pair; there it shows which rating was drawn, "

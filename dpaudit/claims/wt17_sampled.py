@@ -191,6 +191,7 @@ POSTERIOR = (
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="The rating is one of her user's features too: it moves all her predictions and "
         "not one of τ. With τ = 2 the loss tends to 2ε/τ; here 1.78 for ε/τ = 1 and 3.62 for 2.",
         published=(
@@ -237,6 +238,7 @@ POSTERIOR = (
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="Its loss is half of eq. (6)'s, and with two ratings a user it tends to ε/τ and no "
         "further. With three it is 5.04 for ε/τ = 4 among others who make it visible. Without "
         "means two ratings and nobody else are enough: 4.23 for 4, 6.86 for 6.",

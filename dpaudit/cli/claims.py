@@ -132,21 +132,25 @@ def _list(entries: list[PublishedClaim]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from dpaudit.claims.record import told
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("claim", "verdict", "what is claimed"):
         table.add_column(name, overflow="fold")
     for entry in entries:
         style = "bold red" if entry.recorded == "falsified" else ""
         reading = f" [{entry.reading}]" if entry.reading else ""
-        cells = (entry.id, Text(entry.recorded, style=style), Text(entry.sentence + reading))
+        verdict = Text(told(entry.recorded, entry.basis), style=style)
+        cells = (entry.id, verdict, Text(entry.sentence + reading))
         table.add_row(*cells)
     Console().print(table)
 
 
 def _explain(entry: PublishedClaim) -> None:
     from dpaudit.claims.entry import Check
+    from dpaudit.claims.record import told
 
-    click.echo(f"{entry.id}: {entry.recorded}\n\nClaim: {entry.sentence}")
+    click.echo(f"{entry.id}: {told(entry.recorded, entry.basis)}\n\nClaim: {entry.sentence}")
     if entry.reading:
         click.echo(f"Reading: {entry.reading}")
     click.echo(f"Source: {entry.source}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dpaudit.claims.record import Entry, Game, Verification
+from dpaudit.claims.record import Entry, Game, Verification, told
 from dpaudit.reports import claims_chart, page, words
 from dpaudit.reports.markdown import escape, section
 from dpaudit.reports.table import NONE, Table
@@ -15,7 +15,7 @@ _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials":
 
 def headline(found: Verification) -> str:
     """How many statements got which verdict, in a sentence."""
-    counts = Counter(entry.verdict for entry in found.entries)
+    counts = Counter(told(entry.verdict, entry.basis) for entry in found.entries)
     verdicts = ", ".join(
         f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
         for verdict, count in counts.most_common()
@@ -57,6 +57,9 @@ def footnotes(found: Verification) -> list[str]:
         "A statement of algebra is tried on instances: one on which it fails is certain, or, where "
         "it is about chances, wrong with a probability below 1e-9; where none is found the verdict "
         "rests on the derivation.",
+        "Falsified as stated: the paper's own words are false. On a reading: what was tried is a "
+        "reading of ours, where the text is silent or allows others. By a misprint: a formula as "
+        "printed is false, and the paper's own proof or text has another.",
         "Holds: derived, and no game or instance speaks against it.",
         "Finds: power, measured. Where a game certifies no more than the claim, it is played "
         "again, with the same data sets and number of trials, on mutants: copies of the mechanism "
@@ -99,7 +102,7 @@ def about(entry: Entry) -> list[tuple[str, str]]:
         ("Reading", entry.reading),
         ("Source", entry.source),
         ("Neighbours", neighbours),
-        ("Verdict", entry.verdict),
+        ("Verdict", told(entry.verdict, entry.basis)),
         ("Why", entry.because),
     ]
     return [(name, text) for name, text in parts if text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -75,6 +76,7 @@ def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> N
     assert entry.because.rstrip(")").endswith(".")
     assert entry.published
     assert entry.recorded in {"falsified", "holds", "not falsified", "unprovable as stated"}
+    assert entry.basis == "as stated" or entry.recorded == "falsified"
     assert (entry.adjacency is None) == (entry.observer is None)
     if any(not isinstance(play, Check) for play in entry.published):
         assert entry.adjacency is not None
@@ -90,6 +92,14 @@ def test_labels_are_unique_within_a_role(entry: PublishedClaim) -> None:
 def test_what_a_list_or_all_numbers_together_show_is_marked_as_a_reading() -> None:
     for id_ in ("pa11-thm3.1-crossing-list", "pa11-s3.4-joint", "pa11-s3.4-own-listed"):
         assert chosen([id_])[0].reading
+
+
+def test_kinds_of_false_are_told_apart() -> None:
+    false = [entry for entry in CATALOGUE if entry.recorded == "falsified"]
+    kinds = Counter(entry.basis for entry in false)
+    assert kinds == {"as stated": 41, "on a reading": 14, "by a misprint": 2}
+    for entry in false:
+        assert entry.basis == "as stated" or entry.reading, entry.id
 
 
 def test_a_name_stands_for_what_begins_with_it() -> None:

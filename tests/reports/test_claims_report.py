@@ -227,7 +227,13 @@ def test_findings_name_what_differs() -> None:
 
 
 def test_the_headline_counts() -> None:
-    assert "2 published statements: 2 falsified" in claims.headline(both())
+    assert "2 published statements: 2 falsified as stated." in claims.headline(both())
+    read = entry(game(), id="aa11-thm2", basis="on a reading")
+    misprint = entry(game(), id="aa11-thm3", basis="by a misprint")
+    said = claims.headline(verification(entry(game()), read, misprint))
+    for words in ("1 falsified as stated", "1 falsified on a reading", "1 falsified by a misprint"):
+        assert words in said
+    assert ("Verdict", "falsified on a reading") in claims.about(read)
     one = claims.headline(verification(entry(game())))
     assert one.startswith("1 published statement:")
 
