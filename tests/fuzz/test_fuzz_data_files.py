@@ -15,4 +15,5 @@ def test_hostile_data_files_end_well() -> None:
 @pytest.mark.fuzz
 def test_many_hostile_data_files_end_well() -> None:
     found = fuzz_long("data_files")
+    print(found)  # shown with -rP
     assert not found.failures, f"{found}"

@@ -15,4 +15,5 @@ def test_hostile_records_end_well() -> None:
 @pytest.mark.fuzz
 def test_many_hostile_records_end_well() -> None:
     found = fuzz_long("records")
+    print(found)  # shown with -rP
     assert not found.failures, f"{found}"
