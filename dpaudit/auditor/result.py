@@ -27,6 +27,7 @@ SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 LONGER, LONGEST = "share longer than 1", "longest"
 Count = Annotated[int, Field(ge=0)]
 Size = Annotated[Number, Field(ge=0)]
+Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 Metric = Literal[
     "attack.accuracy",
@@ -68,7 +69,7 @@ class _Part(BaseModel):
 class ClaimRecord(_Part):
     """A stated guarantee; the fields are those of `defenses.base.Claim`."""
 
-    epsilon: Size
+    epsilon: Positive
     delta: Probability
     adjacency: str
     observer: str
@@ -141,7 +142,7 @@ class PointRecord(_Part):
     """
 
     model: str
-    epsilon: Size
+    epsilon: Positive
     sensitivity: Size | None
     noise_scale: Size | None
     claim: ClaimRecord | None

@@ -98,15 +98,15 @@ class _Text:
 
     def _first(self) -> list[str]:
         """The fields of the first line that is not blank."""
-        first = next((record for _, record in self.records() if _filled(record)), [])
-        if not first:
-            self.refuse_empty()
-        if len(first) > limits.COLUMNS:
-            raise DataError(
-                f"{self.name}: the first line has more than {limits.COLUMNS} fields: give a file "
-                "with a rating a line"
-            )
-        return first
+        for number, record in self.records():
+            if len(record) > limits.COLUMNS:  # blank ones would keep the reader busy too
+                raise DataError(
+                    f"{self.name}, line {number}: the line has more than {limits.COLUMNS} fields: "
+                    "give a file with a rating a line"
+                )
+            if _filled(record):
+                return record
+        return self.refuse_empty()
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Each record with its first line's number; slow, so only the first where nothing is odd.
@@ -142,9 +142,9 @@ class _Text:
         return next(itertools.islice(self.records(), row, None))[0]
 
     def odd_line(self) -> int | None:
-        """The first line that does not split into the fields of the first one."""
+        """The first line that does not split into the fields of the first one; a blank may less."""
         for line, record in self.records():
-            if _filled(record) and len(record) != self.width:
+            if len(record) > self.width or (_filled(record) and len(record) != self.width):
                 return line
         return None
 

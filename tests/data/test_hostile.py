@@ -328,7 +328,13 @@ def test_parquet_of_many_columns_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        ("1," * 400_000 + "1\n", {}, "the first line has more than 10000 fields: give a file with"),
+        (
+            "1," * 400_000 + "1\n",
+            {},
+            "line 1: the line has more than 10000 fields: give a file with",
+        ),
+        ("," * 400_000 + "\n1,1,3\n", {}, "line 1: the line has more than 10000 fields"),
+        ("1,1,3\n" + "," * 400_000 + "\n", {}, "line 2: the line does not have the 3 fields"),
         (",\n", {"header": True}, "is empty: give a file with rows"),
         (",,\n , \n", {}, "is empty"),
         ("a\u2028b;c\n", {}, "does not split the first line: .* such as ';'"),

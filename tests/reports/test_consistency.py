@@ -86,6 +86,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
         lambda r: r["config"].update(data=nested(50)),
         "nested more than 20 deep",
     ),
+    "an ε of 0": (
+        lambda r: r["points"][0]["claim"].update(epsilon=0),
+        "greater than 0",
+    ),
     "NaN": (
         lambda r: r["measurements"][-1]["estimate"].update(lower=math.nan),
         "NaN is no number",
