@@ -158,8 +158,8 @@ def _read(path: Path) -> str:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    if deep_keys(text):
-        raise ConfigError(f"{path} nests tables or lists more than {_DEPTH} deep: flatten them")
+    if deep_keys(text, _DEPTH):
+        raise _too_deep(str(path))
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -170,7 +170,11 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 def _check_depth(place: str, values: dict[str, Any]) -> None:
     if nested(values, _DEPTH):
-        raise ConfigError(f"{place} nests tables or lists more than {_DEPTH} deep: flatten them")
+        raise _too_deep(place)
+
+
+def _too_deep(place: str) -> ConfigError:
+    return ConfigError(f"{place} nests tables or lists more than {_DEPTH} deep: flatten them")
 
 
 def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:

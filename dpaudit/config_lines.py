@@ -16,9 +16,8 @@ _SILENT = re.compile(
 # A key: first in its line, in braces, or after a dot; then its value, one in braces told apart.
 _BEFORE, _AFTER = r"(?:^[ \t]*|[{,][ \t]*|\.)[\"']?", r"[\"']?[ \t]*(?=(=[ \t]*\{)|=|\.\w)"
 _OWN = "tool.dpaudit."
-# A part of a key, from its first letter on, and twenty more.
+# A part of a key.
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_DEEP = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{20}}")
 
 
 class _Table(NamedTuple):
@@ -30,13 +29,16 @@ class _Table(NamedTuple):
     lines: list[str]
 
 
-def deep_keys(text: str) -> bool:
-    """Whether a key has more than 20 parts: to parse those of thousands takes all memory there is.
+def deep_keys(text: str, depth: int) -> bool:
+    """Whether a key has more parts: to parse one of thousands takes all memory there is.
 
     Args:
         text: the file, which may be no TOML.
+        depth: the most parts of a key.
     """
-    return _DEEP.search(_SILENT.sub(_blank, text)) is not None
+    # From the first letter of a part on, so many parts and one more.
+    deep = rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{depth}}}"
+    return re.search(deep, _SILENT.sub(_blank, text)) is not None
 
 
 def line_of(text: str, place: Sequence[int | str]) -> int | None:

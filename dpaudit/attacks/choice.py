@@ -6,13 +6,14 @@ its training nor this choice has seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from dpaudit.attacks.classifiers import (
+    Fitter,
     Model,
     Sample,
     Term,
@@ -87,7 +88,7 @@ class _Tried:
     family: str
     name: str
     model: Model
-    fit: Callable[[Sample], Model]
+    fit: Fitter
     promise: Prospect
     losses: Vector
 
@@ -112,7 +113,7 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Mod
         trials: outputs that the certificate will see.
     """
 
-    def tried(family: str, name: str, model: Model, fit: Callable[[Sample], Model]) -> _Tried:
+    def tried(family: str, name: str, model: Model, fit: Fitter) -> _Tried:
         scores, labels = model.log_odds(held_out.table), held_out.labels
         promise = prospect(scores, labels, trials, calibrated=True)
         losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
@@ -151,7 +152,7 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Mod
     return best.fit(joined(train, held_out)), best.name, best.promise.side
 
 
-def _counted(plain: Callable[[Sample], Model], prior: float, sample: Sample) -> Model:
+def _counted(plain: Fitter, prior: float, sample: Sample) -> Model:
     return fit_frequencies(sample, plain(sample), prior)
 
 
@@ -177,25 +178,17 @@ def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model |
 
 def _smooth_models(
     train: Sample, features: list[Feature], seed: int
-) -> Iterator[tuple[str, str, Model, Callable[[Sample], Model]]]:
+) -> Iterator[tuple[str, str, Model, Fitter]]:
     """Families and names, models without rare events, how each is fitted to other outputs."""
-    terms = terms_of(train, features)
-    for penalty, model in zip(_PENALTIES, fit_additive(train, terms, _PENALTIES), strict=True):
-        yield (
-            "additive",
-            f"additive, penalty {penalty:g}",
-            model,
-            partial(_additive, terms, penalty),
-        )
-    pooled = pooled_terms(train)
-    if pooled:
-        for penalty, model in zip(_POOLED, fit_additive(train, pooled, _POOLED), strict=True):
-            yield (
-                "pooled",
-                f"pooled, penalty {penalty:g}",
-                model,
-                partial(_additive, pooled, penalty),
-            )
+    for family, terms, penalties in (
+        ("additive", terms_of(train, features), _PENALTIES),
+        ("pooled", pooled_terms(train), _POOLED),
+    ):
+        if family == "pooled" and not terms:
+            continue
+        for penalty, model in zip(penalties, fit_additive(train, terms, penalties), strict=True):
+            name = f"{family}, penalty {penalty:g}"
+            yield family, name, model, partial(_additive, terms, penalty)
     if features:
         grown = partial(fit_trees, features=features, seed=seed)
         yield "trees", "trees", grown(train), grown
