@@ -125,7 +125,22 @@ def gaussian_mechanism_epsilon(
     With sampling a record is in each round with probability q, independently; the privacy loss of
     N(0, σ²) against (1 − q) N(0, σ²) + q N(1, σ²), in either order, is composed on a grid by
     dp-accounting, `value` and `upper` rounded up, `lower` rounded down, as in
-    `laplace_vector_epsilon`. The pair dominates: Zhu, Dong, Wang 2022, arXiv:2106.08567.
+    `laplace_vector_epsilon`. Pairs that dominate one round compose (Zhu, Dong, Wang 2022,
+    arXiv:2106.08567), whose Poisson samples are of records that are added or removed.
+
+    For a record that is replaced the pair is (1 − q) N(0, σ²) + q N(1, σ²) against
+    (1 − q) N(0, σ²) + q N(−1, σ²), and it dominates too. Let x and x' be the record's two parts,
+    ‖x‖, ‖x'‖ ≤ 1, N_x = N(x, σ² I), γ ≥ 1, a = (1 − q)(γ − 1), and
+
+        H(x, x') = sup_S q N_x(S) − γ q N_x'(S) − a N_0(S),
+
+    the divergence at γ of the round's two laws. The best S is where a sum of two exponentials of
+    linear functions, with slopes along x' − x and −x, is at most q: a convex set whose outward
+    normals lie in the cone of x' − x and −x. So by Gauss' theorem ∂H/∂x' lies in the cone of x' − x
+    and −x, and ∂H/∂x in that of x − x' and x. Turning x' away from x at fixed length moves it along
+    the part of −x orthogonal to x', which has no negative product with either vector: H does not
+    fall until x' is opposite to x. From there neither does it when either grows longer. At γ < 1
+    H is 1 − γ plus γ times that of 1/γ in the other order, and the pair is its own mirror image.
 
     Args:
         noise_multiplier: σ over the largest L2 norm of one record's part in the sum.

@@ -189,6 +189,34 @@ def test_subsampled_gaussian_encloses_the_truth(
     assert found.upper - found.lower < 1e-3
 
 
+@pytest.mark.parametrize(("sampling", "gamma"), [(0.1, 1.0), (0.1, 1.3), (0.5, 2.0), (0.9, 4.0)])
+def test_opposite_parts_dominate_a_replaced_record(sampling: float, gamma: float) -> None:
+    # Of any two parts of norm at most 1, on a grid of the plane that holds them and the origin.
+    axis = np.linspace(-7, 7, 281)
+    z = np.stack(np.meshgrid(axis, axis))
+    cell = (axis[1] - axis[0]) ** 2
+
+    def law(length: float, angle: float) -> Any:
+        centre = length * np.array([math.cos(angle), math.sin(angle)])[:, None, None]
+        normal = np.exp(-((z - centre) ** 2).sum(0) / 2)
+        return ((1 - sampling) * np.exp(-(z**2).sum(0) / 2) + sampling * normal) / (2 * math.pi)
+
+    def divergence(first: Any, second: Any) -> float:
+        return float(np.maximum(first - gamma * second, 0).sum() * cell)
+
+    opposite = divergence(law(1, 0), law(1, math.pi))
+    found = [
+        divergence(law(one, 0), law(other, angle))
+        for one in (0.0, 0.5, 1.0)
+        for other in (0.0, 0.5, 1.0)
+        for angle in np.linspace(0, math.pi, 7)
+    ]
+    assert max(found) == pytest.approx(opposite, abs=1e-6)
+    # Each step of the proof: turning away, then growing longer.
+    turned = [divergence(law(1, 0), law(1, angle)) for angle in np.linspace(0, math.pi, 13)]
+    assert np.all(np.diff(turned) > 0)
+
+
 def test_sampling_of_nearly_all_is_no_sampling() -> None:
     whole = gaussian_mechanism_epsilon(2.0, delta=1e-5)
     almost = gaussian_mechanism_epsilon(2.0, delta=1e-5, sampling=1 - 1e-9)
