@@ -184,6 +184,28 @@ def two_valued(seed: int) -> str | None:
     return None
 
 
+def one_round(seed: int) -> str | None:
+    """One round's output has the same law whether an item was rated or not.
+
+    With a gradient x a coordinate is positive with probability `½ (1 + x tanh(ε'/2))`, with a fake
+    with ½, so the best guess of who knows the sign of x is right with probability
+    `½ + |x| tanh(ε'/2)/4`.
+    """
+    rng = _rng(seed)
+    worst, said = 0.0, None
+    for epsilon in (0.1, 1.0, 4.0):
+        defense = FakeGradients(epsilon=epsilon, fakes="two-valued", rounds=1, dimensions=1)
+        x = float(rng.uniform(0.5, 1))
+        right = 0.5 + abs(x / (2 * defense.level)) / 2
+        if right > max(worst, 0.5 + _ROUNDING):
+            worst = right
+            said = (
+                f"ε' = {epsilon:g}, gradient {x:.2f}: a guess from one round is right with "
+                f"probability {right:.3f}"
+            )
+    return said
+
+
 def sign_test(seed: int) -> str | None:
     """A sign test at level 1 % finds items that were rated, given enough rounds.
 

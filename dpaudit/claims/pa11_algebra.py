@@ -270,3 +270,27 @@ def _divergence(chain: SetChain, steps: int) -> float:
     if np.any((law == 0) & (limit > 0)):
         return math.inf
     return float(np.sum(limit * (chain.log_stationary - np.log(law))))
+
+
+def convex_curve(_: int) -> str | None:
+    """Risk is a convex function of utility, both as Definitions 5 and 6 have them.
+
+    A list of one of two items whose predictions are g apart, each with Laplace noise of scale
+    b = Δf/ε, for a user with 20 ratings. With t = g/b the two change places with probability
+    `½ e^{−t}(1 + t/2)`, at most ½; the rounded reading of a rating is right with probability
+    `1 − e^{−1/(40 b)}`.
+    """
+    gap, delta_f, ratings = 0.01, 0.5, 20
+    points = []
+    for epsilon in (10.0, 100.0, 300.0):
+        b = delta_f / epsilon
+        utility = 1 - math.exp(-gap / b) * (1 + gap / (2 * b))
+        points.append((utility, -math.expm1(-1 / (2 * ratings * b))))
+    (u1, r1), (u2, r2), (u3, r3) = points
+    chord = r1 + (r3 - r1) * (u2 - u1) / (u3 - u1)
+    if r2 <= chord:
+        return None
+    return (
+        f"two items {gap} stars apart: at utility {u2:.3f} the risk is {r2:.3f}, above the chord's "
+        f"{chord:.3f} between ε = 10 and ε = 300"
+    )

@@ -179,6 +179,23 @@ ALGEBRA = (
         reading="the reading is rounded, as the paper's Figure 1(b) has it",
     ),
     PublishedClaim(
+        id="pa11-s3.4-convex",
+        sentence="The curve of risk against utility is convex, so that weights of the two single "
+        "out one ε.",
+        source=f"{_PAPER}, section 3.4, with Figure 2 and Definitions 5 and 6",
+        adjacency=None,
+        observer=None,
+        recorded="falsified",
+        basis="on a reading",
+        because="With x = 1/ε the reading of a rating fails with probability e^{−c/x}, which is "
+        "flat at 0, while a list errs as long as two predictions are closer than the noise: about "
+        "∝ x where many are close. So near (1, 1) the risk is nearly 1 before the utility is, the "
+        "curve bends the other way, and two values of ε can be equally good. Away from that end it "
+        "can be convex, as in the figure.",
+        published=_check("two items 0.01 stars apart, exact laws", algebra.convex_curve),
+        reading="of the whole curve, for any data; the figure shows one curve",
+    ),
+    PublishedClaim(
         id="pa11-thm4.1",
         sentence="The chain of eq. (31) has the stationary law ∝ φ^ε.",
         source=f"{_PAPER}, Theorem 4.1, eq. (32)",

@@ -50,14 +50,16 @@ def _mixture(epsilon: float) -> Estimate:
 DESCENT = (
     PublishedClaim(
         id="wt17-thm1-sensitivity",
-        sentence=f"{_NOISE} when a rating's value is replaced; here on all ratings, γ = 1.",
-        source=_THEOREM,
+        sentence=f"{_NOISE} when a rating's value is replaced, |r_uj − r̂_ui| ≤ φ holding of every "
+        "rating that is learned from; here on all ratings, γ = 1.",
+        source=f"{_THEOREM}, section 3",
         adjacency="rating-replace",
         observer="iterates",
         recorded="falsified",
         because="ΔF bounds one coordinate of one rating's gradient. A rating is predicted by a "
         "whole row of similarities, all of which it moves, and predicts, as a feature, the user's "
-        "n other ratings, each with a row of its own: with equal similarities the L1 change is "
+        "n other ratings, each with a row of its own. On data where |r_uj − r̂_ui| ≤ φ, as "
+        "the theorem's preprocessing has it: with equal similarities the L1 change is "
         "(3n/2 − 1) ΔF, so ε = 2, 11 and 29 times the claim for n = 2, 8 and 20. From uneven ones "
         "with the same |S_i| I_u = C it is 27.8 times for n = 8. On MovieLens-100K one rating of a "
         "user with 21 has 14.2 times the claim in one step, and 1.42 times in the first of ten.",
@@ -158,6 +160,20 @@ DESCENT = (
             ),
         ),
         reading="Algorithm 1 as printed; the authors' program puts C where |S_i| I_u is smaller",
+    ),
+    PublishedClaim(
+        id="wt17-s3-negative",
+        sentence="To leave S_ij < 0 out of eq. (5) does not compromise the bound: no coordinate of "
+        "a rating's gradient is larger than e_max φ/C.",
+        source="Wang & Tang 2017, section 3, the sentence below eq. (5)",
+        adjacency=None,
+        observer=None,
+        recorded="falsified",
+        because="Where s_ij < 0 the derivative is (x_uj + f)/(|S_i| I_u), and |x_uj − f| ≤ φ does "
+        "not bound the sum: of eight ratings of 5, items' means of 1 and one small negative "
+        "similarity it is 2φ, and 2.5φ of raw ratings, while every |x_uj − f| is below φ/100. ΔF "
+        "is too small by that factor on such coordinates.",
+        published=(Check("eight equal ratings, centred and raw", algebra.negative_similarities),),
     ),
     PublishedClaim(
         id="wt17-alg1-touched",

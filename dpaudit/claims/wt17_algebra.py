@@ -54,6 +54,30 @@ def uneven_sensitivity(seed: int) -> str | None:
     return f"one rating from 1 to 5 moves the gradient by {moved / bound:.2f} ΔF in L1"
 
 
+def negative_similarities(seed: int) -> str | None:
+    """`|∂r̂_ui/∂s_ij| ≤ φ/(|S_i| I_u)` where s_ij < 0 too, |x_uj − f| ≤ φ holding of every rating.
+
+    `∂r̂/∂s_ij = (x_uj − sign(s_ij) f)/Σ|s|`, taken by differences of r̂. All ratings are 5 and the
+    items' means 1 (centred), or left out (raw), and one small similarity is negative.
+    """
+    found = []
+    for means, name in ((1.0, "centred ratings"), (0.0, "raw ratings")):
+        x = np.full(8, STARS.maximum - means)
+        s = np.array([-1e-3, *[1.0] * 7])
+
+        def predicted(s: NDArray[np.float64], x: NDArray[np.float64] = x) -> float:
+            return float(s @ x / abs(s).sum())
+
+        if abs(x - predicted(s)).max() > STARS.width:
+            continue
+        step = 1e-6 * (np.arange(8) == 0)
+        slope = (predicted(s + step) - predicted(s - step)) / 2e-6
+        reached = abs(slope) * float(abs(s).sum()) / STARS.width
+        if reached > 1 + _ROUNDING:
+            found.append(f"{name}: {reached:.2f} φ/(|S_i| I_u)")
+    return "; ".join(found) or None
+
+
 def touched_coordinates(seed: int) -> str | None:
     """An added rating touches no coordinate of the gradient that none touched before."""
     before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3, STARS)

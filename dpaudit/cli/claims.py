@@ -149,13 +149,14 @@ def _list(entries: list[PublishedClaim]) -> None:
 def _explain(entry: PublishedClaim) -> None:
     from dpaudit.claims.entry import Check
     from dpaudit.claims.record import told
+    from dpaudit.reports import words
 
     click.echo(f"{entry.id}: {told(entry.recorded, entry.basis)}\n\nClaim: {entry.sentence}")
     if entry.reading:
         click.echo(f"Reading: {entry.reading}")
     click.echo(f"Source: {entry.source}")
-    if entry.adjacency:
-        click.echo(f"Neighbours: {entry.adjacency}; observer sees {entry.observer}")
+    click.echo(f"Neighbours: {words.neighbours(entry.adjacency)}")
+    click.echo(f"Observer: {words.observer(entry.observer)}")
     click.echo(f"\nWhy: {entry.because}")
     for role, plays in (("Published", entry.published), ("Corrected", entry.corrected)):
         for play in plays:

@@ -60,7 +60,9 @@ def footnotes(found: Verification) -> list[str]:
         "Falsified as stated: the paper's own words are false. On a reading: what was tried is a "
         "reading of ours, where the text is silent or allows others. By a misprint: a formula as "
         "printed is false, and the paper's own proof or text has another.",
-        "Holds: derived, and no game or instance speaks against it.",
+        "Holds: derived, and no game or instance speaks against it. Unprovable as stated: no proof "
+        "is possible without a condition that the paper does not state; its check shows that the "
+        "condition can fail.",
         "Finds: power, measured. Where a game certifies no more than the claim, it is played "
         "again, with the same data sets and number of trials, on mutants: copies of the mechanism "
         "with the noise of 1.25, 1.5, 2 or 4 times its ε, from the first that a forecast expects "
@@ -96,12 +98,12 @@ def details(entry: Entry) -> Table:
 
 def about(entry: Entry) -> list[tuple[str, str]]:
     """An entry in words: what is claimed, by whom, and why the verdict is what it is."""
-    neighbours = f"{entry.adjacency}, observer sees {entry.observer}" if entry.adjacency else ""
     parts = [
         ("Claim", entry.sentence),
         ("Reading", entry.reading),
         ("Source", entry.source),
-        ("Neighbours", neighbours),
+        ("Neighbours", words.neighbours(entry.adjacency)),
+        ("Observer", words.observer(entry.observer)),
         ("Verdict", told(entry.verdict, entry.basis)),
         ("Why", entry.because),
     ]

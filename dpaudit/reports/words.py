@@ -11,6 +11,33 @@ from dpaudit.auditor.result import ClaimRecord
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports.table import NONE
 
+_NEIGHBOURS = {
+    "rating-replace": "the value of one rating is replaced",
+    "rating-add-remove": "one rating is added or removed",
+    "user-replace": "all ratings of one user are replaced",
+    "user-add-remove": "a user with all their ratings is added or removed",
+    "entry-replace": "one entry of the completed matrix is replaced",
+}
+_OBSERVERS = {
+    "public": "the released model",
+    "iterates": "the model after every step or round",
+    "recommender": "all that the recommender receives and generates",
+    "friend": "all that a friend receives and generates",
+    "values": "the predictions shown to one user",
+    "list": "the ranked list shown to one user, without values",
+}
+_NEITHER = "none: a statement of algebra"
+
+
+def neighbours(adjacency: str | None) -> str:
+    """Which data sets are neighbours, by name and in words; None of a statement of algebra."""
+    return f"{adjacency}: {_NEIGHBOURS[adjacency]}" if adjacency else _NEITHER
+
+
+def observer(name: str | None) -> str:
+    """Who sees what, by name and in words; None of a statement of algebra."""
+    return f"{name}: {_OBSERVERS[name]}" if name else _NEITHER
+
 
 def epsilon(value: float) -> str:
     """An ε as the config gives it: `0.01`, `1000`, `∞`."""

@@ -40,6 +40,7 @@ FALSE: dict[str, Find] = {
     "distinct_sets": algebra.distinct_sets,
     "decreasing_sets": algebra.decreasing_sets,
     "divergence_and_ratio": algebra.divergence_and_ratio,
+    "convex_curve": algebra.convex_curve,
 }
 
 

@@ -122,6 +122,22 @@ def test_a_rating_moves_all_rows_of_its_user(size: int) -> None:
     assert moved.sum() == pytest.approx((3 * size / 2 - 1) * bound)
 
 
+@pytest.mark.parametrize("size", [2, 8, 20])
+def test_the_rating_whose_gradient_moves_keeps_the_assumption_of_the_theorem(size: int) -> None:
+    # |r_uj − r̂_ui| ≤ φ of every prediction, from equal similarities; its means are 3.
+    for ratings in (data.one_rating(size).before, data.one_rating(size).after):
+        (rated,) = profiles(ratings)
+        x = np.array([rated[item] - 3 for item in sorted(rated)])
+        for item in range(len(x)):
+            others = np.delete(x, item)
+            assert abs(others - others.mean()).max() <= 4
+
+
+def test_a_negative_similarity_doubles_the_bound_of_a_coordinate() -> None:
+    found = algebra.negative_similarities(0)
+    assert found == "centred ratings: 2.00 φ/(|S_i| I_u); raw ratings: 2.50 φ/(|S_i| I_u)"
+
+
 def losses(shown: Exact, unit: Exact, noise: float) -> Exact:
     return np.asarray((abs(shown) - abs(shown - unit)).sum(-1) / noise)
 

@@ -1,0 +1,79 @@
+"""What Luo et al. 2020 quote from others, tried on instances.
+
+Each function returns the instance on which the statement fails, in words, or None. The copies of
+the paper at hand have lost its formulas: these are the quoted papers' own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from dpaudit.bounds.accounting import laplace_vector_epsilon
+from dpaudit.bounds.gdp import gaussian_delta
+
+_ROUNDING = 1e-9
+
+
+def laplace_noise(seed: int) -> str | None:
+    """`Lap(Δ/ε)` on every coordinate is ε-private, Δ the L1 sensitivity, and ε is attained."""
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        epsilon = float(10.0 ** rng.uniform(-2, 2))
+        shifts = rng.normal(size=int(rng.integers(1, 9)))
+        found = laplace_vector_epsilon(shifts, float(abs(shifts).sum()) / epsilon).value
+        if abs(found - epsilon) > _ROUNDING * epsilon:
+            return f"{len(shifts)} coordinates, ε = {epsilon}: {found}"
+    return None
+
+
+def normal_noise(seed: int) -> str | None:
+    """`σ = Δ √(2 ln(1.25/δ))/ε` is (ε, δ)-private for ε ≤ 1 (Dwork & Roth 2014, Theorem A.1)."""
+    for epsilon, exponent in itertools.product((0.01, 0.1, 0.3, 0.6, 1.0), range(1, 13)):
+        delta = 10.0**-exponent
+        found = gaussian_delta(epsilon, epsilon / math.sqrt(2 * math.log(1.25 / delta)))
+        if found > delta:
+            return f"ε = {epsilon}, δ = {delta}: {found}"
+    return None
+
+
+def delayed_descent(seed: int) -> str | None:
+    """The mean squared gradient of delayed descent is below the bound, by exact second moments.
+
+    `x_{k+1} = x_k − γ (∇f(x_{k−τ}) + ξ_k)` on `f = L x²/2`, ξ of variance s²; with
+    `Lγ + 2L²γ²T² ≤ 1`, over K steps,
+
+        (1/K) Σ E‖∇f(x_k)‖² ≤ 2 (f(x_1) − f*)/(γK) + (γL + 2L²γ²T) s².
+    """
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        delay, steps = int(rng.integers(0, 9)), int(rng.integers(1, 400))
+        smooth, scatter, start = 10.0 ** rng.uniform(-1, 1, 3)
+        largest = 1.0 if delay == 0 else (math.sqrt(1 + 8 * delay**2) - 1) / (4 * delay**2)
+        rate = float(rng.uniform(0.05, 1)) * largest / smooth
+        for lag in range(delay + 1):
+            found = _mean_square(smooth, rate, scatter, start, lag, steps)
+            bound = smooth * start**2 / (rate * steps)
+            bound += (rate * smooth + 2 * (smooth * rate) ** 2 * delay) * scatter**2
+            if found > bound * (1 + _ROUNDING):
+                return f"L = {smooth}, γ = {rate}, delay {lag} of {delay}: {found} above {bound}"
+    return None
+
+
+def _mean_square(
+    smooth: float, rate: float, scatter: float, start: float, lag: int, steps: int
+) -> float:
+    """The mean of `E (L x_k)²` over the steps, x held at its start before them."""
+    # The last lag + 1 places, newest first.
+    shift = np.eye(lag + 1, k=-1)
+    shift[0, 0] += 1.0
+    shift[0, lag] -= rate * smooth
+    moments = np.full((lag + 1, lag + 1), start**2)
+    total = 0.0
+    for _ in range(steps):
+        total += float(moments[0, 0])
+        moments = shift @ moments @ shift.T
+        moments[0, 0] += (rate * scatter) ** 2
+    return smooth**2 * total / steps

@@ -1,0 +1,77 @@
+"""What one iteration of PrivSR's two algorithms handles, counted (Meng et al. 2018).
+
+Each function returns the instance on which the statement fails, in words, or None. Costs are
+counted in vectors of K numbers that are received, added or updated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Held = NDArray[np.bool_]
+
+
+def _generated(seed: int) -> tuple[Held, Held]:
+    """Who holds what `(N, M)`, each item by somebody, and who is whose friend `(N, N)`."""
+    rng = np.random.default_rng(seed)
+    users, items = int(rng.integers(2, 30)), int(rng.integers(2, 60))
+    held = rng.random((users, items)) < rng.uniform(0.02, 0.5)
+    held[rng.integers(0, users, items), np.arange(items)] = True
+    friends = np.triu(rng.random((users, users)) < rng.uniform(0, 0.5), 1)
+    return held, friends | friends.T
+
+
+def _vectors(held: Held, friends: Held, sensitive: Held) -> tuple[int, NDArray[np.int64]]:
+    """Vectors at the recommender and at each user in one iteration of Algorithm 1, line by line."""
+    users, items = held.shape
+    recommender, at_user = 0, np.zeros(users, np.int64)
+    for item in range(items):
+        for kind in (sensitive, ~sensitive):
+            raters = np.flatnonzero(held[:, item] & kind[:, item])
+            recommender += len(raters) + bool(len(raters))  # submissions, and h_j for their noise
+            at_user[raters] += 1
+        recommender += 1  # v_j
+    for user in range(users):
+        others = np.flatnonzero(friends[user])
+        at_user[user] += len(others) + held[user].sum() + 1  # messages, gradient, u_i
+        at_user[others] += 1
+    return recommender, at_user
+
+
+def ratings_of_an_iteration(seed: int) -> str | None:
+    """Algorithm 1: at most 4 |R| vectors at the recommender and 2 (|R_i| + |F_i|) + 1 at a user."""
+    rng = np.random.default_rng(seed)
+    for instance in range(30):
+        held, friends = _generated(seed + instance)
+        recommender, at_user = _vectors(held, friends, rng.random(held.shape) < 0.3)
+        if recommender > 4 * held.sum():
+            return f"{held.sum()} ratings: {recommender} vectors at the recommender"
+        if np.any(at_user > 2 * (held.sum(1) + friends.sum(1)) + 1):
+            return f"{at_user.max()} vectors at a user"
+    return None
+
+
+def pairs_of_an_iteration(seed: int) -> str | None:
+    """Algorithm 2: no more submissions than D_PF and D_FN have triples and users draw.
+
+    Lines 5 to 13 have every user submit for every item: for what they hold, for what friends hold,
+    and for the rest. A user whose friends hold nothing else has no triple.
+    """
+    users, items, own = 10, 1000, 5
+    held = np.zeros((users, items), bool)
+    for user in range(users):
+        held[user, user * own : (user + 1) * own] = True
+    friends = np.zeros((users, users), bool)
+    of_friends = (friends.astype(int) @ held.astype(int) > 0) & ~held
+    rest = ~held & ~of_friends
+    triples = int((of_friends.sum(1) * (held.sum(1) + rest.sum(1))).sum())
+    submitted = int((held | of_friends | rest).sum())
+    sampled = own * users
+    if submitted <= triples + sampled:
+        return None
+    return (
+        f"{users} users without friends hold {own} of {items} items each: D_PF and D_FN have "
+        f"{triples} triples, and {submitted} vectors are submitted in every iteration, {items} a "
+        f"user where b is about {own}"
+    )
