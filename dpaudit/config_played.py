@@ -60,11 +60,15 @@ class Attack(_Played):
         label: its name in reports; the attack's name unless given, of submissions with the
             parameters' values.
         name: a registered attack.
+        draw: of `linear-ideal`: what is drawn for each trial. `users`: a user, and a rating of
+            theirs; `ratings`: one of all attacked users' ratings, of which those with many have
+            more.
         params: its parameters, see `dpaudit show ATTACK`.
     """
 
     label: str = ""
     name: str = "linear-ideal"
+    draw: Literal["users", "ratings"] = "users"
 
     @model_validator(mode="before")
     @classmethod
@@ -76,6 +80,15 @@ class Attack(_Played):
         if isinstance(params, dict) and params and watches(name):
             name = f"{name} ({', '.join(str(value) for value in params.values())})"
         return {"label": name, **values}
+
+    @model_validator(mode="after")
+    def _draws(self) -> Self:
+        if self.draw == "ratings" and self.name != "linear-ideal":
+            raise ValueError(
+                f"draw = 'ratings' is of attack 'linear-ideal', which {self.name!r} is not: "
+                "remove it"
+            )
+        return self
 
     @property
     def part(self) -> str:

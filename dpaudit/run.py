@@ -122,7 +122,10 @@ def run_audit(
         data=data_record(ratings, train, attacked=len(attacked)),
         family=family,
         models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
-        attacks={label: attack_record(attack) for label, attack in play.attacks.items()},
+        attacks={
+            each.label: {**attack_record(play.attacks[each.label]), "draw": each.draw}
+            for each in config.attack
+        },
         campaigns={
             each.label: {**attack_record(each.create("campaign")), **each.played}
             for each in config.campaign
@@ -167,17 +170,22 @@ class _Play:
 
     def risk(self, sweep: Sweep) -> Iterator[records.Measurement]:
         """The accuracy of every attack at every ε."""
-        for label, attack in self.attacks.items():
-            self.progress.stage(f"{sweep.model.label}: attack {label}")
+        for asked in self.config.attack:
+            self.progress.stage(f"{sweep.model.label}: attack {asked.label}")
             correct = play_risk(
-                sweep.predicting, sweep.prepared, sweep.users(), attack, **self._options()
+                sweep.predicting,
+                sweep.prepared,
+                sweep.users(),
+                self.attacks[asked.label],
+                draw=asked.draw,
+                **self._options(),
             )
             for epsilon, row in zip(sweep.model.epsilon, correct, strict=True):
                 yield records.Measurement(
                     metric="attack.accuracy",
                     model=sweep.model.label,
                     epsilon=epsilon,
-                    attack=label,
+                    attack=asked.label,
                     estimate=proportion(
                         int(row.sum()), len(row), self.family.alpha, self.family.confidence
                     ),

@@ -79,6 +79,11 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["is not played by [[attack]]", "such as 'linear-ideal'"],
         ),
         ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
+        (
+            "[[attack]]\nname = 'reconstruction'\ndraw = 'ratings'",
+            ["draw = 'ratings' is of attack 'linear-ideal'", "'reconstruction' is not"],
+        ),
+        ("[[attack]]\ndraw = 'rating'", ["attack.0.draw = 'rating'", "'users' or 'ratings'"]),
         ("[[game]]\npair = 'crossin'", ["did you mean 'crossing'?"]),
         ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than or equal to 0.99"]),
         ("[audit]\ntrials = 'many'", ["audit.trials = 'many'", "integer"]),

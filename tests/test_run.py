@@ -53,6 +53,38 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
     assert numbers(play(seed=6)) != numbers(result)
 
 
+def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often() -> None:
+    """Their noise n Δf/ε is larger: what is drawn lowers the accuracy, and moves nothing else."""
+    nearest = {"params": {"reader": "round"}}
+    found = play(
+        model=[{"label": "published", "epsilon": 10}],
+        attack=[
+            {"label": "users", **nearest},
+            {"label": "ratings", "draw": "ratings", **nearest},
+        ],
+        audit={"trials": 200_000},
+        game=[],
+    )
+    assert {label: attack["draw"] for label, attack in found.attacks.items()} == {
+        "users": "users",
+        "ratings": "ratings",
+    }
+    shares = {
+        each.attack: each.estimate
+        for each in found.measurements
+        if each.metric == "attack.accuracy"
+    }
+    assert shares["ratings"].upper < shares["users"].lower
+    (point,) = found.points
+    train = Config.model_validate(BASE)
+    _, users = split_users(load(train.data), train.split.test_share, train.seed)
+    sizes = np.array([len(user) for user in users if len(user) >= 20])
+    assert point.noise_scale
+    exact = 1 - np.exp(-1 / (2 * sizes * point.noise_scale))
+    for label, weights in (("users", np.ones(len(sizes))), ("ratings", sizes)):
+        assert shares[label].lower < np.average(exact, weights=weights) < shares[label].upper
+
+
 def test_another_point_of_the_sweep_does_not_move_the_others(result: AuditResult) -> None:
     wider = play(model=[{"label": "published", "epsilon": [30, 3], "params": {"top_k": 5}}])
 

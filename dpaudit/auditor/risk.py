@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +50,16 @@ def play_risk(
     *,
     trials: int,
     seed: int,
+    draw: Literal["users", "ratings"] = "users",
     threads: int = 1,
     advance: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.bool_]:
     """Whether the adversary recovered the hidden rating, for each defense and trial `(D, T)`.
 
-    ε-Risk is the mean over trials (Park & Acharya 2011, Definition 5): the users uniform among
-    `profiles`, a rating of theirs, and fresh noise. Trials are independent given the data.
+    ε-Risk is the mean over trials (Park & Acharya 2011, Definition 5): a user among `profiles`, a
+    rating of theirs, and fresh noise. Trials are independent given the data, since users and
+    ratings are drawn again in each: their mean is a binomial share of these users' ratings, and
+    says nothing of how other users would differ.
 
     Args:
         defenses: the same recommender at several ε.
@@ -64,11 +68,16 @@ def play_risk(
         attack: the adversary.
         trials: number of trials for each defense.
         seed: the run's seed.
+        draw: `users`: a uniform user each time, as in §3.4, where every test user is attacked on
+            one rating; `ratings`: a user in proportion to their ratings, so that each rating is
+            hidden equally often. The noise `n Δf/ε` on a rating grows with its user's n ratings,
+            so that users with many weigh the accuracy down.
         threads: number of threads; it does not change the result.
         advance: told the number of trials done.
     """
     scale = model.ratings.scale
-    games = plan(seed, f"risk/{attack.observe}", trials, len(profiles))
+    sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
+    games = plan(seed, f"risk/{attack.observe}", trials, len(profiles), sizes)
 
     def play(user: int, streams: Streams) -> NDArray[np.bool_]:
         profile, draws = profiles[user], games.draws[streams.worlds]

@@ -48,14 +48,35 @@ class Plan:
                 yield int(self.user[worlds[0]]), Streams(self.key, worlds)
 
 
-def plan(seed: int, purpose: str, trials: int, users: int) -> Plan:
-    """Draw the trials of one game: a uniform user each, and the draws for what she is asked."""
+def plan(
+    seed: int,
+    purpose: str,
+    trials: int,
+    users: int,
+    weights: NDArray[np.int64] | None = None,
+) -> Plan:
+    """Draw the trials of one game: a user each, and the draws for what they are asked.
+
+    Args:
+        seed: the run's seed.
+        purpose: what the draws are for; other purposes have other draws.
+        trials: number of trials.
+        users: number of users.
+        weights: each user is drawn with probability in proportion to these positive numbers
+            `(users,)`; uniformly where there are none.
+    """
     draws = np.empty((trials, 8), np.float32)
     worlds = np.arange(trials, dtype=np.int64)
     noise.uniform(draws, worlds, 0, stream_key(seed, f"{purpose}/trials"))
     # Two draws of 23 bits make one of 46: choices among many items stay uniform.
     fine = draws[:, ::2] + (draws[:, 1::2].astype(np.float64) - 0.5) * 2.0**-23
-    return Plan(choose(fine[:, 0], users), fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
+    if weights is None:
+        user = choose(fine[:, 0], users)
+    else:
+        user = np.searchsorted(
+            np.cumsum(weights), choose(fine[:, 0], int(weights.sum())), side="right"
+        )
+    return Plan(user, fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
 
 
 def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:

@@ -228,10 +228,33 @@ def test_utilities_do_not_depend_on_threads_or_trials() -> None:
         assert ((one >= 0) & (one <= 1)).all()
 
 
-def test_risk_is_the_mean_over_users_of_the_closed_form() -> None:
+def test_plan_draws_users_in_proportion_to_their_weights() -> None:
+    # Rate 1e-6 over 2 tables. Equal weights draw as none do.
+    weights = np.array([3, 1, 5, 2])
+    games = plan(3, "x", TRIALS, 4, weights)
+    table = np.bincount(games.user, minlength=4)
+    low = stats.binom.ppf(1e-6 / 16, TRIALS, weights / 11)
+    high = stats.binom.isf(1e-6 / 16, TRIALS, weights / 11)
+    assert ((low <= table) & (table <= high)).all()
+    # A user's share is cut evenly: what is drawn next does not depend on who was drawn.
+    assert uniform_over(np.bincount(choose(games.draws[games.user == 1, 0], 5)), 1e-6 / 2)
+    flat = plan(3, "x", 5000, 4, np.full(4, 1))
+    np.testing.assert_array_equal(flat.user, plan(3, "x", 5000, 4).user)
+
+
+@pytest.mark.parametrize("draw", ["users", "ratings"])
+def test_risk_is_the_mean_of_the_closed_form(draw: Any) -> None:
     """Slope One, one prediction: a trial has its user's n and its rating's place on the scale."""
     defenses, model, profiles = setup("slope-one")
-    rows = play_risk(defenses, model, profiles, LinearIdeal(), trials=TRIALS // 3, seed=1)
+    # Users with few and many ratings, or the two means would be the same.
+    profiles = [
+        Profile(p.items[: 4 if i % 2 else None], p.values[: 4 if i % 2 else None])
+        for i, p in enumerate(profiles)
+    ]
+    weights = [len(p) if draw == "ratings" else 1 for p in profiles]
+    rows = play_risk(
+        defenses, model, profiles, LinearIdeal(), trials=TRIALS // 3, seed=1, draw=draw
+    )
     rate = 1e-6 / len(defenses)
     for part, row in zip(defenses, rows, strict=True):
         p = []
@@ -242,7 +265,7 @@ def test_risk_is_the_mean_over_users_of_the_closed_form() -> None:
             p.append(np.where(ends, 1 - q / 2, 1 - q).mean())
         # Trials are independent with mean p, so the count is binomial in p: quantiles, rate 1e-6.
         for shift in (0.0, -0.02, 0.02):
-            mean = float(np.mean(p)) + shift
+            mean = float(np.average(p, weights=weights)) + shift
             if not 0 < mean < 1:
                 continue
             low = stats.binom.ppf(rate / 2, len(row), mean)
