@@ -166,20 +166,19 @@ def _games(entries: Sequence[Entry]) -> Table:
         for i, game in enumerate(entry.games):
             if game.verdict == "falsified":
                 marked |= {(len(cells), 3), (len(cells), 5)}
-            cells.append(_game_row(entry.id if i == 0 else "", game))
+            cells.append(_game_row(entry.id if i == 0 else "", entry, game))
     header = ["claim", "mechanism", "claimed ε", "certified ε", "ε by the law", "verdict", "finds"]
     return Table("Guarantees", [*header, "trials", "seconds"], cells, marked)
 
 
-def _game_row(name: str, game: Game) -> list[str]:
-    verdict = game.verdict if game.status == "as recorded" else f"{game.verdict}: {game.status}"
+def _game_row(name: str, entry: Entry, game: Game) -> list[str]:
     return [
         name,
         f"{game.role}: {game.label}",
         words.epsilon(game.claimed) if game.claimed is not None else NONE,
         f"≥ {words.at_least(game.certified.lower)}" if game.certified else NONE,
         f"{game.truth.value:.4g}".replace("inf", "∞") if game.truth else NONE,
-        verdict,
+        _verdict_words(entry, game),
         _power(game),
         f"2 × {game.trials:,}".replace(",", " ") if game.trials else NONE,
         f"{game.seconds:.1f}",
@@ -202,10 +201,12 @@ def _algebra(entries: Sequence[Entry]) -> Table:
         for i, game in enumerate(entry.games):
             if game.verdict == "falsified":
                 marked.add((len(cells), 2))
-            verdict = _verdict_words(game)
+            verdict = _verdict_words(entry, game)
             cells.append([entry.id if i == 0 else "", game.label, verdict, game.event or NONE])
     return Table("Statements of algebra", ["claim", "tried", "verdict", "witness"], cells, marked)
 
 
-def _verdict_words(game: Game) -> str:
-    return game.verdict if game.status == "as recorded" else f"{game.verdict}: {game.status}"
+def _verdict_words(entry: Entry, game: Game) -> str:
+    """A game's verdict, of a published form that is false with the kind of false."""
+    verdict = game.verdict if game.role == "corrected" else told(game.verdict, entry.basis)
+    return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

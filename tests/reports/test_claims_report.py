@@ -122,6 +122,32 @@ def test_every_verdict_is_said(name: str, verdict: Any) -> None:
         assert f'"verdict": "{other}"' not in shown
 
 
+def test_the_table_tells_the_kinds_of_false_apart() -> None:
+    found = verification(
+        entry(
+            game(),
+            game(role="corrected", label="damped", status="differs"),
+            basis="on a reading",
+            reading="ours",
+        ),
+        entry(check(), id="aa11-prop2", basis="by a misprint", reading="as printed"),
+    )
+    games, algebra = claims.tables(found)
+    place = games.header.index("verdict")
+    assert [row[place] for row in games.cells] == ["falsified on a reading", "falsified: differs"]
+    assert [row[2] for row in algebra.cells] == ["falsified by a misprint"]
+
+
+@pytest.mark.parametrize("render", [claims.render_markdown, claims.render_html])
+def test_an_entry_says_its_neighbours_and_its_observer_in_words(
+    render: Callable[[Verification], str],
+) -> None:
+    shown = render(verification(entry(game()), entry(check(), adjacency=None, observer=None)))
+    assert "rating-add-remove: one rating is added or removed" in shown
+    assert "values: the predictions shown to one user" in shown
+    assert shown.count("none: a statement of algebra") == 2
+
+
 @every_format
 def test_what_differs_is_said_first(name: str) -> None:
     odd = entry(game(verdict="not falsified", status="differs"), status="differs")
