@@ -25,7 +25,7 @@ class Candidates:
         items: its item.
         values: her rating; of an item that she has not rated, what one of its raters gave: an ideal
             attacker's stand-in, which nothing is learned from.
-        made_up: a rating drawn uniformly from the scale.
+        made_up: a rating made up for it, which is drawn once; `of` draws uniformly from the scale.
         real: whether she has rated it.
         n_items: `M`.
         scale: the rating scale.

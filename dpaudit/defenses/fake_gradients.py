@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -85,10 +86,13 @@ class FakeGradients(Part):
         spread: the standard deviation of the initial factors.
         offset: b, a public constant; the paper has none.
         memory: ρ of AdaDelta.
+        rate: what AdaDelta's steps are multiplied by; section 5 names a learning rate beside it.
         truth: p, the probability of a true answer.
         least_share: the least π̂ that is used.
         fake_bound: the largest norm of F_j that the server broadcasts.
         made_up: whether a made-up rating is drawn once or in each round.
+        made_up_mean: a reading of section 5, which draws what is made up from a normal law: the
+            mean of made-up ratings, with a deviation of 1. Uniform from the scale where it is None.
         delay: by how many rounds the server's steps lag behind submissions, as in Theorem 5.
         amplified: a reading of Theorem 3: σ is that of rounds in which each candidate takes part
             with probability B/|C_i|, the largest of all users.
@@ -108,10 +112,12 @@ class FakeGradients(Part):
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
     memory: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    rate: Annotated[float, Field(ge=1e-6, le=100)] = 1.0
     truth: Annotated[float, Field(gt=0.5, le=1)] = 0.75
     least_share: Annotated[float, Field(ge=1e-12, le=1)] = 0.05
     fake_bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 5.0
     made_up: Literal["once", "each-round"] = "once"
+    made_up_mean: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
     delay: Annotated[int, Field(ge=0, le=500)] = 0
     amplified: bool = False
     draw: Annotated[int, Field(ge=0, lt=2**64)] = 0
@@ -219,7 +225,7 @@ class FakeGradients(Part):
 
     def adaptive(self, factors: Floats) -> AdaDelta:
         """The steps of these factors."""
-        return AdaDelta.like(factors, self.memory, 1e-6)
+        return AdaDelta.like(factors, self.memory, 1e-6, self.rate)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Candidates:
         """Who may submit for what.
@@ -236,7 +242,12 @@ class FakeGradients(Part):
             raise ConfigError("there are no ratings to learn from: use more data")
         density = 0.0 if self.variant == "nonprivate" else self.density
         known = ratings if public is None else public
-        return Candidates.of(ratings, known, density, self.draw)
+        found = Candidates.of(ratings, known, density, self.draw)
+        if self.made_up_mean is None:
+            return found
+        source = np.random.default_rng(np.random.SeedSequence([self.draw, *b"made up"]))
+        made_up = source.normal(self.made_up_mean, 1.0, len(found)).astype(np.float32)
+        return replace(found, made_up=made_up)
 
     def train(self, candidates: Candidates, streams: Streams) -> FactorModels:
         """The models of these worlds, of which no submission is looked at.

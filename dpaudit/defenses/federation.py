@@ -28,8 +28,8 @@ _RESPONSES, _FIRST = 2, 3
 _NOISE, _CHOICE, _OTHERS, _MADE_UP = range(4)
 _ROUND = 4
 
-# A training that left the range of numbers; AdaDelta's steps are bounded, so only noise can do it.
-_DIVERGED = "the noise is beyond what single precision holds: raise epsilon"
+# A training that left the range of numbers. AdaDelta bounds steps: only noise or a rate can do it.
+_DIVERGED = "the factors are beyond what single precision holds: raise epsilon, or lower rate"
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,7 @@ class Federation:
 
         def drawn(count: int, step: int) -> Floats:
             factors = aligned(count, size)
-            narrow = np.empty((1, count * defense.dimensions), np.float32)
-            noise.normal(narrow, world.worlds, step, world.key)
+            narrow = self._normal(count * defense.dimensions, step)
             factors[:, : defense.dimensions] = narrow.reshape(count, -1)
             factors *= np.float32(defense.spread)
             return factors
@@ -141,6 +140,11 @@ class Federation:
     def _uniform(self, count: int, step: int) -> Floats:
         draws = np.empty((1, count), np.float32)
         noise.uniform(draws, self._world.worlds, step, self._world.key)
+        return draws[0]
+
+    def _normal(self, count: int, step: int) -> Floats:
+        draws = np.empty((1, count), np.float32)
+        noise.normal(draws, self._world.worlds, step, self._world.key)
         return draws[0]
 
     def _shares(self) -> tuple[NDArray[np.float64], int]:
@@ -192,9 +196,12 @@ class Federation:
         own, defense = self.candidates, self.defense
         found = own.made_up
         if defense.made_up == "each-round":
-            values = own.scale.values
-            draws = self._uniform(len(own), self._step(_MADE_UP))
-            found = values[np.minimum((draws * len(values)).astype(np.int64), len(values) - 1)]
+            step, mean = self._step(_MADE_UP), defense.made_up_mean
+            if mean is None:
+                values, draws = own.scale.values, self._uniform(len(own), step)
+                found = values[np.minimum((draws * len(values)).astype(np.int64), len(values) - 1)]
+            else:
+                found = self._normal(len(own), step) + np.float32(mean)
         return found - np.float32(defense.offset)
 
     def submit(self) -> Submitted:
@@ -257,8 +264,7 @@ class Federation:
             self.server.factors.reshape(-1), self.server.fakes.reshape(-1), shape[1],
             0.0, 0.0, 0, 0, self._world.key, sums.reshape(-1), np.empty(0, np.float32),
         )  # fmt: skip
-        draws = np.empty((1, sums.size), np.float32)
-        noise.normal(draws, self._world.worlds, self._step(_OTHERS), self._world.key)
+        draws = self._normal(sums.size, self._step(_OTHERS))
         spread = (self.sigma * np.sqrt(turns.others)).astype(np.float32)[:, None]
         sums += turns.fakes.astype(np.float32)[:, None] * self.server.fakes
         sums += spread * draws.reshape(shape)

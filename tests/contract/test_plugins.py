@@ -119,6 +119,7 @@ def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
 SIGNED = {
     ("dpps-mf", "mean"),
     ("dpps-pnbm", "start"),
+    ("fake-gradients", "made_up_mean"),
     ("fake-gradients", "offset"),
     ("privsr", "offset"),
 }

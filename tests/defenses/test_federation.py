@@ -85,6 +85,7 @@ class PlainAdaDelta:
     """Zeiler 2012, Algorithm 1, in his words: RMS[·] = √(E[·²] + ε)."""
 
     memory: float
+    rate: float = 1.0
     squares: Exact | float = 0.0
     steps: Exact | float = 0.0
 
@@ -92,17 +93,20 @@ class PlainAdaDelta:
         self.squares = self.memory * self.squares + (1 - self.memory) * slope**2
         step = -np.sqrt(self.steps + 1e-6) / np.sqrt(self.squares + 1e-6) * slope
         self.steps = self.memory * self.steps + (1 - self.memory) * step**2
-        return factors + step
+        return factors + self.rate * step
 
 
 @pytest.mark.parametrize(
-    ("memory", "decades", "rounding"), [(0.0, 0, 5e-4), (0.5, 1, 1e-6), (0.95, 2, 1e-6)]
+    ("memory", "rate", "decades", "rounding"),
+    [(0.0, 1, 0, 5e-4), (0.5, 1, 1, 1e-6), (0.95, 1, 2, 1e-6), (0.95, 0.1, 2, 1e-6)],
 )
-def test_steps_are_those_of_adadelta(memory: float, decades: int, rounding: float) -> None:
+def test_steps_are_those_of_adadelta(
+    memory: float, rate: float, decades: int, rounding: float
+) -> None:
     source = np.random.default_rng(0)
     factors = source.normal(size=(5, 16)).astype(np.float32)
-    exact, plain = factors.astype(np.float64), PlainAdaDelta(memory)
-    adapt = FakeGradients(1.0, memory=memory).adaptive(factors)
+    exact, plain = factors.astype(np.float64), PlainAdaDelta(memory, rate)
+    adapt = FakeGradients(1.0, memory=memory, rate=rate).adaptive(factors)
     assert isinstance(adapt, AdaDelta)
     for _ in range(30):
         slope = (
@@ -544,6 +548,34 @@ def test_ratings_are_made_up_once_or_in_each_round() -> None:
     assert chisquare(times + np.array([0, 0, 0, 0, 0.25 * times[4]])).pvalue < ONE_IN_A_MILLION
     rounds = np.corrcoef(np.array(seen))
     assert abs(rounds - np.eye(5)).max() * math.sqrt(len(candidates)) < 5.3
+
+
+def test_ratings_are_made_up_of_a_normal_law() -> None:
+    from scipy.stats import kstest
+
+    users, items = np.nonzero(np.random.default_rng(3).random((60, 80)) < 0.3)
+    values = np.full(len(users), 4, np.float32)
+    ratings = Ratings.build(users, items, values, 60, 80, STARS)
+    found = []
+    for defense in (
+        FakeGradients(1.0, fakes="rating", made_up_mean=2.5, offset=1.0),
+        FakeGradients(1.0, fakes="rating", made_up_mean=2.5, offset=1.0, made_up="each-round"),
+    ):
+        candidates = defense.prepare(ratings)
+        federation = Federation(defense, candidates, world())
+        first = federation.made_up()
+        federation.play()
+        once = defense.made_up == "once"
+        assert np.array_equal(first, federation.made_up()) is once
+        found.append(first if once else federation.made_up())
+        assert len(first) > 1000
+        assert kstest(found[-1], "norm", (1.5, 1)).pvalue > ONE_IN_A_MILLION
+        assert kstest(found[-1], "norm", (2.5, 1)).pvalue < ONE_IN_A_MILLION
+        uniform = FakeGradients(1.0, fakes="rating").prepare(ratings)
+        assert set(uniform.made_up) == set(STARS.values)
+        np.testing.assert_array_equal(candidates.items, uniform.items)
+        np.testing.assert_array_equal(candidates.values, uniform.values)
+    assert abs(np.mean((found[0] - 1.5) * (found[1] - 1.5))) < 0.16
 
 
 # What comes of it.
