@@ -81,13 +81,16 @@ GAUSSIAN = (
         observer="recommender",
         recorded="unprovable as stated",
         because="The theorem is Abadi et al.'s of gradients that are cut to the norm G. Algorithm "
-        "2 has no G among its inputs, cuts nothing and checks nothing. No G follows from the "
-        "ratings: one fit of a user's factor to n ratings r has a gradient √(n/λ) r²/4, and what "
-        "the noise makes of V has no bound either. The condition that is missing is ‖g‖ ≤ G, kept "
-        "by a cut. c₁ and c₂ are not given, so no σ follows.",
+        "2 has no G among its inputs, cuts nothing and checks nothing. No G follows from the scale "
+        "of the ratings: a fit to n of them has a gradient √(n/λ) r²/4. That “the regularization "
+        "term bound the norm” (section 4.2) is so of a minimum; V is a sum with normal noise, so "
+        "that from the second round on no G holds surely. The missing condition is ‖g‖ ≤ G, kept "
+        "by a cut, with constants that are given; even then the claim is false: "
+        "fg-thm3-user-factors.",
         published=(
             Check("every G up to 10⁴ is exceeded", bounds.every_bound_is_exceeded),
         ),
+        reading="the formula is lost from the text at hand: σ as in the theorem's source",
     ),
     PublishedClaim(
         id="fg-thm3-norm",
@@ -169,8 +172,9 @@ GAUSSIAN = (
         recorded="falsified",
         because="A rating moves u on the user's device, and u is in all that she submits. The "
         "theorem's sum over the rounds has the rated item alone. Of a user with n other ratings "
-        "that leave her undecided all n submissions move too, each by up to 2G: "
-        "μ = G√k √(1 + 4n)/σ at most, so that no c₂ is large enough for every n.",
+        "that leave her undecided all n submissions move too, each by up to 2G: μ = G√k √(1 + "
+        "4n)/σ at most, so that no c₂ is large enough for every n. So it is of any neighbours, and "
+        "where u begins unseen, if the item's factor is long enough; in the games it is seen.",
         published=(
             Check("200 rounds, ε = 1, δ = 1e-5, many others", _undecided),
             Check("one round, c₂ up to 100 times the least", bounds.any_constant),
@@ -183,8 +187,6 @@ GAUSSIAN = (
                 trials=2400,
             ),
         ),
-        reading="a rating may move what a user submits for other items, and the initial factors "
-        "are seen",
     ),
     PublishedClaim(
         id="fg-thm3-sampling",
@@ -250,14 +252,16 @@ CHECKS = (
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="−⟨∇f(x), ∇f(y)⟩ = ½(‖∇f(x) − ∇f(y)‖² − ‖∇f(x)‖² − ‖∇f(y)‖²), the first term is at "
+        because="−2⟨∇f(x), ∇f(y)⟩ = ‖∇f(x) − ∇f(y)‖² − ‖∇f(x)‖² − ‖∇f(y)‖², the first term is at "
         "most L²‖x − y‖², and x − y is T steps. It asks for a gradient that is L-Lipschitz and "
-        "noise of mean 0. Algorithm 2 has neither: (r − u·v)² is of degree 4, and a step by π̂, a "
-        "floor and a cut F is off in the mean. So it does not show that the delay there does no "
-        "harm; how much it does is measured.",
+        "noise of mean 0. Algorithm 2 has neither: (r − u·v)² is of degree 4, and a step by π̂ in "
+        "place of π is off in the mean. So it does not show that the delay there does no harm; how "
+        "much it does is measured. The verdict rests on the proof: on quadratic f a smaller bound "
+        "would hold too.",
         published=(Check("quadratic f, exact moments, 60 instances", quoted.delayed_descent),),
-        reading="the formulas are lost from the text at hand: in expectation, batches of one, a "
-        "constant γ, as in the theorem's source",
+        reading="the formulas are lost from the text at hand: tried is the source's bound, in "
+        "expectation, of batches of one and a constant γ; the paper has it with high probability, "
+        "for sub-Gaussian noise, by lemmas that are not at hand",
     ),
     PublishedClaim(
         id="fg-s4.1-optimum",

@@ -220,10 +220,11 @@ CLAIMS = (
     PublishedClaim(
         id="lws15-thm2-bound",
         sentence=f"{_USER} when a user is replaced, with B the largest m_u (Δr + κ)² of the data.",
-        source=f"{_THEOREM}, with B as in Algorithm 1",
+        source=f"{_THEOREM}; B of its algorithm",
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="B scales the prior: its variance is 2B/(ελ). A user whose ratings double makes V "
         "wider by √2, and the ratio of two normal densities of different widths is unbounded: "
         "ε = ∞. With 40 items and a user who goes from 1 rating to 40 every draw gives it away, "
@@ -352,6 +353,7 @@ CLAIMS = (
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="With B = β (Δr + κ)² the bound is ε/(2 max(β, 1)): a user of few ratings keeps "
         "her weight of 1. At β = 1, τ = 10 and ε = 8 the claim is 0.8, one rating loses 1.72.",
         published=(

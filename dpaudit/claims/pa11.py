@@ -72,6 +72,7 @@ CLAIMS = (
         adjacency="rating-add-remove",
         observer="list",
         recorded="falsified",
+        basis="on a reading",
         because="The crossing moves one prediction and leaves the others, so the list sees it too: "
         "of two items, one 4 behind the other draws level. With noise of scale 0.4 it is first "
         "with probability 1.4e-4 before and 1/2 after: ε = 8.2. The supremum over data is 10.",
@@ -153,6 +154,7 @@ CLAIMS = (
         adjacency="rating-replace",
         observer="values",
         recorded="falsified",
+        basis="on a reading",
         because="Theorem 2.1 asks for the L1 sensitivity of all outputs together. The target's own "
         "rating moves each of M' predictions by Δr/n: ε grows with M' without bound, at n = 20 "
         "and ε = 0.5 with the paper's Δf it is 0.2·M': 4 for 20 predictions, 20 for 100.",

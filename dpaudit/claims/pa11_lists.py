@@ -158,6 +158,7 @@ ALGEBRA = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="Where s_lj = 0 a purchase of l and none give the same prediction.",
         published=_check(
             "one purchase of each of 300 users",
@@ -172,11 +173,13 @@ ALGEBRA = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="Its reading spreads over the whole line and leaves the rating scale: its accuracy "
         "1 − exp(−1/(2b)), b = nΔf/ε, tends to 0, where a guess has 1/5. (Clipped to the scale it "
         "tends to ½ for the end values and 0 for the others; the Bayes reader to the best guess.)",
         published=_check("20 000 hidden ratings at ε = 0.0001", algebra.random_guessing),
-        reading="the reading is rounded, as the paper's Figure 1(b) has it",
+        reading="a random guess is one of the scale's five values, and the reading is rounded, as "
+        "Figure 1(b) has it; the proof takes a spread over the whole line for a random guess",
     ),
     PublishedClaim(
         id="pa11-s3.4-convex",
@@ -190,10 +193,11 @@ ALGEBRA = (
         because="With x = 1/ε the reading of a rating fails with probability e^{−c/x}, which is "
         "flat at 0, while a list errs as long as two predictions are closer than the noise: about "
         "∝ x where many are close. So near (1, 1) the risk is nearly 1 before the utility is, the "
-        "curve bends the other way, and two values of ε can be equally good. Away from that end it "
-        "can be convex, as in the figure.",
+        "curve bends the other way, and weights may have two best ε, or none between 0 and ∞. Away "
+        "from that end it can be convex, as in the figure.",
         published=_check("two items 0.01 stars apart, exact laws", algebra.convex_curve),
-        reading="of the whole curve, for any data; the figure shows one curve",
+        reading="of the whole curve, for any data, the figure showing one curve; a reading of a "
+        "rating is rounded, as in Figure 1(b)",
     ),
     PublishedClaim(
         id="pa11-thm4.1",
@@ -276,6 +280,7 @@ ALGEBRA = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="When the left window moves from rank k to k − 1, the right one starts again at "
         "k + 1, and the sum may rise. (The printed formula's sums never rise; its sets repeat.)",
         published=_check("40 random scores", algebra.decreasing_sets),
@@ -289,6 +294,7 @@ ALGEBRA = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="A divergence averages the log-ratio, ε bounds its largest value: a set that has "
         "hardly been reached yet in one world adds next to nothing to the first, and to the second "
         "as much as there is. (Before all sets can be reached the divergence is infinite, and ε "

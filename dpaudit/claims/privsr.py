@@ -100,7 +100,7 @@ SERVER = (
     PublishedClaim(
         id="privsr-thm1-one-kind",
         sentence=f"{_ITEMS}; here of an item with ratings of one kind.",
-        source=f"{_PAPER}, Theorem 1, section 6.1",
+        source=f"{_PAPER}, Theorem 1 with eq. (6), section 6.1",
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
@@ -156,6 +156,7 @@ SERVER = (
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="Eq. (15) has one u on both sides. After convergence u_a fits her ratings: one "
         "that changes turns u_a from 1 to −1, and with it what she submits for each of her n "
         "items, 2 (u v − R) u, which goes from −2R to 2R where v = 0: 20, not 2Δ = 8. ε' = "

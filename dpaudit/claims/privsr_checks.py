@@ -51,6 +51,7 @@ CHECKS = (
         adjacency="rating-replace",
         observer="iterates",
         recorded="falsified",
+        basis="on a reading",
         because="Parallel composition is for results of disjoint ratings and nothing else. u_a is "
         "carried over on her device: a rating of the first slot is in all that she submits in the "
         "next. Σ ε_t is no bound either.",
@@ -98,7 +99,7 @@ CHECKS = (
         published=(
             Check("vectors counted line by line, 30 data sets", costs.ratings_of_an_iteration),
         ),
-        reading="every item has a rating; N iterations of one batch each",
+        reading="every item has a rating, N iterations of one batch each, up to constants",
     ),
     PublishedClaim(
         id="privsr-s5.4-cost",
@@ -108,11 +109,14 @@ CHECKS = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="Lines 5 to 13 and the last sum of eq. (14) have every user submit a noised vector "
-        "for every item, whatever is drawn: K M at a user and K N M at the recommender. On "
+        "for every item: K m numbers at a user and K n m at the recommender, n users, m items. On "
         "FilmTrust that is 2071 vectors a user, where half of the users have 16 ratings or fewer. "
         "Who submits for drawn items alone shows which ones were drawn, and the noise no longer "
         "adds up to the Laplace law of Theorem 4.",
         published=(Check("ten users without friends", costs.pairs_of_an_iteration),),
+        reading="lines 5 to 13 and the last sum of eq. (14) stand as they are where triples are "
+        "sampled",
     ),
 )

@@ -30,48 +30,45 @@ def _vectors(held: Held, friends: Held, sensitive: Held) -> tuple[int, NDArray[n
         for kind in (sensitive, ~sensitive):
             raters = np.flatnonzero(held[:, item] & kind[:, item])
             recommender += len(raters) + bool(len(raters))  # submissions, and h_j for their noise
-            at_user[raters] += 1
+            at_user[raters] += 2
         recommender += 1  # v_j
     for user in range(users):
         others = np.flatnonzero(friends[user])
-        at_user[user] += len(others) + held[user].sum() + 1  # messages, gradient, u_i
-        at_user[others] += 1
+        # Messages and h_i, what the gradient adds up, u_i.
+        at_user[user] += 2 * len(others) + held[user].sum() + 1
+        at_user[others] += 2
     return recommender, at_user
 
 
 def ratings_of_an_iteration(seed: int) -> str | None:
-    """Algorithm 1: at most 4 |R| vectors at the recommender and 2 (|R_i| + |F_i|) + 1 at a user."""
+    """Algorithm 1: at most 4 |R| vectors at the recommender and 4 (|R_i| + |F_i|) + 1 at a user."""
     rng = np.random.default_rng(seed)
     for instance in range(30):
         held, friends = _generated(seed + instance)
         recommender, at_user = _vectors(held, friends, rng.random(held.shape) < 0.3)
         if recommender > 4 * held.sum():
             return f"{held.sum()} ratings: {recommender} vectors at the recommender"
-        if np.any(at_user > 2 * (held.sum(1) + friends.sum(1)) + 1):
+        if np.any(at_user > 4 * (held.sum(1) + friends.sum(1)) + 1):
             return f"{at_user.max()} vectors at a user"
     return None
 
 
 def pairs_of_an_iteration(seed: int) -> str | None:
-    """Algorithm 2: no more submissions than D_PF and D_FN have triples and users draw.
+    """Algorithm 2: no more submissions at a user than three for each triple that is drawn of them.
 
     Lines 5 to 13 have every user submit for every item: for what they hold, for what friends hold,
-    and for the rest. A user whose friends hold nothing else has no triple.
+    and for the rest. Two friends hold as many items each, none in common, and b triples are drawn.
     """
-    users, items, own = 10, 1000, 5
-    held = np.zeros((users, items), bool)
-    for user in range(users):
-        held[user, user * own : (user + 1) * own] = True
-    friends = np.zeros((users, users), bool)
-    of_friends = (friends.astype(int) @ held.astype(int) > 0) & ~held
+    items, own = 1000, 5
+    held = np.zeros((2, items), bool)
+    held[0, :own] = held[1, own : 2 * own] = True
+    of_friends = held[::-1] & ~held
     rest = ~held & ~of_friends
-    triples = int((of_friends.sum(1) * (held.sum(1) + rest.sum(1))).sum())
-    submitted = int((held | of_friends | rest).sum())
-    sampled = own * users
-    if submitted <= triples + sampled:
+    triples = of_friends.sum(1) * (held.sum(1) + rest.sum(1))
+    submitted = (held | of_friends | rest).sum(1)
+    if np.all(submitted <= 3 * own):
         return None
     return (
-        f"{users} users without friends hold {own} of {items} items each: D_PF and D_FN have "
-        f"{triples} triples, and {submitted} vectors are submitted in every iteration, {items} a "
-        f"user where b is about {own}"
+        f"two friends hold {own} of {items} items each: D_PF and D_FN have {triples[0]} triples of "
+        f"either, b is about {own}, and {submitted[0]} vectors are submitted in every iteration"
     )

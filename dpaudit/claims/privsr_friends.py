@@ -40,7 +40,7 @@ FRIENDS = (
     PublishedClaim(
         id="privsr-thm2-message",
         sentence="What a friend sends a user is ε-differentially private against that user.",
-        source=f"{_PAPER}, section 5.2, Theorem 2",
+        source=f"{_PAPER}, section 5.2, Theorem 2; Theorem 3 with sections 5.3 and 6.3",
         adjacency="rating-replace",
         observer="friend",
         recorded="falsified",

@@ -95,7 +95,7 @@ CLAIMS = (
     PublishedClaim(
         id="privsr-thm4",
         sentence="The extended PrivSR, which ranks, is ε-differentially private.",
-        source="Meng et al. 2018, Theorem 4, section 6.4",
+        source="Meng et al. 2018, Theorem 4, section 6.4; neighbours of section 3.2",
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="falsified",

@@ -147,6 +147,7 @@ DESCENT = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="The algorithm neither enforces nor counts it. In its first step the start decides:"
         " from similarities of 0.05, β = 10 and C = 15 a user needs 30 other ratings, and on "
         "MovieLens-100K 4511 of 99 360 predictions (4.5 %) are short of C; with C = 10 none is. "
@@ -159,7 +160,8 @@ DESCENT = (
                 partial(_weights, _published(20, 100.0, steps=10)),
             ),
         ),
-        reading="Algorithm 1 as printed; the authors' program puts C where |S_i| I_u is smaller",
+        reading="Algorithm 1 is complete as printed: nothing else keeps the condition of line 4; "
+        "the authors' program puts C where |S_i| I_u is smaller",
     ),
     PublishedClaim(
         id="wt17-s3-negative",
@@ -171,8 +173,9 @@ DESCENT = (
         recorded="falsified",
         because="Where s_ij < 0 the derivative is (x_uj + f)/(|S_i| I_u), and |x_uj − f| ≤ φ does "
         "not bound the sum: of eight ratings of 5, items' means of 1 and one small negative "
-        "similarity it is 2φ, and 2.5φ of raw ratings, while every |x_uj − f| is below φ/100. ΔF "
-        "is too small by that factor on such coordinates.",
+        "similarity it is nearly 2φ, and nearly 2.5φ of raw ratings, while every |x_uj − f| is "
+        "below φ/100. ΔF, twice the bound, is too small as well: where f is φ/2 a replaced rating "
+        "moves such a coordinate by 1.5 ΔF in the first step, and by 2 ΔF of raw ratings.",
         published=(Check("eight equal ratings, centred and raw", algebra.negative_similarities),),
     ),
     PublishedClaim(
@@ -199,6 +202,7 @@ DESCENT = (
         adjacency="rating-replace",
         observer="iterates",
         recorded="falsified",
+        basis="on a reading",
         because="The rating moves its item's mean, and with it the errors of all who rated it: up "
         "to twice what it does with public means, (3n − 2)(1 − 1/(m + 1)) ΔF with m other raters. "
         "For n = 2, m = 10 that is 3.64 times the claim, where 2 is possible with public means.",

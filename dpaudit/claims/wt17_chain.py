@@ -18,9 +18,11 @@ CHAIN = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="by a misprint",
         because="η_t = η_1/((t − 1)!)^ξ: at ξ = 0.3 all steps together come to 4.32 η_1, and the "
         "chain freezes where it is. Section 4.1 has η_t = η_1 t^−ξ.",
         published=(Check("ξ = 0.3", algebra.printed_schedule),),
+        reading="line 6 as printed; section 4.1 has η_t = η_1 t^−ξ",
     ),
     PublishedClaim(
         id="wt17-s4.1-squares",
@@ -29,8 +31,10 @@ CHAIN = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="on a reading",
         because="Σ t^−2ξ is finite only for ξ > ½, and the paper's run has ξ = 0.3.",
         published=(Check("ξ = 0.3", algebra.squared_steps),),
+        reading="the steps that the section chooses meet the two conditions that it names before",
     ),
     PublishedClaim(
         id="wt17-s4.2-h",
@@ -53,6 +57,7 @@ CHAIN = (
         adjacency=None,
         observer=None,
         recorded="falsified",
+        basis="by a misprint",
         because="Eq. (9) has the indicator of the pair and eq. (11) has lost it: without it the "
         "term is λS/H in every step, 1/H times too much. With the printed H, near 1, the two "
         "mistakes nearly cancel.",
@@ -62,6 +67,8 @@ CHAIN = (
                 partial(algebra.prior_term, indicator=False),
             ),
         ),
+        reading="eq. (11) as printed; eq. (9), to which its text refers, has the indicator of the "
+        "pair",
     ),
     PublishedClaim(
         id="wt17-eq9",

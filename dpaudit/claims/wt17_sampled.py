@@ -108,6 +108,7 @@ POSTERIOR = (
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
+        basis="on a reading",
         because="Without means r̂ is between −5 and 5 and e² up to 100: the bound is 3.125 ε. "
         "Nobody else need be in the data: 6.25 for ε = 4. With three ratings a user, which a chain "
         "sees, 3.52 for ε = 2.",
@@ -144,8 +145,9 @@ POSTERIOR = (
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
-        because="Langevin dynamics with ϱ on the noise alone has the posterior to the power 1/ϱ as "
-        "its law, so that its bound is ε/ϱ: 11 times at the paper's ϱ = 0.09, 1000 times at its "
+        because="Section 4.1 multiplies the step by ϱ, and line 4 the noise alone, as √(ϱη_t) ≫ "
+        "η_t asks. Langevin dynamics with ϱ on the noise alone has the posterior to the power 1/ϱ "
+        "as its law, so that its bound is ε/ϱ: 11 times at the paper's ϱ = 0.09, 1000 times at its "
         "0.001. One user alone with three ratings has ε = 4.02 for a claim of 1 at ϱ = 0.09 (4.99 "
         "where the means are left out of r̂).",
         published=(

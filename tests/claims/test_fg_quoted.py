@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.claims import fg_quoted
 
@@ -22,9 +21,7 @@ def test_what_is_quoted_holds(check: Callable[[int], str | None]) -> None:
 def test_laplace_noise_of_a_tenth_less_is_too_little(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        fg_quoted, "laplace_vector_epsilon", lambda s, b: laplace_vector_epsilon(s, 0.9 * b)
-    )
+    monkeypatch.setattr(fg_quoted, "_laplace_scale", lambda most, epsilon: 0.9 * most / epsilon)
     assert fg_quoted.laplace_noise(0) is not None
 
 

@@ -12,7 +12,8 @@ def test_the_rating_form_costs_what_is_claimed_and_the_ranking_form_more() -> No
     assert privsr_costs.ratings_of_an_iteration(0) is None
     found = privsr_costs.pairs_of_an_iteration(0)
     assert found is not None
-    assert "10000 vectors are submitted" in found
+    assert "4975 triples" in found
+    assert "1000 vectors are submitted" in found
 
 
 def test_vectors_of_a_small_data_set() -> None:
@@ -22,8 +23,8 @@ def test_vectors_of_a_small_data_set() -> None:
     recommender, at_user = privsr_costs._vectors(held, friends, sensitive)
     # Three submissions, a scale of each kind of an item's raters, two updates.
     assert recommender == 3 + 3 + 2
-    # Submissions, messages sent and received, gradient, update.
-    assert at_user.tolist() == [2 + 2 + 2 + 1, 1 + 2 + 1 + 1]
+    # Submissions with their scales, messages sent and received with theirs, gradient, update.
+    assert at_user.tolist() == [4 + 4 + 2 + 1, 2 + 4 + 1 + 1]
 
 
 def test_a_cost_that_grows_with_users_times_items_is_found(
