@@ -10,6 +10,7 @@ from dpaudit.claims import (
     lws15,
     mironov12,
     pa11,
+    pa11_checks,
     pa11_lists,
     privsr,
     privsr_ranking,
@@ -24,7 +25,7 @@ from dpaudit.registry import suggestion
 CATALOGUE: tuple[PublishedClaim, ...] = (
     *pa11.CLAIMS,
     *pa11_lists.LISTS,
-    *pa11_lists.ALGEBRA,
+    *pa11_checks.CHECKS,
     *wt17.DESCENT,
     *wt17_sampled.POSTERIOR,
     *wt17_chain.CHAIN,

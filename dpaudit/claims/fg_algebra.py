@@ -16,8 +16,7 @@ from dpaudit.bounds.divergence import sequence_kl
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.fake_gradients import FakeGradients
-from dpaudit.defenses.federated_sides import Server, width
-from dpaudit.kernels import federated as kernels
+from dpaudit.defenses.federated_sides import Server
 from dpaudit.releases import Streams
 
 Floats = NDArray[np.float64]
@@ -183,49 +182,6 @@ def two_valued(seed: int) -> str | None:
         ):
             return f"ε' = {epsilon}, d = {d}: {any_two}, {largest} at the ends, {faked} with a fake"
     return None
-
-
-def _positive(x: float, level: float, weight: float) -> float:
-    """The share of evenly spaced draws for which a gradient x, or a fake at weight 0, is sent as +.
-
-    The submissions are the product's own, of one factor u = −x and a rating of 1 that is predicted
-    as 0.
-    """
-    count = 10_001
-    size = width(1)
-    left, right = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    left[0] = -x
-    zeros = np.zeros(count, np.int32)
-    even = ((np.arange(count) + 0.5) / count).astype(np.float32)
-    draws = np.stack([even, even])
-    shown = np.zeros(count * size, np.float32)
-    kernels.submit_signs(
-        np.arange(count, dtype=np.int32), zeros, zeros, np.ones(count, np.float32),
-        np.full(count, weight, np.float32), left, right, size, 1, level, draws,
-        np.zeros(size, np.float32), shown,
-    )  # fmt: skip
-    return float((shown.reshape(count, size)[:, 0] > 0).mean())
-
-
-def one_round(seed: int) -> str | None:
-    """One round's output has the same law whether an item was rated or not.
-
-    With a gradient x a coordinate is positive with probability `½ (1 + x tanh(ε'/2))`, with a fake
-    with ½, so the best guess of who knows the sign of x is right with probability
-    `½ + |x| tanh(ε'/2)/4`.
-    """
-    rng = _rng(seed)
-    found = []
-    for epsilon in (0.1, 1.0, 4.0):
-        defense = FakeGradients(epsilon=epsilon, fakes="two-valued", rounds=1, dimensions=1)
-        x = float(rng.uniform(0.5, 1))
-        apart = abs(_positive(x, defense.level, 1.0) - _positive(x, defense.level, 0.0))
-        if apart > 1e-3:
-            found.append(
-                f"ε' = {epsilon:g}, gradient {x:.2f}: a guess from one round is right with "
-                f"probability {0.5 + apart / 2:.3f}"
-            )
-    return found[-1] if found else None
 
 
 def sign_test(seed: int) -> str | None:

@@ -1,4 +1,4 @@
-"""What Luo et al. 2020 quote from others, tried on instances.
+"""What Luo et al. 2020 quote from others and say of others' mechanisms, tried on instances.
 
 Each function returns the instance on which the statement fails, in words, or None. The copies of
 the paper at hand have lost its formulas: these are the quoted papers' own.
@@ -12,6 +12,9 @@ import math
 import numpy as np
 
 from dpaudit.bounds.gdp import gaussian_delta
+from dpaudit.defenses.fake_gradients import FakeGradients
+from dpaudit.defenses.federated_sides import width
+from dpaudit.kernels import federated as kernels
 
 _ROUNDING = 1e-9
 
@@ -88,3 +91,46 @@ def _mean_square(
         moments = shift @ moments @ shift.T
         moments[0, 0] += (rate * scatter) ** 2
     return smooth**2 * total / steps
+
+
+def _positive(x: float, level: float, weight: float) -> float:
+    """The share of evenly spaced draws for which a gradient x, or a fake at weight 0, is sent as +.
+
+    The submissions are the product's own, of one factor u = −x and a rating of 1 that is predicted
+    as 0.
+    """
+    count = 10_001
+    size = width(1)
+    left, right = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    left[0] = -x
+    zeros = np.zeros(count, np.int32)
+    even = ((np.arange(count) + 0.5) / count).astype(np.float32)
+    draws = np.stack([even, even])
+    shown = np.zeros(count * size, np.float32)
+    kernels.submit_signs(
+        np.arange(count, dtype=np.int32), zeros, zeros, np.ones(count, np.float32),
+        np.full(count, weight, np.float32), left, right, size, 1, level, draws,
+        np.zeros(size, np.float32), shown,
+    )  # fmt: skip
+    return float((shown.reshape(count, size)[:, 0] > 0).mean())
+
+
+def one_round(seed: int) -> str | None:
+    """One round's output has the same law whether an item was rated or not.
+
+    With a gradient x a coordinate is positive with probability `½ (1 + x tanh(ε'/2))`, with a fake
+    with ½, so the best guess of who knows the sign of x is right with probability
+    `½ + |x| tanh(ε'/2)/4`.
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for epsilon in (0.1, 1.0, 4.0):
+        defense = FakeGradients(epsilon=epsilon, fakes="two-valued", rounds=1, dimensions=1)
+        x = float(rng.uniform(0.5, 1))
+        apart = abs(_positive(x, defense.level, 1.0) - _positive(x, defense.level, 0.0))
+        if apart > 1e-3:
+            found.append(
+                f"ε' = {epsilon:g}, gradient {x:.2f}: a guess from one round is right with "
+                f"probability {0.5 + apart / 2:.3f}"
+            )
+    return found[-1] if found else None
