@@ -135,7 +135,7 @@ DESCENT = (
                 _whole_users(share=0.1),
                 data.whole_user(9),
                 _mixture(1.0),
-                trials=10_000,
+                trials=30_000,
             ),
         ),
     ),
