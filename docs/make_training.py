@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+# It stands beside this file.
+from training_pages import PAGES, Page, Said
 
 from dpaudit.auditor.result import AuditResult
 from dpaudit.bounds.estimate import Estimate
@@ -30,163 +32,14 @@ OUT = "training-results.md"
 HEAD = """# Recommenders that are trained: results on MovieLens
 
 Written by `docs/make_training.py`; every number comes from a record of the example that is named,
-and so does each *so* and *not so* beside a sentence of a paper. A cell is the root mean squared
-error on test ratings, a mean over folds and 16 trainings of each, with Student's interval over
-folds, which shows scatter and proves nothing. What a grid chose stands in the record; it is chosen
-on ratings that four of five folds test, which flatters the models that have one. Below, an error is
-*smaller* where the mean is. Minutes are those of a machine of two cores that did other work beside.
-ε is what the noise is scaled to: [the catalogue](claims.md) says which of these claims are true.
+and so does each *so* and *not so* beside a sentence of a paper. The papers' figures are in no copy
+at hand: their curves are known by what their text says, which is quoted. A cell is the root mean
+squared error on test ratings, a mean over folds and trainings of each, with Student's interval over
+folds, which shows scatter and proves nothing. Below, an error is *smaller* where the mean is.
+Minutes are those of a machine of two cores that did other work beside. ε is what the noise is
+scaled to: [the catalogue](claims.md) says which of these claims are true.
 """
 PEERS = "## The field's own factorisation, MovieLens-100K\n"
-
-
-@dataclass(frozen=True)
-class Said:
-    """A sentence: a model has a smaller error than others in a range of ε.
-
-    Attributes:
-        by: who says so.
-        words: the sentence, in ours.
-        models: the models that it is about.
-        others: what they are said to be better than.
-        least: from this ε on,
-        most: up to this ε.
-    """
-
-    by: str
-    words: str
-    models: tuple[str, ...]
-    others: tuple[str, ...]
-    least: float = 0.0
-    most: float = math.inf
-
-
-@dataclass(frozen=True)
-class Page:
-    """What is written of one example.
-
-    Attributes:
-        title: its heading.
-        said: what the paper says of its figure.
-        floors: models without privacy that the others are held against.
-        shared: of defenses, the number of ratings of a user that their ε is divided by.
-        note: what else is to be known.
-    """
-
-    title: str
-    said: tuple[Said, ...] = ()
-    floors: tuple[str, ...] = ("PCC", "COS")
-    shared: Mapping[str, int] | None = None
-    note: str = ""
-
-
-PAPER, CLAIM = "The paper", "At temperature 1, which the claim needs"
-BOTH = ("PCC", "COS")
-COLD = "the paper's temperatures"
-FIGURE_1 = (
-    Said(PAPER, "from ε = 20 on DPSGD-MF beats PCC and COS", ("DPSGD-MF",), BOTH, least=20),
-    Said(PAPER, "from ε = 1 on DPSGD-PNBM beats PCC and COS", ("DPSGD-PNBM",), BOTH, least=1),
-    Said(PAPER, "at small ε DPSGD-PNBM beats DPSGD-MF", ("DPSGD-PNBM",), ("DPSGD-MF",), most=1),
-)
-FIGURE_2 = (
-    Said(
-        PAPER,
-        "from ε = 0.1 · 200 on both samplers beat PCC and COS",
-        (f"DPPS-PNBM, {COLD}", f"DPPS-MF, {COLD}"),
-        BOTH,
-        least=20,
-    ),
-    Said(
-        CLAIM,
-        "the same",
-        ("DPPS-PNBM, temperature 1", "DPPS-MF, temperature 1"),
-        BOTH,
-        least=20,
-    ),
-    Said(
-        PAPER,
-        "at small ε DPPS-PNBM beats DPPS-MF",
-        (f"DPPS-PNBM, {COLD}",),
-        (f"DPPS-MF, {COLD}",),
-        most=20,
-    ),
-)
-COLD_NOTE = (
-    "A temperature ϱ multiplies the true ε by 1/ϱ, and a chain of so few steps is not at its law: "
-    "the ε of these columns are the papers' own, which nothing here certifies."
-)
-UNTRAINED = ("PCC", "COS", "DPSGD-PNBM, not trained")
-FREE = ("MF, no privacy", "the sampler's descent, no privacy")
-
-PAGES = {
-    "ml-100k-wt17-figure-1": Page(
-        "A rating's value protected, MovieLens-100K (Wang & Tang 2017, Figure 1)",
-        FIGURE_1,
-        UNTRAINED,
-    ),
-    "ml-1m-wt17-figure-1": Page(
-        "A rating's value protected, MovieLens-1M (Wang & Tang 2017, Figure 1)",
-        FIGURE_1,
-        UNTRAINED,
-    ),
-    "ml-100k-wt17-figure-2": Page(
-        "Users protected, MovieLens-100K (Wang & Tang 2017, Figure 2)", FIGURE_2, note=COLD_NOTE
-    ),
-    "ml-1m-wt17-figure-2": Page(
-        "Users protected, MovieLens-1M (Wang & Tang 2017, Figure 2)", FIGURE_2, note=COLD_NOTE
-    ),
-    "ml-100k-wt17-figure-3": Page(
-        "The two neighbourhood models at the same ε a rating (Wang & Tang 2017, Figure 3)",
-        (
-            Said(
-                PAPER,
-                "at the same ε a rating DPPS-PNBM seems to be more accurate",
-                (f"DPPS-PNBM, {COLD}",),
-                ("DPSGD-PNBM",),
-            ),
-            Said(
-                CLAIM,
-                "the same",
-                ("DPPS-PNBM, temperature 1",),
-                ("DPSGD-PNBM",),
-            ),
-            Said(
-                PAPER,
-                "with ε ≈ 1 both are quite accurate, better than PCC and COS",
-                ("DPSGD-PNBM", f"DPPS-PNBM, {COLD}"),
-                BOTH,
-                least=1,
-                most=1,
-            ),
-        ),
-        shared={"dpps-pnbm": 200},
-        note="The samplers' ε, a user's, is divided by τ = 200. " + COLD_NOTE,
-    ),
-    "ml-1m-lws15": Page(
-        "Users protected, factorisation on MovieLens-1M (Liu, Wang & Smola 2015)",
-        floors=FREE,
-        note="The paper reads from its Netflix and Yahoo curves that “a modest decrease in "
-        "accuracy affords a useful gain in privacy”; neither data set is to be had. "
-        "With B = 1250 a user with m ratings has ε_u = ε · min(1, m/50).",
-    ),
-    "ml-100k-nonprivate": Page(
-        "Without privacy, on the published divisions of MovieLens-100K",
-        (
-            Said(
-                PAPER,
-                "the learned neighbourhood model beats other neighbourhood models",
-                ("PNBM",),
-                BOTH,
-            ),
-            Said(
-                PAPER,
-                "where nothing is private, factorisation is the more accurate",
-                ("MF",),
-                (*BOTH, "PNBM"),
-            ),
-        ),
-    ),
-}
 
 
 def main() -> None:
@@ -238,10 +91,33 @@ def written(name: str, page: Page, result: AuditResult | None) -> str:
         f"{result.timing.seconds / 60:.0f} min.\n"
     )
     curves = curves_of(result, page.shared or {})
+    lines.append(f"{page.quoted} Why ours may differ: {page.differs}\n")
     lines += [table_text(table(curves)) + "\n", *([page.note + "\n"] if page.note else [])]
+    lines.append(f"- {escape(tuning(Config.model_validate(result.config)))}")
     lines += [f"- {escape(line)}" for line in facts(page, curves)]
     lines += [f"- {judged(said, curves)}" for said in page.said]
     return "\n".join(lines) + "\n"
+
+
+def tuning(config: Config) -> str:
+    """What was offered to the models that have a grid, and how often each was trained."""
+    offered: dict[int, list[str]] = {}
+    for model in config.model:
+        if model.grid:
+            count = math.prod(len(values) for values in model.grid.values())
+            offered.setdefault(count, []).append(model.label)
+    train = config.training
+    folds = len(train.files) or train.folds
+    played = f"{folds} folds" if train.play in {None, folds} else f"{train.play} of {folds} folds"
+    said = [
+        f"Tuned with {count} settings at each ε: {'; '.join(of)}" for count, of in offered.items()
+    ]
+    said.append(
+        "Chosen on a tenth of the first fold's training ratings, which no fold tests"
+        if offered
+        else "Nothing is tuned: all settings stand in the example"
+    )
+    return f"{'. '.join(said)}. {played}, {train.worlds} trainings of each, seed {config.seed}"
 
 
 Curve = dict[float, Estimate]
@@ -274,21 +150,23 @@ def table(curves: Mapping[str, Curve]) -> Table:
 
 
 def facts(page: Page, curves: Mapping[str, Curve]) -> list[str]:
-    """For each private model from which ε on it is better than those without privacy."""
+    """The models without privacy; of each private one, from which ε on it is better than they."""
     floors = {floor: level for floor in page.floors if (level := flat(curves, floor)) is not None}
     lines = []
+    if floors:
+        best = min(floors, key=lambda floor: floors[floor])
+        lines.append(f"Of the baselines {best} is the best: {measured(floors[best], 4)}")
     for label, curve in curves.items():
         if math.inf in curve:
             continue
-        parts = []
+        beaten: dict[float | None, list[str]] = {}
         for floor, level in floors.items():
-            first = first_below(curve, level)
-            found = "at no ε" if first is None else f"from ε = {epsilon(first)} on"
-            parts.append(f"{found} a smaller error than {floor} ({measured(level, 4)})")
-        best, worst = curve[max(curve)], curve[min(curve)]
-        parts.append(
-            f"{measured(worst.value, 4)} at the least ε, {measured(best.value, 4)} at the largest"
-        )
+            beaten.setdefault(first_below(curve, level), []).append(floor)
+        least, most = (measured(curve[at].value, 4) for at in (min(curve), max(curve)))
+        parts = [f"{least} at the least ε, {most} at the largest"]
+        for first, of in sorted(beaten.items(), key=lambda each: each[0] or math.inf):
+            where = "at no ε" if first is None else f"from ε = {epsilon(first)} on"
+            parts.append(f"{where} a smaller error than {' / '.join(of)}")
         lines.append(f"{label}: {'; '.join(parts)}")
     return lines
 

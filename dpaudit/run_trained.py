@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dpaudit import __version__
 from dpaudit import config as configs
@@ -19,35 +18,18 @@ from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers import load
 from dpaudit.data.source import DataSource
-from dpaudit.errors import DataError, RunError
+from dpaudit.errors import DataError
 from dpaudit.gate import judge
 from dpaudit.provenance import environment
-from dpaudit.releases import Streams
 from dpaudit.run_trained_checks import assumptions
-from dpaudit.run_trained_errors import Training, played
 from dpaudit.run_trained_games import TrainedGames, check_games, trainings
+from dpaudit.run_trained_grids import Grids, Progress, combinations
 from dpaudit.run_trained_pairs import Pairs
 from dpaudit.run_trained_recovery import check_kept
-from dpaudit.run_trained_scores import Scores, scores_of
+from dpaudit.run_trained_scores import scores_of
 from dpaudit.run_trained_submissions import Reading, check_reading
 from dpaudit.run_trained_transcripts import Transcripts, check_transcript
 from dpaudit.run_trained_utility import Utility
-
-# One part in so many of the first fold's training is held back to choose from a grid.
-_VALIDATION = 10
-
-
-class Progress(Protocol):
-    """Told what is being done."""
-
-    def start(self, total: int) -> None:
-        """The number of trainings to come."""
-
-    def stage(self, text: str) -> None:
-        """What is done now."""
-
-    def advance(self, trials: int) -> None:
-        """So many trainings are done."""
 
 
 def run_trained(config: configs.Config, *, threads: int, progress: Progress) -> records.AuditResult:
@@ -91,12 +73,14 @@ def _run(config: configs.Config, threads: int, progress: Progress) -> records.Au
     pairs: list[records.PairRecord] = []
     models, points = [], []
     folds = play.folds()
+    grids = Grids(config, folds[0], threads, progress)
+    folds = grids.untouched(folds)
     utility = play.utility(folds)
     check_kept(folds, [attack.label for attack in config.recovering + config.reading])
     reading = play.reading(folds)
     by_fold: dict[tuple[str, float], Any] = {}
     for model in config.model:
-        defenses = play.chosen(model, folds[0])
+        defenses = grids.chosen(model)
         models.append(_model_record(model, defenses[0]))
         points += [_point_record(model, defense, ratings.scale) for defense in defenses]
         errors, each = utility.play(model.label, defenses, progress.stage)
@@ -180,49 +164,10 @@ class _Play:
             for fold in found[: train.play]
         ]
 
-    def chosen(self, model: configs.Model, first: Fold) -> list[Any]:
-        """The defense at each ε, its grid's parameters those of the least error on validation.
-
-        A tenth of the first fold's training ratings is held back. Its test ratings choose nothing,
-        but what it trains on is tested in the other folds, whose errors are a little too good.
-        """
-        if not model.grid:
-            return model.defenses("model")
-        validation = random_folds(first.train, _VALIDATION, self.config.seed)[0]
-        streams = Streams.first(self.config.seed, "grid", self.config.training.worlds)
-        offered = [model.combinations("model", epsilon) for epsilon in model.epsilon]
-        scores = scores_of(offered[0][0], self.config.training.top_k)
-
-        def searched() -> Iterator[Training]:
-            for epsilon, defenses in zip(model.epsilon, offered, strict=True):
-                self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
-                for defense in defenses:
-                    # A combination that diverges is not chosen.
-                    probes = [scores.tested(validation)]
-                    yield Training(defense, validation.train, probes, streams, math.inf)
-
-        train = self.config.training
-        errors = iter(played(searched(), train.worlds, self.threads, self.progress.advance))
-        found = []
-        for epsilon, defenses in zip(model.epsilon, offered, strict=True):
-            tried = [(_worth(scores, next(errors)), defense) for defense in defenses]
-            error, best = min(tried, key=lambda pair: pair[0])
-            if error == math.inf:
-                raise RunError(
-                    f"{model.label}: every combination of model.grid diverges at ε = {epsilon:g}: "
-                    "offer smaller steps"
-                )
-            found.append(best)
-        return found
-
     def trainings(self) -> int:
         """The number of trainings that the progress counts."""
         train = self.config.training
-        tried = sum(
-            len(model.epsilon) * math.prod(len(values) for values in model.grid.values())
-            for model in self.config.model
-            if model.grid
-        )
+        tried = combinations(self.config)
         folds = min(len(train.files) or train.folds, train.play or 100)
         points = sum(len(model.epsilon) for model in self.config.model)
         games = sum(trainings(game) for game in self.config.game)
@@ -273,11 +218,6 @@ class _Play:
             self.config.training.top_k,
             self.progress.advance,
         )
-
-
-def _worth(scores: Scores, read: Any) -> float:
-    """What a grid search wants small; infinite of a training that diverged."""
-    return float(read[0]) if math.isinf(read[0]) else scores.sign * float(read[0])
 
 
 def _test_files(files: Sequence[str]) -> list[Path]:

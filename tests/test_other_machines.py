@@ -67,6 +67,7 @@ AUDITS = {
         data=DATA | {"binarize": 3},
         attack={"name": "ranking-reconstruction"},
     ),
+    "dpps-mf": audit("dpps-mf", {"dimensions": 5, "passes": 4, "accept": "any", "decay": 0.5}),
 }
 
 

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from dpaudit.reports import console, html, markdown
 from dpaudit.run import Progress, run_audit
 from dpaudit.run_trained import _attack_records
 from dpaudit.run_trained_errors import in_threads
+from dpaudit.run_trained_grids import Grids
 from dpaudit.run_trained_utility import over_folds
 
 SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
@@ -239,6 +241,38 @@ def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() 
         assert len(set(progress.stages)) == 1 + 2 * 2 + 1 + 1 + 2
     assert numbers(found[0]) == numbers(found[1]) == numbers(found[2])
     assert [point.chosen for point in found[0].points][-1] == {"rate": 0.01}  # 1.0 diverges
+
+
+def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
+    searched = {"label": "searched", "defense": "dpsgd-mf", "variant": "nonprivate"}
+    grid = {"params": {"dimensions": 2, "passes": 3}, "grid": {"rate": [0.001, 0.003]}}
+    record = play(model=[BASE["model"][2], searched | grid], game=[])
+    folds = random_folds(load(Config.model_validate(BASE).data), 3, 3)
+    chosen = random_folds(folds[0].train, 10, 3)[0]
+    pairs = set(zip(chosen.users.tolist(), chosen.items.tolist(), strict=True))
+    errors, dropped = [], 0
+    for number, fold in enumerate(folds):
+        spent = [pair in pairs for pair in zip(fold.users, fold.items, strict=True)]
+        dropped += sum(spent)
+        kept = ~np.array(spent)
+        assert kept.all() == (number == 0)
+        defense = SgdFactors(math.inf, "nonprivate", **SMALL)
+        models = defense.train(defense.prepare(fold.train), Streams.first(3, f"fold/{number}", 4))
+        shown = models.predict(fold.users[kept], fold.items[kept])
+        errors.append(float(np.sqrt(((shown - fold.values[kept]) ** 2).mean(1)).mean()))
+    assert dropped == len(pairs)
+    # One and the same test for all models of the run, also for those without a grid.
+    found = at(record, "utility.rmse")["exact", math.inf, None].estimate
+    assert found.value == pytest.approx(np.mean(errors), rel=1e-6)
+
+
+def test_a_fold_of_which_nothing_is_left_to_test_is_refused() -> None:
+    config = Config.model_validate(BASE | MANY)
+    folds = random_folds(load(config.data), 3, 3)
+    grids = Grids(config, folds[0], 1, Counted())
+    chosen = random_folds(folds[0].train, 10, 3)[0]
+    with pytest.raises(DataError, match="every test rating of fold 2 is among those that chose"):
+        grids.untouched([folds[0], replace(chosen, train=folds[1].train)])
 
 
 def test_pieces_are_called_in_threads_and_told_in_this_one() -> None:

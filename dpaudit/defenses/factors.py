@@ -12,7 +12,6 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.kernels import factor_worlds as kernels
 from dpaudit.kernels.lane_noise import world_words
 from dpaudit.kernels.lanes import LANES, aligned
-from dpaudit.kernels.normal_equations import ridged, solved
 from dpaudit.releases import ItemFactors, Streams
 
 Floats = NDArray[np.float32]
@@ -103,7 +102,7 @@ class FactorBlock:
 
 @dataclass(frozen=True, eq=False)
 class FactorModels:
-    """Trained factorisations of W worlds: `r̂_ui = b_0 + b_u + b_i + u·v`, cut to the scale.
+    """Trained factorisations of W worlds: `r̂_ui = b_0 + b_u + a_u b_i + u·v`, cut to the scale.
 
     Attributes:
         users: for each block of worlds the users' factors, then their bias, `(N, d + 1, L)`, L
@@ -112,6 +111,7 @@ class FactorModels:
         worlds: W.
         mean: `b_0`.
         scale: the rating scale.
+        shares: `a_u`, for each block `(N, L)`; all are 1 where there are none.
     """
 
     users: Sequence[Floats]
@@ -119,6 +119,7 @@ class FactorModels:
     worlds: int
     mean: float
     scale: Scale
+    shares: Sequence[Floats] | None = None
 
     @classmethod
     def single(
@@ -143,7 +144,10 @@ class FactorModels:
                 pairs = slice(start, start + pairs_at_once)
                 u, v = left[users[pairs]], right[items[pairs]]
                 dot = np.einsum("nfw,nfw->wn", u[:, :-1], v[:, :-1])
-                part[:, pairs] = self.mean + (u[:, -1] + v[:, -1]).T + dot
+                biases = v[:, -1]
+                if self.shares is not None:
+                    biases = biases * self.shares[block][users[pairs]]
+                part[:, pairs] = self.mean + (u[:, -1] + biases).T + dot
         return np.clip(shown[: self.worlds], self.scale.minimum, self.scale.maximum)
 
     def public(self, items: Indices) -> ItemFactors:
@@ -153,7 +157,7 @@ class FactorModels:
 
 
 def joined(models: Sequence[FactorModels]) -> FactorModels:
-    """The models of several worlds as one, in their order."""
+    """The models of several worlds as one, in their order; their shares are 1."""
     return FactorModels(
         users=[users for each in models for users in each.users],
         items=[items for each in models for items in each.items],
@@ -165,33 +169,3 @@ def joined(models: Sequence[FactorModels]) -> FactorModels:
 
 # Factors gathered at a time, of either side: 16 MiB.
 _GATHERED = 2**22
-
-
-def fitted(
-    rows: FactorRows, items: Floats, decay: float | NDArray[np.float64], biases: bool = True
-) -> Floats:
-    """Every user's own side by ridge regression on the items' `(M, d + 1, L)`: `(N, d + 1, L)`.
-
-    With `x_i = (v_i, 1)` and `y_i = r_ui − b_0 − b_i`: `(Σ x xᵀ + Λ)⁻¹ Σ y x`, Λ the diagonal of λ
-    `(d + 1, L)` or of one for all. A user without ratings has zeros, and so is a bias where there
-    are none.
-    """
-    full, lanes = items.shape[1:]
-    found = np.zeros((rows.n_users, full, lanes), np.float32)
-    # With z = Λ^-½ x it is Λ^-½ (Zᵀ Z + 1)⁻¹ Zᵀ y, and also Λ^-½ Zᵀ (Z Zᵀ + 1)⁻¹ y.
-    scale = 1 / np.sqrt(np.broadcast_to(np.maximum(decay, 1e-6), (full, lanes))).T
-    for u in range(rows.n_users):
-        mine = slice(rows.start[u], rows.start[u + 1])
-        count = mine.stop - mine.start
-        if not count:
-            continue
-        x = np.moveaxis(items[rows.items[mine]], 2, 0).astype(np.float64, order="C")
-        y = (rows.values[mine] - rows.mean - x[:, :, -1])[:, :, None]
-        x[:, :, -1] = float(biases)
-        z = x * scale[:, None]
-        if count < full:
-            own = np.einsum("wif,wi->wf", z, solved(ridged(np.swapaxes(z, 1, 2)), y)[:, :, 0])
-        else:
-            own = solved(ridged(z), np.einsum("wif,wik->wfk", z, y))[:, :, 0]
-        found[u] = (own * scale).T
-    return found

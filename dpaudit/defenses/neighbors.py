@@ -47,11 +47,13 @@ class Neighbors:
 
     Attributes:
         statistics: what it predicts from.
+        centred: whether ratings less their item's mean are averaged, or raw ratings.
         count: `N_k`.
         worlds: the number of worlds.
     """
 
     statistics: NeighborStatistics
+    centred: bool
     count: int
     worlds: int
 
@@ -71,6 +73,7 @@ class Neighbors:
             ratings.by_user,
             self.statistics.similarity,
             self.statistics.means,
+            self.centred,
             self.count,
             ratings.scale.minimum,
             ratings.scale.maximum,
@@ -83,6 +86,10 @@ class Neighborhood(Part):
     """Item neighbourhood model, eq. (2), with similarities that are computed, not learned.
 
         r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|
+
+    or, not `centred`, without the items' means, as libraries often have it,
+
+        r̂_ui = Σ_{j ∈ N} s_ij r_uj / Σ_{j ∈ N} |s_ij|.
 
     N are the `neighbors` items j ≠ i of largest |s_ij| among those that u rated. It is `r̄_i` where
     the denominator is 0, the mean of all ratings where an item has none, and is clipped to the
@@ -106,6 +113,8 @@ class Neighborhood(Part):
         neighbors: `N_k`; the paper has 900 on MovieLens-100K, more than any user rated there, and
             1300 on MovieLens-1M.
         shrinkage: β; 0 for none, as in the paper; 100 is usual.
+        centred: which of the two forms predicts. That of raw ratings is for the cosine: a negative
+            similarity would predict a rating below the scale.
     """
 
     epsilon: Annotated[float, Field(ge=1e-6)] = math.inf
@@ -113,6 +122,7 @@ class Neighborhood(Part):
     similarity: Literal["pearson", "cosine"] = "cosine"
     neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 900
     shrinkage: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    centred: bool = True
 
     name: ClassVar[str] = "neighborhood"
     title: ClassVar[str] = "Item neighbourhood model with Pearson or cosine similarity, no privacy"
@@ -132,6 +142,11 @@ class Neighborhood(Part):
             )
         if self.epsilon > 1e6 and not math.isinf(self.epsilon):
             raise ValueError(f"epsilon = {self.epsilon:g} is beyond 1e6: use inf for no privacy")
+        if self.similarity == "pearson" and not self.centred:
+            raise ValueError(
+                "similarity 'pearson' may be negative, and means of raw ratings with negative "
+                "weights lie below the scale: remove centred, or use 'cosine'"
+            )
         return self
 
     def claim(self) -> None:
@@ -165,7 +180,7 @@ class Neighborhood(Part):
 
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
         """The same model in every world, since nothing is drawn."""
-        return Neighbors(prepared, self.neighbors, len(streams))
+        return Neighbors(prepared, self.centred, self.neighbors, len(streams))
 
 
 def _check_ratings(ratings: Ratings) -> None:

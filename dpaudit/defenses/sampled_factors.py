@@ -13,7 +13,8 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Claim, Variant
 from dpaudit.defenses.factor_chain import FactorChain, FactorDraw, SampledRows, accepted
-from dpaudit.defenses.factors import FactorModels, FactorRows, fitted
+from dpaudit.defenses.factors import FactorModels, FactorRows
+from dpaudit.defenses.own_fits import fitted
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.single_chain import draw_single
 from dpaudit.defenses.single_factors import TOGETHER, check_size
@@ -39,7 +40,8 @@ class SampledFactors(Part):
     stochastic gradient Langevin dynamics with step `η_t = η_1 t^−ξ` in pass t: a mini-batch is one
     rating, in an order on which the target does not depend; noise that is due to a coordinate is
     drawn when it is next read. A user or item without ratings, which no step touches, is drawn from
-    the prior. Only the items' side is released; each user fits her own by ridge regression.
+    the prior. Only the items' side is released; each user fits the rest to their own ratings, by
+    ridge regression whose prior allows for the noise of what is released (`own_fits`).
 
     **Published** draws again while a prediction, of any pair, leaves the range, up to `retries`
     times. **Corrected** cuts predictions to the range inside the likelihood instead: then no user
@@ -241,12 +243,19 @@ class SampledFactors(Part):
         parts = streams.blocks(1) if self._large else lane_blocks(streams)
         draws = [self._draw(prepared, part) for part in parts]
         rows = prepared.rows
+        spread = self._temperature / (2 * self._factor(rows.scale))
+        own = [
+            fitted(rows, draw.items, decay, spread / drawn, self.biases)
+            for draw in draws
+            for decay, drawn in [draw.precisions]
+        ]
         return FactorModels(
-            users=[fitted(rows, draw.items, draw.precisions[0], self.biases) for draw in draws],
+            users=[side for side, _ in own],
             items=[draw.items for draw in draws],
             worlds=len(streams),
             mean=rows.mean,
             scale=rows.scale,
+            shares=[share for _, share in own],
         )
 
     def _draw(self, prepared: SampledRows, streams: Streams) -> FactorDraw:
@@ -262,12 +271,11 @@ class SampledFactors(Part):
         return scale.minimum - self.margin, scale.maximum + self.margin
 
     def _chain(self, prepared: SampledRows, streams: Streams, attempt: int) -> FactorDraw:
-        scale, private = prepared.rows.scale, self.variant != "nonprivate"
+        scale = prepared.rows.scale
         chain = FactorChain(
             data=prepared,
-            # The log-density is −factor · (Σ w e² + λ‖·‖²); plain descent takes ½ (Σ e² + λ‖·‖²).
-            factor=self.epsilon / (4 * self.largest_loss(scale)) if private else 0.5,
-            temperature=self.temperature if private else 0.0,
+            factor=self._factor(scale),
+            temperature=self._temperature,
             decay=self.decay,
             gamma=self._gamma,
             dimensions=self.dimensions,
@@ -278,6 +286,15 @@ class SampledFactors(Part):
             name=self.name,
         )
         return (draw_single if self._large else FactorChain.draw)(chain, streams, attempt)
+
+    def _factor(self, scale: Scale) -> float:
+        """The log-density is −factor · (Σ w e² + λ‖·‖²); plain descent takes ½ (Σ e² + λ‖·‖²)."""
+        private = self.variant != "nonprivate"
+        return self.epsilon / (4 * self.largest_loss(scale)) if private else 0.5
+
+    @property
+    def _temperature(self) -> float:
+        return 0.0 if self.variant == "nonprivate" else self.temperature
 
     @property
     def _gamma(self) -> tuple[float, float] | None:

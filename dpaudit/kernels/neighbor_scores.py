@@ -115,16 +115,19 @@ def predict(
     by_user: Rows,
     similarity: Floats,
     means: Floats,
+    centred: bool,
     neighbors: int,
     low: float,
     high: float,
 ) -> Floats:
     """Predicted ratings of pairs of a user and an item, `(n,)`.
 
-        r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|,   clipped to low..high,
+        centred      r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|
+        otherwise    r̂_ui = Σ_{j ∈ N} s_ij r_uj / Σ_{j ∈ N} |s_ij|
 
-    N the `neighbors` items j ≠ i of largest |s_ij| that u rated, of equal ones those of the lowest
-    index; `r̄_i` where the denominator is 0 (Wang & Tang 2017, eq. (2)).
+    N are the `neighbors` items j ≠ i of largest |s_ij| that u rated, of equal ones those of the
+    lowest index. It is `r̄_i` where the denominator is 0, and is clipped to low..high (Wang & Tang
+    2017, eq. (2)).
 
     Args:
         users: the users `(n,)`; pairs of one user should follow each other, which is faster.
@@ -132,6 +135,7 @@ def predict(
         by_user: start `(N + 1,)`, item and rating `(R,)`, in rows by user.
         similarity: `s_ij` in row i, `(M, M)`; need not be symmetric; its diagonal is not read.
         means: `r̄` of every item `(M,)`.
+        centred: which of the two.
         neighbors: the greatest number of neighbours, at least 1.
         low: the least rating.
         high: the greatest.
@@ -148,7 +152,8 @@ def predict(
         first, count = start[u], start[u + 1] - start[u]
         if u != last_user:
             for p in range(count):
-                deviations[p] = np.float64(value[first + p]) - means[column[first + p]]
+                middle = np.float64(means[column[first + p]]) if centred else 0.0
+                deviations[p] = np.float64(value[first + p]) - middle
             last_user = u
         for p in range(count):
             j = np.uint32(column[first + p])
@@ -161,7 +166,7 @@ def predict(
             bottom += abs(weights[p])
         rating = float(means[i])
         if bottom != 0:
-            rating += top / bottom
+            rating = (rating if centred else 0.0) + top / bottom
         # Comparisons, not min and max: a NaN stays one.
         rating = low if rating < low else rating
         result[q] = high if rating > high else rating

@@ -20,7 +20,7 @@ from scipy import integrate, stats
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.factor_chain import FactorChain, FactorDraw, SampledRows
-from dpaudit.defenses.factors import FactorBlock, FactorRows, fitted
+from dpaudit.defenses.factors import FactorBlock, FactorRows
 from dpaudit.defenses.sampled_factors import SampledFactors
 from dpaudit.errors import ConfigError
 from dpaudit.kernels import factor_worlds, noise
@@ -236,22 +236,6 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
         model._chain(prepared, Streams.first(1, "test", 2), attempt)
     # Where it begins, three passes of four draws each, and what is due at the end.
     assert len(set(used)) == len(used) == 2 * (2 + 3 * 4 + 2)
-
-
-def test_her_own_fit_has_the_precision_of_each_coordinate() -> None:
-    rows = FactorRows.of(RATINGS, 3.1)
-    source = np.random.default_rng(0)
-    items = source.normal(size=(3, 3, LANES)).astype(np.float32)
-    decays = source.uniform(0.1, 3, (3, LANES))
-    got = fitted(rows, items, decays)
-    mine = RATINGS.profile(0)
-    for w in range(LANES):
-        x = items[mine.items, :, w].astype(float)
-        y = np.concatenate((mine.values - 3.1 - x[:, 2], np.zeros(3)))
-        x[:, 2] = 1
-        padded = np.vstack((x, np.diag(np.sqrt(decays[:, w]))))
-        wanted = np.linalg.lstsq(padded, y, rcond=None)[0]
-        np.testing.assert_allclose(got[0, :, w], wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import UserRemoved, UserReplaced, apply
 from dpaudit.defenses.factor_rounds import sum_clipped, taking_part
-from dpaudit.defenses.factors import FactorRows, fitted
+from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.sampled_factors import SampledFactors
 from dpaudit.defenses.sgd_factors import SgdFactors
@@ -281,24 +281,6 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
         with contextlib.suppress(RunError):
             model.train(prepared, Streams.first(1, "test", 2))
         assert len(set(used)) == len(used) == count
-
-
-def test_fitted_is_the_ridge_solution() -> None:
-    ratings = from_profiles([[(0, 5.0), (2, 1.0), (3, 4.0)], [], [(1, 2.0)]], 4, STARS)
-    rows = FactorRows.of(ratings, 3.1)
-    items = np.random.default_rng(0).normal(size=(4, 3, LANES)).astype(np.float32)
-    got = fitted(rows, items, 0.7)
-    assert not got[1].any()
-    for u in (0, 2):
-        mine = ratings.profile(u)
-        for w in range(LANES):
-            x = items[mine.items, :, w].astype(float)
-            y = np.concatenate((mine.values - 3.1 - x[:, 2], np.zeros(3)))
-            x[:, 2] = 1
-            padded = np.vstack((x, math.sqrt(0.7) * np.eye(3)))
-            np.testing.assert_allclose(
-                got[u, :, w], np.linalg.lstsq(padded, y, rcond=None)[0], atol=1e-5
-            )
 
 
 # One user rates one item 5. Factors are one-dimensional with biases; the log-density is

@@ -126,10 +126,18 @@ def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
     # The ridge solution of one user, in the other of its two forms.
     items, user = found.items[0][:, :, 0].astype(float), 7
     mine = rows.users == user
-    x = np.column_stack([items[rows.items[mine], :-1], np.ones(mine.sum())])
-    y = rows.values[mine] - rows.mean - items[rows.items[mine], -1]
-    expected = np.linalg.solve(x.T @ x + 20 * np.eye(129), x.T @ y)
-    np.testing.assert_allclose(found.users[0][user, :, 0], expected, atol=1e-4)
+    variance = 0.01 * 4 * rough.largest_loss(rows.scale) / (2 * 1e3 * 20)
+    blurred = np.minimum(variance, (items**2).mean(0))
+    trust = np.array([0.5 / np.sqrt(128)] * 128 + [0.25])
+    trust /= trust + blurred
+    rated = items[rows.items[mine]]
+    x = np.column_stack([rated[:, :-1], np.ones(mine.sum()), rated[:, -1]])
+    y = rows.values[mine] - rows.mean - trust[-1] * rated[:, -1]
+    ridges = np.array([*(20 / trust[:-1] ** 2), 4, 1 / (trust[-1] * (1 - trust[-1])) ** 2])
+    expected = np.linalg.solve(x.T @ x + np.diag(ridges), x.T @ y)
+    np.testing.assert_allclose(found.users[0][user, :, 0], expected[:-1], atol=1e-4)
+    assert found.shares is not None
+    assert found.shares[0][user, 0] == pytest.approx(trust[-1] + expected[-1], abs=1e-4)
 
 
 def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:
