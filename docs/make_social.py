@@ -2,32 +2,28 @@
 
 Run it with `DPAUDIT_DATA=… python docs/make_social.py FOLDER`. What FOLDER holds already is taken
 from there, as `dpaudit run examples/NAME.toml -o FOLDER/NAME-SHARE` leaves it; the rest is played.
+The texts are in `social_words.py`, tables of results in `social_tables.py`, and what has no example
+in `social_baselines.py`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import social_words as words
 from numpy.typing import NDArray
+from social_baselines import as_the_paper, played_folds, without_model
+from social_tables import by_point, ranked, rated, text
 
-from dpaudit.attacks.ranking_reconstruction import guess_popular
-from dpaudit.attacks.reconstruction import guess_means
-from dpaudit.auditor.result import (
-    BEYOND_WITHOUT,
-    LEAK,
-    MEANS,
-    RELEASED,
-    AuditResult,
-    Measurement,
-)
-from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.auditor.result import AuditResult
 from dpaudit.config import Config
 from dpaudit.config_file import load
-from dpaudit.data.folds import random_folds
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.data.readers import load as read
 from dpaudit.data.similarity import friends_similarity
@@ -35,11 +31,9 @@ from dpaudit.defenses.society import Society
 from dpaudit.files import write_text
 from dpaudit.releases import Streams
 from dpaudit.reports import record
-from dpaudit.reports.markdown import table_text
 from dpaudit.reports.table import NONE, Table
-from dpaudit.reports.words import epsilon, interval, measured
+from dpaudit.reports.words import epsilon, measured
 from dpaudit.run import run_audit
-from dpaudit.run_trained_errors import mean_errors
 
 ROOT = Path(__file__).parents[1]
 # x of the paper, the share of the ratings that are sensitive; fewer where a report takes long.
@@ -51,31 +45,45 @@ RATED = {
 }
 RANKED = {
     "FilmTrust": ("filmtrust-privsr-ranking", SHARES),
-    "Ciao": ("ciao-privsr-ranking", (0.1,)),
+    "Ciao": ("ciao-privsr-ranking", SHARES),
 }
+# Of Ciao's 28 categories, by how many ratings they have: nine per cent of all, a third, 5 and 3.
+CATEGORIES = ((8, 14, 23), (1, 3, 10), (9, 17, 18), (13, 16, 28))
 ROUNDS = (10, 30, 100, 300)
 HEAD = """# Social recommendation under privacy settings: results
 
 Written by `docs/make_social.py`. Each cell is a mean over the folds of its example; intervals are
-Student's over folds, and of a difference they are a paired t test. Parameters are those of the
-examples; a grid chose among some, on ratings that all folds but the first test. ε is what the noise
-is scaled to: [the catalogue](claims-privsr.md) says what these claims are worth.
+Student's over folds, and of a difference they are a paired t test. Where a grid chose, it did so on
+ratings that no fold tests, and every system of an example has as many settings to choose among. ε
+is what the noise is scaled to: [the catalogue](claims-privsr.md) says what these claims are worth.
 """
+MATCHED = ", matched_random = true"
 
 
 def main(folder: Path) -> None:
     """Write the page."""
-    parts = [HEAD]
+    parts = []
     for name, (example, shares) in RATED.items():
         parts.append(_heading(name, example))
-        tables = _tables(_by_x(folder, example, shares))
-        parts += map(_text, [*tables, _similarities(example, shares), _errors(example)])
+        results = _by_x(folder, example, shares)
+        parts += [_chosen(results[0.1]), *_baselines(example), *rated(results)]
+        parts += [words.FRIENDS.text(), text(_similarities(example, shares))]
+        parts += [words.ROUNDS.text(), text(_errors(example, results[0.1]))]
     for name, (example, shares) in RANKED.items():
         parts.append(_heading(f"{name}: lists", example))
-        parts += map(_text, _ranking(_by_x(folder, example, shares)))
-    parts += ["## Parameters, and which ratings are sensitive", _text(_parameters(folder))]
-    parts.append(_text(_categories(folder)))
-    write_text(ROOT / "docs" / "social-results.md", "\n\n".join(parts) + "\n")
+        results = _by_x(folder, example, shares)
+        parts += [_chosen(results[0.1]), *_baselines(example), words.LISTS.text()]
+        parts += map(text, ranked(results))
+    parts += ["## Parameters, and which ratings are sensitive", *_parameters(folder)]
+    parts += _categories(folder)
+    page = [f"{HEAD}\n{_took(folder)}", *parts]
+    write_text(ROOT / "docs" / "social-results.md", "\n\n".join(page) + "\n")
+
+
+def _took(folder: Path) -> str:
+    found = [record.load(place) for place in sorted(folder.glob("*/record.json"))]
+    minutes = sum(each.timing.seconds for each in found) / 60
+    return f"The {len(found)} runs behind this page took {minutes:.0f} minutes in all."
 
 
 def _heading(name: str, example: str) -> str:
@@ -84,25 +92,56 @@ def _heading(name: str, example: str) -> str:
     what = "ratings" if data.binarize is None else f"ratings of {data.binarize:g} or more"
     return (
         f"## {name}\n\n`examples/{example}.toml`: {len(ratings):,} {what} by {ratings.n_users:,} "
-        f"users of {ratings.n_items:,} items, {len(_friends(ratings)):,} links. {_plain(ratings)}"
+        f"users of {ratings.n_items:,} items, {len(_friends(ratings)):,} links. "
+        f"{_budget(_config(example, 0.1))}"
     )
 
 
-def _plain(ratings: Ratings) -> str:
-    """How well who has no model does on the first of five folds."""
-    fold = random_folds(ratings, 5, 1)[0]
-    if ratings.scale.width:
-        guess = guess_means(fold.train, fold.items)[None]
-        rmse, mae = map(measured, map(float, mean_errors(guess, fold.values)[0]))
-        return f"Items' means of four folds err on the fifth by {rmse} (rmse) and {mae} (mae)."
-    users = np.unique(fold.users)
-    lists = guess_popular(fold.train, users, 5)[None]
-    hits = precision_and_recall(lists, users, fold.users, fold.items)
-    precision, recall = (measured(float(each[0])) for each in hits)
+def _budget(config: Config) -> str:
+    """How many settings each system has, and what they are chosen and tested on."""
+    offered = {math.prod(map(len, model.grid.values())) for model in config.model}
+    tuned = (
+        "Settings are fixed"
+        if offered == {1}
+        else f"Each system chooses among {' or '.join(map(str, sorted(offered)))} settings at each "
+        "ε, on a tenth of the first fold's training ratings (one division), which is tested nowhere"
+    )
+    train = config.training
     return (
-        f"The most popular items of four folds have a precision@5 of {precision} and a recall@5 of "
-        f"{recall} on the fifth."
+        f"{tuned}. {train.folds} folds, {train.worlds} training{'s' * (train.worlds > 1)} of each "
+        f"on each, seed {config.seed}."
     )
+
+
+def _chosen(result: AuditResult) -> str:
+    """What the grids chose, and how many users' factors a claim does not cover."""
+    longer = {
+        (each.model, each.epsilon): each.estimate.value
+        for each in result.measurements
+        if each.metric == "assumption.norm" and each.states == "share longer than 1"
+    }
+    cells = []
+    for point in result.points:
+        share = longer.get((point.model, point.epsilon))
+        chosen = ", ".join(f"{name} {value:g}" for name, value in (point.chosen or {}).items())
+        shown = NONE if share is None else f"{100 * share:.0f} %"
+        cells.append([f"{point.model}, ε = {epsilon(point.epsilon)}", chosen or NONE, shown])
+    return text(
+        Table(
+            "Chosen at x = 10 %, and users whose factors end longer than the 1 that claims assume",
+            ["model", "settings", "longer than 1"],
+            cells,
+        )
+    )
+
+
+def _baselines(example: str) -> list[str]:
+    config = _config(example, 0.1)
+    folds = played_folds(config, read(config.data))
+    tables = [without_model(folds)]
+    if folds[0].train.scale.width:
+        tables.append(as_the_paper(folds[0], config.seed))
+    return [text(each) for each in tables]
 
 
 def _by_x(folder: Path, example: str, shares: Sequence[float]) -> dict[float, AuditResult]:
@@ -128,147 +167,48 @@ def _played(folder: Path, name: str, config: Config) -> AuditResult:
     return record.load(place)
 
 
-def _tables(results: dict[float, AuditResult]) -> list[Table]:
-    recovered = "of sensitive ratings that are recovered; last, of item means"
-    beyond = "By how much the attack errs less than on a model without any of them (rmse, paired)"
-    leak = "Leak: by how much it errs less on the half that a model saw (rmse, paired)"
-    return [
-        _by_share("Figures 6 and 7: rmse on test ratings", results, ["utility.rmse"]),
-        _by_share("Figures 6 and 7: mae on test ratings", results, ["utility.mae"]),
-        _by_share(
-            "Errors above those of DPMF at the same ε (rmse, paired)",
-            results,
-            ["utility.difference"],
-            states="rmse",
-            sure=True,
-        ),
-        *(
-            _by_share(
-                f"Figures 8 and 9: {kind} {recovered}",
-                results,
-                [f"reconstruction.{kind}"],
-                states=RELEASED,
-                last="item means",
-            )
-            for kind in ("rmse", "mae")
-        ),
-        *(
-            _by_share(caption, results, ["reconstruction.rmse"], states=states, sure=True)
-            for caption, states in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
-        ),
-    ]
-
-
-def _ranking(results: dict[float, AuditResult]) -> list[Table]:
-    """Figures 12 and 13, of lists of five."""
-    beyond = "What the attack finds beyond that on a model without any of them (recall, paired)"
-    leak = "Leak: what it finds more of the half that a model saw (recall, paired)"
-    return [
-        _by_share(
-            "Figure 12: precision@5 / recall@5 of lists of test items",
-            results,
-            ["utility.precision", "utility.recall"],
-        ),
-        _by_share(
-            "Figure 13: precision@5 / recall@5 of what is kept private, found by the attack; last, "
-            "by the most popular items",
-            results,
-            ["reconstruction.precision", "reconstruction.recall"],
-            states=RELEASED,
-            last="most popular",
-        ),
-        *(
-            _by_share(caption, results, ["reconstruction.recall"], states=states, sure=True)
-            for caption, states in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
-        ),
-    ]
-
-
-def _by_share(
-    caption: str,
-    results: dict[float, AuditResult],
-    metrics: Sequence[str],
-    states: str | None = None,
-    last: str | None = None,
-    sure: bool = False,
-) -> Table:
-    """A row for each share, a column for each model and ε, and one `last` for no model."""
-    at = {
-        share: [_found(result, metric, states) for metric in metrics]
-        for share, result in results.items()
-    }
-    columns = list(dict.fromkeys(key for found in at.values() for key in found[0]))
-    header = ["x", *(f"{model}, ε = {epsilon(value)}" for model, value in columns)]
-    cells = []
-    for share, found in at.items():
-        row = [f"{100 * share:.0f} %"]
-        row += [_shown([each[key] for each in found if key in each], sure) for key in columns]
-        if last:
-            # The same beside every model.
-            means = [_found(results[share], metric, MEANS) for metric in metrics]
-            row.append(_shown([next(iter(each.values())) for each in means if each], sure))
-        cells.append(row)
-    return Table(caption, [*header, *([last] if last else [])], cells)
-
-
-def _shown(found: Sequence[Measurement], sure: bool) -> str:
-    shown = (interval(each.estimate) if sure else measured(each.estimate.value) for each in found)
-    return " / ".join(shown) or NONE
-
-
-def _found(
-    result: AuditResult, metric: str, states: str | None
-) -> dict[tuple[str, float], Measurement]:
-    return {
-        (each.model, each.epsilon): each
-        for each in result.measurements
-        if each.metric == metric and each.states == states
-    }
-
-
 def _friends(ratings: Ratings) -> Friends:
     return ratings.friends or Friends.none(ratings.n_users)
 
 
-def _parameters(folder: Path) -> Table:
+def _parameters(folder: Path) -> list[str]:
     """Figures 10 and 11."""
     name = "filmtrust-privsr-parameters"
-    found = _played(folder, name, load(ROOT / "examples" / f"{name}.toml"))
-    return _by_point("Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": found})
+    config = load(ROOT / "examples" / f"{name}.toml")
+    table = by_point(
+        "Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": _played(folder, name, config)}
+    )
+    return [f"`examples/{name}.toml`. {_budget(config)}", words.PARAMETERS.text(), text(table)]
 
 
-def _categories(folder: Path) -> Table:
+def _categories(folder: Path) -> list[str]:
     """Figure 14."""
     name = "ciao-privsr-categories"
-    chosen = load(ROOT / "examples" / f"{name}.toml")
-    random = load(ROOT / "examples" / f"{name}.toml", ["data.sensitive.matched_random=true"])
-    return _by_point(
-        "Figure 14: Ciao, ratings of three categories sensitive, and as many at random",
-        {
-            "by category": _played(folder, name, chosen),
-            "at random": _played(folder, f"{name}-random", random),
-        },
-    )
-
-
-def _by_point(caption: str, results: dict[str, AuditResult]) -> Table:
-    """A row for each model and ε: its errors, and what is recovered."""
-    metrics = {
-        "rmse": ("utility.rmse", None),
-        "mae": ("utility.mae", None),
-        "rmse of what is recovered": ("reconstruction.rmse", RELEASED),
-        "mae of it": ("reconstruction.mae", RELEASED),
-        "rmse of item means there": ("reconstruction.rmse", MEANS),
-        "leak (rmse)": ("reconstruction.rmse", LEAK),
-    }
-    cells = []
-    for label, result in results.items():
-        found = [_found(result, *metric) for metric in metrics.values()]
-        for model, value in found[0]:
-            shown = [measured(each[model, value].estimate.value) for each in found]
-            name = f"{model}, ε = {epsilon(value)}"
-            cells.append([f"{name}, {label}" if label else name, *shown])
-    return Table(caption, ["model", *metrics], cells)
+    place = ROOT / "examples" / f"{name}.toml"
+    parts = [f"`examples/{name}.toml`. {_budget(load(place))}", words.CATEGORIES.text()]
+    for three in CATEGORIES:
+        label, settings = "-".join(map(str, three)), f"categories = {list(three)}"
+        found = {
+            shown: _played(
+                folder,
+                f"{name}-{label}{'-random' * matched}",
+                load(
+                    place, [f"data.sensitive={{ {settings}{', matched_random = true' * matched} }}"]
+                ),
+            )
+            for shown, matched in (("by category", False), ("at random", True))
+        }
+        share = read(load(place, [f"data.sensitive={{ {settings} }}"]).data).kept_private.mean()
+        parts.append(
+            text(
+                by_point(
+                    f"Figure 14: Ciao, ratings of categories {', '.join(map(str, three))} "
+                    f"sensitive ({100 * share:.0f} %), and as many at random",
+                    found,
+                )
+            )
+        )
+    return parts
 
 
 def _similarities(example: str, shares: Sequence[float]) -> Table:
@@ -303,12 +243,15 @@ def _similarities(example: str, shares: Sequence[float]) -> Table:
     )
 
 
-def _errors(example: str) -> Table:
-    """Figure 5: the law of prediction errors after some rounds."""
+def _errors(example: str, result: AuditResult) -> Table:
+    """Figure 5: the law of prediction errors after some rounds, with the settings chosen."""
     config = _config(example, 0.1)
-    fold = random_folds(read(config.data), config.training.folds, config.seed)[0]
+    fold = played_folds(config, read(config.data))[0]
     model = next(each for each in config.model if each.label == "PrivSR")
-    defense = model.defenses("model")[model.epsilon.index(0.1)]
+    chosen = next(
+        point.chosen for point in result.points if (point.model, point.epsilon) == ("PrivSR", 0.1)
+    )
+    defense = replace(model.defenses("model")[model.epsilon.index(0.1)], **(chosen or {}))
     rows = defense.prepare(fold.train)
     society = Society(defense, rows, Streams.first(config.seed, "fold/0", 1))
     levels = (0.25, 0.5, 0.75, 0.9)
@@ -329,10 +272,6 @@ def _errors(example: str) -> Table:
 
 def _quantiles(away: NDArray[np.float64], levels: Sequence[float]) -> list[str]:
     return [measured(float(value)) for value in np.quantile(away, levels)]
-
-
-def _text(table: Table) -> str:
-    return f"**{table.caption}**\n\n{table_text(table)}"
 
 
 if __name__ == "__main__":

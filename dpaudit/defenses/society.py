@@ -172,7 +172,14 @@ class Society:
             exact = shown[:, :d].astype(np.float64)
             shown[:, :d] = rounded(exact + deviations * draws, steps)
             np.add.at(sums[:, :d], rows.items[self.watched], shown[:, :d] - exact)
-        return Submitted(shown, deviations, steps, rounded(sums, self.steps[:, None]))
+        return Submitted(shown, deviations, steps, self._rounded(sums))
+
+    def _rounded(self, sums: NDArray[np.float64]) -> Floats:
+        """The sums on their grids; without noise there are none."""
+        found, d = sums.astype(np.float32), self.defense.dimensions
+        if self.steps.any():
+            found[:, :d] = rounded(sums[:, :d], self.steps[:, None])
+        return found
 
     def gradients(
         self, rows: SocialRows, order: Indices, users: Floats
