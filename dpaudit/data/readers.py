@@ -15,7 +15,7 @@ from dpaudit.data.binary import read_matlab, read_parquet
 from dpaudit.data.cells import Table
 from dpaudit.data.links import friends_of
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.rows import checked, distinct
+from dpaudit.data.rows import checked, distinct, rated_by
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import TrustSource
@@ -134,6 +134,9 @@ def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings
     elif scale is None:
         raise DataError(_scale_missing(table.path, rows.value))
     rows, merged = distinct(table, rows, source.on_duplicate)
+    if source.least_raters > 1:
+        rows, rare = rated_by(table, rows, source.least_raters)
+        merged = [*merged, rare]
     return Ratings.build(
         rows.user,
         rows.item,

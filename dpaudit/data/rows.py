@@ -172,6 +172,35 @@ def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows,
     ]
 
 
+def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
+    """The ratings of items that so many users rated, numbered anew, and how many others there were.
+
+    Users and items that keep no rating are gone.
+
+    Args:
+        table: the file, for messages.
+        rows: each (user, item) once.
+        least: the least number of raters, at least 1.
+
+    Raises:
+        DataError: no item has so many.
+    """
+    raters = np.bincount(rows.item, minlength=len(rows.item_ids))
+    kept = rows.take(raters[rows.item] >= least)
+    if not len(kept):
+        raise DataError(
+            f"{table.path}: data.least_raters = {least} leaves no item, the one with the most "
+            f"raters has {raters.max()}: lower it"
+        )
+    users, user = np.unique(kept.user, return_inverse=True)
+    items, item = np.unique(kept.item, return_inverse=True)
+    dropped = Repair(f"ratings of items with fewer than {least} raters", len(rows) - len(kept))
+    left = replace(
+        kept, user=user, item=item, user_ids=rows.user_ids[users], item_ids=rows.item_ids[items]
+    )
+    return left, dropped
+
+
 def _refuse_repeats(table: Table, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
     firsts = repeated[np.argsort(order[repeated])][:3]
     shown = "; ".join(

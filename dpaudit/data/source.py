@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from dpaudit.data.ratings import Scale
 from dpaudit.data.source_parts import (
@@ -114,7 +114,9 @@ NAMED: dict[Format, Named] = {
 }
 
 # The options that each format understands; `format` and `sensitive` belong to all.
-_ANY_FILE = {"path", "scale", "on_duplicate", "outside_scale", "binarize", "trust"}
+_ANY_FILE = {
+    "path", "scale", "on_duplicate", "outside_scale", "least_raters", "binarize", "trust",
+}  # fmt: skip
 _OPTIONS: dict[Format, set[str]] = {
     **dict.fromkeys(NAMED, _ANY_FILE),
     "synthetic": {"synthetic", "binarize"},
@@ -158,6 +160,8 @@ class DataSource(BaseModel):
             formats that are read from a folder keep the last.
         outside_scale: what to do with a rating outside the scale: refuse, or drop its row; its
             user and its item stay. `ciao` drops.
+        least_raters: items that fewer users rated are left out with their ratings, and users who
+            rated nothing else; counted before `binarize`.
         binarize: ratings of at least this become purchases and the others are dropped; users and
             items that lose all their ratings stay.
         synthetic: the parameters of generated ratings.
@@ -176,6 +180,7 @@ class DataSource(BaseModel):
     scale: RatingScale | None = None
     on_duplicate: OnDuplicate = "error"
     outside_scale: OutsideScale = "error"
+    least_raters: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     binarize: Number | None = None
     synthetic: SyntheticParams = SyntheticParams()
     trust: TrustSource | None = None

@@ -78,6 +78,30 @@ def test_exact_repeats_are_counted_apart(tmp_path: Path) -> None:
     assert read(tmp_path, "1,5,3\n", on_duplicate="last").repairs == ()
 
 
+RARE = "ratings of items with fewer than 2 raters"
+
+
+def test_items_of_few_raters_and_who_rated_nothing_else_are_dropped(tmp_path: Path) -> None:
+    content = "1,5,3\n1,6,2\n2,5,4\n3,7,1\n1,6,2\n"
+    ratings = read(tmp_path, content, on_duplicate="last", least_raters=2)
+    assert triples(ratings) == {("1", "5", 3), ("2", "5", 4)}
+    assert (ratings.n_users, ratings.n_items) == (2, 1)
+    # A user who rates an item twice is one rater.
+    assert counts(ratings) == {SAME: 1, RARE: 2}
+    assert counts(read(tmp_path, content, on_duplicate="last", least_raters=1)) == {SAME: 1}
+
+
+def test_raters_are_counted_before_ratings_become_purchases(tmp_path: Path) -> None:
+    ratings = read(tmp_path, "1,5,1\n2,5,4\n2,6,4\n", least_raters=2, binarize=4)
+    assert triples(ratings) == {("2", "5", 1)}
+    assert (ratings.n_users, ratings.n_items) == (2, 1)
+
+
+def test_no_item_with_so_many_raters_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data.least_raters = 3 leaves no item.* raters has 2"):
+        read(tmp_path, "1,5,3\n2,5,4\n", least_raters=3)
+
+
 def test_purchases_keep_the_count(tmp_path: Path) -> None:
     ratings = read(tmp_path, "1,5,0\n1,6,4\n", outside_scale="drop", binarize=4)
     assert counts(ratings) == {OUTSIDE: 1}
