@@ -1,9 +1,10 @@
-"""Writes docs/social-results.md: PrivSR on social data, beside what its paper says.
+"""Writes docs/social-NAME.md: PrivSR on social data, beside what its paper says.
 
-Run it with `DPAUDIT_DATA=… python docs/make_social.py FOLDER`. What FOLDER holds already is taken
-from there, as `dpaudit run examples/NAME.toml -o FOLDER/NAME-SHARE` leaves it; the rest is played.
-The texts are in `social_words.py`, tables of results in `social_tables.py`, and what has no example
-in `social_baselines.py`.
+Run it with `DPAUDIT_DATA=… python docs/make_social.py FOLDER [NAME…]`, NAME being filmtrust, ciao
+or epinions; all of them without. What FOLDER holds already is taken from there, as `dpaudit run
+examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` leaves it; the rest is played. The texts are in
+`social_words.py`, tables of results in `social_tables.py`, and what has no example in
+`social_baselines.py`.
 """
 
 from __future__ import annotations
@@ -50,40 +51,59 @@ RANKED = {
 # Of Ciao's 28 categories, by how many ratings they have: nine per cent of all, a third, 5 and 3.
 CATEGORIES = ((8, 14, 23), (1, 3, 10), (9, 17, 18), (13, 16, 28))
 ROUNDS = (10, 30, 100, 300)
-HEAD = """# Social recommendation under privacy settings: results
+HEAD = """# PrivSR on {name}: results
 
 Written by `docs/make_social.py`. Each cell is a mean over the folds of its example; intervals are
 Student's over folds, and of a difference they are a paired t test. Where a grid chose, it did so on
 ratings that no fold tests, and every system of an example has as many settings to choose among. ε
 is what the noise is scaled to: [the catalogue](claims-privsr.md) says what these claims are worth.
 """
-MATCHED = ", matched_random = true"
 
 
-def main(folder: Path) -> None:
-    """Write the page."""
-    parts = []
-    for name, (example, shares) in RATED.items():
-        parts.append(_heading(name, example))
-        results = _by_x(folder, example, shares)
-        parts += [_chosen(results[0.1]), *_baselines(example), *rated(results)]
-        parts += [words.FRIENDS.text(), text(_similarities(example, shares))]
-        parts += [words.ROUNDS.text(), text(_errors(example, results[0.1]))]
-    for name, (example, shares) in RANKED.items():
-        parts.append(_heading(f"{name}: lists", example))
-        results = _by_x(folder, example, shares)
-        parts += [_chosen(results[0.1]), *_baselines(example), words.LISTS.text()]
-        parts += map(text, ranked(results))
-    parts += ["## Parameters, and which ratings are sensitive", *_parameters(folder)]
-    parts += _categories(folder)
-    page = [f"{HEAD}\n{_took(folder)}", *parts]
-    write_text(ROOT / "docs" / "social-results.md", "\n\n".join(page) + "\n")
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Write the pages of these data sets."""
+    for name in RATED:
+        if names and name.lower() not in names:
+            continue
+        parts = [*_rated(folder, name), *_ranked(folder, name)]
+        if name == "FilmTrust":
+            parts += ["## Parameters", *_parameters(folder)]
+        if name == "Ciao":
+            parts += ["## Which ratings are sensitive", *_categories(folder)]
+        page = [f"{HEAD.format(name=name)}\n{_took(folder, name)}", *parts]
+        write_text(ROOT / "docs" / f"social-{name.lower()}.md", "\n\n".join(page) + "\n")
 
 
-def _took(folder: Path) -> str:
-    found = [record.load(place) for place in sorted(folder.glob("*/record.json"))]
-    minutes = sum(each.timing.seconds for each in found) / 60
-    return f"The {len(found)} runs behind this page took {minutes:.0f} minutes in all."
+def _rated(folder: Path, name: str) -> list[str]:
+    """Figures 4 to 9."""
+    example, shares = RATED[name]
+    results = _by_x(folder, example, shares)
+    return [
+        _heading("Ratings", example),
+        _chosen(results[0.1]),
+        *_baselines(example),
+        *rated(results),
+        words.FRIENDS.text(),
+        text(_similarities(example, shares)),
+        words.ROUNDS.text(),
+        text(_errors(example, results[0.1])),
+    ]
+
+
+def _ranked(folder: Path, name: str) -> list[str]:
+    """Figures 12 and 13."""
+    if name not in RANKED:
+        return []
+    example, shares = RANKED[name]
+    results = _by_x(folder, example, shares)
+    parts = [_heading("Lists", example), _chosen(results[0.1]), *_baselines(example)]
+    return [*parts, words.LISTS.text(), *map(text, ranked(results))]
+
+
+def _took(folder: Path, name: str) -> str:
+    places = sorted(folder.glob(f"{name.lower()}-*/record.json"))
+    minutes = sum(record.load(place).timing.seconds for place in places) / 60
+    return f"The {len(places)} runs behind this page took {minutes:.0f} minutes in all."
 
 
 def _heading(name: str, example: str) -> str:
@@ -275,4 +295,4 @@ def _quantiles(away: NDArray[np.float64], levels: Sequence[float]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "dpaudit-out/social"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "dpaudit-out/social"), sys.argv[2:])
