@@ -54,9 +54,9 @@ ROUNDS = (10, 30, 100, 300)
 HEAD = """# PrivSR on {name}: results
 
 Written by `docs/make_social.py`. Each cell is a mean over the folds of its example; intervals are
-Student's over folds, and of a difference they are a paired t test. Where a grid chose, it did so on
-ratings that no fold tests, and every system of an example has as many settings to choose among. ε
-is what the noise is scaled to: [the catalogue](claims-privsr.md) says what these claims are worth.
+Student's over folds, and of a difference they are a paired t test. Ratings by which a grid's
+settings were judged are tested in no fold. ε is what the noise is scaled to: [the
+catalogue](claims-privsr.md) says what these claims are worth.
 """
 
 

@@ -95,6 +95,11 @@ class Attack(_Played):
         """The registered attack."""
         return self.name
 
+    @property
+    def played(self) -> dict[str, Any]:
+        """How it is played, as it stands beside its parameters."""
+        return {"draw": self.draw} if self.name == "linear-ideal" else {}
+
 
 class Game(_Played):
     """A distinguishing game that certifies a lower bound on ε.

@@ -123,7 +123,7 @@ def run_audit(
         family=family,
         models=[model_record(sweep.model.label, sweep.defenses[0]) for sweep in sweeps],
         attacks={
-            each.label: {**attack_record(play.attacks[each.label]), "draw": each.draw}
+            each.label: {**attack_record(play.attacks[each.label]), **each.played}
             for each in config.attack
         },
         campaigns={

@@ -48,8 +48,9 @@ class Grids:
     """Chooses from each model's grid by its error on a tenth of the first fold's training.
 
     That tenth is tested in no fold: where a config has a grid, `untouched` takes it from the test
-    of the others, of all models alike. So ratings that are tested have chosen nothing. An item that
-    is taken so counts as no hit of a list.
+    of the others, of all models alike: no rating by which a setting was judged is tested. Those
+    that later folds test were trained on in the search; only the first fold's took no part in it.
+    An item that is taken so counts as no hit of a list.
 
     Attributes:
         config: the models with their grids.

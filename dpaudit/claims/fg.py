@@ -169,9 +169,9 @@ GAUSSIAN = (
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="falsified",
-        because="A rating moves u on the user's device, and u is in all that she submits. The "
+        because="A rating moves u on the user's device, and u is in all that they submit. The "
         "theorem's sum over the rounds has the rated item alone. Of a user with n other ratings "
-        "that leave her undecided all n submissions move too, each by up to 2G: μ = G√k √(1 + "
+        "that leave them undecided all n submissions move too, each by up to 2G: μ = G√k √(1 + "
         "4n)/σ at most, so that no c₂ is large enough for every n. So it is of any neighbours, and "
         "where u begins unseen, if the item's factor is long enough; in the games it is seen.",
         published=(

@@ -157,13 +157,15 @@ class FactorModels:
 
 
 def joined(models: Sequence[FactorModels]) -> FactorModels:
-    """The models of several worlds as one, in their order; their shares are 1."""
+    """The models of several worlds as one, in their order."""
+    shares = [share for each in models for share in each.shares or ()]
     return FactorModels(
         users=[users for each in models for users in each.users],
         items=[items for each in models for items in each.items],
         worlds=len(models),
         mean=models[0].mean,
         scale=models[0].scale,
+        shares=shares or None,
     )
 
 

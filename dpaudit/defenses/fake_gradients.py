@@ -139,6 +139,10 @@ class FakeGradients(Part):
                 f"the corrected form cuts distances from a fake that everybody knows, and "
                 f"fakes = {self.fakes!r} are none: use 'delayed-mean' or 'zero'"
             )
+        if self.made_up_mean is not None and self.fakes != "rating":
+            raise ValueError(
+                "made_up_mean is of fakes = 'rating', which alone makes ratings up: remove it"
+            )
         if self.amplified and (self.variant != "published" or self.fakes == "two-valued"):
             raise ValueError(
                 "amplified is a reading of the published form with normal noise: remove it"

@@ -31,16 +31,16 @@ def fitted(
 
         ν_k = min(noise_k, mean_i v_ik²),    ρ_k = S_k / (S_k + ν_k).
 
-    Of what is released of a coordinate ρ_k is expected to be signal. So with σ = Δr/4 user u takes
+    A share ρ_k of each released coordinate is expected to be signal. So with σ = Δr/4 user u takes
 
         r_ui − b_0 = c + a b_i + Σ_k u_k v_ik + e,    e ~ N(0, σ²),
         c ~ N(0, max(σ²/λ, s²)),    a ~ N(ρ, ρ² (1 − ρ)²),    u_k ~ N(0, ρ_k² σ²/λ_k),
 
     ρ being that of the biases and the deviation of a what an unknown ν leaves open, and fits the
     mean of (c, a, u) given their own ratings: a ridge regression. Without noise ρ = 1, and it is
-    that on `(v_i, 1)` with precision λ, for c at most 4; where noise is all, c alone is left, the
-    user's mean, shrunk. It is computed from what is released and the user's own ratings, so it
-    costs no privacy.
+    that on `(v_i, 1)` with precision λ, and min(λ, 4) for c; where noise is all, c alone is left,
+    the user's mean, shrunk. It is computed from what is released and the user's own ratings, so
+    it costs no privacy.
 
     Args:
         rows: the ratings; each user's own are read alone.

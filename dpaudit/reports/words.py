@@ -26,16 +26,16 @@ _OBSERVERS = {
     "values": "the predictions shown to one user",
     "list": "the ranked list shown to one user, without values",
 }
-_NEITHER = "none: a statement of algebra"
+_NEITHER = "none: not a statement about neighbours"
 
 
 def neighbours(adjacency: str | None) -> str:
-    """Which data sets are neighbours, by name and in words; None of a statement of algebra."""
+    """Which data sets are neighbours, by name and in words; None where a statement has none."""
     return f"{adjacency}: {_NEIGHBOURS[adjacency]}" if adjacency else _NEITHER
 
 
 def observer(name: str | None) -> str:
-    """Who sees what, by name and in words; None of a statement of algebra."""
+    """Who sees what, by name and in words; None where a statement has none."""
     return f"{name}: {_OBSERVERS[name]}" if name else _NEITHER
 
 

@@ -35,7 +35,11 @@ DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 # Parameters that are given together or not at all.
-TOGETHER = {"prior_shape": {"prior_rate": 1.0}, "prior_rate": {"prior_shape": 1.0}}
+TOGETHER: dict[str, dict[str, Any]] = {
+    "made_up_mean": {"fakes": "rating"},
+    "prior_shape": {"prior_rate": 1.0},
+    "prior_rate": {"prior_shape": 1.0},
+}
 # What is trained has its own contract: test_trained.py.
 TRAINED = [name for name, part in DEFENSES.items() if trains(part)]
 SHOWN = [name for name in DEFENSES if name not in TRAINED]

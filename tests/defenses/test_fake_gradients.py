@@ -119,6 +119,7 @@ def test_submissions_without_normal_noise_have_no_sigma() -> None:
         ({"variant": "corrected", "amplified": True}, r"amplified.*published.*remove it"),
         ({"variant": "nonprivate", "amplified": True}, r"amplified.*published.*remove it"),
         ({"fakes": "two-valued", "amplified": True}, r"amplified.*normal noise: remove it"),
+        ({"fakes": "zero", "made_up_mean": 0.0}, r"made_up_mean.*fakes = 'rating'.*remove it"),
         ({"density": 1.0}, "density"),
         ({"density": -0.1}, "density"),
         ({"dimensions": 0}, "dimensions"),

@@ -87,7 +87,7 @@ def test_where_all_is_noise_the_users_mean_is_left() -> None:
         np.zeros(7, np.int32), np.arange(7, dtype=np.int32)
     )
     values = RATINGS.profile(0).values
-    # Four ratings of the mean b_0 count beside hers.
+    # Four ratings of the mean b_0 count beside theirs.
     mean = MEAN + (values - MEAN).sum() / (len(values) + 4)
     np.testing.assert_allclose(shown, mean, atol=0.02)
 

@@ -145,7 +145,7 @@ def test_an_entry_says_its_neighbours_and_its_observer_in_words(
     shown = render(verification(entry(game()), entry(check(), adjacency=None, observer=None)))
     assert "rating-add-remove: one rating is added or removed" in shown
     assert "values: the predictions shown to one user" in shown
-    assert shown.count("none: a statement of algebra") == 2
+    assert shown.count("none: not a statement about neighbours") == 2
 
 
 @every_format
