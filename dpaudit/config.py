@@ -243,6 +243,11 @@ class Config(_Table):
                 self.transcript is not None,
             )
             check_against(self.training.against, [model.label for model in self.model])
+            if self.training.files and self.data.least_raters > 1:
+                raise ValueError(
+                    f"train.files hold ratings of items that data.least_raters = "
+                    f"{self.data.least_raters} leaves out: remove one of them"
+                )
             return self
         if self.transcript:
             raise ValueError(

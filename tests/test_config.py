@@ -138,6 +138,11 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["[train] is about models that are trained", "'dpsgd-mf'", "use [split]"],
         ),
         (TRAINED + "[split]\ntest_share = 0.1", ["[split]", "use [train]"]),
+        (
+            TRAINED + "[train]\nfiles = ['a', 'b']\n[data]\nformat = 'movielens-100k'\npath = 'u'\n"
+            "least_raters = 3",
+            ["train.files", "data.least_raters = 3 leaves out", "remove one"],
+        ),
         (TRAINED + "[convergence]\nusers = 5", ["[convergence]", "remove it"]),
         (
             TRAINED + "[[attack]]\nlabel = 'mine'",
