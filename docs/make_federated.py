@@ -46,7 +46,7 @@ from dpaudit.defenses.fake_gradients import FakeGradients
 from dpaudit.defenses.federation import Federation
 from dpaudit.files import write_text
 from dpaudit.releases import Streams
-from dpaudit.reports.markdown import table_text
+from dpaudit.reports.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import interval, measured
 from dpaudit.run_trained_errors import errors, mean_errors
@@ -145,21 +145,21 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     played, design = Played(folder), settings()
     parts = [HEAD, "## Figures 1 and 2: error by round"]
-    parts += [_text(_figure(played, density)) for density in DENSITIES]
-    parts += ["## Baselines", _text(_baselines(played)), BASELINES]
+    parts += [captioned(_figure(played, density)) for density in DENSITIES]
+    parts += ["## Baselines", captioned(_baselines(played)), BASELINES]
     parts += [
         "## Table 2 taken apart",
-        _text(_above_zero(played, "Ratings made up, by their law", LAWS)),
+        captioned(_above_zero(played, "Ratings made up, by their law", LAWS)),
         LAWS_NOTE,
-        _text(_above_zero(played, "From zero fakes to the delayed mean", APART)),
+        captioned(_above_zero(played, "From zero fakes to the delayed mean", APART)),
         APART_NOTE,
         f"## Table 2 in {len(design)} settings",
         f"{len(design) - DRAWN - 1} settings differ from the documented one in one choice; of "
         f"{DRAWN} each choice is drawn from its values, by seed {DRAWN_BY}.",
-        _text(_counts(played, design)),
+        captioned(_counts(played, design)),
         COUNTS,
     ]
-    parts += [_text(_table(played, design, density)) for density in DENSITIES]
+    parts += [captioned(_table(played, design, density)) for density in DENSITIES]
     write_text(ROOT / "docs" / "federated-results.md", "\n\n".join(parts) + "\n")
 
 
@@ -306,10 +306,6 @@ def _less(mine: Sequence[float], other: Sequence[float]) -> list[float]:
 
 def _rmse(by_fold: Sequence[float]) -> str:
     return interval(over_folds(by_fold, 0.95))
-
-
-def _text(table: Table) -> str:
-    return f"**{table.caption}**\n\n{table_text(table)}"
 
 
 if __name__ == "__main__":

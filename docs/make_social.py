@@ -20,7 +20,7 @@ import numpy as np
 import social_words as words
 from numpy.typing import NDArray
 from social_baselines import as_the_paper, played_folds, without_model
-from social_tables import by_point, ranked, rated, text
+from social_tables import by_point, ranked, rated
 
 from dpaudit.auditor.result import AuditResult
 from dpaudit.config import Config
@@ -32,6 +32,7 @@ from dpaudit.defenses.society import Society
 from dpaudit.files import write_text
 from dpaudit.releases import Streams
 from dpaudit.reports import record
+from dpaudit.reports.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, measured
 from dpaudit.run import run_audit
@@ -84,9 +85,9 @@ def _rated(folder: Path, name: str) -> list[str]:
         *_baselines(example),
         *rated(results),
         words.FRIENDS.text(),
-        text(_similarities(example, shares)),
+        captioned(_similarities(example, shares)),
         words.ROUNDS.text(),
-        text(_errors(example, results[0.1])),
+        captioned(_errors(example, results[0.1])),
     ]
 
 
@@ -97,7 +98,7 @@ def _ranked(folder: Path, name: str) -> list[str]:
     example, shares = RANKED[name]
     results = _by_x(folder, example, shares)
     parts = [_heading("Lists", example), _chosen(results[0.1]), *_baselines(example)]
-    return [*parts, words.LISTS.text(), *map(text, ranked(results))]
+    return [*parts, words.LISTS.text(), *map(captioned, ranked(results))]
 
 
 def _took(folder: Path, name: str) -> str:
@@ -146,7 +147,7 @@ def _chosen(result: AuditResult) -> str:
         chosen = ", ".join(f"{name} {value:g}" for name, value in (point.chosen or {}).items())
         shown = NONE if share is None else f"{100 * share:.0f} %"
         cells.append([f"{point.model}, ε = {epsilon(point.epsilon)}", chosen or NONE, shown])
-    return text(
+    return captioned(
         Table(
             "Chosen at x = 10 %, and users whose factors end longer than the 1 that claims assume",
             ["model", "settings", "longer than 1"],
@@ -161,7 +162,7 @@ def _baselines(example: str) -> list[str]:
     tables = [without_model(folds)]
     if folds[0].train.scale.width:
         tables.append(as_the_paper(folds[0], config.seed))
-    return [text(each) for each in tables]
+    return [captioned(each) for each in tables]
 
 
 def _by_x(folder: Path, example: str, shares: Sequence[float]) -> dict[float, AuditResult]:
@@ -198,7 +199,7 @@ def _parameters(folder: Path) -> list[str]:
     table = by_point(
         "Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": _played(folder, name, config)}
     )
-    return [f"`examples/{name}.toml`. {_budget(config)}", words.PARAMETERS.text(), text(table)]
+    return [f"`examples/{name}.toml`. {_budget(config)}", words.PARAMETERS.text(), captioned(table)]
 
 
 def _categories(folder: Path) -> list[str]:
@@ -220,7 +221,7 @@ def _categories(folder: Path) -> list[str]:
         }
         share = read(load(place, [f"data.sensitive={{ {settings} }}"]).data).kept_private.mean()
         parts.append(
-            text(
+            captioned(
                 by_point(
                     f"Figure 14: Ciao, ratings of categories {', '.join(map(str, three))} "
                     f"sensitive ({100 * share:.0f} %), and as many at random",

@@ -18,6 +18,7 @@ from dpaudit.errors import RunError
 from dpaudit.releases import Streams
 from dpaudit.reports.table import Table
 from dpaudit.reports.words import measured
+from dpaudit.run import Progress
 from dpaudit.run_trained_errors import mean_errors
 from dpaudit.run_trained_grids import Grids
 
@@ -35,23 +36,10 @@ _SYSTEMS = {
 _SHRUNK = (8, 3)
 
 
-class _Silent:
-    """Progress that nobody sees."""
-
-    def start(self, total: int) -> None:
-        """Nothing."""
-
-    def stage(self, text: str) -> None:
-        """Nothing."""
-
-    def advance(self, trials: int) -> None:
-        """Nothing."""
-
-
 def played_folds(config: Config, ratings: Ratings) -> list[Fold]:
     """The folds of an example as it tests them: without the ratings that choose from its grids."""
     folds = random_folds(ratings, config.training.folds, config.seed)
-    return Grids(config, folds[0], 1, _Silent()).untouched(folds)
+    return Grids(config, folds[0], 1, Progress()).untouched(folds)
 
 
 def without_model(folds: list[Fold]) -> Table:

@@ -15,7 +15,7 @@ from dpaudit.auditor.result import (
     AuditResult,
     Measurement,
 )
-from dpaudit.reports.markdown import table_text
+from dpaudit.reports.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, interval, measured
 
@@ -56,8 +56,11 @@ def rated(results: dict[float, AuditResult]) -> list[str]:
         ),
     ]
     return [
-        words.ERRORS.text(), *map(text, tables), words.RECOVERED.text(), *map(text, attacks)
-    ]  # fmt: skip
+        words.ERRORS.text(),
+        *map(captioned, tables),
+        words.RECOVERED.text(),
+        *map(captioned, attacks),
+    ]
 
 
 def _above_mf(results: dict[float, AuditResult]) -> Table:
@@ -157,8 +160,3 @@ def by_point(caption: str, results: dict[str, AuditResult]) -> Table:
             name = f"{model}, ε = {epsilon(value)}"
             cells.append([f"{name}, {label}" if label else name, *shown])
     return Table(caption, ["model", *metrics], cells)
-
-
-def text(table: Table) -> str:
-    """A table with its caption, as a page holds it."""
-    return f"**{table.caption}**\n\n{table_text(table)}"

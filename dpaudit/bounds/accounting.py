@@ -135,13 +135,13 @@ def gaussian_mechanism_epsilon(
         H(x, x') = sup_S q N_x(S) − γ q N_x'(S) − a N_0(S),
 
     the divergence at γ of the round's two laws, given the other records' draws, which are the same
-    in both. The best S is where a sum of two exponentials of
-    linear functions, with slopes along x' − x and −x, is at most q: a convex set whose outward
-    normals lie in the cone of x' − x and −x. So by Gauss' theorem ∂H/∂x' lies in the cone of x' − x
-    and −x, and ∂H/∂x in that of x − x' and x. Turning x' away from x at fixed length moves it along
-    the part of −x orthogonal to x', which has no negative product with either vector: H does not
-    fall until x' is opposite to x. From there neither does it when either grows longer. At γ < 1
-    H is 1 − γ plus γ times that of 1/γ in the other order, and the pair is its own mirror image.
+    in both. The best S is where a sum of two exponentials of linear functions, with slopes along
+    x' − x and −x, is at most q: a convex set whose outward normals lie in the cone of x' − x and
+    −x. So by Gauss' theorem ∂H/∂x' lies in the cone of x' − x and −x, and ∂H/∂x in that of x − x'
+    and x. Turning x' away from x at fixed length moves it along the part of −x orthogonal to x',
+    which has no negative product with either vector: H does not fall until x' is opposite to x.
+    From there neither does it when either grows longer. At γ < 1 H is 1 − γ plus γ times that of
+    1/γ in the other order, and the pair is its own mirror image.
 
     Args:
         noise_multiplier: σ over the largest L2 norm of one record's part in the sum.

@@ -32,8 +32,8 @@ def laplace_noise(seed: int) -> str | None:
         scale = _laplace_scale(largest, epsilon)
         drawn = rng.laplace(scale=scale, size=(500, len(shifts)))
         beyond = -np.sign(shifts) * (abs(shifts) + 1)
-        losses = (abs(np.vstack([drawn, beyond]) - shifts) - abs(np.vstack([drawn, beyond]))).sum(1)
-        losses /= scale
+        outputs = np.vstack([drawn, beyond])
+        losses = (abs(outputs - shifts) - abs(outputs)).sum(1) / scale
         if abs(losses).max() > epsilon * (1 + _ROUNDING) or losses[-1] < epsilon * (1 - _ROUNDING):
             return f"{len(shifts)} coordinates, ε = {epsilon}: {abs(losses).max()}"
     return None

@@ -151,12 +151,9 @@ def _explain(entry: PublishedClaim) -> None:
     from dpaudit.claims.record import told
     from dpaudit.reports import words
 
-    click.echo(f"{entry.id}: {told(entry.recorded, entry.basis)}\n\nClaim: {entry.sentence}")
-    if entry.reading:
-        click.echo(f"Reading: {entry.reading}")
-    click.echo(f"Source: {entry.source}")
-    click.echo(f"Neighbours: {words.neighbours(entry.adjacency)}")
-    click.echo(f"Observer: {words.observer(entry.observer)}")
+    click.echo(f"{entry.id}: {told(entry.recorded, entry.basis)}\n")
+    for name, text in words.statement(entry):
+        click.echo(f"{name}: {text}")
     click.echo(f"\nWhy: {entry.because}")
     for role, plays in (("Published", entry.published), ("Corrected", entry.corrected)):
         for play in plays:

@@ -98,16 +98,8 @@ def details(entry: Entry) -> Table:
 
 def about(entry: Entry) -> list[tuple[str, str]]:
     """An entry in words: what is claimed, by whom, and why the verdict is what it is."""
-    parts = [
-        ("Claim", entry.sentence),
-        ("Reading", entry.reading),
-        ("Source", entry.source),
-        ("Neighbours", words.neighbours(entry.adjacency)),
-        ("Observer", words.observer(entry.observer)),
-        ("Verdict", told(entry.verdict, entry.basis)),
-        ("Why", entry.because),
-    ]
-    return [(name, text) for name, text in parts if text]
+    verdict = told(entry.verdict, entry.basis)
+    return [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
 
 
 def provenance(found: Verification) -> Table:

@@ -52,11 +52,14 @@ def section(title: str, found: Sequence[Table | None], level: int = 2, below: st
     """A heading with its tables, and a text below it; empty where there is no table."""
     parts = [f"{'#' * level} {title}", *([below] if below else [])]
     for table in found:
-        if table and table.caption != title:
-            parts.append(f"**{escape(table.caption)}**")
         if table:
-            parts.append(table_text(table))
+            parts.append(table_text(table) if table.caption == title else captioned(table))
     return "\n\n".join(parts) if any(found) else ""
+
+
+def captioned(table: Table) -> str:
+    """A table below its caption."""
+    return f"**{escape(table.caption)}**\n\n{table_text(table)}"
 
 
 def table_text(table: Table) -> str:

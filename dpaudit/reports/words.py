@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpaudit.auditor.result import ClaimRecord
 from dpaudit.bounds.estimate import Estimate
 from dpaudit.reports.table import NONE
+
+if TYPE_CHECKING:
+    from dpaudit.claims.entry import PublishedClaim
+    from dpaudit.claims.record import Entry
 
 _NEIGHBOURS = {
     "rating-replace": "the value of one rating is replaced",
@@ -29,14 +33,20 @@ _OBSERVERS = {
 _NEITHER = "none: not a statement about neighbours"
 
 
-def neighbours(adjacency: str | None) -> str:
-    """Which data sets are neighbours, by name and in words; None where a statement has none."""
-    return f"{adjacency}: {_NEIGHBOURS[adjacency]}" if adjacency else _NEITHER
+def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
+    """A published statement in words: what is claimed, where, and of which neighbours to whom."""
+    parts = [
+        ("Claim", entry.sentence),
+        ("Reading", entry.reading),
+        ("Source", entry.source),
+        ("Neighbours", _among(entry.adjacency, _NEIGHBOURS)),
+        ("Observer", _among(entry.observer, _OBSERVERS)),
+    ]
+    return [(name, text) for name, text in parts if text]
 
 
-def observer(name: str | None) -> str:
-    """Who sees what, by name and in words; None where a statement has none."""
-    return f"{name}: {_OBSERVERS[name]}" if name else _NEITHER
+def _among(name: str | None, meanings: Mapping[str, str]) -> str:
+    return f"{name}: {meanings[name]}" if name else _NEITHER
 
 
 def epsilon(value: float) -> str:
