@@ -25,7 +25,7 @@ class Candidates:
         items: its item.
         values: her rating; of an item that she has not rated, what one of its raters gave: an ideal
             attacker's stand-in, which nothing is learned from.
-        made_up: a rating made up for it, which is drawn once; `of` draws uniformly from the scale.
+        made_up: a rating made up for it, which is drawn once.
         real: whether she has rated it.
         n_items: `M`.
         scale: the rating scale.
@@ -41,7 +41,14 @@ class Candidates:
     scale: Scale
 
     @classmethod
-    def of(cls, ratings: Ratings, public: Ratings, density: float, draw: int) -> Candidates:
+    def of(
+        cls,
+        ratings: Ratings,
+        public: Ratings,
+        density: float,
+        draw: int,
+        made_up_mean: float | None = None,
+    ) -> Candidates:
         """Those who rated n items in `public` draw `n q/(1 − q)` others, uniformly.
 
         Args:
@@ -50,6 +57,8 @@ class Candidates:
             density: q, the share of fakes among a user's candidates.
             draw: decides what is drawn; a user's draws depend on no other's ratings but for the
                 stand-ins.
+            made_up_mean: the mean of made-up ratings, which are normal with a deviation of 1;
+                uniform from the scale where it is None.
 
         Raises:
             ConfigError: `ratings` has an item that its user has not in `public`, or that is empty.
@@ -71,7 +80,10 @@ class Candidates:
             items = np.sort(np.concatenate([mine, drawn]))
             first, last = by_item.start[items], by_item.start[items + 1]
             rater = first + (rng.random(len(items)) * (last - first)).astype(np.int64)
-            made_up = scale.values[rng.integers(0, len(scale.values), len(items))]
+            if made_up_mean is None:
+                made_up = scale.values[rng.integers(0, len(scale.values), len(items))]
+            else:
+                made_up = rng.normal(made_up_mean, 1.0, len(items)).astype(np.float32)
             anybody = rng.integers(0, len(public), len(items))
             stand_in = np.where(
                 first < last, by_item.value[np.minimum(rater, len(public) - 1)],

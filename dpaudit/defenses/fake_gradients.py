@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -246,12 +245,7 @@ class FakeGradients(Part):
             raise ConfigError("there are no ratings to learn from: use more data")
         density = 0.0 if self.variant == "nonprivate" else self.density
         known = ratings if public is None else public
-        found = Candidates.of(ratings, known, density, self.draw)
-        if self.made_up_mean is None:
-            return found
-        source = np.random.default_rng(np.random.SeedSequence([self.draw, *b"made up"]))
-        made_up = source.normal(self.made_up_mean, 1.0, len(found)).astype(np.float32)
-        return replace(found, made_up=made_up)
+        return Candidates.of(ratings, known, density, self.draw, self.made_up_mean)
 
     def train(self, candidates: Candidates, streams: Streams) -> FactorModels:
         """The models of these worlds, of which no submission is looked at.

@@ -77,13 +77,14 @@ def test_they_are_a_function_of_the_data_and_the_draw() -> None:
     assert (other.made_up != found.made_up).any()
 
 
-def test_a_users_draws_do_not_depend_on_what_others_rated() -> None:
+@pytest.mark.parametrize("mean", [None, 2.5])
+def test_a_users_draws_do_not_depend_on_what_others_rated(mean: float | None) -> None:
     ratings = drawn()
     mine = ratings.profile(7)
     for seed, share in ((1, 0.1), (2, 0.7)):
         others = drawn(seed, share=share)
         theirs = UserReplaced(7, mine.items, mine.values)
-        here, there = (Candidates.of(r, r, 0.5, 3) for r in (ratings, apply(others, theirs)))
+        here, there = (Candidates.of(r, r, 0.5, 3, mean) for r in (ratings, apply(others, theirs)))
         a, b = of_user(here, 7), of_user(there, 7)
         np.testing.assert_array_equal(here.items[a], there.items[b])
         np.testing.assert_array_equal(here.made_up[a], there.made_up[b])
