@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.data.readers import load
+from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 

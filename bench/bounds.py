@@ -20,13 +20,13 @@ def main() -> None:
     from jax_privacy.auditing import CanaryScoreAuditor, Split
     from privacy_estimates import AttackResults, compute_eps_lo
 
-    from dpaudit.bounds.joint_beta import joint_beta_epsilon
-    from dpaudit.bounds.labels import label_epsilon
-    from dpaudit.bounds.one_run import one_run_epsilon
-    from dpaudit.bounds.one_run_fdp import one_run_gdp_epsilon
+    from dpaudit.bounds.frequentist.labels import label_epsilon
+    from dpaudit.bounds.frequentist.one_run import one_run_epsilon
+    from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
+    from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
+    from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
+    from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
     from dpaudit.bounds.outcomes import Counts
-    from dpaudit.bounds.thresholds import held_out_epsilon
-    from dpaudit.bounds.two_sample import two_sample_epsilon
 
     rng = np.random.default_rng(1)
     absent = rng.normal(size=SCORES // 2)

@@ -24,6 +24,6 @@ def ml_1m() -> Ratings:
 
 @pytest.fixture(scope="session")
 def key() -> np.ndarray:
-    from dpaudit.releases import stream_key
+    from dpaudit.core.streams import stream_key
 
     return stream_key(1, "bench")

@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.attacks.energy import Energy
-from dpaudit.attacks.gradient_ratio import GradientRatio
-from dpaudit.attacks.zero_mean import ZeroMean
+from dpaudit.attacks.federated.energy import Energy
+from dpaudit.attacks.federated.gradient_ratio import GradientRatio
+from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.core.streams import Streams
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.fake_gradients import FakeGradients
-from dpaudit.defenses.federation import Federation
-from dpaudit.kernels import federated
+from dpaudit.defenses.federated.fake_gradients import FakeGradients
+from dpaudit.defenses.federated.training import Federation
+from dpaudit.kernels.federated import submissions as federated
 from dpaudit.kernels.noise import TILE, normal_row
-from dpaudit.releases import Streams
 
 _TURNS = 30
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
+    from dpaudit.defenses.factorization.single_model import Visits
     from dpaudit.defenses.factors import FactorRows
-    from dpaudit.defenses.single_factors import Visits
 
 SIZES = (16, 64, 256, 1024)
 CACHES = {"32 KiB": 2**15, "1 MiB": 2**20}
@@ -53,7 +53,7 @@ def interleaved(rows: FactorRows, together: int) -> Visits:
 
 def ours(rows: FactorRows, size: int, visited: Visits, key: NDArray[np.uint32]) -> list[float]:
     """Million updates a second: plain, with Laplace noise, and Langevin."""
-    from dpaudit.kernels import factor_model
+    from dpaudit.kernels.factorization import model as factor_model
     from dpaudit.kernels.lanes import aligned
 
     draws = np.random.default_rng(0)
@@ -166,9 +166,9 @@ def main() -> None:
     """Read the data, compare, print."""
     from bench_peers import ml_1m_ratings
 
+    from dpaudit.core.streams import stream_key
+    from dpaudit.defenses.factorization.single_model import TOGETHER, visits
     from dpaudit.defenses.factors import FactorRows
-    from dpaudit.defenses.single_factors import TOGETHER, visits
-    from dpaudit.releases import stream_key
 
     ratings = ml_1m_ratings()
     rows = FactorRows.of(ratings, float(MEAN))

@@ -61,8 +61,8 @@ def main() -> None:
         surprise_slope_one,
     )
 
-    from dpaudit.defenses.cosine import Cosine
-    from dpaudit.defenses.slope_one import SlopeOne
+    from dpaudit.defenses.item_item.cosine import Cosine
+    from dpaudit.defenses.item_item.slope_one import SlopeOne
 
     ratings = ml_1m_ratings()
     bought = purchases(ratings)

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.privsr import PrivSR
-from dpaudit.defenses.privsr_ranking import PrivSRRanking
-from dpaudit.defenses.ranking_society import RankingSociety
-from dpaudit.defenses.society import Society
+from dpaudit.defenses.social.privsr import PrivSR
+from dpaudit.defenses.social.ranking import PrivSRRanking
+from dpaudit.defenses.social.ranking_training import RankingSociety
+from dpaudit.defenses.social.training import Society
 from dpaudit.kernels import noise
-from dpaudit.releases import Streams
 
 _TURNS, _FACTORS = 20, 10
 SHAPES = {

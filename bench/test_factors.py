@@ -15,10 +15,11 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
-from dpaudit.defenses.similarity import SimilarityData, Slope, item_means
-from dpaudit.kernels import factor_worlds, similarity_rows
+from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope, item_means
+from dpaudit.kernels.factorization import worlds as factor_worlds
 from dpaudit.kernels.lane_noise import LANE_TILE, laplace_lanes, normal_lanes, world_words
 from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.neighborhood import rows as similarity_rows
 
 F32 = np.float32
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.defenses.item_model import ExactScores
-from dpaudit.defenses.top_k import TopK
-from dpaudit.kernels import lists
+from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.kernels.top_k import lists
 
 WORLDS, ITEMS, K, STEPS = 200_000, 1682, 10, 1000
 
@@ -56,7 +56,7 @@ def test_chain_steps(benchmark: Any, scores: np.ndarray, key: np.ndarray) -> Non
 @pytest.mark.benchmark(group="law of 1682 items")
 @pytest.mark.parametrize("mechanism", ["peeling", "joint"])
 def test_log_probability(benchmark: Any, mechanism: Any, scores: np.ndarray) -> None:
-    from dpaudit.releases import Streams
+    from dpaudit.core.streams import Streams
 
     exact = ExactScores(scores, 4.0)
     defense = TopK(epsilon=1.0, variant="corrected", mechanism=mechanism)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.kernels import exact_noise, noise, ranking
+from dpaudit.kernels import exact_noise, noise
+from dpaudit.kernels.top_k import ranking
 
 WORLDS, COORDINATES = 256, 4096
 

@@ -15,8 +15,8 @@ import pytest
 from bench_peers import implicit_cosine, matrix, purchases, scipy_cosine, surprise_slope_one
 
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.cosine import Cosine
-from dpaudit.defenses.slope_one import SlopeOne
+from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.item_item.slope_one import SlopeOne
 
 
 @pytest.mark.benchmark(group="Slope One, ML-1M")

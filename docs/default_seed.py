@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpaudit.auditor.blackbox import audit
-from dpaudit.bounds.labels import label_epsilon
-from dpaudit.bounds.one_run import balanced_grid, one_run_scores_epsilon
+from dpaudit.auditor.black_box.audit import audit
+from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "auditor"))
 

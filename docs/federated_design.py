@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpaudit.defenses.fake_gradients import FakeGradients
+from dpaudit.defenses.federated.fake_gradients import FakeGradients
 
 HALF, MOST = DENSITIES = (0.5, 0.75)
 Value = float | int | str

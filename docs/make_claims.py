@@ -10,10 +10,10 @@ from pathlib import Path
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.claims.real_data import on_real_data
 from dpaudit.claims.verify import verify
-from dpaudit.config_file import load
+from dpaudit.config.load import load
+from dpaudit.core.files import write_text
 from dpaudit.data.source import DataSource
-from dpaudit.files import write_text
-from dpaudit.reports.claims import render_markdown
+from dpaudit.reports.sections.claims import render_markdown
 
 ROOT = Path(__file__).parents[1]
 DATA = {"MovieLens-100K": "ml-100k-slope-one", "MovieLens-1M": "ml-1m-slope-one"}

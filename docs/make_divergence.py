@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.files import write_text
+from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.files import write_text
 
 ROOT = Path(__file__).parents[1]
 SEED = 1

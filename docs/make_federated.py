@@ -37,20 +37,20 @@ from federated_design import (
     settings,
 )
 
-from dpaudit.attacks.reconstruction import guess_means
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.config_file import load
+from dpaudit.attacks.reconstruction.ratings import guess_means
+from dpaudit.auditor.measures.trained_utility import over_folds
+from dpaudit.auditor.measures.training_errors import errors, mean_errors
+from dpaudit.config.load import load
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.files import write_text
+from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
-from dpaudit.data.readers import load as read
-from dpaudit.defenses.fake_gradients import FakeGradients
-from dpaudit.defenses.federation import Federation
-from dpaudit.files import write_text
-from dpaudit.releases import Streams
-from dpaudit.reports.markdown import captioned
+from dpaudit.data.readers.load import load as read
+from dpaudit.defenses.federated.fake_gradients import FakeGradients
+from dpaudit.defenses.federated.training import Federation
+from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import interval, measured
-from dpaudit.run_trained_errors import errors, mean_errors
-from dpaudit.run_trained_utility import over_folds
 
 ROOT = Path(__file__).parents[1]
 FOLDS, PLAYED, SEED = 5, 3, 1

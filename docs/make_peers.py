@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 import surprise
 
+from dpaudit.core.files import write_text
+from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, files_folds
-from dpaudit.data.readers import load
+from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
-from dpaudit.defenses.sgd_factors import SgdFactors
-from dpaudit.files import write_text
-from dpaudit.releases import Streams
+from dpaudit.defenses.factorization.sgd import SgdFactors
 
 SEED, SPLITS = 7, range(1, 6)
 # Those of examples/ml-100k-nonprivate.toml: chosen on a tenth of u1's training.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpaudit.config_file import load
-from dpaudit.files import write_text
-from dpaudit.reports.markdown import escape, table_text
-from dpaudit.reports.tables import results
-from dpaudit.run import run_audit
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.load import load
+from dpaudit.core.files import write_text
+from dpaudit.reports.render.markdown import escape, table_text
+from dpaudit.reports.sections.tables import results
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# Results on MovieLens

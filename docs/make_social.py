@@ -22,20 +22,20 @@ from numpy.typing import NDArray
 from social_baselines import as_the_paper, played_folds, without_model
 from social_tables import by_point, ranked, rated
 
-from dpaudit.auditor.result import AuditResult
-from dpaudit.config import Config
-from dpaudit.config_file import load
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.load import load
+from dpaudit.config.schema import Config
+from dpaudit.core.files import write_text
+from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Friends, Ratings
-from dpaudit.data.readers import load as read
+from dpaudit.data.readers.load import load as read
 from dpaudit.data.similarity import friends_similarity
-from dpaudit.defenses.society import Society
-from dpaudit.files import write_text
-from dpaudit.releases import Streams
-from dpaudit.reports import record
-from dpaudit.reports.markdown import captioned
+from dpaudit.defenses.social.training import Society
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, measured
-from dpaudit.run import run_audit
 
 ROOT = Path(__file__).parents[1]
 # x of the paper, the share of the ratings that are sensitive; fewer where a report takes long.

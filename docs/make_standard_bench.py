@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpaudit.attacks.prospects import prospect
-from dpaudit.auditor.blackbox import BlackBoxAudit, audit_pairs
-from dpaudit.auditor.patterns import input_pairs
-from dpaudit.files import write_text
+from dpaudit.attacks.black_box.prospects import prospect
+from dpaudit.auditor.black_box.audit import BlackBoxAudit, audit_pairs
+from dpaudit.auditor.black_box.patterns import input_pairs
+from dpaudit.core.files import write_text
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "standard_bench"))

@@ -21,7 +21,7 @@ from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold, rng_
 from scipy.special import betainccinv, betaincinv
 from soundness_cases import MECHANISMS, METHODS
 
-from dpaudit.files import write_text
+from dpaudit.core.files import write_text
 
 ROOT = Path(__file__).parents[1]
 # Worlds a class where false claims are counted.
@@ -115,7 +115,7 @@ def default_seed_text(pool: ProcessPoolExecutor) -> str:
 As above, of audits that are given no seed and draw one from the operating system's entropy, so that
 a repetition differs by chance. 1000 calls (400 where scores read their batch or are learned) of
 mechanisms that ignore their data, but keep a state between calls, share something among the outputs
-of a call, or are scored by the batch: `tests/auditor/null_mechanisms.py`.
+of a call, or are scored by the batch: `tests/support/null_mechanisms.py`.
 """
     return head + "\n" + table(["audit", "audits", "false, %"], rows)
 

@@ -16,16 +16,16 @@ from pathlib import Path
 # It stands beside this file.
 from training_pages import PAGES, Page, Said
 
-from dpaudit.auditor.result import AuditResult
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.config import Config
-from dpaudit.config_file import load
-from dpaudit.files import write_text
-from dpaudit.reports import record
-from dpaudit.reports.markdown import escape, table_text
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.load import load
+from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.files import write_text
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, interval, listed, measured
-from dpaudit.run import run_audit
 
 ROOT = Path(__file__).parents[1]
 OUT = "training-results.md"

@@ -12,16 +12,16 @@ from statistics import median
 import numpy as np
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
-from dpaudit.bounds.counting import jeffreys_epsilon
-from dpaudit.bounds.estimate import Estimate, Kind
-from dpaudit.bounds.joint_beta import joint_beta_epsilon
-from dpaudit.bounds.likelihood import likelihood_epsilon
-from dpaudit.bounds.one_run import default_grid
-from dpaudit.bounds.one_run_fdp import one_run_gdp_epsilon
-from dpaudit.bounds.proposals import NoiseProposal
-from dpaudit.bounds.sequential import sequential_epsilon
-from dpaudit.bounds.thresholds import choose_threshold
-from dpaudit.bounds.two_sample import two_sample_epsilon
+from dpaudit.bounds.frequentist.counting import jeffreys_epsilon
+from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
+from dpaudit.bounds.frequentist.one_run import default_grid
+from dpaudit.bounds.frequentist.proposals import NoiseProposal
+from dpaudit.bounds.frequentist.sequential import sequential_epsilon
+from dpaudit.bounds.frequentist.thresholds import choose_threshold
+from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
+from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
+from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+from dpaudit.core.estimate import Estimate, Kind
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "bounds"))
 

@@ -7,20 +7,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.ranking_reconstruction import guess_popular
-from dpaudit.attacks.reconstruction import guess_means
+from dpaudit.attacks.reconstruction.rankings import guess_popular
+from dpaudit.attacks.reconstruction.ratings import guess_means
+from dpaudit.auditor.measures.grids import Grids
+from dpaudit.auditor.measures.training_errors import mean_errors
+from dpaudit.auditor.run import Progress
 from dpaudit.auditor.top_lists import precision_and_recall
-from dpaudit.config import Config
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import RunError
+from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.privsr import PrivSR
-from dpaudit.errors import RunError
-from dpaudit.releases import Streams
+from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.reports.table import Table
 from dpaudit.reports.words import measured
-from dpaudit.run import Progress
-from dpaudit.run_trained_errors import mean_errors
-from dpaudit.run_trained_grids import Grids
 
 Numbers = NDArray[np.float64]
 

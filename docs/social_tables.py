@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import social_words as words
 
-from dpaudit.auditor.result import (
+from dpaudit.record.result import (
     BEYOND_WITHOUT,
     LEAK,
     MEANS,
@@ -15,7 +15,7 @@ from dpaudit.auditor.result import (
     AuditResult,
     Measurement,
 )
-from dpaudit.reports.markdown import captioned
+from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, interval, measured
 

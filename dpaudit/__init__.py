@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpaudit.auditor.blackbox import audit, audit_pairs
+    from dpaudit.auditor.black_box.audit import audit, audit_pairs
 
     __version__: str
 
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
         return version("dpaudit")
     if name in ("audit", "audit_pairs"):
-        from dpaudit.auditor import blackbox
+        from dpaudit.auditor.black_box import audit as blackbox
 
         return getattr(blackbox, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.blackbox import BlackBoxAudit, Mechanism, Score, audit_pairs
+from dpaudit.auditor.black_box.audit import BlackBoxAudit, Mechanism, Score, audit_pairs
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.power import detectable_epsilon
-from dpaudit.errors import InputError
+from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.core.errors import InputError
 
 
 def assert_satisfies_dp(

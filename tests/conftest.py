@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+# Records made by hand, for the tests of reports and of the record.
+pytest_plugins = ["records"]
+
 # Threads that wait for others would spin, and tests on all cores leave them none to wait on.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -27,10 +30,10 @@ def real_data() -> Path:
 @pytest.fixture
 def unrounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases without their public grid, whose law is that of the noise to the last digit."""
-    for module in ("society", "ranking_society"):
-        name = f"dpaudit.defenses.{module}.rounded"
+    for module in ("training", "ranking_training"):
+        name = f"dpaudit.defenses.social.{module}.rounded"
         monkeypatch.setattr(name, lambda values, steps: values.astype(np.float32))
-    monkeypatch.setattr("dpaudit.defenses.federation.grid", lambda scale: scale * 2.0**-20)
+    monkeypatch.setattr("dpaudit.defenses.federated.training.grid", lambda scale: scale * 2.0**-20)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,6 +42,7 @@ def repeatable_seeds(request: pytest.FixtureRequest) -> Iterator[None]:
     source = np.random.default_rng(list(request.node.nodeid.encode()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "dpaudit.bounds.seeds.secrets.randbits", lambda bits: int(source.integers(2**bits))
+            "dpaudit.bounds.frequentist.seeds.secrets.randbits",
+            lambda bits: int(source.integers(2**bits)),
         )
         yield

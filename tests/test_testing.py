@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.blackbox import audit_pairs
-from dpaudit.bounds.power import detectable_epsilon
-from dpaudit.errors import InputError
+from dpaudit.auditor.black_box.audit import audit_pairs
+from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp
 
 Rng = np.random.Generator
@@ -246,5 +246,5 @@ def test_a_user_s_own_suite(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "2 failed, 1 passed" in done.stdout
     assert "test_broken - AssertionError" in done.stdout
-    assert "test_too_few - dpaudit.errors.InputError" in done.stdout
+    assert "test_too_few - dpaudit.core.errors.InputError" in done.stdout
     assert "(ε = 1, δ = 0)-DP is broken" in done.stdout

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditor.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
+from dpaudit.core.plugin import Part
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_item import ItemItem
-from dpaudit.parts import Part
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 
 
 def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
 
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]

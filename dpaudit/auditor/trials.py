@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.ratings import Profile
+from dpaudit.core.profile import Profile
+from dpaudit.core.streams import Key, Streams, stream_key
 from dpaudit.kernels import noise
-from dpaudit.releases import Key, Streams, stream_key
 
 Number = TypeVar("Number", np.bool_, np.float64)
 

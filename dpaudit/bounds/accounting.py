@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.gdp import gaussian_epsilon
+from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.bounds.outcomes import check_delta
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

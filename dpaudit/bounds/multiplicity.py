@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.outcomes import check_alpha
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
 
 # p-values are looked for in this range; outside it they are rounded up.
 _LEAST, _MOST = 1e-15, 1 - 1e-9

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.estimate import Estimate, Kind
-from dpaudit.errors import InputError, said
+from dpaudit.core.errors import InputError, said
+from dpaudit.core.estimate import Estimate, Kind
 
 Scores = NDArray[np.float64]
 # The level at which class sizes are refused where a proof needs fair coins.

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpaudit.claims import (
-    berlioz15,
-    fg,
-    lws15,
-    mironov12,
-    pa11,
-    pa11_checks,
-    pa11_lists,
-    privsr,
-    privsr_ranking,
-    wt17,
-    wt17_chain,
-    wt17_sampled,
-)
+from dpaudit.claims.berlioz_2015 import entries as berlioz15
 from dpaudit.claims.entry import PublishedClaim
-from dpaudit.errors import ConfigError
-from dpaudit.registry import suggestion
+from dpaudit.claims.liu_wang_smola_2015 import entries as lws15
+from dpaudit.claims.luo_2020 import entries as fg
+from dpaudit.claims.meng_2018 import entries as privsr
+from dpaudit.claims.meng_2018 import ranking as privsr_ranking
+from dpaudit.claims.mironov_2012 import entries as mironov12
+from dpaudit.claims.park_acharya_2011 import checks as pa11_checks
+from dpaudit.claims.park_acharya_2011 import lists as pa11_lists
+from dpaudit.claims.park_acharya_2011 import predictions as pa11
+from dpaudit.claims.wang_tang_2017 import chain as wt17_chain
+from dpaudit.claims.wang_tang_2017 import entries as wt17
+from dpaudit.claims.wang_tang_2017 import sampled as wt17_sampled
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.registry import suggestion
 
 CATALOGUE: tuple[PublishedClaim, ...] = (
     *pa11.CLAIMS,

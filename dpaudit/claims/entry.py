@@ -9,9 +9,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.data.neighbors import Adjacency
-from dpaudit.defenses.base import ObserverName
+from dpaudit.core.claim import Adjacency, ObserverName
+from dpaudit.core.estimate import Estimate
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
 # What a verdict of false is about.

@@ -10,17 +10,18 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.item_place import ItemPlace
-from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.controls import mutant_of
-from dpaudit.auditor.game import play_entry_game, play_game, play_list_game
-from dpaudit.auditor.list_truth import entry_truth
+from dpaudit.attacks.distinguishing.item_place import ItemPlace
+from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.games.controls import mutant_of
+from dpaudit.auditor.games.list_truth import entry_truth
+from dpaudit.auditor.games.predictions import play_entry_game, play_game, play_list_game
 from dpaudit.bounds.accounting import laplace_vector_epsilon
-from dpaudit.bounds.estimate import Estimate
 from dpaudit.claims.entry import Worlds
-from dpaudit.defenses.base import Claim, EntryPair, WorldPair
-from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.top_k import TopK
+from dpaudit.core.claim import Claim
+from dpaudit.core.estimate import Estimate
+from dpaudit.defenses.base import EntryPair, WorldPair
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.top_k.defense import TopK
 
 # Worlds of either data set, unless an entry asks for more.
 TRIALS = 100_000

@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpaudit.auditor.search import search_pair
-from dpaudit.auditor.suspects import size_class
+from dpaudit.auditor.games.search import search_pair
+from dpaudit.auditor.games.targets import size_class
 from dpaudit.claims.entry import Play, PublishedClaim
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_trained import trained_games
+from dpaudit.core.errors import DataError
 from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers import load
+from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.cosine import Cosine
-from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.slope_one import SlopeOne
-from dpaudit.errors import DataError
+from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_item.slope_one import SlopeOne
 
 # Ratings of at least this share of the scale count as purchases.
 _LIKED = 0.75

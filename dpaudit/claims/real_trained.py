@@ -7,24 +7,24 @@ from functools import partial
 
 import numpy as np
 
-from dpaudit.auditor.suspects import size_class, suspect_pair
-from dpaudit.auditor.trained_game import DataPair
+from dpaudit.auditor.games.targets import size_class, suspect_pair
+from dpaudit.auditor.games.trained import DataPair
 from dpaudit.claims.entry import Check, Play
-from dpaudit.claims.one_step import OneStepGame
-from dpaudit.claims.posterior_rows import RowsGame
 from dpaudit.claims.trained_games import StepsGame
-from dpaudit.claims.wt17_weights import short_weights
+from dpaudit.claims.wang_tang_2017.one_step import OneStepGame
+from dpaudit.claims.wang_tang_2017.posterior_rows import RowsGame
+from dpaudit.claims.wang_tang_2017.weights import short_weights
+from dpaudit.core.errors import DataError
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.settings import drawn
+from dpaudit.data.readers.settings import drawn
 from dpaudit.data.source_social import SensitiveSource
-from dpaudit.defenses.fake_gradients import FakeGradients
-from dpaudit.defenses.privsr import PrivSR
-from dpaudit.defenses.sampled_similarity import SampledSimilarity
-from dpaudit.defenses.sgd_similarity import SgdSimilarity
-from dpaudit.defenses.similarity import item_means
-from dpaudit.errors import DataError
+from dpaudit.defenses.federated.fake_gradients import FakeGradients
+from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.similarity import item_means
+from dpaudit.defenses.social.privsr import PrivSR
 
 # The paper's filter on users, and τ of its run.
 _MORE_THAN, _CAP = 20, 200

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from dpaudit.auditor.result import Control, Timing
-from dpaudit.bounds.estimate import Estimate, Number
 from dpaudit.claims.entry import Basis
+from dpaudit.core.estimate import Estimate, Number
+from dpaudit.record.result import Control, Timing
 
 SCHEMA = 1
 # `no power`: of a game that found no mutant either; its entry rests on others or its derivation.

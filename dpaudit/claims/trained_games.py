@@ -8,14 +8,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.controls import mutant_of
-from dpaudit.auditor.game import CERTAIN
-from dpaudit.auditor.trained_game import DataPair, play_steps_game
-from dpaudit.bounds.estimate import Estimate
+from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.games.controls import mutant_of
+from dpaudit.auditor.games.predictions import CERTAIN
+from dpaudit.auditor.games.trained import DataPair, play_steps_game
 from dpaudit.claims.entry import Worlds
 from dpaudit.claims.games import TRIALS, claim_of, described, digest_of
-from dpaudit.releases import Streams
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import Streams
 
 _GRID = 2.0**-8
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpaudit.auditor.result import Control
-from dpaudit.bounds.estimate import Estimate, Number
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Play, PublishedClaim
+from dpaudit.core.estimate import Estimate, Number
+from dpaudit.record.result import Control
 
 # What rounding of predictions in single precision may add to the ε of a law, as a share.
 _ROUNDING = 1e-5

@@ -14,18 +14,18 @@ from typing import Any
 from pydantic import ValidationError
 
 import dpaudit
-from dpaudit.auditor.controls import Trial, control_seed, controls_of, reported
-from dpaudit.auditor.result import Timing
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.labels import LabelTest, label_epsilon
+from dpaudit.auditor.games.controls import Trial, control_seed, controls_of, reported
+from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
-from dpaudit.bounds.seeds import settled
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Game, Play, PublishedClaim, Worlds
 from dpaudit.claims.verdicts import Played, Slot, verdict_of
-from dpaudit.errors import ConfigError
-from dpaudit.files import read_text, write_text
-from dpaudit.provenance import environment
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.files import read_text, write_text
+from dpaudit.core.provenance import environment
+from dpaudit.record.result import Timing
 
 # Holds the seed of a folder's outcomes.
 _SEED = "seed.txt"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, own_folder, write_set, write_text
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import check_writable, own_folder, write_set, write_text
 
 if TYPE_CHECKING:
-    from dpaudit.auditor.result import AuditResult
+    from dpaudit.record.result import AuditResult
 
 EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 _STANDARD_OUTPUT = Path("-")
@@ -76,11 +76,11 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in this folder is used.
     """
-    from dpaudit import config_file
+    from dpaudit.auditor.run import run_audit
     from dpaudit.cli.progress import Bar
-    from dpaudit.messages import plain
-    from dpaudit.reports import record
-    from dpaudit.run import run_audit
+    from dpaudit.config import load as config_file
+    from dpaudit.core.messages import plain
+    from dpaudit.record import storage as record
 
     path = config or config_file.find(Path())
     if seed is not None:
@@ -121,7 +121,7 @@ def run(
 )
 def report(folder: Path, name: str, output: Path | None) -> None:
     """Render the record of a finished run in FOLDER again; nothing is rerun."""
-    from dpaudit.reports import record
+    from dpaudit.record import storage as record
 
     text = _render(name, record.load(folder))
     if output in (None, _STANDARD_OUTPUT):
@@ -140,11 +140,11 @@ def report(folder: Path, name: str, output: Path | None) -> None:
 @click.pass_context
 def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     """Evaluate thresholds on the finished run in FOLDER; the exit code tells the outcome."""
-    from dpaudit import config_file
-    from dpaudit.auditor.result import worst
-    from dpaudit.gate import judge
-    from dpaudit.messages import plain
-    from dpaudit.reports import record
+    from dpaudit.auditor.gate import judge
+    from dpaudit.config import load as config_file
+    from dpaudit.core.messages import plain
+    from dpaudit.record import storage as record
+    from dpaudit.record.result import worst
 
     result = record.load(folder)
     gates = result.gates
@@ -167,7 +167,7 @@ def _seed(text: str) -> str:
 
 
 def _parse_report(option: str) -> tuple[str, Path]:
-    from dpaudit import registry
+    from dpaudit.core import registry
 
     name, equals, file = option.partition("=")
     if not equals or not file:
@@ -177,7 +177,7 @@ def _parse_report(option: str) -> tuple[str, Path]:
 
 
 def _render(name: str, result: AuditResult) -> str:
-    from dpaudit import registry
+    from dpaudit.core import registry
 
     text: str = registry.load("reports", name)(result)
     return text
@@ -195,6 +195,6 @@ def _check_targets(targets: list[Path]) -> None:
 def _show(result: Any) -> None:
     from rich.console import Console
 
-    from dpaudit.reports.console import show as show_result
+    from dpaudit.reports.render.console import show as show_result
 
     show_result(result, Console())

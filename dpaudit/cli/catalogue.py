@@ -10,8 +10,8 @@ from typing import Any, cast, get_args, get_type_hints
 
 import click
 
-from dpaudit.errors import ConfigError
-from dpaudit.files import write_text
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import write_text
 
 METRICS = {
     "attack.accuracy": "ε-Risk: share of hidden ratings that the attack recovers",
@@ -39,7 +39,7 @@ def list_(what: str) -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Explain a defense or an attack: source, claim, parameters."""
-    from dpaudit import registry
+    from dpaudit.core import registry
 
     for group in ("defenses", "attacks"):
         if name in registry.names(group):
@@ -64,7 +64,7 @@ def init(path: Path) -> None:
 @click.command()
 def schema() -> None:
     """Print the config's JSON Schema, for editors."""
-    from dpaudit.config import Config
+    from dpaudit.config.schema import Config
 
     click.echo(json.dumps(Config.model_json_schema(), indent=2))
 
@@ -79,7 +79,7 @@ def _titles(what: str) -> dict[str, str]:
             "synthetic": "embedded generator of MovieLens-like ratings",
             **{name: dataset.title for name, dataset in DATASETS.items()},
         }
-    from dpaudit import registry
+    from dpaudit.core import registry
 
     parts = registry.load_all(cast(registry.Group, what))
     return {name: getattr(part, "title", _first_line(part)) for name, part in parts.items()}
@@ -90,9 +90,9 @@ def _first_line(part: Any) -> str:
 
 
 def _explain(part: Any) -> None:
-    from dpaudit.config_trained import PAIRS
+    from dpaudit.config.compatibility import PAIRS
     from dpaudit.defenses.base import shows_lists
-    from dpaudit.defenses.trained import trains
+    from dpaudit.defenses.training import trains
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))

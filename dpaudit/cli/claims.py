@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.errors import ConfigError
-from dpaudit.files import check_writable, own_folder, write_set
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import check_writable, own_folder, write_set
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
@@ -76,13 +76,13 @@ def claims(
     if not verify:
         _explain(entries[0]) if len(entries) == 1 else _list(entries)
         return
-    from dpaudit import config_file
-    from dpaudit.bounds.seeds import settled
+    from dpaudit.bounds.frequentist.seeds import settled
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import count, seed_of
     from dpaudit.claims.verify import verify as play
     from dpaudit.cli.progress import Bar
-    from dpaudit.reports import claims as reports
+    from dpaudit.config import load as config_file
+    from dpaudit.reports.sections import claims as reports
 
     output = output or own_folder("claims")
     targets = {
@@ -122,7 +122,7 @@ def claims(
 def _show(found: Verification) -> None:
     from rich.console import Console
 
-    from dpaudit.reports.claims_console import show
+    from dpaudit.reports.render.claims_console import show
 
     show(found, Console())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dpaudit.errors import ConfigError
+from dpaudit.core.errors import ConfigError
 
 
 @click.group()
@@ -25,8 +25,8 @@ def data() -> None:
 @click.option("--yes", is_flag=True, help="Accept the publisher's terms without being asked.")
 def get(name: str, folder: Path | None, yes: bool) -> None:
     """Download a data set from its publisher, after showing the publisher's terms."""
+    from dpaudit.core.registry import suggestion
     from dpaudit.data.download import DATASETS, fetch
-    from dpaudit.registry import suggestion
 
     if name not in DATASETS:
         raise ConfigError(f"there is no data set {name!r}{suggestion(name, DATASETS)}")

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.errors import ConfigError, DataError
-from dpaudit.files import read_text
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.files import read_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpaudit.bounds.estimate import Estimate
     from dpaudit.bounds.outcomes import Scores
+    from dpaudit.core.estimate import Estimate
 
 # Method names by what they read; the first of each is the default.
 COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
@@ -112,7 +112,7 @@ def epsilon(
         if scores_in is None or scores_out is None:
             raise ConfigError("--scores-in and --scores-out belong together: give both")
         scores = _read(scores_out), _read(scores_in)
-        from dpaudit.bounds.seeds import settled
+        from dpaudit.bounds.frequentist.seeds import settled
 
         method = _pick(method, SCORES)
         seed = settled(seed)
@@ -123,7 +123,7 @@ def epsilon(
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:
-    from dpaudit.registry import suggestion
+    from dpaudit.core.registry import suggestion
 
     if method is None:
         return known[0]
@@ -220,9 +220,9 @@ def _is_number(text: str) -> bool:
 
 
 def _of_counts(counts: list[int], method: str, options: dict[str, Any]) -> Estimate:
-    from dpaudit.bounds.counting import clopper_pearson_epsilon, jeffreys_epsilon
-    from dpaudit.bounds.gdp import gdp_epsilon
-    from dpaudit.bounds.joint_beta import joint_beta_epsilon
+    from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon, jeffreys_epsilon
+    from dpaudit.bounds.model_based.gdp import gdp_epsilon
+    from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
     from dpaudit.bounds.outcomes import Counts
 
     bounds: list[Callable[..., Estimate]] = [
@@ -235,8 +235,8 @@ def _of_counts(counts: list[int], method: str, options: dict[str, Any]) -> Estim
 
 
 def _of_one_run(numbers: list[int], method: str, options: dict[str, Any]) -> Estimate:
-    from dpaudit.bounds.one_run import one_run_epsilon
-    from dpaudit.bounds.one_run_fdp import one_run_gdp_epsilon
+    from dpaudit.bounds.frequentist.one_run import one_run_epsilon
+    from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 
     bounds: dict[str, Callable[..., Estimate]] = dict(
         zip(ONE_RUN, (one_run_epsilon, one_run_gdp_epsilon), strict=True)
@@ -249,32 +249,32 @@ def _of_scores(
 ) -> tuple[Estimate, str | None]:
     """The bound, and the event that shows it where there is one."""
     if method == "label":
-        from dpaudit.bounds.labels import label_epsilon
+        from dpaudit.bounds.frequentist.labels import label_epsilon
 
         found, event = label_epsilon(absent, present, **options, seed=seed)
         return found, str(event)
     if method == "gdp":
-        from dpaudit.bounds.gdp import gdp_roc_epsilon
+        from dpaudit.bounds.model_based.gdp import gdp_roc_epsilon
 
         return gdp_roc_epsilon(absent, present, **options), None
     # The others rest on scores in the order in which they were drawn; a file may hold them sorted.
     scores, included = _mixed(absent, present, seed)
     absent, present = scores[~included], scores[included]
     if method == "held-out":
-        from dpaudit.bounds.thresholds import held_out_epsilon
+        from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 
         found, threshold = held_out_epsilon(absent, present, **options)
         return found, str(threshold)
     if method == "two-sample":
-        from dpaudit.bounds.two_sample import two_sample_epsilon
+        from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 
         return two_sample_epsilon(present, absent, **options), None
     if method == "sequential":
-        from dpaudit.bounds.sequential import sequential_epsilon
+        from dpaudit.bounds.frequentist.sequential import sequential_epsilon
 
         least = min(len(absent), len(present))
         return sequential_epsilon(absent[:least], present[:least], **options), None
-    from dpaudit.bounds.one_run import balanced_grid, one_run_scores_epsilon
+    from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
 
     # Nobody vouches for the coins of two files: as many guesses of either kind need no fair ones.
     grid = balanced_grid(len(scores))

@@ -15,7 +15,7 @@ from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
 from dpaudit.cli.epsilon import epsilon
 from dpaudit.cli.plan import plan
-from dpaudit.errors import DpauditError, RunError
+from dpaudit.core.errors import DpauditError, RunError
 
 USER_ERROR, RUN_FAILED = 2, 3
 # Messages hold values of configs and records, which may be of any length.
@@ -100,7 +100,7 @@ def _end(ctx: click.Context, message: str, code: int) -> None:
 
 def _shown(message: str) -> str:
     """A message on one line that is not long; what to do stands at its end."""
-    from dpaudit.messages import plain
+    from dpaudit.core.messages import plain
 
     said = plain(message)
     if len(said) <= _LONGEST:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.errors import ConfigError
+from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,9 +74,9 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
     from rich.console import Console
     from rich.text import Text
 
-    from dpaudit import config_file
-    from dpaudit.forecast import forecast
-    from dpaudit.messages import plain
+    from dpaudit.auditor.forecast import forecast
+    from dpaudit.config import load as config_file
+    from dpaudit.core.messages import plain
 
     checked = config_file.load(path)
     if checked.defense is not None:
@@ -120,7 +120,7 @@ def _plan_methods(
 ) -> None:
     from rich.console import Console
 
-    from dpaudit.bounds import planning
+    from dpaudit.bounds.power import planning
     from dpaudit.reports import words
 
     supposed = cast(planning.Game, game)

@@ -16,8 +16,8 @@ from rich.progress import (
     Progress as RichProgress,
 )
 
-from dpaudit.messages import plain
-from dpaudit.run import Progress
+from dpaudit.auditor.run import Progress
+from dpaudit.core.messages import plain
 
 
 class Bar(Progress):

@@ -3,9 +3,10 @@
 Importing this package loads no reader; pandas, scipy, pyarrow and pooch wait for their first use.
 """
 
+from dpaudit.core.claim import Adjacency
+from dpaudit.core.profile import FloatArray, IntArray, Profile
 from dpaudit.data.download import DATASETS, Dataset, Terms, fetch
 from dpaudit.data.neighbors import (
-    Adjacency,
     Change,
     RatingAdded,
     RatingRemoved,
@@ -17,17 +18,8 @@ from dpaudit.data.neighbors import (
     apply,
     invert,
 )
-from dpaudit.data.ratings import (
-    Csr,
-    FloatArray,
-    Friends,
-    IntArray,
-    Profile,
-    Ratings,
-    Repair,
-    Scale,
-)
-from dpaudit.data.readers import load
+from dpaudit.data.ratings import Csr, Friends, Ratings, Repair, Scale
+from dpaudit.data.readers.load import load
 from dpaudit.data.source import Columns, DataSource, RatingScale, SyntheticParams
 from dpaudit.data.source_parts import TrustColumns
 from dpaudit.data.source_social import SensitiveSource, TrustSource

@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import quoted, show
 from dpaudit.data import limits
-from dpaudit.errors import DataError
-from dpaudit.messages import quoted, show
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 _CITATION = (

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.ratings import FloatArray, IntArray, Ratings
-from dpaudit.data.readers import load
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import place
+from dpaudit.core.profile import FloatArray, IntArray
+from dpaudit.data.ratings import Ratings
+from dpaudit.data.readers.load import load
+from dpaudit.data.readers.delimited import read_text
 from dpaudit.data.source import DataSource, RatingScale
-from dpaudit.data.tables import read_text
-from dpaudit.errors import DataError
-from dpaudit.messages import place
 
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.data.ratings import FloatArray, Friends, IntArray, Profile, Ratings, Scale
-from dpaudit.errors import DataError
-
-# `entry-replace`: one entry of the completed matrix of predicted ratings takes another value.
-Adjacency = Literal[
-    "rating-replace", "rating-add-remove", "user-replace", "user-add-remove", "entry-replace"
-]
+from dpaudit.core.claim import Adjacency
+from dpaudit.core.errors import DataError
+from dpaudit.core.profile import FloatArray, IntArray, Profile
+from dpaudit.data.ratings import Friends, Ratings, Scale
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.errors import DataError
-
-IntArray = NDArray[np.int32]
-FloatArray = NDArray[np.float32]
+from dpaudit.core.errors import DataError
+from dpaudit.core.profile import FloatArray, IntArray, Profile
 
 
 @dataclass(frozen=True)
@@ -52,17 +50,6 @@ class Csr(NamedTuple):
     start: NDArray[np.int64]
     column: IntArray
     value: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """One user's own ratings: `items` increasing, shape `(n,)`, with their `values`."""
-
-    items: IntArray
-    values: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.items)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.ratings import Friends, Ratings
-from dpaudit.kernels.cosines import cosines
+from dpaudit.kernels.social.cosines import cosines
 
 
 def friends_similarity(ratings: Ratings, friends: Friends) -> NDArray[np.float64]:

@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import show
 from dpaudit.data import limits
 from dpaudit.data.ratings import Scale
-from dpaudit.errors import DataError
-from dpaudit.messages import show
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]

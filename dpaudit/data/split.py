@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.data.ratings import Profile, Ratings
-from dpaudit.errors import DataError
+from dpaudit.core.errors import DataError
+from dpaudit.core.profile import Profile
+from dpaudit.data.ratings import Ratings
 
 
 def split_users(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, list[Profile]]:

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, TypeGuard
+from typing import ClassVar, Protocol, TypeGuard
 
-from dpaudit.data.neighbors import Adjacency, RatingChange
-from dpaudit.data.ratings import Profile, Ratings, Scale
-from dpaudit.defenses.item_model import ExactScores, ItemModel
-from dpaudit.releases import ItemList, ListLaw, Streams
-
-Variant = Literal["nonprivate", "published", "corrected"]
-RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
-ObserverName = Literal["public", "iterates", "recommender", "friend", "values", "list"]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A stated guarantee.
-
-    Attributes:
-        epsilon: the guaranteed ε.
-        delta: the guaranteed δ.
-        adjacency: which data sets count as neighbours.
-        observer: who sees the release.
-        public: the statistics of the data that the guarantee treats as public.
-        source: paper, theorem and equation, or the derivation's place.
-        also: observers of whom it speaks besides, though the first does not see what they see.
-        assumes: what the guarantee rests on that no derivation here covers, in short.
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    observer: ObserverName
-    public: str
-    source: str
-    also: tuple[ObserverName, ...] = ()
-    assumes: tuple[str, ...] = ()
+from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.profile import Profile
+from dpaudit.core.releases import ItemList, ListLaw
+from dpaudit.core.streams import Streams
+from dpaudit.data.neighbors import RatingChange
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.item_item.model import ExactScores, ItemModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.releases import ItemFactors
+from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.kernels import factor_worlds as kernels
+from dpaudit.kernels.factorization import worlds as kernels
 from dpaudit.kernels.lane_noise import world_words
 from dpaudit.kernels.lanes import LANES, aligned
-from dpaudit.releases import ItemFactors, Streams
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]

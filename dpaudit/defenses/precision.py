@@ -26,7 +26,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.errors import ConfigError
+from dpaudit.core.errors import ConfigError
 
 # What a released number that differs adds to ε, by the law of its noise; of a list's predictions,
 # whose grid is 64 times finer, and which may lie 2^16 grid steps from 0.

@@ -32,8 +32,9 @@ def cache_folder() -> Path | None:
     nobody but this user and the administrator can put files into it; a warning says why one is not.
     """
     state = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        state.update(file.name.encode() + b"\0" + file.read_bytes())
+    root = Path(__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        state.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     # Not numba's own setting, which a file in the current folder decides too.
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME", "")

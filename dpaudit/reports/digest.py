@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dpaudit.auditor.result import AuditResult, Measurement, PointRecord
-from dpaudit.bounds.estimate import Estimate
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import AuditResult, Measurement, PointRecord
 from dpaudit.reports import words
 
 MORE = "more than claimed"

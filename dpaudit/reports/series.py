@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.messages import plain
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import plain
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpaudit.auditor.result import ClaimRecord
-from dpaudit.bounds.estimate import Estimate
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import ClaimRecord
 from dpaudit.reports.table import NONE
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpaudit.auditor.describe import data_record
-from dpaudit.auditor.result import DataRecord
 from dpaudit.data import DataSource, SyntheticParams, load
+from dpaudit.record.result import DataRecord
 
 
 def test_data_without_friends_or_settings() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpaudit.auditor.top_lists import precision_and_recall
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
 
 
 def indices(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -19,8 +19,8 @@ from dpaudit.bounds.accounting import (
     laplace_vector_epsilon,
     randomized_response_epsilon,
 )
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
 
 ORACLE = json.loads(
     (Path(__file__).parents[1] / "oracles" / "epsilon_bounds.json").read_text("utf-8")

@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from dpaudit.bounds.multiplicity import Holm, holm, p_value_of, split, weighted_split
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit.bounds import accounting
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon, noise_multiplier
-from dpaudit.errors import InputError
+from dpaudit.core.errors import InputError
 
 CASES: list[dict[str, Any]] = [
     {"epsilon": 1.0, "delta": 1e-5},

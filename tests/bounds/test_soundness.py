@@ -30,9 +30,9 @@ from wald import (  # type: ignore[import-not-found]
     claims_too_much,
 )
 
-from dpaudit.bounds.counting import jeffreys_epsilon
-from dpaudit.bounds.labels import label_epsilon
-from dpaudit.bounds.one_run import one_run_epsilon
+from dpaudit.bounds.frequentist.counting import jeffreys_epsilon
+from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.bounds.outcomes import Counts
 
 Floats = NDArray[np.float64]

@@ -15,11 +15,12 @@ import pytest
 from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check, Game, PublishedClaim
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
-from dpaudit.claims.mironov12 import FloatGame
+from dpaudit.claims.mironov_2012.entries import FloatGame
+from dpaudit.core.claim import Adjacency
+from dpaudit.core.errors import ConfigError
 from dpaudit.data.instances import from_profiles
-from dpaudit.data.neighbors import Adjacency, adjacency_of, apply
+from dpaudit.data.neighbors import adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.errors import ConfigError
 
 T = 20
 PLAYED = [

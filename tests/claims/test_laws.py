@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.list_truth import entry_epsilon, extreme_lists, sets_epsilon
+from dpaudit.auditor.games.list_truth import entry_epsilon, extreme_lists, sets_epsilon
 from dpaudit.claims.laws import common_shift, first_of_two
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.item_model import ExactScores
-from dpaudit.defenses.list_laws import JointLaw, PeelingLaw
-from dpaudit.defenses.top_k import TopK
+from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.top_k.laws import JointLaw, PeelingLaw
 
 RARE = 1e-6
 STARS = Scale(1, 5, 1)
@@ -183,7 +183,7 @@ def test_several_changed_entries_have_no_closed_form() -> None:
 
 def test_draws_of_the_joint_law_do_not_contradict_its_worst_ratio() -> None:
     # The event "item 0 is shown" on the worst pair, ε = 2: e^2 times as likely.
-    from dpaudit.releases import Streams
+    from dpaudit.core.streams import Streams
 
     defense, trials = TopK(epsilon=2.0, variant="corrected", top_k=2), 100_000
     pair = defense.pair("among-best", STARS)

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from dpaudit.auditor.controls import control_seed
-from dpaudit.bounds.labels import label_epsilon
+from dpaudit.auditor.games.controls import control_seed
+from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check, Game, PublishedClaim
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
-from dpaudit.reports import claims as reports
+from dpaudit.reports.sections import claims as reports
 
 ROWS = [
     (entry, game)

@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.bounds.labels import label_epsilon
+from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims import real_trained
 from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check
 from dpaudit.claims.games import PredictionGame
-from dpaudit.claims.one_step import one_step_epsilon
 from dpaudit.claims.real_data import on_real_data
 from dpaudit.claims.trained_games import StepsGame
-from dpaudit.claims.wt17_data import STARS, one_rating
+from dpaudit.claims.wang_tang_2017.data import STARS, one_rating
+from dpaudit.claims.wang_tang_2017.one_step import one_step_epsilon
+from dpaudit.core.errors import DataError
+from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingReplaced, adjacency_of, apply
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers import load
+from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item import ItemItem
-from dpaudit.defenses.sgd_similarity import SgdSimilarity
-from dpaudit.defenses.similarity_checks import shortfalls
-from dpaudit.errors import DataError
-from dpaudit.releases import Streams
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.neighborhood.checks import shortfalls
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
 # Those of recommenders that are not trained; the others have tests of their own.
 IDS = {

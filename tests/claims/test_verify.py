@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor import controls
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.auditor.games import controls
+from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, PublishedClaim, Verdict, Worlds
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import count, verify
-from dpaudit.provenance import environment
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.provenance import environment
 
 # Of a stochastic test failing though all is right.
 RARE = 1e-6

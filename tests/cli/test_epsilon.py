@@ -12,19 +12,23 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy.stats import binom
 
-from dpaudit.bounds.counting import clopper_pearson_epsilon, jeffreys_epsilon
-from dpaudit.bounds.estimate import Estimate
-from dpaudit.bounds.gdp import gdp_epsilon, gdp_roc_epsilon
-from dpaudit.bounds.joint_beta import joint_beta_epsilon
-from dpaudit.bounds.labels import label_epsilon
-from dpaudit.bounds.one_run import balanced_grid, one_run_epsilon, one_run_scores_epsilon
-from dpaudit.bounds.one_run_fdp import one_run_gdp_epsilon
+from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon, jeffreys_epsilon
+from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.bounds.frequentist.one_run import (
+    balanced_grid,
+    one_run_epsilon,
+    one_run_scores_epsilon,
+)
+from dpaudit.bounds.frequentist.sequential import sequential_epsilon
+from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
+from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
+from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
+from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
+from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
-from dpaudit.bounds.sequential import sequential_epsilon
-from dpaudit.bounds.thresholds import held_out_epsilon
-from dpaudit.bounds.two_sample import two_sample_epsilon
 from dpaudit.cli import main
 from dpaudit.cli.epsilon import _mixed
+from dpaudit.core.estimate import Estimate
 
 COUNTS = Counts(tp=80, fp=20, fn=20, tn=80)
 OPTIONS: dict[str, Any] = {"delta": 1e-5, "alpha": 1 - 0.9, "confidence": 0.9}

@@ -12,24 +12,19 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpaudit import registry
+from dpaudit.core import registry
+from dpaudit.core.claim import Adjacency, Claim, ObserverName, Variant
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.plugin import Part
+from dpaudit.core.releases import SeesItems, SeesTop
+from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
-from dpaudit.data.neighbors import Adjacency, adjacency_of, apply
+from dpaudit.data.neighbors import adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import (
-    Claim,
-    EntryPair,
-    ObserverName,
-    Variant,
-    WorldPair,
-    shows_lists,
-)
+from dpaudit.defenses.base import EntryPair, WorldPair, shows_lists
 from dpaudit.defenses.precision import MOST_EPSILON
-from dpaudit.defenses.trained import trains
-from dpaudit.errors import ConfigError
+from dpaudit.defenses.training import trains
 from dpaudit.kernels.exact_noise import laplace_at
-from dpaudit.parts import Part
-from dpaudit.releases import SeesItems, SeesTop, Streams
 
 DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]

@@ -9,20 +9,21 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from dpaudit import registry
-from dpaudit.attacks.float_bits import FloatBits
-from dpaudit.auditor.suspects import suspect_pair
-from dpaudit.auditor.trained_game import DataPair
-from dpaudit.data.neighbors import Adjacency, Change, RatingRemoved, UserReplaced, apply
+from dpaudit.attacks.distinguishing.float_bits import FloatBits
+from dpaudit.auditor.games.targets import suspect_pair
+from dpaudit.auditor.games.trained import DataPair
+from dpaudit.core import registry
+from dpaudit.core.claim import Adjacency, Claim, ObserverName, Variant
+from dpaudit.core.errors import ConfigError, DpauditError
+from dpaudit.core.releases import ItemFactors
+from dpaudit.core.streams import Streams
+from dpaudit.data.neighbors import Change, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
-from dpaudit.defenses.base import Claim, ObserverName, Variant
-from dpaudit.defenses.candidates import Candidates
+from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.precision import MOST_EPSILON, grids
-from dpaudit.defenses.ranking_rows import RankingRows
-from dpaudit.defenses.social_rows import SocialRows
-from dpaudit.defenses.trained import lane_blocks, trains, watchers
-from dpaudit.errors import ConfigError, DpauditError
-from dpaudit.releases import ItemFactors, Streams
+from dpaudit.defenses.social.ranking_rows import RankingRows
+from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.training import lane_blocks, trains, watchers
 
 DEFENSES = {name: part for name, part in registry.load_all("defenses").items() if trains(part)}
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dpaudit.core.errors import DataError
 from dpaudit.data import DATASETS, Dataset, DataSource, Terms, fetch, load
-from dpaudit.errors import DataError
 
 
 def zip_of(**members: str) -> bytes:

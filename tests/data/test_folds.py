@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, RatingReplaced, Ratings, Scale, apply, load
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved
-from dpaudit.errors import DataError
 
 quick = settings(deadline=None, max_examples=40, derandomize=True)
 Triples = set[tuple[int, int, float]]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpaudit.core.errors import DataError
 from dpaudit.data import Friends, Ratings, Repair, Scale
-from dpaudit.errors import DataError
 
 
 def ints(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

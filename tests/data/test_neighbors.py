@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpaudit.core.errors import DataError
 from dpaudit.data import (
     Adjacency,
     Change,
@@ -22,7 +23,6 @@ from dpaudit.data import (
     apply,
     invert,
 )
-from dpaudit.errors import DataError
 
 I32, F32 = np.int32, np.float32
 

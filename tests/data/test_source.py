@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from dpaudit.core.errors import DataError
 from dpaudit.data import (
     Columns,
     DataSource,
@@ -17,7 +18,6 @@ from dpaudit.data import (
     SyntheticParams,
     TrustSource,
 )
-from dpaudit.errors import DataError
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
 PAIR: dict[str, Any] = {"user": 0, "item": 1}

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hostile import unseen  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
-from dpaudit.errors import DpauditError
+from dpaudit.core.errors import DpauditError
 
 LONGEST = 2000
 _NOT_A_NUMBER = re.compile(r"(?<![\w'\"/])-?nan(?![\w'\"])", re.IGNORECASE)

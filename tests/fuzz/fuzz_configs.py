@@ -20,7 +20,7 @@ from fuzz_values import (  # type: ignore[import-not-found]
     torn,
 )
 
-from dpaudit.config_file import load
+from dpaudit.config.load import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _MANY = [0.001 * k for k in range(1, 31)]

@@ -22,7 +22,8 @@ from fuzz_values import KEYS, NUMBERS, TEXTS, token, torn  # type: ignore[import
 from pydantic import ValidationError
 from scipy.io import savemat
 
-from dpaudit.data import DataSource, load, untrusted
+from dpaudit.data import DataSource, load
+from dpaudit.data.readers import untrusted
 
 _COLUMNS = {"user": 0, "item": 1, "rating": 2}
 _NAMED = {"user": "user", "item": "item", "rating": "rating"}

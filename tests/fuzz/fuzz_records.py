@@ -25,10 +25,10 @@ from fuzz_values import (  # type: ignore[import-not-found]
 )
 from rich.console import Console
 
-from dpaudit.auditor.result import AuditResult
-from dpaudit.errors import DpauditError
-from dpaudit.reports import record
-from dpaudit.reports.console import show
+from dpaudit.core.errors import DpauditError
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.render.console import show
 
 _RUNS = ("slope-one", "dpsgd-mf", "fake-gradients", "privsr")
 _WEIGHTS = (8, 8, 1, 8)  # a record of transcripts is long

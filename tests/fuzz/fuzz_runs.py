@@ -14,7 +14,7 @@ from fuzz_harness import Case, Make  # type: ignore[import-not-found]
 from fuzz_small import SMALL, play  # type: ignore[import-not-found]
 from fuzz_values import NUMBERS, TEXTS, mutated, toml_text  # type: ignore[import-not-found]
 
-from dpaudit import registry
+from dpaudit.core import registry
 
 _FLOATS = [0.0, -0.0, 5e-324, 1e-300, 1e-16, 1e-3, 0.5, 1.0, 30.0, 1e6, 1e16, 1e300, -1.0, -1e300]
 _SIZES = [-1, 0, 1, 2, 3, 7]

@@ -14,11 +14,12 @@ from click.testing import CliRunner
 from hostile import LABELS, unseen  # type: ignore[import-not-found]
 from rich.console import Console
 
-from dpaudit.auditor.result import AuditResult
 from dpaudit.cli import main
 from dpaudit.cli.progress import Bar
-from dpaudit.files import write_text
-from dpaudit.reports import console, html, markdown, record
+from dpaudit.core.files import write_text
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.render import console, html, markdown
 
 Make = Callable[..., AuditResult]
 CONFIG = """

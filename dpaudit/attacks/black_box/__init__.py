@@ -1,0 +1,1 @@
+"""Tell two data sets apart by outputs alone, with a learned score."""

@@ -1,0 +1,198 @@
+"""Choose the model of a learned score by what it shows on outputs held out.
+
+A choice that is bad loses power, never the level: the score is certified on outputs that neither
+its training nor this choice has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from dpaudit.attacks.black_box.classifiers import (
+    Fitter,
+    Model,
+    Sample,
+    Term,
+    Vector,
+    fewer_than,
+    fit_additive,
+    fit_frequencies,
+    fit_trees,
+    pooled_terms,
+    terms_of,
+)
+from dpaudit.attacks.black_box.encoding import Table
+from dpaudit.attacks.black_box.features import Feature, fine_features, smooth_features
+from dpaudit.attacks.black_box.prospects import Prospect, prospect
+from dpaudit.attacks.black_box.rare import find_events, judge
+from dpaudit.bounds.frequentist.revealing import Ends
+
+# Outputs that models are compared by; the best is fitted to all.
+_COMPARED = 300_000
+# The part of the rest that finds rare events; what is left of it judges them.
+_FINDING = 2 / 3
+# Ridge penalties of the additive model, from the largest; those of the pooled and the quick one.
+_PENALTIES, _POOLED, _QUICK = (1e5, 1e4, 1000.0, 30.0, 1.0), (1e4, 30.0), 1000.0
+# How many outputs the smooth model's opinion of an output is worth beside its counts.
+_PRIORS = (10_000.0, 1000.0, 100.0, 10.0)
+# Counts are tried where there are fewer distinct outputs than this share of all.
+_DISTINCT = 0.2
+# Models that promise at least this part of the largest bound are compared by their log-loss, which
+# is less a matter of luck.
+_NEARLY = 0.7
+# Outputs among which rare events are looked for, at most.
+_LOOKED = 400_000
+# Rare events are taken where they promise so much more than large events do, as they rest on few
+# outputs; beside an event with a smaller share than this, whose edge is vaguer, they may promise
+# less.
+_OVER_LARGE, _OVER_SMALL, _SMALL = 1.1, 0.8, 0.2
+
+
+def stacked(*tables: Table) -> Table:
+    """The rows of several tables, one below the other."""
+    names = Table.__dataclass_fields__
+    return Table(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+
+
+def joined(*samples: Sample) -> Sample:
+    """The outputs of several samples with the same atoms."""
+    labels = np.concatenate([sample.labels for sample in samples])
+    return replace(samples[0], table=stacked(*(each.table for each in samples)), labels=labels)
+
+
+def fit_quick(sample: Sample) -> Model:
+    """Fit one additive model, and frequencies where outputs repeat, without a comparison."""
+    features = smooth_features(sample.columns) + fine_features(sample.columns, sample.labels)
+    model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
+    return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A model, and what it shows on the outputs held out.
+
+    Attributes:
+        family: models of one family differ in their restraint, by a penalty or a prior; the most
+            restrained comes first.
+        name: of the model.
+        model: the model.
+        fit: how it is fitted to other outputs.
+        promise: what it lets expect.
+        losses: −ln of the probability that it gives each output's world.
+    """
+
+    family: str
+    name: str
+    model: Model
+    fit: Fitter
+    promise: Prospect
+    losses: Vector
+
+    @property
+    def loss(self) -> float:
+        """The mean loss."""
+        return float(self.losses.mean())
+
+    def hardly_worse(self, other: _Tried) -> bool:
+        """Whether its loss exceeds another's by half a standard error of the difference at most."""
+        excess = self.losses - other.losses
+        return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
+
+
+def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Model, str, Ends]:
+    """Return the model that promises most on the outputs held out, its name and its side.
+
+    Args:
+        train: the outputs that models are fitted to.
+        held_out: those that they are compared by; what is chosen is fitted to both.
+        seed: of boosted trees.
+        trials: outputs that the certificate will see.
+    """
+
+    def tried(family: str, name: str, model: Model, fit: Fitter) -> _Tried:
+        scores, labels = model.log_odds(held_out.table), held_out.labels
+        promise = prospect(scores, labels, trials, calibrated=True)
+        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
+        return _Tried(family, name, model, fit, promise, losses)
+
+    few = train.thinned(_COMPARED)
+    features = smooth_features(few.columns) + fine_features(few.columns, few.labels)
+    smooth = [tried(*each) for each in _smooth_models(few, features, seed)]
+    least = _NEARLY * max(each.promise.epsilon for each in smooth)
+    near = [each for each in smooth if each.promise.epsilon >= least]
+    likely = min(near, key=lambda each: each.loss)
+    best = _cautious([each for each in smooth if each.family == likely.family])
+    if fewer_than(train, _DISTINCT):
+        name, plain = f"frequencies over {best.name}", best.fit
+        counted = _cautious(
+            [
+                tried(
+                    "frequencies",
+                    f"{name}, prior {prior:g}",
+                    fit_frequencies(train, best.model, prior),
+                    partial(_counted, plain, prior),
+                )
+                for prior in _PRIORS
+            ]
+        )
+        if counted.promise.epsilon >= least and counted.loss < best.loss:
+            best = counted
+    judged = _rare_model(train, features, best.model)
+    if judged is not None:
+        # It is not fitted again: its events are judged on outputs that did not find them.
+        model: Model = judged
+        rare = tried("rare events", f"rare events over {best.name}", model, lambda _: model)
+        margin = _OVER_SMALL if best.promise.share < _SMALL else _OVER_LARGE
+        if rare.promise.epsilon > margin * best.promise.epsilon and rare.loss < best.loss:
+            best = rare
+    return best.fit(joined(train, held_out)), best.name, best.promise.side
+
+
+def _counted(plain: Fitter, prior: float, sample: Sample) -> Model:
+    return fit_frequencies(sample, plain(sample), prior)
+
+
+def _cautious(family: list[_Tried]) -> _Tried:
+    """The first of a family that is hardly worse than its best.
+
+    A model that is less restrained is surer of rare outputs, which few losses tell of.
+    """
+    best = min(family, key=lambda each: each.loss)
+    return next(each for each in family if each.hardly_worse(best))
+
+
+def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model | None:
+    """The rare events that one part of the outputs shows and another confirms, if any."""
+    cut = min(int(_FINDING * len(train.labels)), _LOOKED)
+    finding, judging = (
+        Sample(train.table.take(rows), train.labels[rows], train.atoms)
+        for rows in (slice(None, cut), slice(cut, None))
+    )
+    events = find_events(finding, features)
+    return judge(judging, events, model) if events else None
+
+
+def _smooth_models(
+    train: Sample, features: list[Feature], seed: int
+) -> Iterator[tuple[str, str, Model, Fitter]]:
+    """Families and names, models without rare events, how each is fitted to other outputs."""
+    for family, terms, penalties in (
+        ("additive", terms_of(train, features), _PENALTIES),
+        ("pooled", pooled_terms(train), _POOLED),
+    ):
+        if family == "pooled" and not terms:
+            continue
+        for penalty, model in zip(penalties, fit_additive(train, terms, penalties), strict=True):
+            name = f"{family}, penalty {penalty:g}"
+            yield family, name, model, partial(_additive, terms, penalty)
+    if features:
+        grown = partial(fit_trees, features=features, seed=seed)
+        yield "trees", "trees", grown(train), grown
+
+
+def _additive(terms: Sequence[Term], penalty: float, sample: Sample) -> Model:
+    return fit_additive(sample, terms, [penalty])[0]

@@ -1,0 +1,317 @@
+"""Rows of numbers for outputs of any form, by an encoding that the training outputs fix.
+
+A row depends on its output alone: forms, words and tokens that the training did not see are one
+category each, and what lies beyond its longest output counts for the length alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.black_box import leaves
+from dpaudit.attacks.black_box.leaves import Reading
+from dpaudit.core.errors import InputError
+
+# n outputs: an array (n, ...), or n objects of any form.
+Outputs = NDArray[Any] | Sequence[Any]
+Numbers = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# How much of an output is read: leaves, numbers in its text, characters from either end.
+_WIDEST, _WRITTEN, _CHARACTERS = 400, 8, (32, 8)
+# A form, a word or a token that the training saw less often is unknown, as new ones will be.
+_OFTEN, _VOCABULARY, _TOKENS = 3, 20_000, 48
+_EXACT = 2**52
+_TOKEN = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Encoded outputs, of which each row is a function of one output.
+
+    Attributes:
+        form: code of the form; −1 for one that the training did not see `(n,)`.
+        skeleton: code of the form and the text without its numbers `(n,)`.
+        count: number of leaves `(n,)`.
+        number: each leaf as a finite number, a word as its code, or 0 `(n, W)`.
+        kind: what each leaf is, see `leaves` `(n, W)`.
+        low: the bits of a floating number, the low ones of a whole number, or 0 `(n, W)`.
+        length: number of characters of the text `(n,)`.
+        characters: codes of the first and the last characters, −1 for none `(n, C)`.
+        tallies: how often each of some characters occurs `(n, T)`.
+        tokens: whether each of some tokens occurs `(n, K)`.
+    """
+
+    form: Codes
+    skeleton: Codes
+    count: Codes
+    number: Numbers
+    kind: NDArray[np.int8]
+    low: NDArray[np.uint64]
+    length: Codes
+    characters: Codes
+    tallies: Codes
+    tokens: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.form)
+
+    def take(self, rows: Any) -> Table:
+        """Return some rows."""
+        return Table(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the training outputs fix.
+
+    Attributes:
+        forms: code of each form that was seen often enough.
+        skeletons: code of each such form with its text but for numbers.
+        words: code of each word, by which words are ordered.
+        width: number of leaves that are read.
+        written: number of numbers that are read in the text, as further leaves.
+        bases: whole number that is subtracted from each leaf: a typical one if they are large.
+        tallied: characters that are counted.
+        tokens: tokens that are looked for.
+        texts: whether any output has a text.
+    """
+
+    forms: dict[str, int]
+    skeletons: dict[str, int]
+    words: dict[str, int]
+    width: int
+    written: int
+    bases: tuple[int, ...]
+    tallied: tuple[str, ...]
+    tokens: tuple[str, ...]
+    texts: bool
+
+    @classmethod
+    def fit(cls, batches: Sequence[Outputs]) -> Encoding:
+        """Fix the encoding on training outputs; which world an output is of is not looked at."""
+        packs = [packed(batch) for batch in batches]
+        arrays = [pack for pack in packs if isinstance(pack, np.ndarray)]
+        readings = [leaves.read(x) for pack in packs if isinstance(pack, list) for x in pack]
+        forms = Counter(reading.form for reading in readings)
+        for array in arrays:
+            forms[leaves.array_form(array.dtype, array.shape[1:])] += len(array)
+        opaque = [kind == leaves.OPAQUE for reading in readings for kind, _ in reading.leaves]
+        if opaque and all(opaque) and not arrays:
+            raise InputError(
+                f"the mechanism returned {readings[0].leaves[0][1]}, in which nothing can be "
+                "read: make it a number, a word, an array, a list or a dict, or give a score"
+            )
+        longest = [len(reading.leaves) for reading in readings]
+        longest += [int(np.prod(array.shape[1:])) for array in arrays]
+        width = min(max(longest, default=0), _WIDEST)
+        texts = [reading.text for reading in readings if reading.text]
+        written = max((len(leaves.numbers_in(text, _WRITTEN)) for text in texts), default=0)
+        characters = Counter(char for text in texts for char in set(text))
+        tokens = Counter(token for text in texts for token in set(_TOKEN.findall(text)))
+        return cls(
+            forms=_vocabulary(forms),
+            skeletons=_vocabulary(Counter(map(_skeleton, readings))),
+            words=_vocabulary(
+                Counter(
+                    value
+                    for reading in readings
+                    for kind, value in reading.leaves
+                    if kind in _WORDS
+                )
+            ),
+            width=width,
+            written=written,
+            bases=_bases(arrays, readings, width, written),
+            tallied=_telling(characters, len(readings)),
+            tokens=_telling(tokens, len(readings)),
+            texts=bool(texts),
+        )
+
+    def encode(self, outputs: Outputs) -> Table:
+        """Encode each output by itself."""
+        pack = packed(outputs)
+        return self._array(pack) if isinstance(pack, np.ndarray) else self._objects(pack)
+
+    def _array(self, array: NDArray[Any]) -> Table:
+        """Encode outputs that are arrays of numbers of one shape."""
+        n = len(array)
+        flat = array.reshape(n, -1)
+        code = self.forms.get(leaves.array_form(array.dtype, array.shape[1:]), -1)
+        table = self._empty(np.full(n, code), np.full(n, flat.shape[1]))
+        kept = flat[:, : self.width]
+        kind = kept.dtype.kind
+        columns = slice(0, kept.shape[1])
+        if kind == "f":
+            self._place_floats(table, (slice(None), columns), kept)
+        else:
+            signed = kept.dtype == np.uint64
+            whole = kept if signed else kept.astype(np.int64)
+            table.kind[:, columns] = leaves.BOOLEAN if kind == "b" else leaves.INTEGER
+            table.low[:, columns] = whole.astype(np.uint64)
+            for j in range(kept.shape[1]):
+                table.number[:, j] = leaves.distances(whole[:, j], self.bases[j])
+        if self.texts:
+            table.skeleton[:] = self.skeletons.get(
+                f"{leaves.array_form(array.dtype, array.shape[1:])}|", -1
+            )
+        return table
+
+    def _objects(self, outputs: list[Any]) -> Table:
+        """Encode outputs one by one."""
+        readings = [leaves.read(output) for output in outputs]
+        table = self._empty(
+            np.array([self.forms.get(reading.form, -1) for reading in readings], np.int64),
+            np.array([len(reading.leaves) for reading in readings], np.int64),
+        )
+        floats: list[tuple[int, int, Any]] = []
+        for i, reading in enumerate(readings):
+            numbers = leaves.numbers_in(reading.text, self.written) if self.written else []
+            at = [*enumerate(reading.leaves[: self.width]), *enumerate(numbers, self.width)]
+            for j, (kind, value) in at:
+                if kind == leaves.FLOAT:
+                    floats.append((i, j, value))
+                    continue
+                table.kind[i, j] = kind
+                if kind in (leaves.INTEGER, leaves.BOOLEAN):
+                    table.low[i, j] = leaves.low_word(value)
+                    table.number[i, j] = leaves.distance(value, self.bases[j])
+                elif kind in _WORDS:
+                    table.number[i, j] = self.words.get(value, -1)
+            if self.texts:
+                self._place_text(table, i, reading)
+        for dtype in {type(value) for _, _, value in floats}:
+            alike = [entry for entry in floats if type(entry[2]) is dtype]
+            rows, columns, values = zip(*alike, strict=True)
+            self._place_floats(table, (list(rows), list(columns)), np.array(values))
+        return table
+
+    def _empty(self, form: Codes, count: Codes) -> Table:
+        n, width = len(form), self.width + self.written
+        extent = sum(_CHARACTERS) if self.texts else 0
+        return Table(
+            form=form,
+            skeleton=np.full(n, -1),
+            count=count,
+            number=np.zeros((n, width)),
+            kind=np.zeros((n, width), np.int8),
+            low=np.zeros((n, width), np.uint64),
+            length=np.zeros(n, np.int64),
+            characters=np.full((n, extent), -1),
+            tallies=np.zeros((n, len(self.tallied)), np.int64),
+            tokens=np.zeros((n, len(self.tokens)), np.bool_),
+        )
+
+    @staticmethod
+    def _place_floats(table: Table, at: Any, values: NDArray[Any]) -> None:
+        """Write floating numbers: those that are not finite are kinds of their own."""
+        with np.errstate(over="ignore"):  # what is beyond double precision is infinite
+            wide = values.astype(np.float64)
+        finite = np.isfinite(wide)
+        odd = np.where(np.isnan(wide), leaves.NAN, np.where(wide > 0, leaves.ABOVE, leaves.BELOW))
+        table.kind[at] = np.where(finite, leaves.FLOAT, odd)
+        table.number[at] = np.where(finite, wide, 0.0) + 0.0  # −0 becomes 0
+        if values.dtype.itemsize <= 8:
+            bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+            table.low[at] = bits.astype(np.uint64)
+
+    def _place_text(self, table: Table, i: int, reading: Reading) -> None:
+        text = reading.text
+        table.skeleton[i] = self.skeletons.get(_skeleton(reading), -1)
+        table.length[i] = len(text)
+        first, last = _CHARACTERS
+        table.characters[i, : min(first, len(text))] = [ord(char) for char in text[:first]]
+        ending = [ord(char) for char in reversed(text[-last:])]
+        table.characters[i, first : first + len(ending)] = ending
+        table.tallies[i] = [text.count(char) for char in self.tallied]
+        found = set(_TOKEN.findall(text))
+        table.tokens[i] = [token in found for token in self.tokens]
+
+
+_WORDS = (leaves.WORD, leaves.BYTES)
+
+
+def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
+    """Return an array where all outputs are numbers of one type and shape, else a list.
+
+    Nothing is converted: a whole number among floating ones stays what it is.
+    """
+    if isinstance(outputs, np.ndarray):
+        if outputs.ndim == 0:
+            raise InputError("outputs have no axis: give an array of them, or a list")
+        return outputs if outputs.dtype.kind in "biuf" else list(outputs)
+    outputs = list(outputs)
+    types = set(map(type, outputs))
+    for plain, scalar in ((float, np.float64), (bool, np.bool_), (int, np.int64)):
+        if types and types <= {plain, scalar}:
+            try:
+                return np.array(outputs, scalar)
+            except OverflowError:
+                return outputs
+    alike = {(x.dtype, x.shape) for x in outputs if isinstance(x, np.ndarray)}
+    if types == {np.ndarray} and len(alike) == 1 and outputs[0].dtype.kind in "biuf":
+        return np.stack(outputs)
+    return outputs
+
+
+def batch_of(made: Outputs) -> NDArray[Any] | list[Any]:
+    """Return the outputs of one call that makes many, as `packed` does.
+
+    An array of words may hold numbers that it made words of because of one word among them: they
+    are read as the numbers, or the outputs of a batch would depend on each other.
+    """
+    if isinstance(made, np.ndarray) and made.dtype.kind == "U" and made.ndim == 1:
+        return [leaves.number_or_word(str(word)) for word in made]
+    return packed(made)
+
+
+def joined(parts: Sequence[NDArray[Any] | list[Any]]) -> NDArray[Any] | list[Any]:
+    """Return batches in one, an array where all are of numbers of one type and shape."""
+    alike = {(x.dtype, x.shape[1:]) for x in parts if isinstance(x, np.ndarray)}
+    if len(alike) == 1 and all(isinstance(x, np.ndarray) for x in parts):
+        return np.concatenate(parts)
+    return [output for part in parts for output in part]
+
+
+def _skeleton(reading: Reading) -> str:
+    return f"{reading.form}|{leaves.skeleton(reading.text)}"
+
+
+def _vocabulary(counts: Counter[str]) -> dict[str, int]:
+    """Code what was seen often enough; codes follow the order of the words."""
+    often = [word for word, count in counts.items() if count >= _OFTEN]
+    kept = sorted(often, key=lambda word: (-counts[word], word))[:_VOCABULARY]
+    return {word: i for i, word in enumerate(sorted(kept))}
+
+
+def _telling(counts: Counter[str], n: int) -> tuple[str, ...]:
+    """Return what occurs in some outputs and is missing in others, the most even first."""
+    uneven = {x: abs(2 * count - n) for x, count in counts.items() if _OFTEN <= count < n}
+    return tuple(sorted(uneven, key=lambda x: (uneven[x], x))[:_TOKENS])
+
+
+def _bases(
+    arrays: Iterable[NDArray[Any]], readings: Iterable[Reading], width: int, written: int
+) -> tuple[int, ...]:
+    """Return a typical whole number of each leaf where doubles would lose low digits, else 0."""
+    seen: list[list[int]] = [[] for _ in range(width + written)]
+    for array in arrays:
+        if array.dtype.kind in "iu":
+            flat = array.reshape(len(array), -1)[:, :width]
+            for values, column in zip(seen, flat.T, strict=False):
+                values += [int(x) for x in np.sort(column)[:: max(1, len(column) // 1000)]]
+    for reading in readings:
+        numbers = leaves.numbers_in(reading.text, written) if written else []
+        for at in (enumerate(reading.leaves[:width]), enumerate(numbers, width)):
+            for j, (kind, value) in at:
+                if kind == leaves.INTEGER:
+                    seen[j].append(value)
+    middles = [sorted(values)[len(values) // 2] if values else 0 for values in seen]
+    return tuple(middle if abs(middle) > _EXACT else 0 for middle in middles)

@@ -1,0 +1,139 @@
+"""What a score will certify on many fresh outputs, foreseen from some that it has not seen.
+
+A forecast chooses among models and events before the certifying outputs are drawn; it certifies
+nothing, and if it is wrong power is lost, never the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.frequentist.revealing import Ends, share_limit
+
+Vector = NDArray[np.float64]
+
+# The level at which events are compared, and the quantile of a share of right guesses that is
+# believed: the best of many events has been lucky.
+_ALPHA, _BELIEVED = 0.05, 0.001
+# Few outputs at one end may look pure by luck: both ends together must promise so much more.
+_BOTH = 1.1
+# Sizes of the events that are compared: the least, and the ratio of two.
+_LEAST, _RATIO = 3, 1.15
+# A calibration's steps, and how many standard deviations of the scores it looks at.
+_STEPS, _FAR = 8, 4.0
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """The event that promises most.
+
+    Attributes:
+        epsilon: the bound that it lets expect.
+        side: whether it holds the highest scores, the lowest, or both.
+        share: its share of all outputs.
+    """
+
+    epsilon: float
+    side: Ends
+    share: float
+
+
+def prospect(
+    scores: Vector,
+    labels: NDArray[np.int64],
+    trials: int,
+    believed: float = _BELIEVED,
+    alpha: float = _ALPHA,
+    calibrated: bool = False,
+) -> Prospect:
+    """Return the event of a score that promises most on so many fresh outputs.
+
+    An event of s of the n outputs seen, of which h are guessed rightly, is foreseen to have
+    `trials · s/n` outputs, of which the believed share of h/s is right (a quantile of a Beta
+    posterior, 0.1 % where nothing else is said); the bound is that of Clopper and Pearson.
+
+    A weak signal's tail is a matter of luck there. Where log-odds are `calibrated`, the share is at
+    least what they say once a line through all outputs has corrected them.
+    """
+    from scipy.special import betaincinv
+
+    order = np.argsort(-scores, kind="stable")
+    scores, labels = scores[order], labels[order]
+    present, n = np.append(0, np.cumsum(labels)), len(scores)
+    chance = np.append(0.0, np.cumsum(_calibrated(scores, labels))) if calibrated else present
+    ends, starts = _ends(scores), _ends(scores[::-1])
+    best = Prospect(0.0, "top", 0.0)
+    for side, top, bottom in _events(ends, starts, n):
+        size = top + bottom
+        hits, likely = (
+            right[top] + bottom - (right[n] - right[n - bottom]) for right in (present, chance)
+        )
+        share = betaincinv(hits + 0.5, size - hits + 0.5, believed)
+        if calibrated:
+            share = np.maximum(share, likely / size)
+        value, at = _best(share, size * (trials / n), alpha)
+        if value > best.epsilon * (_BOTH if side == "both" else 1.0):
+            best = Prospect(value, side, float(size[at] / n))
+    return best
+
+
+def _events(
+    ends: NDArray[np.int64], starts: NDArray[np.int64], n: int
+) -> Iterator[tuple[Ends, NDArray[np.int64], NDArray[np.int64]]]:
+    """Sizes that events take from the top and from the bottom."""
+    yield "top", ends[ends < n], np.zeros_like(ends[ends < n])
+    yield "bottom", np.zeros_like(starts[starts < n]), starts[starts < n]
+    at = np.union1d(ends, starts)
+    both = [each[np.minimum(np.searchsorted(each, at), len(each) - 1)] for each in (ends, starts)]
+    apart = both[0] + both[1] <= n
+    if apart.any():
+        yield "both", both[0][apart], both[1][apart]
+
+
+def _calibrated(scores: Vector, labels: NDArray[np.int64]) -> Vector:
+    """Return the probability of D' by `expit(a + b · score)`, b less one standard error.
+
+    By Newton's method from what two normal laws of one variance would give. Only the shares of D'
+    and D in the sample make a differ from 0; they are made equal.
+    """
+    from scipy.special import expit, logit
+
+    middle = scores - scores.mean()
+    spread = float(np.sqrt((middle**2).mean()))
+    if spread == 0 or not 0 < labels.sum() < len(labels):
+        return np.full(len(scores), 0.5)
+    unit = np.clip(middle / spread, -_FAR, _FAR)
+    design = np.stack([np.ones_like(unit), unit])
+    at = np.array([logit(labels.mean()), 0.0])
+    for _ in range(_STEPS):
+        share = expit(at @ design)
+        curvature = (design * (share * (1 - share))) @ design.T + 1e-9 * np.eye(2)
+        at += np.clip(np.linalg.solve(curvature, design @ (labels - share)), -2, 2)
+    slope = max(0.0, at[1] - float(np.sqrt(np.linalg.inv(curvature)[1, 1])))
+    return np.asarray(expit(at[0] - logit(labels.mean()) + slope * unit))
+
+
+def _best(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, int]:
+    """Return the largest bound of events with these shares of right guesses, and where it is."""
+    from scipy.special import logit
+
+    if not len(size):
+        return 0.0, 0
+    limit = share_limit(size * share, size, alpha)
+    bounds = logit(np.clip(limit, 1e-12, 1 - 1e-12))
+    at = int(bounds.argmax())
+    return float(bounds[at]), at
+
+
+def _ends(scores: Vector) -> NDArray[np.int64]:
+    """Ends of sets of the first of sorted scores, of growing size; equal scores stay together."""
+    n = len(scores)
+    changes = np.append(np.flatnonzero(scores[1:] != scores[:-1]) + 1, n)
+    steps = max(1, int(np.log(max(n / _LEAST, 1)) / np.log(_RATIO)) + 1)
+    wanted = np.unique(np.geomspace(min(_LEAST, n), n, steps + 1).astype(np.int64))
+    return np.unique(changes[np.searchsorted(changes, np.minimum(wanted, n))])

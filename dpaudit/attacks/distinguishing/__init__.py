@@ -1,0 +1,1 @@
+"""Tell two neighbouring data sets apart by a release of known law."""

@@ -1,0 +1,161 @@
+"""Tells two data sets apart by which of them can have released these very bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.releases import LaplacePair, NoisedSteps, Predictions, StepsPair
+
+Reals = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+
+# What a source's own logarithm may be off by, relative to the magnitude's place.
+_SLACK = 2.0**-20
+
+
+@parameters(frozen=True, config=STRICT)
+class FloatBits(Part):
+    """Ask of each released number whether any draw of the noise source gives its bits.
+
+    A sum `f + s z` of floating-point numbers has only the values that some drawable z leads to.
+    Whoever knows f in D and f' in D' inverts it: the z that would have to be drawn lies within half
+    a unit in the last place of `(A − f)/s`, and where no number of the source's precision, or no
+    magnitude `−ln(k/2^bits)` with a whole k, lies there, D cannot have released A (Mironov 2012).
+    The score is how many of the numbers shown are impossible in D, less how many are in D': 0
+    throughout where releases are rounded to a grid that is coarse against what can be drawn.
+
+    Attributes:
+        precision: of the source's draws: `double`, as dpaudit draws noise that a claim rests on and
+            numpy all of its, or `single`.
+        bits: of a Laplace draw's magnitude; 53 of numpy's.
+    """
+
+    precision: Literal["single", "double"] = "double"
+    bits: Annotated[int, Field(ge=8, le=1000)] = 319
+
+    name: ClassVar[str] = "float-bits"
+    title: ClassVar[str] = "Which of two data sets can have released these bits"
+    source: ClassVar[str] = (
+        "Mironov, On significance of the least significant bits for differential privacy, 2012, "
+        "doi:10.1145/2382196.2382264"
+    )
+
+    def score(
+        self, release: Predictions | NoisedSteps, knowledge: LaplacePair | StepsPair
+    ) -> Reals:
+        """How many numbers of each world are impossible in D, less those in D', `(W,)`."""
+        match release, knowledge:
+            case Predictions(), LaplacePair():
+                shown, gaussian = release.values.astype(np.float64), False
+                scale = np.full(shown.shape[1], knowledge.noise_scale)
+                kept = np.ones(shown.shape, np.bool_)
+            case NoisedSteps(), StepsPair():
+                shown, scale, gaussian = release.shown, knowledge.scale, knowledge.gaussian
+                # A clamped number tells which end, not which noise.
+                kept = abs(shown) < knowledge.bound
+            case _:
+                raise TypeError(
+                    f"{type(release).__name__} has no noise of the kind {type(knowledge).__name__}"
+                )
+        kept &= (scale > 0) & (knowledge.absent != knowledge.present)
+        grid = np.broadcast_to(np.asarray(knowledge.grid, np.float64), scale.shape)
+        found = [
+            ~self.possible(shown, exact, scale, grid, gaussian) & kept
+            for exact in (knowledge.absent, knowledge.present)
+        ]
+        return (found[0].sum(1) - found[1].sum(1)).astype(np.float64)
+
+    def possible(
+        self, shown: Reals, exact: Reals, scale: Reals, grid: Reals, gaussian: bool
+    ) -> Marks:
+        """Whether some draw leads from an exact number to the released one; arrays broadcast.
+
+        Args:
+            shown: what was released.
+            exact: what it would be without noise.
+            scale: the noise's scale.
+            grid: the step of the public grid of releases; 0 for bare sums in single precision.
+            gaussian: whether the noise is normal.
+        """
+        # A sum is rounded once; its product is not, as sums of single precision are fused.
+        half = np.where(grid > 0, grid, _spacing(shown)) / 2
+        safe = np.where(scale > 0, scale, 1.0)
+        low, high = (shown - half - exact) / safe, (shown + half - exact) / safe
+        found = self._has_float(low, high)
+        if not gaussian:
+            found &= self._has_magnitude(low, high)
+        return found
+
+    def _has_float(self, low: Reals, high: Reals) -> Marks:
+        """Whether a number of the source's precision lies between."""
+        if self.precision == "double":
+            return np.ones(low.shape, np.bool_)
+        above = low.astype(np.float32)
+        above = np.where(above < low, np.nextafter(above, np.float32(np.inf)), above)
+        return np.asarray(above <= high)
+
+    def _has_magnitude(self, low: Reals, high: Reals) -> Marks:
+        """Whether `−ln(k/2^bits)` of an odd k is the size of a number between."""
+        least = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(abs(low), abs(high)))
+        most = np.maximum(abs(low), abs(high))
+        with np.errstate(over="ignore"):
+            smallest = np.exp2(self.bits) * np.exp(-most) * (1 - _SLACK)
+            largest = np.exp2(self.bits) * np.exp(-least) * (1 + _SLACK)
+            first = 2 * np.ceil((smallest - 1) / 2) + 1
+        return np.asarray((first <= largest) | (smallest >= 2.0**53))
+
+
+def _spacing(values: Reals) -> Reals:
+    """The distance of neighbours in single precision."""
+    return np.spacing(abs(values).astype(np.float32)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class NumpyLaplaceBits:
+    """Score outputs `f + rng.laplace(scale=s)` of numpy's generators by what can give their bits.
+
+    numpy draws `s ln(2U)` or `−s ln(2 − 2U)` with U a multiple of 2^-53, so the sum has few values:
+    near each place that U would have to have, the five nearest are tried. A score for
+    `dpaudit.audit`, of a mechanism whose exact results and scale are known.
+
+    Attributes:
+        absent: f in D.
+        present: f in D'.
+        scale: s.
+    """
+
+    absent: float
+    present: float
+    scale: float
+
+    def __call__(self, outputs: Sequence[float] | Reals) -> Reals:
+        """1 for an output that is impossible in D alone, -1 in D' alone, else 0, `(n,)`."""
+        shown = np.asarray(outputs, np.float64).reshape(-1)
+        return np.array(
+            [self._possible(x, self.present) - self._possible(x, self.absent) for x in shown],
+            np.float64,
+        )
+
+    def _possible(self, shown: float, exact: float) -> bool:
+        away = (shown - exact) / self.scale
+        # U = j/2^53: 2U = e^away on the left, 2 − 2U = e^−away on the right.
+        half = 2.0**52 * math.exp(-abs(away))
+        place = round(half if away <= 0 else 2.0**53 - half)
+        return any(
+            exact + self.scale * self._drawn(j * 2.0**-53) == shown
+            for j in range(max(1, place - 2), min(place + 3, 2**53))
+        )
+
+    @staticmethod
+    def _drawn(u: float) -> float:
+        # In numpy's order of operations, whose rounding counts.
+        return -math.log(2.0 - u - u) if u >= 0.5 else math.log(u + u)

@@ -1,0 +1,1 @@
+"""Attacks of the server on what users submit."""

@@ -1,0 +1,165 @@
+"""Likelihood ratios of real against fake submissions: of a known gradient, and of a learned one."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.attacks.federated.base import Numbers, Reads, Watcher
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.transcripts import Pairs, Round, Verdicts
+from dpaudit.kernels.federated import transcripts as folds
+
+# How many submissions the pair's mean projection reaches back: all, and so few that it follows
+# gradients which change as the model learns. The law is the mixture of both in equal parts.
+_MEMORIES = (1 << 29, 10)
+# Of the steps of earlier rounds in a user's direction; and how many rounds the usual fake is over.
+_KEEP = 0.8
+_USUAL = 50
+
+
+@parameters(frozen=True, config=STRICT)
+class GradientRatio(Part):
+    """Tell real submissions by the likelihood of a gradient against that of the fake.
+
+    **`gradient`** knows each round's `g_t`, as no server does: the most powerful test there is
+    (Neyman & Pearson), no test of one pair's submissions is more powerful.
+
+        Λ = Σ_t [(x_t − F_t)·(g_t − F_t) − ½‖g_t − F_t‖²]/σ²,    D = Σ_t ‖g_t − F_t‖²/σ²
+
+    p is that of `(Λ + D/2)/√D ~ N(0, 1)`. It assumes that the differences `g_t − F_t` do not depend
+    on the noise of the pair's own earlier submissions. They do through the model that these train,
+    one share in all of an item's: with few raters p is somewhat too small. Of made-up ratings it
+    knows the gradients as well, and F is theirs.
+
+    **`model`** is the server's own. It knows F and σ, and that a real submission is `a_ij u_i` plus
+    noise: all of a user's lie on one line. It learns her direction û from all her submissions, a
+    from the pair's projections on it, and from **earlier rounds** predicts
+
+        real: x_t ~ N(ĝ_t, σ²I + v ûûᵀ),    ĝ_t = (1 − c) F̄_j + c a û
+
+    `F̄_j`, the item's fakes averaged over rounds, is what a gradient of this item is before the user
+    is known: a real submission does not follow the noise in the broadcast F_t, and a fake does. c
+    shrinks by how far projections stand out of their noise, and v is what is not known of a
+    (`kernels/transcripts.py`, `fold_directions`). `Λ_m` is the sum over rounds of the log-ratio of
+    this law to `N(F_t, σ²I)`, for two values m of how far back a reaches, and
+    `Λ = ln ½(e^{Λ_1} + e^{Λ_2})`.
+
+    *Its p-value* `min(1, e^{−Λ})` assumes nothing of real submissions. Let the pair be fake. Given
+    all earlier rounds, F_t and the law for real ones are fixed, and x_t is N(F_t, σ²I) whatever
+    they are; so the ratio of the two densities at x_t has mean `∫ p_real = 1`. Then `e^{Λ_1}` and
+    `e^{Λ_2}` are martingales of mean one and so is their average; by Markov's inequality
+    `P(e^Λ ≥ 1/p) ≤ p`.
+
+    Of two-valued submissions both take the exact ratio, `ln P(sign | clip(ĝ, ±1))/½` of the
+    coordinate that was sent, ĝ for what is predicted and g for what is known. It too has mean one
+    given the past, so p is `min(1, e^{−Λ})` of both.
+
+    Attributes:
+        knows: see above.
+    """
+
+    knows: Literal["gradient", "model"] = "gradient"
+
+    name: ClassVar[str] = "gradient-ratio"
+    title: ClassVar[str] = "Likelihood ratio of gradients, known or predicted, against fakes"
+    source: ClassVar[str] = (
+        "Neyman & Pearson, On the Problem of the Most Efficient Tests of Statistical Hypotheses, "
+        "1933, doi:10.1098/rsta.1933.0009; Dawid, Present Position and Potential Developments: "
+        "Some Personal Views: Statistical Theory: The Prequential Approach, 1984, "
+        "doi:10.2307/2981683; two-valued: Nguyên et al., Collecting and Analyzing Data from Smart "
+        "Device Users with Local Differential Privacy, 2016, arXiv:1606.05053"
+    )
+    reads: ClassVar[Reads] = "all"
+
+    def watch(self, pairs: Pairs) -> Watcher:
+        """A watcher of these pairs that has seen nothing yet."""
+        return (_Known if self.knows == "gradient" else _Model)(pairs)
+
+
+def _markov(log_ratio: Numbers) -> Verdicts:
+    return Verdicts(log_ratio, np.exp(np.minimum(-log_ratio, 0.0)))
+
+
+class _Known:
+    def __init__(self, pairs: Pairs) -> None:
+        self.pairs = pairs
+        self.product = np.zeros(len(pairs))  # of two-valued submissions the log-ratio itself
+        self.distance = np.zeros(len(pairs))
+
+    def see(self, round_: Round) -> None:
+        place, shown, gradients = round_.place, round_.shown, round_.gradients
+        if self.pairs.level is not None:
+            folds.fold_two_valued(place, shown, gradients, self.pairs.level, self.product)
+            return
+        rows, fakes = self.pairs.items, round_.fakes
+        if round_.made_up is not None:
+            rows, fakes = np.zeros(len(self.pairs), np.int32), round_.made_up
+            rows[place] = np.arange(len(place))
+        folds.fold_ratio(place, shown, fakes, rows, gradients, self.product, self.distance)
+
+    def verdicts(self) -> Verdicts:
+        from scipy import special
+
+        if self.pairs.level is not None:
+            return _markov(self.product.copy())
+        variance = self.pairs.sigma**2 or 1.0
+        # Λ + D/2 is the sum of the products.
+        product, distance = self.product / variance, self.distance / variance
+        scores = product - distance / 2
+        if self.pairs.sigma == 0:
+            return Verdicts(scores, None)
+        standard = product / np.sqrt(np.maximum(distance, np.finfo(np.float64).tiny))
+        return Verdicts(scores, np.where(distance > 0, special.ndtr(-standard), 1.0))
+
+
+class _Model:
+    def __init__(self, pairs: Pairs) -> None:
+        users = int(pairs.users[-1]) + 1 if len(pairs) else 0
+        size, memories = pairs.dimensions, len(_MEMORIES)
+        self.pairs, self.rounds = pairs, 0
+        self.known = pairs.sigma > 0 or pairs.level is not None
+        self.memory = np.array(_MEMORIES, np.int32)
+        self.count = np.zeros(len(pairs), np.int32)
+        self.mean = np.zeros((len(pairs), size), np.float32)
+        self.along = np.zeros((len(pairs), memories), np.float32)
+        self.log_ratio = np.zeros((len(pairs), memories))
+        self.spread = np.zeros(memories)
+        self.usual = np.zeros((len(pairs.shares), size), np.float32)
+        self.direction = np.full((users, size), size**-0.5, np.float32)
+        self.pull = np.zeros_like(self.direction)
+
+    def see(self, round_: Round) -> None:
+        pairs = self.pairs
+        self.known = self.known and round_.made_up is None
+        self.rounds += 1
+        self.usual += (round_.fakes - self.usual) / min(self.rounds, _USUAL)
+        variance = pairs.sigma**2 or 1.0
+        if pairs.level is not None:
+            # A coordinate is sent in one of d submissions.
+            variance = pairs.level**2 / pairs.dimensions
+        folds.fold_directions(
+            round_.place,
+            round_.shown,
+            round_.fakes,
+            pairs.items,
+            pairs.users,
+            self.usual,
+            variance,
+            pairs.level or 0.0,
+            self.memory,
+            np.float32(_KEEP),
+            self.count,
+            self.mean,
+            self.along,
+            self.log_ratio,
+            self.spread,
+            self.direction,
+            self.pull,
+        )
+
+    def verdicts(self) -> Verdicts:
+        mixture = np.logaddexp.reduce(self.log_ratio, axis=1) - np.log(len(_MEMORIES))
+        return _markov(mixture) if self.known else Verdicts(mixture, None)

@@ -1,0 +1,163 @@
+"""Tests of one mean on each pair's submissions: t, sign, Hotelling's T² and z."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.attacks.federated.base import (
+    About,
+    Numbers,
+    Reads,
+    Residuals,
+    Watcher,
+    fisher,
+    log_score,
+)
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.transcripts import Floats, Indices, Pairs
+from dpaudit.kernels.federated import transcripts as folds
+from dpaudit.kernels.normal_equations import solved
+
+# Of the mean eigenvalue of a scatter matrix: below rounding, and one without spread has an inverse.
+_RIDGE = 1e-12
+
+
+@parameters(frozen=True, config=STRICT)
+class ZeroMean(Part):
+    """Tell real submissions by a mean that is not what a fake's is.
+
+    With k submissions of a pair, their mean m and `r = x − F` (or x itself):
+
+        t           per coordinate `m √k / s ~ t_{k−1}`, two-sided; coordinates by Fisher's method
+        sign        per coordinate the exact binomial test on the values that are not zero; the same
+        hotelling   `T² = k mᵀ S⁻¹ m`, `T² (k − d)/(d (k − 1)) ~ F_{d, k−d}`; k ≤ d says nothing
+        z           `k ‖m‖²/σ² ~ χ²_d`, with σ known
+
+    The laws are exact for normal noise. Signs also of two-valued submissions: given which
+    coordinates were sent, their signs are fair and independent. The others have no p-values there.
+    About `zero`, there are no p-values once a fake that is not zero was broadcast: x then has
+    another mean than zero if it is fake, too.
+
+    Attributes:
+        statistic: see above.
+        about: `fake` tests `x − F_t`, as a server does that broadcast F; `zero` tests x.
+        pairs: of `hotelling`, which keeps a matrix of each pair: how many it watches.
+    """
+
+    statistic: Literal["t", "sign", "hotelling", "z"] = "t"
+    about: About = "fake"
+    pairs: Annotated[int, Field(ge=200, le=1_000_000)] = 2000
+
+    name: ClassVar[str] = "zero-mean"
+    title: ClassVar[str] = "Mean of a sequence of submissions against that of fakes"
+    source: ClassVar[str] = (
+        "Luo, Zhang, Zhang, Liu & Wang, A Smart Privacy-Preserving Learning Method by Fake "
+        "Gradients to Protect Users Items in Recommender Systems, 2020, "
+        "doi:10.1155/2020/6683834, section 3 (a test of mean 0); Hotelling, The Generalization of "
+        "Student's Ratio, 1931, doi:10.1214/aoms/1177732979"
+    )
+
+    @property
+    def reads(self) -> Reads:
+        """`some` for `hotelling`."""
+        return "some" if self.statistic == "hotelling" else "all"
+
+    def watch(self, pairs: Pairs) -> Watcher:
+        """A watcher of these pairs that has seen nothing yet."""
+        watchers: dict[str, type[Residuals]]
+        watchers = {"t": _Student, "hotelling": _Hotelling, "z": _Normal}
+        if self.statistic == "sign":
+            return _Sign(pairs, self.about, any_level=True)
+        return watchers[self.statistic](pairs, self.about)
+
+
+class _Student(Residuals):
+    def __init__(self, pairs: Pairs, about: About) -> None:
+        super().__init__(pairs, about)
+        self.mean = np.zeros((len(pairs), pairs.dimensions), np.float32)
+        self.square = np.zeros_like(self.mean)
+
+    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+        items = self.pairs.items
+        folds.fold_moments(place, shown, fakes, items, self.count, self.mean, self.square)
+
+    def judge(self) -> tuple[Numbers, Numbers]:
+        from scipy import special
+
+        k = self.count[:, None].astype(np.float64)
+        mean = self.mean.astype(np.float64)
+        degrees = np.maximum(k - 1, 1)
+        error = np.sqrt(self.square / degrees / np.maximum(k, 1))
+        # Neither a mean nor a spread is t = 0; a mean without a spread is as far off as can be.
+        with np.errstate(divide="ignore"):
+            t = np.divide(np.abs(mean), error, out=np.zeros_like(mean), where=mean != 0)
+        return fisher(np.where(k > 1, 2 * special.stdtr(degrees, -t), 1.0))
+
+
+class _Sign(Residuals):
+    def __init__(self, pairs: Pairs, about: About, *, any_level: bool) -> None:
+        super().__init__(pairs, about, any_level=any_level)
+        self.above = np.zeros((len(pairs), pairs.dimensions), np.int32)
+        self.below = np.zeros_like(self.above)
+
+    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+        folds.fold_signs(place, shown, fakes, self.pairs.items, self.above, self.below)
+
+    def judge(self) -> tuple[Numbers, Numbers]:
+        from scipy import special
+
+        n = self.above + self.below
+        fewer = np.minimum(self.above, self.below)
+        # Few pairs (n, fewer) occur: a table has P(as few or fewer of either sign); of n = 0, 1.
+        sizes = np.flatnonzero(np.bincount(n.reshape(-1)))
+        row = np.zeros(sizes[-1] + 1, np.intp)
+        row[sizes] = np.arange(len(sizes))
+        tail = special.bdtr(np.arange(fewer.max() + 1.0), sizes[:, None], 0.5)
+        return fisher(np.minimum(1.0, 2 * tail)[row[n], fewer])
+
+
+class _Normal(Residuals):
+    def __init__(self, pairs: Pairs, about: About) -> None:
+        super().__init__(pairs, about)
+        self.mean = np.zeros((len(pairs), pairs.dimensions), np.float32)
+
+    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+        folds.fold_means(place, shown, fakes, self.pairs.items, self.count, self.mean)
+
+    def judge(self) -> tuple[Numbers, Numbers]:
+        from scipy import special
+
+        score = self.count * np.square(self.mean, dtype=np.float64).sum(1) / self.scale**2
+        return score, special.chdtrc(self.pairs.dimensions, score)
+
+
+class _Hotelling(Residuals):
+    def __init__(self, pairs: Pairs, about: About) -> None:
+        super().__init__(pairs, about)
+        size = pairs.dimensions
+        self.mean = np.zeros((len(pairs), size))
+        self.scatter = np.zeros((len(pairs), size, size))
+
+    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+        items = self.pairs.items
+        folds.fold_scatter(place, shown, fakes, items, self.count, self.mean, self.scatter)
+
+    def judge(self) -> tuple[Numbers, Numbers]:
+        from scipy import special
+
+        size = self.pairs.dimensions
+        scores, p_values = np.zeros(len(self.pairs)), np.ones(len(self.pairs))
+        able = np.flatnonzero(self.count > size)
+        k, mean, scatter = self.count[able], self.mean[able], self.scatter[able]
+        ridge = _RIDGE * np.trace(scatter, axis1=1, axis2=2) / size + np.finfo(np.float64).tiny
+        scatter = scatter + ridge[:, None, None] * np.eye(size)
+        turned = solved(scatter, mean[:, :, None])[:, :, 0]
+        # T² = k (k − 1) mᵀ (Σ(r − m)(r − m)ᵀ)⁻¹ m;  F = T² (k − d)/(d (k − 1))
+        ratio = k * (k - size) / size * np.maximum(np.einsum("pd,pd->p", mean, turned), 0)
+        p_values[able] = special.fdtrc(size, k - size, ratio)
+        scores[able] = log_score(p_values[able])
+        return scores, p_values

@@ -1,0 +1,120 @@
+"""The linear ideal adversary (Park & Acharya 2011, Theorems 3.3 and 3.4)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.releases import Predictions, SideInformation, TopList
+from dpaudit.kernels.likelihood import top_list_log_likelihood
+
+Indices = NDArray[np.int64]
+
+
+@parameters(frozen=True, config=STRICT)
+class LinearIdeal(Part):
+    """Recover one hidden rating from a user's noised predictions, knowing all the rest.
+
+    Theorems 3.3 and 3.4 invert `A_j = (known_j + term_j(v))/n + noise`:
+
+        x_j = n · A_j − known_j = term_j(v) + n · noise
+
+    and read `v` off `x_j`. Without noise every rating whose terms differ is recovered. With
+    `b = nΔf/ε` and one prediction of Slope One, `q = exp(−step/(2b))`, the accuracy is `1 − q` for
+    `round`, and for `round-clip` `1 − q` in the interior of the scale and `1 − q/2` at its ends.
+    For cosine it is `1 − ½ exp(−s/(2b))`, s the similarity, where `n` is published whatever
+    was bought, and the adversary does not compare it with the purchases he knows. Neither reader
+    tends to random guessing as ε → 0, as the paper's Definition 3 asks; `bayes` does.
+
+    Attributes:
+        reader: `round` takes the nearest rating on the unbounded scale, `round-clip` the nearest
+            rating of the scale, `bayes` the one of the largest posterior probability.
+        observe: `one` prediction of a random unrated item, or the top-k `list` with its values.
+        combine: how `round` and `round-clip` join the predictions of a list: the median of their
+            readings, or the mean of the `x_j`. The list was selected by the noised values, so their
+            noise is not centred; `bayes` uses the law of the selected list.
+        prior: of `bayes`: `uniform`, or the `population` frequency of each rating.
+    """
+
+    reader: Literal["round", "round-clip", "bayes"] = "round-clip"
+    observe: Literal["one", "list"] = "one"
+    combine: Literal["median", "mean"] = "median"
+    prior: Literal["uniform", "population"] = "uniform"
+
+    name: ClassVar[str] = "linear-ideal"
+    title: ClassVar[str] = "Linear ideal adversary: algebraic inversion of noised predictions"
+    source: ClassVar[str] = (
+        "Park & Acharya, Differentially Private Recommendation Systems: Practical Implementation "
+        "and Interpretation, 2011, Definitions 3-5, Theorems 3.3 and 3.4, eqs (23) and (26)"
+    )
+
+    def infer(
+        self, release: Predictions | TopList, side: SideInformation, noise_scale: float
+    ) -> Indices:
+        """The guessed index into `side.candidates` in each world `(W,)`, −1 for none of them."""
+        row = side.place[:, None]
+        # x_j = n A_j − known_j, eqs (23) and (26)
+        x = side.ratings * release.values.astype(np.float64) - side.known[row, release.items]
+        terms = side.terms[row, release.items]
+        # A hidden item that is shown after all excludes the values that would keep it off.
+        possible: NDArray[np.bool_] = np.all(side.shown[row, release.items], axis=1)
+        if self.reader == "bayes" and noise_scale > 0:
+            if isinstance(release, TopList):
+                likelihood = _list_log_likelihood(release, side, noise_scale)
+            else:
+                # ln Π_j (1/2b) exp(−|A_j − f_j(v)|/b), up to a constant
+                distance = np.abs(x[..., None] - terms).sum(1)
+                likelihood = np.where(possible, -distance / (side.ratings * noise_scale), -np.inf)
+            return self._most_probable(likelihood, side)
+        guess = self._read(x, terms)
+        excluded = (guess >= 0) & ~possible[np.arange(len(guess)), guess]
+        return np.where(excluded, possible.argmax(1), guess)
+
+    def _read(self, x: NDArray[np.float64], terms: NDArray[np.float64]) -> Indices:
+        if self.combine == "mean":
+            first = terms[..., 0]
+            return self._nearest((x - first).mean(1), (terms - first[..., None]).mean(1))
+        middle = np.sort(self._nearest(x, terms, outside=(-1, terms.shape[-1])), axis=1)
+        guess: Indices = middle[:, (x.shape[1] - 1) // 2]
+        return np.where(guess == terms.shape[-1], -1, guess)
+
+    def _nearest(
+        self,
+        x: NDArray[np.float64],
+        terms: NDArray[np.float64],
+        outside: tuple[int, int] = (-1, -1),
+    ) -> Indices:
+        """The index of the term nearest to `x`; `outside` marks what `round` puts off the scale."""
+        middle = (terms[..., 1:] + terms[..., :-1]) / 2
+        index: Indices = (x[..., None] > middle).sum(-1)
+        if self.reader == "round":
+            low, high = 2 * terms[..., 0] - middle[..., 0], 2 * terms[..., -1] - middle[..., -1]
+            index = np.where(x < low, outside[0], np.where(x > high, outside[1], index))
+        return index
+
+    def _most_probable(self, likelihood: NDArray[np.float64], side: SideInformation) -> Indices:
+        if self.prior == "population":
+            with np.errstate(divide="ignore"):
+                likelihood = likelihood + np.log(side.frequency)
+        return likelihood.argmax(1)
+
+
+def _list_log_likelihood(
+    release: TopList, side: SideInformation, noise_scale: float
+) -> NDArray[np.float64]:
+    exact = (side.known[..., None] + side.terms) / side.ratings
+    out = np.empty((len(side.place), exact.shape[-1]))
+    for world, row in enumerate(side.place):
+        top_list_log_likelihood(
+            release.items[world],
+            release.values[world].astype(np.float64),
+            exact[row],
+            side.shown[row],
+            noise_scale,
+            out[world],
+        )
+    return out

@@ -1,0 +1,63 @@
+"""Reading a hidden purchase off public lists of related items that change."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.releases import ItemList
+
+Counts = NDArray[np.int64]
+
+
+@parameters(frozen=True, config=STRICT)
+class ListWatcher(Part):
+    """Infer a purchase from the lists of related items of things that the target is known to have.
+
+    The attacker makes no account and changes nothing. When the target buys x, x becomes more
+    similar to all that she has, so x tends to enter or to climb in several of their public lists at
+    once, while a purchase of somebody else moves x in the lists of other items. The score of x is
+    the number of watched lists that x entered, or in which it moved up, between two times.
+    """
+
+    name: ClassVar[str] = "list-watcher"
+    title: ClassVar[str] = "Watches public related-items lists for items that enter or climb"
+    source: ClassVar[str] = (
+        "Calandrino, Kilzer, Narayanan, Felten & Shmatikov, You might also like: privacy risks of "
+        "collaborative filtering, 2011, doi:10.1109/SP.2011.40, the attack on related-items lists"
+    )
+
+    def moves(self, before: ItemList, after: ItemList, item: int) -> NDArray[np.bool_]:
+        """In which of the watched lists `item` entered or moved up `(A,)`.
+
+        Args:
+            before: the watched lists at the first time `(A, N)`, best first.
+            after: the same lists at the second time.
+            item: the candidate.
+        """
+        # An absent item has place N, behind all others.
+        return _places(after, item) < _places(before, item)
+
+    def scores(self, before: ItemList, after: ItemList, item: int) -> Counts:
+        """The score of `item` by how many of the lists are watched, from none to all `(A + 1,)`."""
+        return np.append(0, np.cumsum(self.moves(before, after, item)))
+
+    def guess(self, first: Counts, second: Counts, draw: float) -> NDArray[np.bool_]:
+        """Whether the attacker takes the first of two candidates, by their scores.
+
+        Args:
+            first: scores of the first candidate, of any shape.
+            second: scores of the second.
+            draw: a uniform draw in [0, 1): the coin that decides between equal scores.
+        """
+        return (first > second) | ((first == second) & (draw < 0.5))
+
+
+def _places(lists: ItemList, item: int) -> Counts:
+    """The place of `item` in each list, N where it is absent."""
+    found = lists.items == item
+    return np.where(found.any(1), found.argmax(1), found.shape[1])

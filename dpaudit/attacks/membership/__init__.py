@@ -1,0 +1,1 @@
+"""Tell whether a rating or a user was trained on."""

@@ -1,0 +1,138 @@
+"""Sensitive ratings recovered from a released factorisation and what users share."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.releases import ItemFactors
+from dpaudit.data.ratings import Ratings
+from dpaudit.kernels.normal_equations import inverses, solved
+
+Indices = NDArray[np.int32]
+Numbers = NDArray[np.float64]
+
+# Numbers of the products of factors that are held at a time.
+_AT_ONCE = 2**22
+
+
+@parameters(frozen=True, config=STRICT)
+class Reconstruction(Part):
+    """Fit each user to the ratings that she shares, then read off those that she keeps to herself.
+
+    Equation (21) of Meng et al. 2018, solved exactly for each user by ridge regression on the
+    released V, not by a descent that may not have arrived:
+
+        ũ_i = argmin_u Σ_j (r_ij − b_j − u · v_j)² + λ ‖u − ū‖²,    j over what she shares,
+
+    with ū the mean of what users are fitted at ū = 0, so that one who shares little is taken for
+    an average one. What she keeps is predicted by `b_j + ũ_i · v_j`, cut to the scale.
+
+    Attributes:
+        ridge: λ; near 0 it is the paper's.
+        average: whether users are drawn to ū, or to 0.
+    """
+
+    ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+    average: bool = True
+
+    name: ClassVar[str] = "reconstruction"
+    title: ClassVar[str] = "Sensitive ratings from a released model and what users share"
+    source: ClassVar[str] = (
+        "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
+        "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, equation (21)"
+    )
+
+    def reconstruct(
+        self, release: ItemFactors, shared: Ratings, users: Indices, items: Indices
+    ) -> Numbers:
+        """The recovered ratings of pairs of a user and an item `(W, n)`.
+
+        Args:
+            release: the items' side of the models.
+            shared: the ratings that are not sensitive.
+            users: whose ratings are wanted `(n,)`.
+            items: of which items.
+        """
+        found = []
+        for world in release.factors:
+            factors, bias = world[:, :-1].astype(np.float64), world[:, -1] + release.mean
+            own = self._fitted(factors, bias.astype(np.float64), shared)
+            found.append(bias[items] + np.einsum("nf,nf->n", own[users], factors[items]))
+        scale = shared.scale
+        return np.clip(np.stack(found), scale.minimum, scale.maximum)
+
+    def left_out(self, release: ItemFactors, shared: Ratings) -> float:
+        """The mean squared error of shared ratings in the first world, each left out of the fit.
+
+        With `e` what the fit leaves of a rating and `h = v' (Σ v v' + λ)⁻¹ v`, a fit without it
+        leaves `e/(1 − h)`; ū is held.
+
+        Args:
+            release: the items' side of the model.
+            shared: the ratings; with none of them the square of half the scale.
+        """
+        if not len(shared):
+            return (shared.scale.width / 2) ** 2
+        world = release.factors[0]
+        factors, bias = world[:, :-1].astype(np.float64), world[:, -1] + release.mean
+        own = self._fitted(factors, bias.astype(np.float64), shared)
+        squares, _ = _sums(factors, bias.astype(np.float64), shared)
+        inverse, _ = inverses(squares + self.ridge * np.eye(factors.shape[1]))
+        total, parts = 0.0, 1 + squares[0].size * len(shared) // _AT_ONCE
+        for rows in np.array_split(np.arange(len(shared)), parts):
+            users, v = shared.user[rows], factors[shared.item[rows]]
+            left = shared.value[rows] - bias[shared.item[rows]] - (own[users] * v).sum(1)
+            weight = np.einsum("nf,nfg,ng->n", v, inverse[users], v)
+            total += float(((left / (1 - weight)) ** 2).sum())
+        return total / len(shared)
+
+    def _fitted(self, factors: Numbers, bias: Numbers, shared: Ratings) -> Numbers:
+        """Every user's own factors `(N, d)`."""
+        squares, products = _sums(factors, bias, shared)
+        squares += self.ridge * np.eye(factors.shape[1])
+        own: Numbers = solved(squares, products[:, :, None])[:, :, 0]
+        sharing = np.diff(shared.by_user.start) > 0
+        if not self.average or not sharing.any():
+            return own
+        products += self.ridge * own[sharing].mean(0)
+        return solved(squares, products[:, :, None])[:, :, 0]
+
+
+def guess_means(shared: Ratings, items: Indices) -> Numbers:
+    """What anybody guesses without a model: the mean of what is shared of each item `(n,)`.
+
+    The mean of all of an item of which nothing is shared.
+    """
+    counts = np.bincount(shared.item, minlength=shared.n_items)
+    sums = np.bincount(shared.item, shared.value, shared.n_items)
+    everything = shared.value.mean(dtype=np.float64) if len(shared) else _middle(shared)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), everything)
+    return np.asarray(means[items], np.float64)
+
+
+def _middle(shared: Ratings) -> float:
+    return (shared.scale.minimum + shared.scale.maximum) / 2
+
+
+def _sums(factors: Numbers, bias: Numbers, shared: Ratings) -> tuple[Numbers, Numbers]:
+    """`Σ v vᵀ` `(N, d, d)` and `Σ (r − b) v` `(N, d)` over what each user shares."""
+    d, start = factors.shape[1], shared.by_user.start
+    squares = np.zeros((shared.n_users, d, d))
+    products = np.zeros((shared.n_users, d))
+    sharing = np.flatnonzero(np.diff(start))
+    for part in np.array_split(sharing, max(1, len(shared) * d * d // _AT_ONCE)):
+        if not len(part):
+            continue
+        first, last = start[part[0]], start[part[-1] + 1]
+        v = factors[shared.item[first:last]]
+        rest = shared.value[first:last] - bias[shared.item[first:last]]
+        begins = start[part] - first
+        squares[part] = np.add.reduceat(v[:, :, None] * v[:, None], begins)
+        products[part] = np.add.reduceat(v * rest[:, None], begins)
+    return squares, products

@@ -1,0 +1,1 @@
+"""Audits of mechanisms of which outputs alone are seen."""

@@ -1,0 +1,1 @@
+"""What the server of a federated training sees, scored."""

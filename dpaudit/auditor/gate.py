@@ -1,0 +1,175 @@
+"""Thresholds on certified bounds; never on a point estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpaudit.auditor.games.controls import Bar, shows
+from dpaudit.config.schema import Gate
+from dpaudit.core.errors import ConfigError
+from dpaudit.record.result import Control, GateRecord, Measurement, Outcome, PointRecord, worst
+
+# An ε by law that is this little above the claim is the claim.
+_ROUNDING = 1e-6
+
+
+def judge(
+    gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
+) -> GateRecord:
+    """The outcome of one gate over all the points that it picks, the worst deciding.
+
+    - `max`: fails when a lower bound lies above it, passes when every upper bound does not.
+    - `min`: fails when an upper bound lies below it, passes when every lower bound does not.
+    - `epsilon`: an upper bound on the true ε does not exist, so it passes only if on some pair the
+      same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
+      and none has an ε above the limit by the law of its noise.
+    - an estimate that is not frequentist is inconclusive.
+
+    Raises:
+        ConfigError: the gate picks nothing that was measured.
+    """
+    at = {(point.model, point.epsilon): point for point in points}
+    picked = [found for found in measurements if gate.picks(found.model_dump())]
+    if not picked:
+        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: correct its where")
+    decided: dict[tuple[str, float], list[tuple[Outcome, str]]] = {}
+    for found in picked:
+        point = at[found.model, found.epsilon]
+        outcome, reason = _compare(gate, found, point)
+        verdict = (outcome, f"{_place(found)}: {reason}")
+        decided.setdefault((found.model, found.epsilon), []).append(verdict)
+    doubted = {
+        (found.model, found.epsilon)
+        for found in picked
+        if _above_by_law(found, _limit(gate, at[found.model, found.epsilon]))
+    }
+    verdicts = [
+        verdict
+        for where, here in decided.items()
+        for verdict in (here if gate.metric != "epsilon" or where in doubted else _powerful(here))
+    ]
+    outcome = worst([verdict for verdict, _ in verdicts])
+    reasons = [reason for verdict, reason in verdicts if verdict == outcome]
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return GateRecord(rule=rule(gate), outcome=outcome, reason=reasons[0] + more)
+
+
+def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
+    """Of several pairs at one ε any may fail, and one whose control was found is enough to pass."""
+    for wanted in ("fail", "pass"):
+        some = [verdict for verdict in verdicts if verdict[0] == wanted]
+        if some:
+            return some
+    return verdicts
+
+
+def rule(gate: Gate) -> str:
+    """The gate in words."""
+    where = ", ".join(
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in gate.where.items()
+    )
+    limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
+    power = f", if the game finds {gate.detectable:g} times that" if gate.detectable else ""
+    return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
+
+
+def _place(found: Measurement) -> str:
+    effort = f"effort {found.effort}" if found.effort is not None else None
+    extra = [part for part in (found.attack, found.pair, effort) if part]
+    return ", ".join([found.model, f"ε = {found.epsilon:g}", *extra])
+
+
+def _limit(gate: Gate, point: PointRecord) -> float | None:
+    """The number to compare with; none where a variant that claims nothing is held to its claim."""
+    limit = gate.max if gate.min is None else gate.min
+    if limit == "claim":
+        return point.claim.epsilon if point.claim else None
+    return limit
+
+
+def _above_by_law(found: Measurement, limit: float | None) -> bool:
+    """Whether a pair's ε by the law of its noise, which cannot accuse, is no reason to pass."""
+    law = found.theory
+    # Comparisons are written so that NaN, which compares as false, never passes.
+    return limit is not None and law is not None and not law.value <= limit * (1 + _ROUNDING)
+
+
+def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
+    estimate = found.estimate
+    if estimate.kind != "frequentist":
+        return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate"
+    limit = _limit(gate, point)
+    if limit is None:
+        return "inconclusive", "this variant claims nothing: give a number instead of 'claim'"
+    if gate.metric == "epsilon":
+        return _compare_epsilon(gate, found, point, limit)
+    low, high = estimate.lower, estimate.upper
+    interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
+    if gate.min is None:
+        broken, kept, side = low > limit, high <= limit, "above"
+    else:
+        broken, kept, side = high < limit, low >= limit, "below"
+    if broken:
+        return "fail", f"{interval} lies {side} {limit:g}"
+    if kept:
+        return "pass", f"{interval} keeps {limit:g}"
+    more = "more transcript.worlds" if gate.metric == "attack.auc" else "more trials"
+    return "inconclusive", f"{interval} straddles {limit:g}: {more} narrow it"
+
+
+def _compare_epsilon(
+    gate: Gate, found: Measurement, point: PointRecord, limit: float
+) -> tuple[Outcome, str]:
+    certified = f"certified ε >= {found.estimate.lower:.4g}"
+    if not found.estimate.lower <= limit:
+        return "fail", f"{certified}, above {limit:g}"
+    if found.theory is not None and _above_by_law(found, limit):
+        law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
+        return "inconclusive", f"{certified}, but {law}: use more trials to certify it"
+    factor, claimed = gate.detectable or 1.0, point.claim.epsilon if point.claim else limit
+    controls = sorted(found.controls, key=lambda control: control.factor)
+    for control in controls:
+        if shows(control, limit, claimed, factor):
+            return "pass", f"{certified} on this pair alone, where {_said(control)}"
+    remedy = "use more trials, or a pair that shows more"
+    if not controls:
+        return "inconclusive", (
+            f"{certified}, and no mutant that breaks {limit:g} was tried on this pair, or so few "
+            f"trials could show none: {remedy}"
+        )
+    best = next((each for each in controls if each.certified > limit), controls[-1])
+    if best.certified > limit:
+        return "inconclusive", (
+            f"{certified}, but on this pair only {_said(best)}, and not {factor * limit:.4g}: "
+            f"{remedy}"
+        )
+    return "inconclusive", (
+        f"{certified}, but on this pair {best.mutant} was not found (certified ε >= "
+        f"{best.certified:.4g}): {remedy}"
+    )
+
+
+def _said(control: Control) -> str:
+    return f"{control.mutant} was found (certified ε >= {control.certified:.4g})"
+
+
+def bars(gates: Sequence[Gate], point: Mapping[str, Any], claimed: float | None) -> tuple[Bar, ...]:
+    """The controls that the gates on `epsilon` ask for at a point of the sweep.
+
+    Args:
+        gates: of the config.
+        point: what `where` picks by: model, ε, attack and pair.
+        claimed: the claimed ε, if any.
+    """
+    found = []
+    for gate in gates:
+        limit = claimed if gate.max == "claim" else gate.max
+        if (
+            gate.metric == "epsilon"
+            and limit is not None
+            and gate.picks({"metric": "epsilon", **point})
+        ):
+            found.append(Bar(limit, gate.detectable))
+    return tuple(dict.fromkeys(sorted(found, key=lambda bar: (bar.limit, bar.factor or 0.0))))

@@ -1,0 +1,296 @@
+"""The games of a config: what a pair shows of a model, played at each of its ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.auditor.games.controls import (
+    Bar,
+    Trial,
+    control_seed,
+    controls_of,
+    mutant_of,
+    reported,
+)
+from dpaudit.auditor.games.list_truth import entry_truth, place_epsilon
+from dpaudit.auditor.games.predictions import play_entry_game, play_game, play_list_game
+from dpaudit.auditor.games.search import search_pair
+from dpaudit.auditor.gate import bars
+from dpaudit.auditor.sweep import Sweep
+from dpaudit.bounds.accounting import laplace_vector_epsilon
+from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.config import schema as configs
+from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.estimate import Estimate
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Defense, EntryPair, WorldPair, shows_lists
+from dpaudit.defenses.item_item.model import ItemModel
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.record import result as records
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A game at one ε.
+
+    Attributes:
+        absent: the attack's score in each world D `(T,)`.
+        present: its score in each world D' `(T,)`.
+        theory: the ε of what is shown, by its law, where that is known.
+        shift: by how much the exact predictions shown differ; None of lists.
+        share: how much of the mechanism's ε the pair shows, in [0, 1].
+    """
+
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
+    theory: Estimate | None
+    shift: float | None
+    share: float
+
+    def detectable(self, claim: Claim, trials: int, alpha: float) -> float:
+        """A forecast, at best: the least ε of the mechanism for which a defect would be found."""
+        least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
+        return least / self.share if self.share > 0 else math.inf
+
+
+class Match(Protocol):
+    """A pair with those who tell its worlds apart."""
+
+    @property
+    def summary(self) -> str:
+        """The pair in one sentence."""
+        ...
+
+    def play(self, defense: Any, trials: int, seed: int) -> Round:
+        """Play so many worlds of either data set with one of the model's defenses."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Predictions are shown."""
+
+    model: ItemModel
+    pair: WorldPair
+    attack: Any
+
+    @property
+    def summary(self) -> str:
+        return self.pair.summary
+
+    def play(self, defense: ItemItem, trials: int, seed: int) -> Round:
+        found = play_game(defense, self.model, self.pair, self.attack, trials=trials, seed=seed)
+        sensitivity = defense.sensitivity(self.pair.ratings.scale)
+        return Round(
+            found.absent,
+            found.present,
+            theory=laplace_vector_epsilon(found.shifts, found.noise_scale, delta=_delta(defense)),
+            shift=found.shift,
+            share=_shift_share(found.shift, sensitivity),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _PredictedList(_Values):
+    """The list of the best predictions is shown without their values."""
+
+    def play(self, defense: ItemItem, trials: int, seed: int) -> Round:
+        pair = self.pair
+        found = play_list_game(defense, self.model, pair, self.attack, trials=trials, seed=seed)
+        before = defense.exact(self.model, pair.ratings.profile(pair.target))
+        after = defense.exact_after(self.model, pair.change, pair.target)
+        scale = defense.noise_scale(pair.ratings.scale)
+        item, k = pair.items[0], defense.top_k
+        theory = place_epsilon(before.scores, after.scores, item, k, scale)
+        shift = float(abs(after.scores[item] - before.scores[item]))
+        share = _shift_share(shift, defense.sensitivity(pair.ratings.scale))
+        return Round(
+            found.absent,
+            found.present,
+            theory=theory,
+            shift=None,
+            # The list shows no more than the prediction.
+            share=share if theory is None else min(share, _share(theory, defense.claim())),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnList:
+    """A list is shown whose law is known."""
+
+    pair: EntryPair
+    attack: Any
+
+    @property
+    def summary(self) -> str:
+        return self.pair.summary
+
+    def play(self, defense: Defense, trials: int, seed: int) -> Round:
+        if not shows_lists(defense):
+            raise TypeError(f"{defense.name} shows no list of a known law")
+        found = play_entry_game(defense, self.pair, self.attack, trials=trials, seed=seed)
+        theory = entry_truth(defense, self.pair) if isinstance(defense, TopK) else None
+        share = 1.0 if theory is None else _share(theory, defense.claim())
+        return Round(found.absent, found.present, theory, None, share)
+
+
+def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
+    """The neighbouring data sets of a game, prepared, and its attack.
+
+    Raises:
+        ConfigError: a list is to be seen on a pair of which the claim does not speak.
+        DataError: the data are too few for a pair.
+    """
+    attack, first = game.create("game"), sweep.defenses[0]
+    if shows_lists(first):
+        return _DrawnList(first.pair(game.pair, sweep.train.scale), attack)
+    pair, model = _pair_of(sweep, game, seed)
+    if game.observe != "list":
+        return _Values(model, pair, attack)
+    defense = sweep.predicting[0]
+    wider = _widened(pair, defense.top_k)
+    if wider is not pair:
+        pair, model = wider, defense.prepare(wider.ratings)
+    before = defense.exact(model, pair.ratings.profile(pair.target)).scores
+    moved = int((defense.exact_after(model, pair.change, pair.target).scores != before).sum())
+    if moved > defense.outputs:
+        raise ConfigError(
+            f"game.observe = 'list': on pair {game.pair!r} {moved} predictions move and the claim "
+            f"of model {sweep.model.label!r} covers {defense.outputs}: remove observe, or set "
+            "params.outputs"
+        )
+    return _PredictedList(model, pair, attack)
+
+
+def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, ItemModel]:
+    defense = sweep.predicting[0]
+    if game.pair != "data":
+        pair = defense.pair(game.pair, sweep.train.scale)
+        return pair, defense.prepare(pair.ratings)
+    counts = np.diff(sweep.train.by_user.start)
+    users = np.flatnonzero(counts >= defense.min_ratings)
+    if len(users) < 2:
+        raise DataError(
+            f"{len(users)} of the users that the similarity is built from have "
+            f"{defense.min_ratings} ratings and a pair needs 2: use more data"
+        )
+    pair = search_pair(defense, sweep.prepared, users, candidates=game.candidates, seed=seed)
+    return pair, sweep.prepared
+
+
+def _widened(pair: WorldPair, k: int) -> WorldPair:
+    """The pair with so many items that nobody has rated that a list of k leaves one out."""
+    ratings = pair.ratings
+    more = k + 1 - (ratings.n_items - len(ratings.profile(pair.target)))
+    if more <= 0:
+        return pair
+    wider = Ratings.build(
+        ratings.user,
+        ratings.item,
+        ratings.value,
+        ratings.n_users,
+        ratings.n_items + more,
+        ratings.scale,
+    )
+    items = "item that nobody has rated is" if more == 1 else "items that nobody has rated are"
+    return replace(pair, ratings=wider, summary=f"{pair.summary}; {more} {items} listed too")
+
+
+def measure(
+    sweep: Sweep,
+    game: configs.Game,
+    family: records.Family,
+    seed: int,
+    gates: Sequence[configs.Gate] = (),
+) -> tuple[records.PairRecord, list[records.Measurement]]:
+    """The certified lower bound on ε of one pair at every ε of a model, with its controls.
+
+    Args:
+        sweep: the model.
+        game: the game.
+        family: the level of each bound.
+        seed: decides every stream.
+        gates: those of the config; they say which mutants have to be found.
+    """
+    match, label = match_of(sweep, game, seed), sweep.model.label
+    measurements = []
+    for defense in sweep.defenses:
+        found, estimate, test = _certified(match, defense, game.trials, family, seed)
+        where: dict[str, Any] = {
+            "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
+        }  # fmt: skip
+        asked = bars(gates, where, claim.epsilon if (claim := defense.claim()) else None)
+        tried = _controls(match, defense, (found, estimate), family, seed, asked)
+        measurements.append(
+            records.Measurement(
+                metric="epsilon",
+                estimate=estimate,
+                event=str(test),
+                shift=found.shift,
+                theory=found.theory,
+                control=reported(tried),
+                tried=tried if len(tried) > 1 else (),
+                **where,
+            )
+        )
+    return records.PairRecord(model=label, pair=game.label, summary=match.summary), measurements
+
+
+def _controls(
+    match: Match,
+    defense: Defense,
+    made: tuple[Round, Estimate],
+    family: records.Family,
+    seed: int,
+    asked: Sequence[Bar],
+) -> tuple[records.Control, ...]:
+    """What the same game finds on mutants of a defense that claims something."""
+    claim, (found, estimate) = defense.claim(), made
+    if claim is None:
+        return ()
+
+    def certify(factor: float) -> float:
+        mutant, fresh = mutant_of(defense, factor), control_seed(seed, factor)
+        return _certified(match, mutant, len(found.absent), family, fresh)[1].lower
+
+    trial = Trial(claim.epsilon, claim.delta, estimate, found.theory)
+    return controls_of(certify, trial, asked)
+
+
+def _certified(
+    match: Match, defense: Defense, trials: int, family: records.Family, seed: int
+) -> tuple[Round, Estimate, LabelTest]:
+    """A game with its bound; a mutant keeps the δ of the claim that it breaks."""
+    found = match.play(defense, trials, seed)
+    estimate, test = label_epsilon(
+        found.absent,
+        found.present,
+        delta=_delta(defense),
+        alpha=family.alpha,
+        confidence=family.confidence,
+        seed=seed,
+    )
+    return found, estimate, test
+
+
+def _delta(defense: Defense) -> float:
+    claim = defense.claim()
+    return claim.delta if claim else 0.0
+
+
+def _shift_share(shift: float, sensitivity: float) -> float:
+    return min(1.0, shift / sensitivity) if sensitivity else 0.0
+
+
+def _share(theory: Estimate, claim: Claim | None) -> float:
+    """Of noise that gives what is claimed."""
+    return min(1.0, theory.value / claim.epsilon) if claim else 1.0

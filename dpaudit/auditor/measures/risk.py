@@ -1,0 +1,111 @@
+"""ε-Risk: how often the linear ideal adversary recovers a hidden rating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.core.profile import Profile
+from dpaudit.core.releases import SeesItems, SeesTop
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.item_item.model import ItemModel
+from dpaudit.defenses.item_item.recommender import ItemItem
+
+
+def hidden_items(
+    profile: Profile, n_items: int, purchases: bool, draws: NDArray[np.float64]
+) -> NDArray[np.int32]:
+    """The item whose rating each trial hides `(W,)`.
+
+    A rating is hidden uniformly among the user's. Of purchases, one that was made or one that was
+    not is hidden, each with probability ½, uniformly among its kind.
+    """
+    rated = profile.items[choose(draws[:, 0], len(profile))]
+    if not purchases:
+        return rated
+    missing = np.setdiff1d(np.arange(n_items, dtype=np.int32), profile.items)
+    return np.where(draws[:, 1] < 0.5, rated, missing[choose(draws[:, 0], len(missing))])
+
+
+def _shown_items(
+    candidates: NDArray[np.int32], hidden: NDArray[np.int32], draws: NDArray[np.float64]
+) -> NDArray[np.int32]:
+    """One item that can be shown, uniform among those that are not hidden, `(W, 1)`."""
+    place = np.searchsorted(candidates, hidden)
+    inside = candidates[np.minimum(place, len(candidates) - 1)] == hidden
+    chosen = (draws * (len(candidates) - inside)).astype(np.int64)
+    # Skip the hidden item's place.
+    return candidates[chosen + (inside & (chosen >= place))][:, None]
+
+
+def play_risk(
+    defenses: Sequence[ItemItem],
+    model: ItemModel,
+    profiles: Sequence[Profile],
+    attack: LinearIdeal,
+    *,
+    trials: int,
+    seed: int,
+    draw: Literal["users", "ratings"] = "users",
+    threads: int = 1,
+    advance: Callable[[int], None] = lambda done: None,
+) -> NDArray[np.bool_]:
+    """Whether the adversary recovered the hidden rating, for each defense and trial `(D, T)`.
+
+    ε-Risk is the mean over trials (Park & Acharya 2011, Definition 5): a user among `profiles`, a
+    rating of theirs, and fresh noise. Trials are independent given the data, since users and
+    ratings are drawn again in each: their mean is a binomial share of these users' ratings, and
+    says nothing of how other users would differ.
+
+    Args:
+        defenses: the same recommender at several ε.
+        model: its prepared statistics.
+        profiles: the audited users, each with at least `min_ratings` ratings.
+        attack: the adversary.
+        trials: number of trials for each defense.
+        seed: the run's seed.
+        draw: `users`: a uniform user each time, as in §3.4, where every test user is attacked on
+            one rating; `ratings`: a user in proportion to their ratings, so that each rating is
+            hidden equally often. The noise `n Δf/ε` on a rating grows with its user's n ratings,
+            so that users with many weigh the accuracy down.
+        threads: number of threads; it does not change the result.
+        advance: told the number of trials done.
+    """
+    scale = model.ratings.scale
+    sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
+    games = plan(seed, f"risk/{attack.observe}", trials, len(profiles), sizes)
+
+    def play(user: int, streams: Streams) -> NDArray[np.bool_]:
+        profile, draws = profiles[user], games.draws[streams.worlds]
+        exact = defenses[0].exact(model, profile)
+        hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
+        side = defenses[0].side_information(model, profile, hidden)
+        truth = _true_index(profile, hidden, side.candidates)
+        observer: SeesItems | SeesTop = SeesTop(defenses[0].top_k)
+        if attack.observe == "one":
+            observer = SeesItems(_shown_items(exact.candidates, hidden, draws[:, 2]))
+        return np.stack(
+            [
+                attack.infer(
+                    defense.release(exact, streams, observer), side, defense.noise_scale(scale)
+                )
+                == truth
+                for defense in defenses
+            ]
+        )
+
+    return play_blocks(games, play, threads, advance)
+
+
+def _true_index(
+    profile: Profile, hidden: NDArray[np.int32], candidates: NDArray[np.float32]
+) -> NDArray[np.int64]:
+    """The index of the hidden rating among the candidates; 0 for an item without a rating."""
+    place = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
+    value = np.where(profile.items[place] == hidden, profile.values[place], candidates[0])
+    return np.abs(value[:, None] - candidates).argmin(1)

@@ -1,0 +1,94 @@
+"""How models that are trained are scored: by errors of ratings, or by hits of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.reconstruction.rankings import guess_popular
+from dpaudit.auditor.measures.training_errors import (
+    KINDS,
+    Numbers,
+    Probe,
+    errors,
+    guessed,
+    recovered,
+)
+from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.data.folds import Fold
+from dpaudit.data.ratings import Ratings
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is read off models of one kind, two numbers each time.
+
+    Attributes:
+        kinds: their names.
+        sign: 1 where less is better, as of errors; −1 of hits.
+        tested: on what a fold holds out.
+        recovered: of an attacker, on each of some parts `(R,)` of what users of these ratings keep
+            to themselves.
+        guessed: of who has no model.
+    """
+
+    kinds: tuple[str, str]
+    sign: float
+    tested: Callable[[Fold], Probe]
+    recovered: Callable[[Any, Ratings, Sequence[NDArray[np.bool_]]], Probe]
+    guessed: Callable[[Ratings], Numbers]
+
+
+def scores_of(defense: Any, k: int) -> Scores:
+    """Errors, or the hits of lists of k where a model ranks."""
+    if not getattr(defense, "ranks", False):
+        return Scores(KINDS, 1.0, errors, recovered, guessed)
+
+    def tested(fold: Fold) -> Probe:
+        users = np.unique(fold.users)
+
+        def probe(models: Any) -> Numbers:
+            lists = models.top(users, k, fold.train.by_user)
+            return _hits(lists, users, fold.users, fold.items)
+
+        return probe
+
+    def listed(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
+        shared, users, _ = _kept(ratings, np.logical_or.reduce(parts))
+        kept = [ratings.only(part) for part in parts]
+
+        def probe(models: Any) -> Numbers:
+            release = models.public(np.arange(ratings.n_items, dtype=np.int32))
+            lists = attack.lists(release, shared, users, k, held=ratings)
+            each = [_hits(lists, users, part.user, part.item) for part in kept]
+            return np.concatenate(each, axis=1)
+
+        return probe
+
+    def popular(ratings: Ratings) -> Numbers:
+        shared, users, kept = _kept(ratings, ratings.kept_private)
+        lists = guess_popular(shared, users, k)[None]
+        return _hits(lists, users, kept.user, kept.item)[0]
+
+    return Scores(("precision", "recall"), -1.0, tested, listed, popular)
+
+
+def _kept(
+    ratings: Ratings, wanted: NDArray[np.bool_]
+) -> tuple[Ratings, NDArray[np.int32], Ratings]:
+    """What is shared, who keeps any of what is wanted, and that."""
+    kept = ratings.only(wanted)
+    return ratings.shared, np.unique(kept.user), kept
+
+
+def _hits(
+    lists: NDArray[np.int32],
+    users: NDArray[np.int32],
+    liked_by: NDArray[np.int32],
+    liked: NDArray[np.int32],
+) -> Numbers:
+    return np.stack(precision_and_recall(lists, users, liked_by, liked), axis=1)

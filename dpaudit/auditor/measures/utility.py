@@ -1,0 +1,77 @@
+"""ε-Utility: how much of the recommender survives its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.core.profile import Profile
+from dpaudit.core.releases import SeesItems
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.base import Defense
+from dpaudit.defenses.item_item.model import ExactScores, ItemModel
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.top_k.chain import ranked
+
+
+def play_overlap(
+    defenses: Sequence[Defense],
+    model: ItemModel,
+    profiles: Sequence[Profile],
+    *,
+    trials: int,
+    seed: int,
+    threads: int = 1,
+    advance: Callable[[int], None] = lambda done: None,
+) -> NDArray[np.float64]:
+    """Share of the noiseless top-k list that the noised list keeps, by defense and trial `(D, T)`.
+
+    ε-Utility is the mean: `1 − dist/max dist` with the number of different items as distance (Park
+    & Acharya 2011, Definition 6 and §3.4). Arguments as in `play_risk`.
+    """
+    games = plan(seed, "utility/overlap", trials, len(profiles))
+
+    def play(user: int, streams: Streams) -> NDArray[np.float64]:
+        exact = defenses[0].exact(model, profiles[user])
+        # Of equal scores the lower item comes first, as in every list without noise.
+        best = ranked(exact)[: defenses[0].top_k]
+        lists = [defense.release_list(exact, streams).items for defense in defenses]
+        return np.stack([np.isin(items, best).mean(1) for items in lists])
+
+    return play_blocks(games, play, threads, advance)
+
+
+def play_held_out(
+    defenses: Sequence[ItemItem],
+    model: ItemModel,
+    profiles: Sequence[Profile],
+    *,
+    trials: int,
+    seed: int,
+    threads: int = 1,
+    advance: Callable[[int], None] = lambda done: None,
+) -> NDArray[np.float64]:
+    """Squared error of a noised prediction of a held-out rating, over Δr², `(D, T)`, in [0, 1].
+
+    A rating is taken out of the user's profile and predicted from the others; the noised prediction
+    is clipped to the scale. Arguments as in `play_risk`; profiles need one rating more.
+    """
+    scale = model.ratings.scale
+    games = plan(seed, "utility/held-out", trials, len(profiles))
+
+    def play(user: int, streams: Streams) -> NDArray[np.float64]:
+        profile, draws = profiles[user], games.draws[streams.worlds]
+        rows = choose(draws[:, 0], len(profile))
+        items, place = np.unique(profile.items[rows], return_inverse=True)
+        scores = np.zeros(model.ratings.n_items, np.float32)
+        scores[items] = [defenses[0].exact_held_out(model, profile, int(i)) for i in items]
+        exact = ExactScores(scores, defenses[0].sensitivity(scale))
+        observer = SeesItems(items[place][:, None])
+        shown = np.stack([d.release(exact, streams, observer).values[:, 0] for d in defenses])
+        error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
+        return (error.astype(np.float64) / scale.width) ** 2
+
+    return play_blocks(games, play, threads, advance)

@@ -1,0 +1,84 @@
+"""One model of a config at all its ε, with the data that its parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpaudit.auditor.trials import eligible
+from dpaudit.config import schema as configs
+from dpaudit.core.errors import DataError
+from dpaudit.core.profile import Profile
+from dpaudit.data.ratings import Ratings
+from dpaudit.data.split import split_users
+from dpaudit.defenses.base import Defense
+from dpaudit.defenses.item_item.model import ItemModel
+from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.top_k.defense import TopK
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One model of a config at all its ε, with what its parts share.
+
+    Attributes:
+        model: the model of the config.
+        train: the ratings that its similarity is built from.
+        attacked: the users who are attacked.
+    """
+
+    model: configs.Model
+    train: Ratings
+    attacked: Sequence[Profile]
+
+    @classmethod
+    def of(cls, config: configs.Config, ratings: Ratings) -> list[Sweep]:
+        """The sweeps of all models, which share the split of the users."""
+        train, attacked = split_users(ratings, config.split.test_share, config.seed)
+        return [cls(model, train, attacked) for model in config.model]
+
+    @cached_property
+    def defenses(self) -> list[Defense]:
+        """The recommender at each ε."""
+        return self.model.defenses("model")
+
+    @cached_property
+    def predicting(self) -> list[ItemItem]:
+        """The same where it shows predictions, else none."""
+        return [defense for defense in self.defenses if isinstance(defense, ItemItem)]
+
+    @cached_property
+    def chains(self) -> list[TopK]:
+        """The same where it walks a published chain, else none."""
+        tops = [defense for defense in self.defenses if isinstance(defense, TopK)]
+        return [defense for defense in tops if defense.form == "chain"]
+
+    @property
+    def has_rmse(self) -> bool:
+        """Whether predictions of ratings are shown: neither lists nor predictions of purchases."""
+        return bool(self.predicting) and self.train.scale.width > 0
+
+    @cached_property
+    def prepared(self) -> ItemModel:
+        """Its statistics of the data, whatever the ε."""
+        return self.defenses[0].prepare(self.train)
+
+    def users(self, extra: int = 0) -> list[Profile]:
+        """The attacked users with enough ratings, and enough items left to be shown."""
+        defense = self.defenses[0]
+        least, most = defense.min_ratings + extra, self.train.n_items - defense.top_k - 1
+        if most < least:
+            raise DataError(
+                f"the data have {self.train.n_items} items, too few for params.min_ratings = "
+                f"{defense.min_ratings} and params.top_k = {defense.top_k} of model "
+                f"{self.model.label!r}: lower one of them"
+            )
+        users = eligible(self.attacked, least, most)
+        if not users:
+            raise DataError(
+                f"none of the {len(self.attacked)} attacked users has {least} to {most} ratings "
+                f"(min_ratings, and top_k items left to show): lower params.min_ratings or "
+                f"params.top_k of model {self.model.label!r}, or use more data"
+            )
+        return users

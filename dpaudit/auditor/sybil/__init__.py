@@ -1,0 +1,1 @@
+"""Attacks with fake accounts and passive reading of lists, run."""

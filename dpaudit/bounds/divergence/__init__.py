@@ -1,0 +1,1 @@
+"""Kullback-Leibler divergence: closed forms and estimates."""

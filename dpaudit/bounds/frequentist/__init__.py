@@ -1,0 +1,1 @@
+"""Certified bounds that hold with a stated frequency, whatever the mechanism."""

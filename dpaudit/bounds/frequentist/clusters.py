@@ -1,0 +1,154 @@
+"""Means and shares of pairs of a user and an item, with users and not pairs as independent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.estimate import Estimate
+
+Values = NDArray[np.float64]
+
+
+def student_mean(values: Sequence[float], alpha: float, what: str) -> Estimate:
+    """The mean of independent values of a normal law, with Student's interval by itself.
+
+    Args:
+        values: the values; of one alone there is no interval.
+        alpha: the level.
+        what: what they are of, for the method.
+    """
+    from scipy.special import stdtrit
+
+    mean, n = math.fsum(values) / len(values), len(values)
+    half = math.inf
+    if n > 1:
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
+        half = -float(stdtrit(n - 1, alpha / 2)) * deviation
+    return Estimate(
+        value=mean,
+        lower=mean - half,
+        upper=mean + half,
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=n,
+        method=f"mean of {n} {what}, Student's t over {what}, by itself",
+        kind="assumes-law",
+    )
+
+
+def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) -> Estimate:
+    """The mean over pairs, with an interval from the differences between users.
+
+    The ratio `θ = Σ y / Σ n` of users' sums has the variance `I/(I − 1) Σ (y − θ n)²/(Σ n)²`
+    (Cochran 1977, Sampling Techniques, chapter 6), and Student's interval with I − 1 degrees.
+
+    Args:
+        values: a number of each pair `(n,)`.
+        users: the user of each pair `(n,)`.
+        alpha: the level.
+    """
+    from scipy.special import stdtrit
+
+    theta, parts = _ratio(values, users)
+    half = math.inf
+    if len(parts) > 1:
+        half = -float(stdtrit(len(parts) - 1, alpha / 2) * math.sqrt(np.sum(parts**2)))
+    return Estimate(
+        value=theta,
+        lower=theta - half,
+        upper=theta + half,
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=len(parts),
+        method="mean over pairs, Student's t over users, by itself",
+        kind="assumes-law",
+    )
+
+
+def clustered_share(
+    flags: NDArray[np.bool_],
+    users: NDArray[np.integer],
+    *,
+    alpha: float,
+    confidence: float | None = None,
+) -> Estimate:
+    """The share of pairs that are flagged, with Clopper-Pearson limits for users as the sample.
+
+    Args:
+        flags: whether each pair is `(n,)`.
+        users: the user of each pair `(n,)`.
+        alpha: the level.
+        confidence: the confidence to state; 1 − α where none is given.
+    """
+    theta, parts = _ratio(flags.astype(np.float64), users)
+    lower, upper = 0.0, 1.0
+    if len(parts) > 1:
+        lower, upper = clustered_limits(
+            theta, parts, users=len(parts), independent=len(parts), comparisons=len(flags),
+            alpha=alpha,
+        )  # fmt: skip
+    return Estimate(
+        value=theta,
+        lower=lower,
+        upper=upper,
+        confidence=1 - alpha if confidence is None else confidence,
+        alpha=alpha,
+        n=len(parts),
+        method="share of pairs, Clopper-Pearson over users, by itself",
+        kind="assumes-law",
+    )
+
+
+def clustered_limits(
+    theta: float, parts: Values, *, users: int, independent: int, comparisons: int, alpha: float
+) -> tuple[float, float]:
+    """Clopper-Pearson limits of a proportion from clusters, with an effective sample size.
+
+    The size is that of independent trials of the same variance, θ(1 − θ)/Σh², less Student's
+    correction (Korn & Graubard 1998, Survey Methodology 24, 193-201). The error of the variance
+    gives its degrees of freedom (Satterthwaite 1946, doi:10.2307/3002019), I − 1 at most:
+
+        2(Σh²)²/(Σh⁴ − (Σh²)²/I),   about I for normal h, 2 where one user makes all of it.
+
+    It is never more than all trials. A variance of 0, or of rounding, is no certainty: the size is
+    then the number of `independent` trials.
+
+    It holds in the limit of many users. Of simulated 95 % intervals of areas of 0.99 and 0.999 up
+    to 16 % missed with 20 users, 12 % with 60, 7 % with 200, where few users make all errors; of
+    areas up to 0.95 at most 6 %.
+
+    Args:
+        theta: the proportion.
+        parts: h, the error of θ that each user contributes.
+        users: I, the number of users that contribute.
+        independent: the number of trials that are independent whatever the law.
+        comparisons: the number of all trials.
+        alpha: the level of the interval.
+    """
+    from scipy.special import betaincinv, ndtri, stdtrit
+
+    half, spread, variance = alpha / 2, theta * (1 - theta), float(np.sum(parts**2))
+    if variance * comparisons > 1e-9 * spread:
+        excess = float(np.sum((parts**2 / variance) ** 2)) - 1 / users
+        degrees = min(users - 1, 2 / excess) if excess > 0 else users - 1
+        student = (ndtri(half) / stdtrit(degrees, half)) ** 2
+        size = min(spread / variance, comparisons) * student
+    else:
+        size = independent
+    hits, misses = theta * size, (1 - theta) * size
+    lower = float(betaincinv(hits, misses + 1, half)) if hits > 0 else 0.0
+    upper = float(betaincinv(hits + 1, misses, 1 - half)) if misses > 0 else 1.0
+    return lower, upper
+
+
+def _ratio(values: Values, users: NDArray[np.integer]) -> tuple[float, Values]:
+    """The mean, and by how much each user's chance moves it `(I,)`."""
+    rank = np.unique(users, return_inverse=True)[1]
+    sums, counts = np.bincount(rank, values), np.bincount(rank)
+    theta, count = float(values.mean()), len(counts)
+    grown = math.sqrt(count / (count - 1)) if count > 1 else 1.0
+    return theta, grown * (sums - theta * counts) / len(values)

@@ -1,0 +1,208 @@
+"""Lower bounds on ε and δ from the log-likelihood ratio of the release's known law.
+
+With the output laws P (world D') and Q (world D) and L = ln dP/dQ, δ(ε) = E_P[(1 − e^{ε−L})_+] is
+the smallest δ for which P ≤ e^ε Q + δ on every event. Runs of D' alone estimate it, drawn from P or
+from a proposal with importance weights. A wrong L certifies a fiction: `two_sample` bounds ε
+from real runs of both worlds for any L. Both are betting games on the trials in their
+order; the stakes, and the proof that rejected candidates form an interval, stand in
+`dpaudit.bounds.frequentist.means`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.bounds.frequentist.means import (
+    LOSS,
+    block_starts,
+    grows,
+    last_held,
+    lower_mean,
+    stakes,
+)
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
+
+Values = NDArray[np.float64]
+
+# Plans are made when this many trials, and this share of all, are known, and at each doubling.
+_FIRST, _FIRST_SHARE = 16, 1 / 16
+# Halvings of the interval in which a bound on ε is sought.
+HALVINGS = 11
+
+
+def log_ratios(values: ArrayLike, name: str) -> Values:
+    """Log-likelihood ratios of one class: numbers or ±inf."""
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} are not numbers: {error}") from error
+    if found.ndim != 1 or not len(found):
+        raise InputError(f"{name} have shape {found.shape}: give one number a world, at least one")
+    bad = np.flatnonzero(np.isnan(found))
+    if len(bad):
+        raise InputError(f"{name}[{bad[0]}] = nan is not a number: score no evidence with 0")
+    return found
+
+
+def weights(values: ArrayLike | None, like: Values, name: str) -> Values:
+    """Importance weights of one class; 1 where none are given."""
+    if values is None:
+        return np.ones(len(like))
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != like.shape:
+        raise InputError(f"{name} have shape {found.shape}: give one for each of {len(like)} runs")
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if len(bad):
+        raise InputError(f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number of at least 0")
+    return found
+
+
+def _excess(log_ratio: Values, epsilon: float) -> Values:
+    """(1 − e^{ε−L})_+, in [0, 1]."""
+    if epsilon == math.inf:
+        return np.asarray(log_ratio == math.inf, dtype=np.float64)
+    return -np.expm1(np.minimum(epsilon - log_ratio, 0))
+
+
+def plan_times(starts: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+    """For each block the number of earlier trials that its plan rests on; 0: no plan yet."""
+    first = max(_FIRST, n * _FIRST_SHARE)
+    doublings = 2 ** np.floor(np.log2(np.maximum(starts, 1) / first)) * first
+    later = np.where(starts < first, 0, doublings).astype(int)
+    # The first block at which so many are known makes the plan.
+    return np.array([starts[np.argmax(later == t)] if t else 0 for t in later])
+
+
+def _planned_variances(log_ratio: Values, weight: Values, delta: float) -> Values:
+    """Predicted variance of w (1 − e^{ε−L})_+ in each block, at the ε that seems within reach."""
+    times = plan_times(block_starts(len(weight)), len(weight))
+    found = {0: math.inf}
+    for t in set(times.tolist()) - {0}:
+        ratio, w = log_ratio[:t], weight[:t]
+
+        top = float(ratio[np.isfinite(ratio)].max(initial=0))
+        within = partial(_within, ratio, w, delta)
+        variance = _moments(ratio, w, last_held(within, top, top / 8))[1]
+        found[t] = variance if variance > 0 else math.inf
+    return np.array([found[t] for t in times.tolist()])
+
+
+def _moments(log_ratio: Values, weight: Values, epsilon: float) -> tuple[float, float]:
+    """Mean and variance of w (1 − e^{ε−L})_+, the latter as if one extreme value were missing."""
+    values = _excess(log_ratio, epsilon) * weight
+    return float(values.mean()), float(values.var() + values.max() ** 2 / (4 * len(values)))
+
+
+def _within(log_ratio: Values, weight: Values, delta: float, epsilon: float) -> bool:
+    """Whether the mean exceeds δ by two standard errors."""
+    mean, variance = _moments(log_ratio, weight, epsilon)
+    return mean - 2 * math.sqrt(variance / len(weight)) > delta
+
+
+def likelihood_epsilon(
+    log_ratio: ArrayLike,
+    *,
+    delta: float = 0.0,
+    weight: ArrayLike | None = None,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+) -> Estimate:
+    """Lower bound on ε at δ, if L is the true log-likelihood ratio (kind `assumes-law`).
+
+    Certified are the ε at which the wealth of a bet on E[w (1 − e^{ε−L})_+] > δ grew from α to 1.
+    Were the mechanism (ε*, δ)-DP, the mean would be at most δ at ε*, and the wealth there would be
+    a supermartingale. The values fall with ε, the plan does not depend on it, and the wealth grows
+    with the values: so whoever is certified above ε* was certified at ε*, which has probability at
+    most α. No level is split. At δ = 0, ε is the essential supremum of L: each L with a positive
+    weight bounds it, with certainty. Steinke 2022, arXiv:2210.00597, Proposition 7; betting after
+    Waudby-Smith & Ramdas 2024, arXiv:2010.09686.
+
+    Args:
+        log_ratio: L = ln(dP/dQ) at outputs of P, in the order of the trials; `inf` where Q has no
+            mass; shape (n,).
+        delta: δ in [0, 1).
+        weight: dP/dR at outputs drawn from a proposal R instead; ≥ 0, need not be bounded;
+            shape (n,).
+        alpha: level of the bound.
+        confidence: the confidence to state.
+
+    Raises:
+        InputError: a ratio is NaN, a weight negative, shapes differ, or a parameter is not in its
+            range.
+    """
+    check_delta(delta)
+    check_alpha(alpha)
+    ratio = log_ratios(log_ratio, "log_ratio")
+    w = weights(weight, ratio, "weight")
+    n = len(ratio)
+
+    def estimate(lower: float, value: float) -> Estimate:
+        return lower_bound(
+            lower,
+            value=value,
+            alpha=alpha,
+            confidence=confidence,
+            n=n,
+            method="likelihood betting",
+            kind="assumes-law",
+        )
+
+    seen = ratio[w > 0]
+    if delta == 0:
+        largest = float(seen.max(initial=0))
+        return estimate(largest, largest)
+    plan = stakes(block_starts(n), _planned_variances(ratio, w, delta), n)
+    shares = np.minimum(plan.shares, LOSS / delta)
+    each = plan.each(shares)
+
+    def certified(epsilon: float) -> bool:
+        return grows(1 + each * (_excess(ratio, epsilon) * w - delta), shares, plan, alpha)
+
+    def plausible(epsilon: float) -> bool:
+        return float(np.mean(_excess(ratio, epsilon) * w)) > delta
+
+    top = float(seen[np.isfinite(seen)].max(initial=0))
+
+    def largest_where(holds: Callable[[float], bool]) -> float:
+        if holds(math.inf):
+            return math.inf
+        return last_held(holds, top, top / 8, HALVINGS)
+
+    return estimate(largest_where(certified), largest_where(plausible))
+
+
+def likelihood_delta(
+    log_ratio: ArrayLike,
+    *,
+    epsilon: float,
+    weight: ArrayLike | None = None,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+) -> Estimate:
+    """Lower bound on δ at ε, if L is the true log-likelihood ratio (kind `assumes-law`).
+
+    The lower bound of `lower_mean` for δ(ε) = E[w (1 − e^{ε−L})_+]. Steinke 2022, arXiv:2210.00597,
+    Proposition 7. Arguments as for `likelihood_epsilon`.
+
+    Raises:
+        InputError: as for `likelihood_epsilon`.
+    """
+    check_epsilon(epsilon)
+    ratio = log_ratios(log_ratio, "log_ratio")
+    values = _excess(ratio, epsilon) * weights(weight, ratio, "weight")
+    return lower_bound(
+        min(1.0, lower_mean(values, math.inf, alpha=alpha)),
+        value=min(1.0, float(values.mean())),
+        alpha=alpha,
+        confidence=confidence,
+        n=len(ratio),
+        method="likelihood betting",
+        kind="assumes-law",
+    )

@@ -1,0 +1,253 @@
+"""Tight confidence bounds for means of bounded quantities, by betting on the values in turn.
+
+A gambler who believes the mean exceeds m stakes on each value in turn, by rules that see earlier
+values only. Were the mean at most m, the wealth would be a non-negative supermartingale, which
+grows from α to 1 with probability at most α (Ville's inequality). The bound is the least m at which
+it did not. Waudby-Smith & Ramdas 2024, arXiv:2010.09686, Theorem 1.
+
+The stakes. After the known number n of values only "reached 1" counts, so the gambler replicates
+the binary option that a one-sided z-test pays: with wealth y and a standard deviation r of the sum
+of all values to come, the option's value moves by φ(Φ⁻¹(y))/r per unit of the sum. This is about
+1.5 times narrower than one fixed stake, whose √(2 ln(1/α)) takes the place of the normal quantile.
+Aiming again at the target from the wealth at hand is the idea of Voracek & Orabona 2025,
+arXiv:2505.22422; validity needs the supermartingale alone, not the normal law.
+
+Blocks. Stakes change at the starts of some hundred blocks. Inside block j the share λ_j of a
+portfolio is staked on each value: the portfolio multiplies by p_j = Π(1 + λ_j (x_i − m)), so a unit
+stake gains T_j = (p_j − 1)/λ_j ≥ −1/λ_j. With b_j(y) = min(φ(Φ⁻¹(a y))/(a r_j), λ_j y), a = 0.95,
+
+    y_{j+1} = y_j + b_j(y_j) T_j(m),   y_0 = α,   rejected once y_j ≥ 1.
+
+The rejected m form an interval, so that bisection finds its end:
+
+1. y → y + b(y) T keeps the order of two wealths, or takes the larger one to 1. b is concave (the
+   normal isoperimetric profile, and a line), b(0) = 0 ≤ b(1/a) and b' ≤ b(y)/y ≤ λ. For T < 0 the
+   slope is 1 + b'T ≥ 1 − λ/λ = 0. For T > 0, were the larger wealth y below 1 afterwards,
+   T < (1 − y)/b(y), and by concavity −b' ≤ b(y)/(1/a − y) on [0, y]: the slope is positive.
+2. At a given y the gain falls as m grows. r_j does not depend on m; λ_j = min(l_j, c/m), with l_j
+   free of m. While λ_j = l_j, T_j falls with m. Beyond, p_j = Π(1 − c + c x_i/m) is a polynomial in
+   1/m with non-negative coefficients and a constant term at most 1, so T_j = (m/c)(p_j − 1) and p_j
+   both fall with m, hence b T does, whichever of the two is the least in b.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.bounds.outcomes import check_alpha, scores
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
+
+Values = NDArray[np.float64]
+
+# The most of a portfolio that one value can lose.
+LOSS = 0.9
+
+_BLOCKS = 256
+# Stakes b(y)/y stay below this many times 1/r for wealths y > 0.01.
+_STEEPEST = 2.7
+# The option is priced as if it were to reach 1/_AIM: its stakes do not vanish just below 1.
+_AIM = 0.95
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """What a gambler plans from earlier values, block by block.
+
+    Attributes:
+        starts: index of each block's first value, ascending from 0; shape (J,).
+        shares: share of a portfolio staked on each value, before any cap; shape (J,); 0: no bet.
+        roots: standard deviation of the sum of the values to come; shape (J,).
+        n: number of values.
+    """
+
+    starts: NDArray[np.intp]
+    shares: Values
+    roots: Values
+    n: int
+
+    @cached_property
+    def lengths(self) -> NDArray[np.intp]:
+        """Number of values of each block."""
+        return np.diff(np.append(self.starts, self.n))
+
+    def each(self, of_block: Values) -> Values:
+        """A block's number for each of its values."""
+        return np.repeat(of_block, self.lengths)
+
+
+def block_starts(n: int) -> NDArray[np.intp]:
+    """Where blocks start: shorter towards either end, where stakes change fastest."""
+    return np.unique((n * np.sin(np.linspace(0, math.pi / 2, _BLOCKS + 1)[:-1]) ** 2).astype(int))
+
+
+def stakes(starts: NDArray[np.intp], variances: Values, n: int) -> Stakes:
+    """The stakes for predicted variances of a value; shape (J,), `inf` for no bet in a block."""
+    roots = np.sqrt((n - starts) * variances)
+    shares = np.divide(_STEEPEST, roots, out=np.zeros_like(roots), where=roots > 0)
+    return Stakes(starts, shares, roots, n)
+
+
+def grows(factors: Values, shares: Values, plan: Stakes, alpha: float) -> bool:
+    """Whether the wealth grows from `alpha` to 1: the hypothesis is rejected.
+
+    Args:
+        factors: what each value multiplies its block's portfolio by, ≥ 0; given the earlier values
+            none may exceed 1 on average under the hypothesis; shape (n,).
+        shares: share of the portfolio that is staked in each block; shape (J,).
+        plan: the stakes.
+        alpha: the level.
+    """
+    quantile, wealth = NormalDist().inv_cdf, alpha
+    scale = 1 / (_AIM * math.sqrt(2 * math.pi))
+    with np.errstate(over="ignore"):  # infinite wealth rejects, as it should
+        products = np.multiply.reduceat(factors, plan.starts)
+    for product, share, root in zip(
+        products.tolist(), shares.tolist(), plan.roots.tolist(), strict=True
+    ):
+        if share > 0:
+            option = scale * math.exp(-(quantile(_AIM * wealth) ** 2) / 2)
+            stake = min(option / root, share * wealth)
+            wealth += stake * (product - 1) / share
+        if wealth >= 1:
+            return True
+        if wealth < 1e-12 * alpha:  # too little is left to win
+            return False
+    return False
+
+
+def last_held(holds: Callable[[float], bool], high: float, step: float, halvings: int = 9) -> float:
+    """Where a condition that holds up to some number ceases to hold, approached from below.
+
+    Args:
+        holds: the condition on positive numbers; once false it must stay so.
+        high: where the search ends.
+        step: scale of the distance from `high`; doubled until the condition holds.
+        halvings: of the interval between two steps, or between the first and `high`.
+
+    Returns:
+        A number at which `holds` was seen, or 0.
+    """
+    low = high - step
+    while low > 0 and not holds(low):
+        high, step = low, 2 * step
+        low = high - step
+    low = max(low, 0.0)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _variances(values: Values, starts: NDArray[np.intp], upper_end: float) -> Values:
+    """Predicted variance of a value at each start, from earlier values.
+
+    The sum of squares around the mean and a quarter of the squared range, which stands for the one
+    extreme value not yet seen; `upper_end`, or the value itself, is the range before two differ.
+    """
+    # Around the first value: small variances of large values do not cancel.
+    around = values - values[0]
+    first, second = (np.append(0, np.cumsum(around**k))[starts] for k in (1, 2))
+    high, low = (np.append(0, f.accumulate(around))[starts] for f in (np.maximum, np.minimum))
+    width = upper_end if math.isfinite(upper_end) else values[0]
+    spread = np.where(high > low, high - low, width)
+    before = np.maximum(starts, 1)
+    found = (np.maximum(second - first**2 / before, 0) + spread**2 / 4) / before
+    return np.where((starts > 0) & (found > 0), found, np.inf)
+
+
+def _checked(values: ArrayLike, upper_end: float, alpha: float) -> Values:
+    """Values in [0, upper_end]."""
+    check_alpha(alpha)
+    if not upper_end > 0:
+        raise InputError(f"upper_end = {upper_end} is not positive: give the largest value")
+    found = scores(values, "values")
+    bad = np.flatnonzero((found < 0) | (found > upper_end))
+    if len(bad):
+        raise InputError(
+            f"values[{bad[0]}] = {found[bad[0]]} is not in [0, {upper_end}]: scale the values, or "
+            "give their true upper_end"
+        )
+    return found
+
+
+def _lower(values: Values, upper_end: float, alpha: float) -> float:
+    """The bound of `lower_mean` on checked values."""
+    n, high = len(values), float(values.mean())
+    starts = block_starts(n)
+    plan = stakes(starts, _variances(values, starts, upper_end), n)
+    factors = np.empty(n)
+
+    def rejected(mean: float) -> bool:
+        shares = np.minimum(plan.shares, LOSS / mean)
+        np.subtract(values, mean, out=factors)
+        np.multiply(factors, plan.each(shares), out=factors)
+        np.add(factors, 1, out=factors)
+        return grows(factors, shares, plan, alpha)
+
+    # Half as wide again as the bound of a fixed stake: at once rejected as a rule.
+    width = float(values.std()) * math.sqrt(-2 * math.log(alpha) / n)
+    return last_held(rejected, high, max(1.5 * width, high / n))
+
+
+def lower_mean(values: ArrayLike, upper_end: float = 1.0, *, alpha: float) -> float:
+    """One-sided lower confidence bound for a mean: `P(bound > μ) ≤ alpha`.
+
+    Valid at every n and for every law on [0, ∞): needed is that the mean of each value, given the
+    earlier ones, is μ (or at most μ). Independent values of one mean do, whatever their laws; so do
+    exchangeable trials of one game. Values whose means differ bound the largest of the means.
+    Waudby-Smith & Ramdas 2024, arXiv:2010.09686; the stakes are this module's (see above).
+
+    Args:
+        values: the values in their fixed order, that of the trials; shape (n,).
+        upper_end: largest possible value; `inf` where there is none.
+        alpha: the level.
+
+    Raises:
+        InputError: a value is not in [0, upper_end], there is none, or alpha is not in (0, 1).
+    """
+    return _lower(_checked(values, upper_end, alpha), upper_end, alpha)
+
+
+def upper_mean(values: ArrayLike, upper_end: float = 1.0, *, alpha: float) -> float:
+    """One-sided upper confidence bound for a mean: `P(bound < μ) ≤ alpha`.
+
+    The bound of `lower_mean` for the distances to `upper_end`, which must be finite; where means
+    differ it bounds the least of them.
+
+    Raises:
+        InputError: as for `lower_mean`, or upper_end is infinite.
+    """
+    found = _checked(values, upper_end, alpha)
+    if math.isinf(upper_end):
+        raise InputError("upper_end = inf bounds no mean from above: give the largest value")
+    return upper_end - _lower(upper_end - found, upper_end, alpha)
+
+
+def betting_mean(values: ArrayLike, alpha: float, confidence: float) -> Estimate:
+    """The mean of values in [0, 1] with its two-sided interval, `alpha/2` on either side.
+
+    See `lower_mean` for what the values must satisfy, and its source.
+
+    Raises:
+        InputError: a value is not in [0, 1], there is none, or alpha is not in (0, 1).
+    """
+    found = _checked(values, 1.0, alpha)
+    return Estimate(
+        value=float(found.mean()),
+        lower=lower_mean(found, alpha=alpha / 2),
+        upper=upper_mean(found, alpha=alpha / 2),
+        confidence=confidence,
+        alpha=alpha,
+        n=len(found),
+        method="betting",
+    )

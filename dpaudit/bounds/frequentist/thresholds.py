@@ -1,0 +1,227 @@
+"""Counting at a threshold of the scores: chosen on other scores, or simultaneous over a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
+from dpaudit.bounds.outcomes import Counts, Scores
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
+
+# How much stricter the choice is than the certificate: a threshold picked at the certifying level
+# is picked for its luck, a stricter one prefers events that do not rest on a few outcomes.
+_STRICTER = 10.0
+# Thresholds looked at first, and between two of them when they may hide a better one.
+_COARSE, _FINE = 256, 16
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """When an attack says "present".
+
+    Attributes:
+        value: the score that separates.
+        above: whether it says present at `score >= value`, otherwise at `score < value`.
+    """
+
+    value: float
+    above: bool = True
+
+    def counts(self, absent: Scores, present: Scores) -> Counts:
+        """What it says of these worlds."""
+        tp = int(((present >= self.value) == self.above).sum())
+        fp = int(((absent >= self.value) == self.above).sum())
+        return Counts(tp=tp, fp=fp, fn=len(present) - tp, tn=len(absent) - fp)
+
+    def __str__(self) -> str:
+        """The rule in words."""
+        return f"says D' at score {'>=' if self.above else '<'} {self.value:g}"
+
+
+def held_out_epsilon(
+    absent: Scores,
+    present: Scores,
+    *,
+    delta: float = 0.0,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+) -> tuple[Estimate, Threshold]:
+    """Clopper-Pearson at the threshold, the direction and the split of α that other scores chose.
+
+    The first half of either class chooses among all thresholds, the second half, which it has not
+    seen, certifies at level `alpha`. `labels.label_epsilon` is tighter.
+
+    Args:
+        absent: scores of worlds D, independent.
+        present: scores of worlds D', independent.
+        delta: the δ of the claim.
+        alpha: the level of the bound.
+        confidence: the confidence to state; 1 − α where none is given.
+
+    Raises:
+        InputError: scores that are not finite, fewer than 2 a class, or δ or α out of range.
+    """
+    absent, present = _two_classes(absent, present, 2)
+    first, second = (scores[: len(scores) // 2] for scores in (absent, present))
+    chosen = choose_threshold(first, second, delta=delta, alpha=alpha)
+    seen = chosen.counts(first, second)
+    absent, present = absent[len(first) :], present[len(second) :]
+    split = best_split(
+        (seen.tp + 0.5) / (seen.present + 1),
+        (seen.fp + 0.5) / (seen.absent + 1),
+        len(present),
+        len(absent),
+        delta=delta,
+        alpha=alpha,
+    )
+    estimate = clopper_pearson_epsilon(
+        chosen.counts(absent, present),
+        delta=delta,
+        alpha=alpha,
+        split=split,
+        confidence=confidence,
+    )
+    return estimate.changed(method="held-out clopper-pearson"), chosen
+
+
+def grid_epsilon(
+    absent: Scores,
+    present: Scores,
+    thresholds: Sequence[float],
+    *,
+    delta: float = 0.0,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+) -> tuple[Estimate, Threshold]:
+    """The largest Clopper-Pearson bound over thresholds fixed in advance, in both directions.
+
+    Each of the K thresholds and either direction has the level α/(2K), so that all bounds hold
+    together with probability at least 1 − α (Bonferroni).
+
+    Args:
+        absent: scores of worlds D, independent.
+        present: scores of worlds D', independent.
+        thresholds: K thresholds that do not depend on these scores.
+        delta: the δ of the claim.
+        alpha: the level of all bounds together.
+        confidence: the confidence to state; 1 − α where none is given.
+
+    Raises:
+        InputError: scores or thresholds that are not finite, an empty class or grid, or δ or α out
+            of range.
+    """
+    outcomes.check_alpha(alpha)
+    absent, present = _two_classes(absent, present, 1)
+    grid = outcomes.scores(thresholds, "thresholds")
+    found = [
+        (
+            clopper_pearson_epsilon(
+                rule.counts(absent, present),
+                delta=delta,
+                alpha=alpha / (2 * len(grid)),
+                confidence=confidence,
+            ),
+            rule,
+        )
+        for value in grid
+        for rule in (Threshold(float(value)), Threshold(float(value), above=False))
+    ]
+    best, rule = max(found, key=lambda pair: (pair[0].lower, pair[0].value))
+    stated = 1 - alpha if confidence is None else confidence
+    method = "grid clopper-pearson"
+    return best.changed(alpha=alpha, confidence=stated, method=method), rule
+
+
+def choose_threshold(
+    absent: Scores, present: Scores, *, delta: float = 0.0, alpha: float = 0.05
+) -> Threshold:
+    """Of all thresholds and both directions, the one with the largest bound on these scores.
+
+    Its bound is no certificate: these scores chose it. A bound grows with the true and falls with
+    the false positives, so between two thresholds none exceeds the bound at the one's true and the
+    other's false positives; only intervals that may hide a better one are looked into.
+
+    Raises:
+        InputError: scores that are not finite, an empty class, or δ or α out of range.
+    """
+    outcomes.check_delta(delta)
+    outcomes.check_alpha(alpha)
+    absent, present = _two_classes(absent, present, 1)
+    pooled = np.concatenate((absent, present))
+    order = np.argsort(pooled, kind="stable")
+    values = pooled[order]
+    starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
+    below = np.append(0, np.cumsum(order >= len(absent)))[starts]
+    # How many of either class lie at or above each distinct score.
+    tp, fp = len(present) - below, len(absent) - (starts - below)
+    sizes = (len(present), len(absent))
+    best, rule = -1.0, Threshold(float(values[starts[0]]))
+    for above in (True, False):
+        # Below a threshold the roles of the counts are those of their complements.
+        hits = (tp, fp) if above else (len(present) - tp[::-1], len(absent) - fp[::-1])
+        place, bound = _best_place(*hits, sizes, delta, alpha / _STRICTER)
+        if bound > best:
+            index = place if above else len(starts) - 1 - place
+            best, rule = bound, Threshold(float(values[starts[index]]), above)
+    return rule
+
+
+def _best_place(
+    tp: NDArray[np.int64],
+    fp: NDArray[np.int64],
+    sizes: tuple[int, int],
+    delta: float,
+    alpha: float,
+) -> tuple[int, float]:
+    """Where the bound is largest among counts that fall from place to place, and the bound."""
+    looked = np.unique(np.linspace(0, len(tp) - 1, _COARSE).astype(int))
+    bounds = _bounds(tp[looked], fp[looked], sizes, delta, alpha)
+    place, best = int(looked[bounds.argmax()]), float(bounds.max())
+    low, high = looked[:-1], looked[1:]
+    while len(low):
+        hidden = _bounds(tp[low], fp[high], sizes, delta, alpha) > best
+        low, high = low[hidden & (high - low > 1)], high[hidden & (high - low > 1)]
+        if not len(low):
+            break
+        steps = np.linspace(low, high, _FINE + 1).astype(int)
+        inner = np.unique(steps)
+        bounds = _bounds(tp[inner], fp[inner], sizes, delta, alpha)
+        if bounds.max() > best:
+            place, best = int(inner[bounds.argmax()]), float(bounds.max())
+        low, high = steps[:-1].ravel(), steps[1:].ravel()
+        low, high = low[high > low], high[high > low]
+    return place, best
+
+
+def _bounds(
+    tp: NDArray[np.int64],
+    fp: NDArray[np.int64],
+    sizes: tuple[int, int],
+    delta: float,
+    alpha: float,
+) -> NDArray[np.float64]:
+    """`clopper_pearson_epsilon` of each pair of counts alone, not for all together."""
+    from scipy.special import betainccinv, betaincinv
+
+    present, absent = sizes
+    lower = np.where(tp > 0, betaincinv(np.maximum(tp, 1), present - tp + 1, alpha / 2), 0.0)
+    misses = np.maximum(absent - fp, 1)
+    upper = np.where(fp < absent, betainccinv(fp + 1, misses, alpha / 2), 1.0)
+    with np.errstate(divide="ignore"):
+        event = np.log(np.maximum(lower - delta, upper) / upper)
+        complement = np.log(np.maximum(1 - upper - delta, 1 - lower) / (1 - lower))
+    return np.maximum(event, complement)
+
+
+def _two_classes(absent: Scores, present: Scores, least: int) -> tuple[Scores, Scores]:
+    found = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
+    for name, values in zip(("absent", "present"), found, strict=True):
+        if len(values) < least:
+            raise InputError(f"{name} has {len(values)} scores: give at least {least}")
+    return found

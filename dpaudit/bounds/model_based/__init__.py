@@ -1,0 +1,1 @@
+"""Bounds that rest on a model or a prior, which each names."""

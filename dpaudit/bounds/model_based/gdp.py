@@ -1,0 +1,315 @@
+"""Gaussian differential privacy: its (ε, δ) curve, and lower bounds on its μ.
+
+A mechanism is μ-GDP if telling D from D' is never easier than telling N(0, 1) from N(μ, 1): every
+attack has Φ⁻¹(TPR) ≤ Φ⁻¹(FPR) + μ (Dong, Roth, Su 2019, arXiv:1905.02383). A lower bound on μ is
+read off where errors can be counted, and stated as ε at a δ far too small to be counted. That step
+rests on the trade-off curve being Gaussian, hence `assumes-gdp`. What needs no assumption is that
+the mechanism is not μ-GDP for any μ below the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpaudit.bounds.frequentist.counting import rate_limits
+from dpaudit.bounds.outcomes import (
+    Counts,
+    Scores,
+    check_alpha,
+    check_delta,
+    check_epsilon,
+    lower_bound,
+    scores,
+)
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
+
+# The share of α of the rank a quarter from the top, which is near the best one for 0 < μ < 2; the
+# other ranks, which matter for strong attacks and for few worlds that leak much, have the rest.
+_MAIN_SHARE = 0.75
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """The δ of a μ-GDP mechanism at ε: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
+
+    Balle & Wang 2018, Theorem 8, arXiv:1805.06530, with μ the sensitivity over σ.
+
+    Raises:
+        InputError: ε or μ is negative or not finite.
+    """
+    from scipy.special import log_ndtr
+
+    check_epsilon(epsilon)
+    _check_mu(mu)
+    if mu == 0:
+        return 0.0
+    # In logarithms: e^ε overflows where δ is still far from 0.
+    first = float(log_ndtr(-epsilon / mu + mu / 2))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    if math.isinf(first) or second >= first:
+        return 0.0
+    return -math.exp(first) * math.expm1(second - first)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The ε of a μ-GDP mechanism at δ, the inverse of `gaussian_delta`.
+
+    Infinite at δ = 0 for any μ > 0; 0 where total variation 2Φ(μ/2) − 1 is at most δ.
+
+    Raises:
+        InputError: μ is negative or not finite, or δ is out of range.
+    """
+    from scipy.optimize import brentq
+
+    _check_mu(mu)
+    check_delta(delta)
+    if mu > 0 and delta == 0:
+        return math.inf
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    # δ(ε) ≤ Φ(−t) ≤ e^{−t²/2} with t = ε/μ − μ/2.
+    high = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
+    if math.isinf(high):
+        return math.inf
+    high *= 1 + 1e-9  # for the rounding of t at a large μ
+    return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The μ whose `gaussian_epsilon` at δ is ε; the largest such where ε = 0.
+
+    Raises:
+        InputError: ε is negative or not finite, or δ is not in (0, 1).
+    """
+    from scipy.optimize import brentq
+
+    check_epsilon(epsilon)
+    _check_positive(delta)
+    high = 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        high *= 2
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.0, high))
+
+
+def gdp_mu(
+    counts: Counts,
+    *,
+    alpha: float = 0.05,
+    split: float = 0.5,
+    confidence: float | None = None,
+) -> Estimate:
+    """Lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
+
+    TPR is replaced by its lower, FPR by its upper Clopper-Pearson limit. Nasr et al. 2023,
+    arXiv:2302.07956.
+
+    Args:
+        counts: the attack's outcomes, its event chosen beforehand.
+        alpha: the level of the bound.
+        split: the share of α that the upper limit on FPR may err with; the lower limit on TPR has
+            the rest. It must not depend on these counts.
+        confidence: the confidence to state; 1 − α where none is given.
+
+    Raises:
+        InputError: α or the split is out of range.
+    """
+    tpr, fpr = rate_limits(counts, alpha=alpha, split=split)
+    return lower_bound(
+        _shift(tpr, fpr),
+        value=_shift(counts.tp / counts.present, counts.fp / counts.absent),
+        alpha=alpha,
+        confidence=confidence,
+        n=counts.present + counts.absent,
+        method="gdp clopper-pearson",
+        kind="assumes-gdp",
+    )
+
+
+def gdp_epsilon(
+    counts: Counts,
+    *,
+    delta: float,
+    alpha: float = 0.05,
+    split: float = 0.5,
+    confidence: float | None = None,
+) -> Estimate:
+    """Lower bound on ε at δ > 0 of a GDP mechanism from one event: `gdp_mu` read as ε.
+
+    Raises:
+        InputError: δ, α or the split is out of range.
+    """
+    _check_positive(delta)
+    return _as_epsilon(gdp_mu(counts, alpha=alpha, split=split, confidence=confidence), delta)
+
+
+def gdp_roc_mu(
+    absent: Scores,
+    present: Scores,
+    *,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+) -> Estimate:
+    """Lower bound on μ from the scores of n worlds D and m worlds D', a high score for D'.
+
+    Let N be the number of scores of D' above the k-th largest score of D. In a mechanism that is
+    μ-GDP, whatever its law,
+
+        P(N ≥ t) ≤ p_k(t; μ) = ∫₀¹ Beta(v; k, n − k + 1) P(Binomial(m, Φ(Φ⁻¹(v) + μ)) ≥ t) dv,   (1)
+
+    with equality for Gaussian scores. No threshold has to be estimated or held out, and no rate is
+    left over as a nuisance. The bound is the largest μ with p_k(N; μ) ≤ α_k for one of about
+    2 log₄ n ranks k fixed by n alone; p_k grows with μ, so a bound above the truth means
+    p_k(N; μ) ≤ α_k at the true μ for some k, of probability at most Σ α_k = α. With equal laws in
+    both worlds a bound above 0 has that probability at most.
+
+    Proof of (1). Give each world the level V = Q(S > s) + W·Q(S = s), s its score, Q the law of
+    scores in D, W uniform: a score in D is then a level U uniform on (0, 1), and the k-th smallest
+    of n has the Beta density in (1). Given that, levels of D' are independent; P(V ≤ v) is the
+    power of the randomised threshold test of size v, at most Φ(Φ⁻¹(v) + μ) by μ-GDP. A higher score
+    has a smaller level, so N, which counts ties as below, is at most the number of V ≤ v.
+
+    Args:
+        absent: scores of worlds D, independent.
+        present: scores of worlds D', independent; as many or not.
+        alpha: the level of the bound.
+        confidence: the confidence to state; 1 − α where none is given.
+
+    Returns:
+        The bound; its value is the μ at which p_k is ½ at the rank that gave the bound.
+
+    Raises:
+        InputError: scores that are not finite, an empty class, or α out of range.
+    """
+    check_alpha(alpha)
+    absent, present = np.sort(scores(absent, "absent")), np.sort(scores(present, "present"))
+    tests = []
+    for rank, share in ranks(len(absent)):
+        above = len(present) - int(np.searchsorted(present, absent[-rank], "right"))
+        tests.append((RankTest(rank, len(absent), above, len(present)), alpha * share))
+    best, lower = tests[0][0], 0.0
+    for test, level in tests:
+        found = test.bound(level, lower)
+        if found > lower:
+            best, lower = test, found
+    return lower_bound(
+        lower,
+        value=best.bound(max(0.5, alpha), 0.0),
+        alpha=alpha,
+        confidence=confidence,
+        n=len(absent) + len(present),
+        method="gdp ranks",
+        kind="assumes-gdp",
+    )
+
+
+def gdp_roc_epsilon(
+    absent: Scores,
+    present: Scores,
+    *,
+    delta: float,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+) -> Estimate:
+    """Lower bound on ε at δ > 0 of a GDP mechanism from scores: `gdp_roc_mu` read as ε.
+
+    Raises:
+        InputError: scores that are not finite, an empty class, or δ or α out of range.
+    """
+    _check_positive(delta)
+    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha, confidence=confidence), delta)
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """The test of μ-GDP behind `gdp_roc_mu`, at one rank.
+
+    Attributes:
+        rank: which of the largest scores of D is the threshold, 1 being the largest.
+        n: the number of scores of D.
+        above: how many scores of D' lay above the threshold.
+        m: the number of scores of D'.
+    """
+
+    rank: int
+    n: int
+    above: int
+    m: int
+
+    def p_value(self, mu: float) -> float:
+        """p_k of equation (1) at t = `above`, which grows with μ.
+
+        In z = Φ⁻¹(v), where both factors are smooth. Gauss-Legendre between quantiles of v and of
+        the rate at which `above` turns likely, so that neither is steep within a panel; tails of
+        1e-20 are left out.
+        """
+        from scipy.special import betainc, betaincinv, betaln, log_ndtr, ndtr, ndtri
+
+        if self.above == 0:
+            return 1.0
+        v, rate = (self.rank, self.n - self.rank + 1), (self.above, self.m - self.above + 1)
+        tails = np.array([1e-20, 1e-14, 1e-9, 1e-5, 1e-3, 0.03, 0.2, 0.5])
+        z, turn = (
+            # Upper quantiles through 1 − v, which is exact where v rounds to 1.
+            np.concatenate((ndtri(betaincinv(a, b, tails)), -ndtri(betaincinv(b, a, tails))))
+            for a, b in (v, rate)
+        )
+        edges = np.unique(np.clip(np.concatenate((z, turn - mu)), z.min(), z.max()))
+        half = np.diff(edges)[:, None] / 2
+        at = edges[:-1, None] + half * (1 + _NODES)
+        log = (v[0] - 1) * log_ndtr(at) + (v[1] - 1) * log_ndtr(-at) - at**2 / 2 - betaln(*v)
+        density = np.exp(log) / math.sqrt(2 * math.pi)
+        return float(np.sum(half * _WEIGHTS * density * betainc(*rate, ndtr(at + mu))))
+
+    def bound(self, level: float, least: float) -> float:
+        """The μ at which the p-value is `level`, or `least` where it is no larger."""
+        from scipy.optimize import brentq
+
+        level = min(level, 1 - 1e-9)  # the quadrature need not reach 1; less is a smaller bound
+        if self.p_value(least) >= level:
+            return least
+        high = least + 1
+        while self.p_value(high) < level:
+            high += 1
+        return float(brentq(lambda mu: self.p_value(mu) - level, high - 1, high, xtol=1e-9))
+
+
+def ranks(n: int) -> list[tuple[int, float]]:
+    """Ranks among n scores, a quarter, a sixteenth, … from either end, with their shares of α."""
+    top = [max(1, round((n + 1) / 4))]
+    while top[-1] > 1:
+        top.append(max(1, round(top[-1] / 4)))
+    others = sorted({*top, *(n + 1 - rank for rank in top)} - {top[0]})
+    if not others:
+        return [(top[0], 1.0)]
+    return [(top[0], _MAIN_SHARE), *((rank, (1 - _MAIN_SHARE) / len(others)) for rank in others)]
+
+
+def _shift(tpr: float, fpr: float) -> float:
+    """Φ⁻¹(TPR) − Φ⁻¹(FPR); 0 where TPR is no larger."""
+    from scipy.special import ndtri
+
+    return float(ndtri(tpr) - ndtri(fpr)) if tpr > fpr else 0.0
+
+
+def _as_epsilon(mu: Estimate, delta: float) -> Estimate:
+    """The ε at δ of a bound on μ; ε grows with μ."""
+    value = gaussian_epsilon(mu.value, delta) if math.isfinite(mu.value) else math.inf
+    return mu.changed(value=value, lower=gaussian_epsilon(mu.lower, delta))
+
+
+def _check_mu(mu: float) -> None:
+    if not 0 <= mu < math.inf:
+        raise InputError(f"mu = {mu} is not a finite number of at least 0")
+
+
+def _check_positive(delta: float) -> None:
+    check_delta(delta)
+    if delta == 0:
+        raise InputError(
+            "delta = 0 has epsilon = infinity for every GDP mechanism with mu > 0: "
+            "use a positive delta, e.g. 1e-5"
+        )

@@ -1,0 +1,287 @@
+"""What a budget of trials can find: the chance that a method certifies more than is claimed.
+
+A violation has a most telling event, of probability p in world D' and q in world D; its size is
+what the trials have to show. Each function takes p and q, and the number of trials of both worlds
+together, and returns the probability that the method's bound exceeds the claim. Where a sum over
+an outcome has more than 80 terms, as many stand for all, which costs some thousandths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.frequentist.counting import best_split
+from dpaudit.bounds.frequentist.labels import revealed_labels
+from dpaudit.bounds.frequentist.one_run import one_run_p_value
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_size
+from dpaudit.core.errors import InputError
+
+Floats = NDArray[np.float64]
+
+# The share of the best events of both ends that the label test finds, from simulations.
+_FOUND = 0.75
+# Outcomes of a count at which a sum is evaluated.
+_NODES, _GOLDEN = 80, (math.sqrt(5) - 1) / 2
+# Bettors also lose, in simulations: bets start late, and miss this share of the trials;
+LEARNING = 1 / 8
+# they see the variances as if so many more of the rarer outcomes had occurred;
+UNSEEN = 16.0
+# and a sequential bettor spends ½ ln(rounds) less this much of log wealth on learning.
+_KNOWN = 1.7
+# The rarest events a sequential bettor bets on.
+_RAREST = 0.02
+# Violations are sought between the claim plus e^low and plus e^high, to this precision of the log.
+_LOW, _HIGH, _PRECISION = math.log(1e-4), math.log(700.0), 1e-3
+
+
+def detectable_epsilon(
+    claimed: float, trials: int, alpha: float, *, delta: float = 0.0, power: float = 0.95
+) -> float:
+    """A forecast: the least true ε that the label test certifies to exceed the claim.
+
+    Planned for the Laplace mechanism at the edge of a violation, whose most telling event has the
+    probabilities ½ and ½e^−ε in the two worlds; see `label_power`.
+
+    Args:
+        claimed: the ε of the claim, infinite for none.
+        trials: worlds of both classes together, assigned by a fair coin.
+        alpha: the level of the bound.
+        delta: the δ of the claim.
+        power: the chance wanted, in (0, 1), if the score and the pair are as supposed.
+
+    Returns:
+        An ε above the claim; infinite where none would be found.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+    check_claim(claimed, delta)
+    check_alpha(alpha)
+    check_trials(trials)
+
+    def found(epsilon: float) -> float:
+        rates = 0.5, 0.5 * math.exp(-epsilon)
+        return label_power(*rates, trials, claimed=claimed, delta=delta, alpha=alpha)
+
+    return least_found(found, claimed, power)
+
+
+def least_found(found: Callable[[float], float], claimed: float, power: float) -> float:
+    """The least ε above the claim whose chance `found(ε)`, which grows with ε, is at least `power`.
+
+    Infinite where it stays below for violations of up to 700. Violations below 1e-4 are not
+    told apart.
+
+    Raises:
+        InputError: the power is not in (0, 1).
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
+    if not 0 < power < 1:
+        raise InputError(f"power = {power} is not in (0, 1): use e.g. 0.95")
+    if math.isinf(claimed):
+        return math.inf
+
+    # Normal quantiles of the chance are almost straight in the size of the violation.
+    def margin(log_excess: float) -> float:
+        chance = found(claimed + math.exp(log_excess))
+        return float(ndtri(np.clip(chance, 1e-9, 1 - 1e-9)) - ndtri(power))
+
+    high = 0.0
+    while margin(high) < 0:
+        if high == _HIGH:
+            return math.inf
+        high = min(high + 2.0, _HIGH)
+    if margin(_LOW) >= 0:
+        return claimed + math.exp(_LOW)
+    root = float(brentq(margin, _LOW, high, xtol=_PRECISION, rtol=_PRECISION))
+    return claimed + math.exp(root + 2 * _PRECISION)
+
+
+def label_power(
+    p: float, q: float, trials: int, *, claimed: float, delta: float, alpha: float
+) -> float:
+    """The chance that the label test (`frequentist.labels`) refutes the claim at this event.
+
+    The event and its mirror image, at the other end of the scores, hold s of the m trials that are
+    no pilot; of them Binomial(s, p/(p + q)) are guessed rightly, and equation (1) of the label test
+    refutes the claim where these exceed a quantile of r + Binomial(s − r, e^ε/(1 + e^ε)).
+
+    The test finds most of them by itself, s being Binomial(m, 0.75 (p + q)) in effect, as
+    simulations show. The pilot of k trials takes one direction for the other with the probability
+    (1 − Φ(√(k(p + q)) (p − q)/(p + q)))/2, that of a sign test, halved since high scores speak for
+    D' until the contrary is seen.
+    """
+    from scipy.special import expit, ndtr
+    from scipy.stats import binom
+
+    pilot = trials // 20
+    m, share = trials - pilot, p / (p + q)
+    revealed, spent = revealed_labels(m, delta, alpha)
+    size, weight = _outcomes(m, _FOUND * min(1.0, p + q))
+    rest = np.maximum(size - revealed, 0)
+    critical = revealed + binom.isf(alpha - spent, rest, expit(claimed))
+    refuted = float((weight * binom.sf(critical, size, share)).sum())
+    return refuted * (1 + float(ndtr(math.sqrt(pilot * (p + q)) * (2 * share - 1)))) / 2
+
+
+def counting_power(
+    p: float, q: float, trials: int, *, claimed: float, delta: float, alpha: float
+) -> float:
+    """The chance that `clopper_pearson_epsilon` at this event, known in advance, exceeds the claim.
+
+    With n worlds of either class, and the split of α that is best at p and q. For limits P and Q on
+    the two rates the claim is refuted where Q < max((P − δ)/e^ε, 1 − δ − e^ε (1 − P)), i.e. for all
+    false positives below a quantile of Binomial(n, that).
+    """
+    from scipy.special import betaincinv
+    from scipy.stats import binom
+
+    n = trials // 2
+    split = best_split(p, q, n, n, delta=delta, alpha=alpha)
+    tp, weight = _outcomes(n, p)
+    lower = betaincinv(np.maximum(tp, 1e-9), n - tp + 1, alpha * (1 - split)) * (tp > 0)
+    ceiling = np.maximum(
+        (lower - delta) * math.exp(-claimed), 1 - delta - (1 - lower) * math.exp(min(claimed, 700))
+    )
+    # The least count whose distribution function exceeds the level is the first not refuted.
+    fp = binom.ppf(alpha * split, n, np.clip(ceiling, 0, 1)) - 1
+    return float((weight * np.where(ceiling > 0, binom.cdf(fp, n, q), 0.0)).sum())
+
+
+def one_run_power(
+    p: float, q: float, canaries: int, *, claimed: float, delta: float, alpha: float
+) -> float:
+    """The chance that `one_run_epsilon` exceeds the claim, guessing at either end of the scores.
+
+    As many canaries are guessed as lie in the event or its mirror image on average; each guess is
+    right with probability p/(p + q), as if canaries did not disturb one another.
+    """
+    from scipy.stats import binom
+
+    guesses = min(canaries, max(1, round(canaries * (p + q))))
+
+    def refutes(correct: int) -> bool:
+        p_value = one_run_p_value(canaries, guesses, correct, epsilon=claimed, delta=delta)
+        return p_value <= alpha
+
+    low, high = 0, guesses + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refutes(middle) else (middle, high)
+    return float(binom.sf(high - 1, guesses, p / (p + q)))
+
+
+def two_sample_power(
+    p: Floats, q: Floats, trials: int, *, claimed: float, delta: float, alpha: float
+) -> float:
+    """About the chance that `two_sample_epsilon` exceeds the claim, which chooses among events.
+
+    That of the one-sided z-test of p − e^ε q ≤ δ on pairs, which the bets replicate: with the
+    second moment p + e^2ε q that the stakes are made for, as if some more events had been seen in
+    world D, since events that are rare there are avoided.
+    """
+    from scipy.special import ndtr, ndtri
+
+    factor, pairs = math.exp(min(claimed, 300.0)), trials // 2
+    variance = p + factor**2 * (q + UNSEEN / pairs)
+    size = (p - factor * q - delta) / np.sqrt(variance)
+    return float(ndtr(size.max() * math.sqrt(pairs * (1 - LEARNING)) + ndtri(alpha)))
+
+
+def sequential_power(
+    p: Floats, q: Floats, trials: int, *, claimed: float, delta: float, alpha: float
+) -> float:
+    """About the chance that `EProcess` refutes the claim within trials/2 rounds.
+
+    The first passage of a normal random walk (`walk`) whose variance is twice its drift, as it is
+    near the claim.
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    drift, distance = walk(p, q, trials, claimed=claimed, delta=delta, alpha=alpha)
+    if drift <= 0:
+        return 0.0
+    sum_, root = drift * (trials // 2), math.sqrt(2 * drift * (trials // 2))
+    reflected = math.exp(distance + float(log_ndtr(-(sum_ + distance) / root)))
+    return float(ndtr((sum_ - distance) / root)) + reflected
+
+
+def walk(
+    p: Floats, q: Floats, trials: int, *, claimed: float, delta: float, alpha: float
+) -> tuple[float, float]:
+    """The log wealth that `EProcess` wins a round at the best event, and what it has to win.
+
+    A third of the stake must grow to 1/α, after what it costs to learn the event in trials/2
+    rounds.
+    """
+    common = (p + q) / 2 >= _RAREST
+    drift = float(growth(p[common], q[common], claimed, delta).max(initial=0.0))
+    return drift, math.log(3 / alpha) + max(0.0, math.log(trials // 2) / 2 - _KNOWN)
+
+
+def growth(p: Floats, q: Floats, claimed: float, delta: float) -> Floats:
+    """Log wealth a round that bets on each event can win against the claim.
+
+    The Kullback-Leibler divergence from (p, q) to the nearest pair of rates that is (ε, δ)-DP; see
+    `dpaudit.bounds.frequentist.sequential`.
+    """
+    r = math.exp(-claimed)
+
+    def to_edge(p: Floats, q: Floats) -> Floats:
+        # Ternary search on the edge q₀ = r (p₀ − δ) up to the corner; the divergence is convex.
+        def divergence(p0: Floats) -> Floats:
+            return _divergence(p, p0) + _divergence(q, r * (p0 - delta))
+
+        low, high = np.full_like(p, delta), np.full_like(p, (1 + delta * r) / (1 + r))
+        for _ in range(80):
+            first, second = low + (high - low) / 3, high - (high - low) / 3
+            left = divergence(first) < divergence(second)
+            low, high = np.where(left, low, first), np.where(left, second, high)
+        return divergence((low + high) / 2)
+
+    outside = (q < r * (p - delta)) | (1 - p < r * (1 - q - delta))
+    return np.where(outside, np.minimum(to_edge(p, q), to_edge(1 - q, 1 - p)), 0.0)
+
+
+def _divergence(x: Floats, y: Floats) -> Floats:
+    """Of a coin of rate x from one of rate y."""
+    from scipy.special import rel_entr
+
+    return np.asarray(rel_entr(x, y) + rel_entr(1 - x, 1 - y))
+
+
+def _outcomes(n: int, rate: float) -> tuple[Floats, Floats]:
+    """Likely counts of n trials and their weights."""
+    from scipy.stats import binom
+
+    reach = 6 * math.sqrt(n * rate * (1 - rate))
+    low, high = max(0, int(n * rate - reach)), min(n, int(n * rate + reach) + 10)
+    step = max(1.0, (high - low) / _NODES)
+    nodes = np.arange((high - low) // step + 1)
+    if step > 1:
+        # Even steps may keep time with those of the critical values, which are whole numbers.
+        nodes += nodes * _GOLDEN % 1
+    counts = np.minimum(low + np.floor(nodes * step), high)
+    weight = binom.pmf(counts, n, rate)
+    return counts, weight / weight.sum()
+
+
+def check_claim(claimed: float, delta: float) -> None:
+    """Refuse an ε that is negative or no number, and a δ outside [0, 1)."""
+    if not claimed >= 0:
+        raise InputError(f"claimed = {claimed} is not at least 0: give the claim's epsilon")
+    check_delta(delta)
+
+
+def check_trials(trials: int) -> None:
+    """Refuse a number of trials that is not whole, below 2 or above 10^9."""
+    whole = isinstance(trials, int | np.integer) and not isinstance(trials, bool)
+    if not whole or trials < 2:
+        raise InputError(f"trials = {trials!r} is not a whole number of at least 2: play more")
+    check_size("trials", trials)

@@ -1,0 +1,1 @@
+"""Claims of Berlioz et al. 2015."""

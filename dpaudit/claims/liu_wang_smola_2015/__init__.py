@@ -1,0 +1,1 @@
+"""Claims of Liu, Wang & Smola 2015."""

@@ -1,0 +1,162 @@
+"""Statements of algebra in Liu, Wang & Smola 2015, tried on instances.
+
+Each function returns the instance on which the statement fails, in words, or None.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.claims.liu_wang_smola_2015.data import STARS
+from dpaudit.data.instances import from_profiles
+from dpaudit.defenses.factorization.sampled import SampledFactors
+from dpaudit.defenses.schedule import step_sizes
+
+_INSTANCES = 300
+_ROUNDING = 1e-9
+
+
+def near_draw(seed: int) -> str | None:
+    """Draws δ away in total variation from (ε, 0) laws are (ε, (1 + e^ε) δ)."""
+    rng = np.random.default_rng([seed, 21])
+    for _ in range(_INSTANCES):
+        size, epsilon, delta = int(rng.integers(2, 20)), rng.exponential(2), 0.3 * rng.random()
+        # Weights that differ by a factor of at most e^±ε/2 have normalised laws within e^±ε.
+        first = rng.dirichlet(np.full(size, 0.3))
+        second = first * np.exp(epsilon * rng.integers(0, 2, size) / 2)
+        laws = first, second / second.sum()
+        near = [_mixed(law, rng.dirichlet(np.full(size, 0.3)), delta) for law in laws]
+        for p, q in (near, near[::-1]):
+            # The largest P(S) − e^ε Q(S) over all sets S
+            found = np.maximum(p - math.exp(epsilon) * q, 0).sum()
+            if found > (1 + math.exp(epsilon)) * delta + _ROUNDING:
+                return f"{size} outputs, ε = {epsilon:g}, δ = {delta:g}: {found:g}"
+    return None
+
+
+def _mixed(
+    law: NDArray[np.float64], other: NDArray[np.float64], delta: float
+) -> NDArray[np.float64]:
+    """The law moved towards another until it is δ away, or all the way."""
+    apart = abs(law - other).sum() / 2
+    share = min(1.0, delta / apart)
+    return (1 - share) * law + share * other
+
+
+def unscaled(seed: int) -> str | None:
+    """At ε = 4B with all weights 1 the draw is one of `exp(−Σ(r − r̂)² − λ(‖U‖² + ‖V‖²))`."""
+    rng = np.random.default_rng([seed, 22])
+    for _ in range(_INSTANCES // 10):
+        cap, margin, decay = int(rng.integers(2, 20)), rng.random(), float(rng.exponential(3)) + 0.1
+        least = cap * (STARS.width + margin) ** 2
+        defense = SampledFactors(
+            epsilon=4 * least, cap=cap, margin=margin, decay=decay, dimensions=2, accept="any"
+        )
+        profiles = [[(i, float(rng.integers(1, 6))) for i in range(2)] for _ in range(2)]
+        rows = defense.prepare(from_profiles(profiles, 2, STARS))
+        law = defense.law(rows)
+        if not np.allclose(law.weights, 1) or not math.isclose(law.deviation**-2, 2 * decay):
+            return f"τ = {cap}, κ = {margin:g}: weights {law.weights}, s = {law.deviation:g}"
+    return None
+
+
+def lazy_noise(seed: int) -> str | None:
+    """Noise drawn when a coordinate is next read has the law of noise drawn at every step.
+
+    Of the model with biases alone, whose every law is normal: means are the same by construction,
+    the covariances of all coordinates are propagated for both.
+    """
+    rng = np.random.default_rng([seed, 23])
+    for _ in range(_INSTANCES // 10):
+        dense, lazy, due = _covariances(rng)
+        lazy += np.diag(due)
+        if not np.allclose(dense, lazy, rtol=0, atol=1e-9 * dense.max()):
+            return f"covariances differ by {abs(dense - lazy).max():g}"
+    return None
+
+
+def unflushed(seed: int) -> str | None:
+    """The same without the noise that is due at the end."""
+    rng = np.random.default_rng([seed, 23])
+    for _ in range(_INSTANCES // 10):
+        dense, lazy, due = _covariances(rng)
+        bare = np.flatnonzero((lazy == 0).all(0))
+        if len(bare):
+            return (
+                f"{len(due)} biases: one without ratings is released as it began, where its "
+                f"variance should be {dense[bare[0], bare[0]]:g}"
+            )
+    return None
+
+
+def _covariances(
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Of the biases after dense and after lazy steps; the variances that are due to the latter."""
+    users, items, steps = (int(rng.integers(*ends)) for ends in ((1, 4), (3, 6), (3, 30)))
+    count, pull, gain = users + items, 0.2 * rng.random(), 0.5 * rng.random()
+    sizes = step_sizes(0.1, 0.3, "text", steps)
+    dense, lazy, due = np.zeros((count, count)), np.zeros((count, count)), np.zeros(count)
+    for size in sizes:
+        # The last item has no ratings.
+        touched = [int(rng.integers(users)), users + int(rng.integers(items - 1))]
+        lazy[touched, touched] += due[touched]
+        due[touched] = 0
+        # b ← b + η (gain e − pull b) for both, e = r − b_u − b_i
+        step = np.eye(count)
+        step[np.ix_(touched, touched)] -= size * (gain + pull * np.eye(2))
+        dense = step @ dense @ step.T + size * np.eye(count)
+        lazy = step @ lazy @ step.T
+        due += size
+    return dense, lazy, due
+
+
+def personal_replaced(_: int) -> str | None:
+    """A user with one rating and ε_u = ε/τ, replaced by one with τ, loses at most ε_u.
+
+    Of the law that cuts predictions, d = 1, no biases, κ = 0, b_0 = 3, all ratings 5. Two unrated
+    factors of either sign are alike, so in D all signs of v are equally likely; in D', given u,
+    the signs of u v_i are independent. The event: at least `least` of the τ factors agree in sign.
+    """
+    from scipy.stats import binom
+
+    tau, epsilon, least = 100, 64.0, 65
+    k = np.arange(tau + 1)
+    far = np.maximum(k, tau - k) >= least
+    absent = binom.pmf(k, tau, 0.5)
+    present = sign_law(tau, epsilon, 100.0)
+    loss = math.log(present[far].sum() / absent[far].sum())
+    if loss <= epsilon / tau:
+        return None
+    return (
+        f"τ = {tau}, ε = {epsilon:g}, ε_u = {epsilon / tau:g}: at least {least} of the signs agree "
+        f"with probability {absent[far].sum():.3g} and {present[far].sum():.3g}, ε >= {loss:.3g}"
+    )
+
+
+def sign_law(tau: int, epsilon: float, deviation: float) -> NDArray[np.float64]:
+    """The law of the number of positive factors `(τ + 1,)` of one user with τ ratings of 5.
+
+    With `c(z) = min(z, 2)`, `z = |u v|`, v of either sign has the weights
+    `A_±(u) = E_v e^{−(ε/4B)(2 ∓ c)²}`, and k positive ones `E_u ½ (A_+^k A_−^{τ−k} + …)`.
+    """
+    from scipy.stats import binom, norm
+
+    k = np.arange(tau + 1)
+    factor = epsilon / (4 * 16 * tau)
+    # The midpoint rule over the quantiles of |u| and |v|.
+    nodes = deviation * norm.isf((np.arange(1000) + 0.5) / 2000)
+    weights = [
+        np.array(
+            [np.exp(-factor * (2 - sign * np.minimum(u * nodes, 2)) ** 2).mean() for u in nodes]
+        )
+        for sign in (1, -1)
+    ]
+    plus, minus = (np.log(each)[:, None] for each in weights)
+    one = np.exp(k * plus + (tau - k) * minus).mean(0)
+    law = binom.pmf(k, tau, 0.5) * (one + one[::-1]) / 2
+    found: NDArray[np.float64] = law / law.sum()
+    return found

@@ -1,0 +1,86 @@
+"""Neighbouring data sets for the claims of Liu, Wang & Smola 2015 and of Berlioz et al. 2015.
+
+All are on the scale 1..5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpaudit.auditor.games.trained import DataPair
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.ratings import Scale
+
+STARS = Scale(1, 5, 1)
+
+Profile = Sequence[tuple[int, float]]
+
+
+def _pair(
+    before: Sequence[Profile],
+    after: Sequence[Profile],
+    n_items: int,
+    summary: str,
+    *,
+    own_means: bool = False,
+) -> DataPair:
+    """Two data sets; the statistics of the first count as public unless each has its own."""
+    first, second = (from_profiles(each, n_items, STARS) for each in (before, after))
+    return DataPair(first, second, None if own_means else first, summary)
+
+
+VALUE = _pair(
+    [[(0, 5)]], [[(0, 1)]], 1, "one user, one item, whose rating goes from highest to lowest"
+)
+ROW = _pair(
+    [[(0, 3)]],
+    [[(0, 3)], [(0, 3)]],
+    1,
+    "one user who has rated one item with the middle of the scale; another who did the same joins",
+)
+SECOND_ITEM = _pair(
+    [[(0, 5), (1, 5)]],
+    [[(0, 5)]],
+    2,
+    "one user who has given two items the highest rating is replaced by one who has rated the "
+    "first alone",
+)
+TWO_AFTER_ONE = _pair(
+    [[(0, 5)]],
+    [[(0, 5), (1, 5)]],
+    2,
+    "one user who has given one item the highest rating is replaced by one who has given it to two",
+)
+MANY_AFTER_ONE = _pair(
+    [[(0, 5)]],
+    [[(item, 5) for item in range(40)]],
+    40,
+    "one user who has given one of 40 items the highest rating is replaced by one who has given it "
+    "to all",
+)
+FIRST_RATING = _pair(
+    [[(0, 3)], []],
+    [[(0, 3)], [(0, 5)]],
+    1,
+    "two users and one item, which one of them has rated in the middle; the other, who has rated "
+    "nothing, gives it the highest rating",
+)
+NEW_ITEM = _pair(
+    [[(0, 3)]],
+    [[(0, 3), (1, 5)]],
+    2,
+    "one user and two items; she has rated one, then also the other, which nobody else has rated",
+)
+
+
+def own_mean(users: int) -> DataPair:
+    """Each of some users has rated an item of her own; one goes from highest to lowest."""
+    rest: list[Profile] = [[(user, 3)] for user in range(1, users)]
+    return _pair(
+        [[(0, 5)], *rest],
+        [[(0, 1)], *rest],
+        users,
+        f"{users} users, each with a rating of an item of her own in the middle of the scale, but "
+        "one whose rating goes from highest to lowest; the mean is computed anew",
+        own_means=True,
+    )

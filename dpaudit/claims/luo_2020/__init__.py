@@ -1,0 +1,1 @@
+"""Claims of Luo et al. 2020."""

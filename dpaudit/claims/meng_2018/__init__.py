@@ -1,0 +1,1 @@
+"""Claims of Meng et al. 2018."""

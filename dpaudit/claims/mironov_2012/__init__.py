@@ -1,0 +1,1 @@
+"""Claims of Mironov 2012."""

@@ -1,0 +1,1 @@
+"""Claims of Park & Acharya 2011."""

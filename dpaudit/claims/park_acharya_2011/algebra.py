@@ -1,0 +1,297 @@
+"""Statements of algebra in Park & Acharya 2011, tried on instances of the product's own parts.
+
+Each function returns the instance on which the statement fails, in words, or None.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.auditor.games import list_truth
+from dpaudit.auditor.measures.risk import play_risk
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.profile import Profile
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.source import SyntheticParams
+from dpaudit.data.synthetic import generate
+from dpaudit.defenses.base import EntryPair
+from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.top_k.chain import SetChain, meant_swaps, printed_swaps, swap_sets
+from dpaudit.defenses.top_k.defense import TopK
+
+Scores = NDArray[np.float32]
+
+_STARS = Scale(1, 5, 1)
+_INSTANCES = 300
+# Rounding of sums and logarithms of some dozens of terms.
+_ROUNDING = 1e-9
+
+
+def _ratings(seed: int, items: int = 200) -> Ratings:
+    return generate(
+        SyntheticParams(n_users=300, n_items=items, mean_per_user=40, seed=seed % 2**32)
+    )
+
+
+def _users(ratings: Ratings, least: int) -> list[Profile]:
+    every = (ratings.profile(user) for user in range(ratings.n_users))
+    return [profile for profile in every if least <= len(profile) < ratings.n_items - 1]
+
+
+def _row(scores: NDArray[np.floating], unit: float = 5.0) -> ExactScores:
+    return ExactScores(np.asarray(scores, np.float32), unit)
+
+
+def exponential_mechanism(seed: int) -> str | None:
+    """Theorem 2.2: weights `φ^ε`, `ln φ` moving by at most 1, lose at most 2ε."""
+    rng = np.random.default_rng([seed, 22])
+    for _ in range(_INSTANCES):
+        size, epsilon = int(rng.integers(2, 30)), float(rng.exponential(2))
+        before = 3 * rng.standard_normal(size)
+        after = before + rng.uniform(-1, 1, size)
+        loss = np.abs(_log_law(epsilon * after) - _log_law(epsilon * before)).max()
+        if loss > 2 * epsilon + _ROUNDING:
+            return f"{size} outputs, ε = {epsilon:g}: a log-ratio of {loss:g}"
+    return None
+
+
+def _log_law(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    return log_weights - np.logaddexp.reduce(log_weights)
+
+
+def slope_one_inversion(seed: int) -> str | None:
+    """Theorem 3.3 without noise: every hidden rating is read off one prediction."""
+    ratings = _ratings(seed)
+    defense = SlopeOne(epsilon=math.inf, variant="nonprivate", min_ratings=10)
+    model, users = defense.prepare(ratings), _users(ratings, 10)
+    attack = LinearIdeal(reader="round")
+    right = play_risk([defense], model, users, attack, trials=_INSTANCES, seed=seed)
+    missed = int(_INSTANCES - right.sum())
+    return f"{missed} of {_INSTANCES} hidden ratings were not recovered" if missed else None
+
+
+def cosine_inversion(seed: int, *, alike: bool) -> str | None:
+    """Theorem 3.4 without noise: `p_il = 1` iff `n·A_j − Σ_{k≠l} s_kj = s_lj`.
+
+    Args:
+        seed: decides the instances.
+        alike: whether the shown item must have a similarity above 0 to the hidden one.
+    """
+    ratings = _ratings(seed, items=1000)  # so many that some have no buyer in common
+    purchases = Ratings.build(
+        ratings.user,
+        ratings.item,
+        np.ones(len(ratings), np.float32),
+        ratings.n_users,
+        ratings.n_items,
+        Scale(1, 1, 1),
+    )
+    defense = Cosine(epsilon=math.inf, variant="nonprivate", min_ratings=10)
+    model = defense.prepare(purchases)
+    rng = np.random.default_rng([seed, 34])
+    for profile in _users(purchases, 11):
+        hidden = int(rng.choice(profile.items))
+        others = profile.items[profile.items != hidden]
+        shown = np.setdiff1d(np.arange(ratings.n_items), profile.items)
+        similarity = model.row(hidden)[shown]
+        if alike:
+            shown, similarity = shown[similarity > 0], similarity[similarity > 0]
+        known = sum(model.row(int(k))[shown] for k in others)
+        for mine in (profile, Profile(others, np.ones(len(others), np.float32))):
+            read = len(mine) * defense.exact(model, mine).scores[shown] - known
+            says_bought = np.abs(read - similarity) < 1e-3 * np.maximum(similarity, 1e-2)
+            if np.any(says_bought != (len(mine) == len(profile))):
+                wrong = "not bought and read as bought" if mine is not profile else "missed"
+                return f"a purchase of a user with {len(profile)} was {wrong}"
+    return None
+
+
+def random_guessing(seed: int) -> str | None:
+    """Definition 3, eq. (21), of the linear adversary: as ε → 0, as good as random guessing."""
+    from scipy.stats import binom
+
+    ratings = _ratings(seed)
+    defense = SlopeOne(epsilon=1e-4, min_ratings=10)
+    trials, guess = 20_000, 1 / len(ratings.scale.values)
+    right = int(
+        play_risk(
+            [defense],
+            defense.prepare(ratings),
+            _users(ratings, 10),
+            LinearIdeal(reader="round"),
+            trials=trials,
+            seed=seed,
+        ).sum()
+    )
+    if binom.cdf(right, trials, guess) > 1e-9:
+        return None
+    return f"at ε = 0.0001 {right} of {trials} ratings are recovered, random guessing gets 1 in 5"
+
+
+def stationary_law(seed: int, *, power: float) -> str | None:
+    """The chain of eqs (31) and (34) keeps the law `∝ φ^{power·ε}`.
+
+    Theorem 4.1 says power 1; the text below eq. (36) that it is the law of eq. (28): power ½.
+    """
+    rng = np.random.default_rng([seed, 41])
+    for _ in range(_INSTANCES):
+        epsilon = float(rng.uniform(0.1, 4))
+        exact = _row(rng.uniform(1, 5, 24))
+        chain = TopK(epsilon=epsilon, top_k=4, u_s="largest-rate").chain(exact)
+        log_phi = chain.sets.totals(exact.scores) / exact.sensitivity
+        law = np.exp(_log_law(power * epsilon * log_phi))
+        moved = law * (1 - chain.up - chain.down)
+        moved[1:] += law[:-1] * chain.up[:-1]
+        moved[:-1] += law[1:] * chain.down[1:]
+        if np.abs(moved - law).max() > _ROUNDING:
+            return (
+                f"ε = {epsilon:.3g}, {len(law)} sets: one step moves the law by "
+                f"{np.abs(moved - law).sum():.2g} in all"
+            )
+    return None
+
+
+def time_step(_: int) -> str | None:
+    """Proposition 4.1 with eq. (31): `Δt = 1/U_s` is short enough where `φ_j/φ_{j+1} ≤ U_s/2`."""
+    scores, epsilon = np.array([5.0, 1.0, 1.0]), 4.0
+    u_s = 2 * math.exp((5 - 1) / 5)
+    defense = TopK(epsilon=epsilon, top_k=1, left_window=1, right_window=1, u_s=u_s)
+    try:
+        defense.chain(_row(scores))
+    except ConfigError:
+        # λ_1 + μ_1 = 1 + e^{0.8 ε/2}
+        stays = 1 - (1 + math.exp(0.8 * epsilon / 2)) / u_s
+        return (
+            f"ratings 5, 1, 1, k = 1, U_s = 2e^0.8, ε = 4: S_1 stays with probability {stays:.3g}"
+        )
+    return None
+
+
+def set_scores(seed: int) -> str | None:
+    """Proposition 4.2: `ln φ` moves by at most 1 for one entry, `φ = exp(f/U_r)`."""
+    rng = np.random.default_rng([seed, 42])
+    for _ in range(_INSTANCES):
+        before = rng.uniform(1, 5, 20)
+        after = before.copy()
+        after[rng.integers(20)] = rng.uniform(1, 5)
+        sets = swap_sets(np.argsort(-before).astype(np.int32), 5, "meant", 2, 3)
+        moved = (sets.totals(after.astype(np.float32)) - sets.totals(before.astype(np.float32))) / 5
+        if np.abs(moved).max() > 1:
+            return f"an entry's change moves ln φ by {np.abs(moved).max():.3g}"
+    return None
+
+
+def printed_set_scores(_: int) -> str | None:
+    """Proposition 4.2 as printed: `φ = exp(1/U_r) f`, so `ln φ` moves by `ln f'/f`."""
+    moved = math.log(5 / 1)
+    return f"k = 1, a rating from 1 to 5 moves ln φ by ln 5 = {moved:.3g}" if moved > 1 else None
+
+
+def distinct_sets(_: int) -> str | None:
+    """Section 4.4: the printed formula lists at least ⌊(M−k)/(N1·N2)⌋·N1·N2 sets."""
+    items, k, left, right = 1682, 10, 2, 3
+    out, into = printed_swaps(items, k, left, right)
+    promised = (items - k) // (left * right) * left * right
+    found = len(set(zip(out.tolist(), into.tolist(), strict=True)) - {(k, k)})
+    if found >= promised:
+        return None
+    return (
+        f"M = {items}, k = {k}: {len(out) - 1} sets until a rank leaves the list, {found} of them "
+        f"distinct, where {promised} are promised; the second is the first again"
+    )
+
+
+def decreasing_sets(seed: int) -> str | None:
+    """Section 4.4: the sets that the text's two windows list have decreasing scores."""
+    rng = np.random.default_rng([seed, 44])
+    scores = np.sort(rng.uniform(1, 5, 40))[::-1].astype(np.float32)
+    sets = swap_sets(np.arange(40, dtype=np.int32), 10, "meant", 2, 3)
+    rises = np.flatnonzero(np.diff(sets.totals(scores)) > 1e-6)
+    if not len(rises):
+        return None
+    j = int(rises[0])
+    return f"40 scores at random: the set S_{j + 1} has a larger sum than S_{j}"
+
+
+def ninety_percent(_: int) -> str | None:
+    """Section 4.5: every set shares k − 1 of k items with the best one."""
+    out, into = meant_swaps(1682, 10, 2, 3)
+    inside = (out >= 1) & (out <= 10) & ((into > 10) | (into == out))
+    return None if inside.all() else f"{int((~inside).sum())} sets swap more than one item"
+
+
+def all_sets(seed: int) -> str | None:
+    """Section 4.1, eq. (28) over every k-set: one entry of C loses at most ε."""
+    rng = np.random.default_rng([seed, 28])
+    for _ in range(_INSTANCES):
+        epsilon, k = float(rng.uniform(0.1, 5)), int(rng.integers(1, 5))
+        before = rng.choice(_STARS.values, 12).astype(np.float32)
+        after = before.copy()
+        after[0] = 6 - before[0] if before[0] != 3 else 5
+        # φ^{ε/2} = exp(ε Σ r / (2 U_r))
+        loss = list_truth.sets_epsilon(before, after, epsilon / (2 * 5), k)
+        if loss > epsilon + _ROUNDING:
+            return f"k = {k}, ε = {epsilon:g}: a log-ratio of {loss:g}"
+    return None
+
+
+def divergence_and_ratio(_: int) -> str | None:
+    """Section 4.4: a small divergence of the target from the chain's law costs a small `Δε`."""
+    steps, items, epsilon = 20_000, 40, 20.0
+    before = np.append(5.0, np.ones(items - 1))
+    after = np.append(before[:-1], 5.0)
+    defense = TopK(
+        epsilon=epsilon,
+        top_k=1,
+        left_window=1,
+        right_window=1,
+        u_s="largest-rate",
+        iterations=steps,
+    )
+    pair = EntryPair(_row(before), _row(after), "the last of the predictions becomes the highest")
+    gap = max(_divergence(defense.chain(exact), steps) for exact in (pair.before, pair.after))
+    loss = list_truth.entry_epsilon(defense, pair)
+    if loss is not None and loss > 2 * epsilon and gap < 0.001:
+        return (
+            f"k = 1, {items} predictions, every one listed, ε = {epsilon:g}, {steps} steps: a "
+            f"divergence of {gap:.2g} and a log-ratio of {loss:.3g}"
+        )
+    return None
+
+
+def _divergence(chain: SetChain, steps: int) -> float:
+    """`KL(P ‖ P̂)` of the limit's law P from the law P̂ after so many steps, as in section 4.4."""
+    limit, law = chain.stationary, chain.law(steps)
+    if np.any((law == 0) & (limit > 0)):
+        return math.inf
+    return float(np.sum(limit * (chain.log_stationary - np.log(law))))
+
+
+def convex_curve(_: int) -> str | None:
+    """Risk is a convex function of utility, both as Definitions 5 and 6 have them.
+
+    A list of one of two items whose predictions are g apart, each with Laplace noise of scale
+    b = Δf/ε, for a user with 20 ratings. With t = g/b the two change places with probability
+    `½ e^{−t}(1 + t/2)`, at most ½; the rounded reading of a rating is right with probability
+    `1 − e^{−1/(40 b)}`.
+    """
+    gap, delta_f, ratings = 0.01, 0.5, 20
+    points = []
+    for epsilon in (10.0, 100.0, 300.0):
+        b = delta_f / epsilon
+        utility = 1 - math.exp(-gap / b) * (1 + gap / (2 * b))
+        points.append((utility, -math.expm1(-1 / (2 * ratings * b))))
+    (u1, r1), (u2, r2), (u3, r3) = points
+    chord = r1 + (r3 - r1) * (u2 - u1) / (u3 - u1)
+    if r2 <= chord:
+        return None
+    return (
+        f"two items {gap} stars apart: at utility {u2:.3f} the risk is {r2:.3f}, above the chord's "
+        f"{chord:.3f} between ε = 10 and ε = 300"
+    )

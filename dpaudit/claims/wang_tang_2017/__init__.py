@@ -1,0 +1,1 @@
+"""Claims of Wang & Tang 2017."""

@@ -1,0 +1,190 @@
+"""Statements of algebra in Wang & Tang 2017, tried on instances.
+
+Each function returns the instance on which the statement fails, in words, or None.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.claims.wang_tang_2017.data import STARS, means_of
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.schedule import step_sizes
+from dpaudit.kernels.lanes import LANES
+
+_ROUNDING = 1e-5
+_EXPONENT = 0.3  # ξ of the paper's run
+
+
+def uneven_sensitivity(seed: int) -> str | None:
+    """`‖G − G'‖_1 ≤ ΔF` wherever `|S_i| I_u ≥ C`, for one rating replaced.
+
+    All of a user's other ratings are equal and hang on that one by nearly their whole weight, so
+    that none has an error before the change and each the largest after it.
+    """
+    size, near = 8, 0.01
+    defense = SgdSimilarity(epsilon=1.0, steps=1, more_than=0)
+    before = from_profiles([[(item, 1.0) for item in range(size + 1)]], size + 1, STARS)
+    after = apply(before, RatingReplaced(0, 0, 5.0))
+    public = means_of(*[3] * (size + 1))
+    similarity = np.full((size + 1, size + 1), near * defense.weight / (size - 1), np.float32)
+    similarity[:, 0] = (1 - near) * defense.weight
+    similarity[0] = defense.weight / size
+    moved, least = 0.0, math.inf
+    for item in range(size + 1):
+        row = np.repeat(similarity[item][:, None], LANES, axis=1)
+        found = []
+        for ratings in (before, after):
+            data = defense.prepare(ratings, public)
+            gradient, weights = defense.slope(data, 1).of(data, item, row)
+            found.append(gradient[:, 0].astype(np.float64))
+            least = min(least, float(weights[0]))
+        moved += float(abs(found[1] - found[0]).sum())
+    bound = 2 * defense.largest_error(1, STARS) * STARS.width / defense.weight
+    if least < defense.weight * (1 - _ROUNDING) or moved <= bound * (1 + _ROUNDING):
+        return None
+    return f"one rating from 1 to 5 moves the gradient by {moved / bound:.2f} ΔF in L1"
+
+
+def negative_similarities(seed: int) -> str | None:
+    """`|∂r̂_ui/∂s_ij| ≤ φ/(|S_i| I_u)` where s_ij < 0 too, |x_uj − f| ≤ φ holding of every rating.
+
+    `∂r̂/∂s_ij = (x_uj − sign(s_ij) f)/Σ|s|`, taken by differences of r̂. All ratings are 5 and the
+    items' means 1 (centred), or left out (raw), and one small similarity is negative.
+    """
+    found = []
+    for means, name in ((1.0, "centred ratings"), (0.0, "raw ratings")):
+        x = np.full(8, STARS.maximum - means)
+        s = np.array([-1e-3, *[1.0] * 7])
+
+        def predicted(s: NDArray[np.float64], x: NDArray[np.float64] = x) -> float:
+            return float(s @ x / abs(s).sum())
+
+        if abs(x - predicted(s)).max() > STARS.width:
+            continue
+        step = 1e-6 * (np.arange(8) == 0)
+        slope = (predicted(s + step) - predicted(s - step)) / 2e-6
+        reached = abs(slope) * float(abs(s).sum()) / STARS.width
+        if reached > 1 + _ROUNDING:
+            found.append(f"{name}: {reached:.2f} φ/(|S_i| I_u)")
+    return "; ".join(found) or None
+
+
+def touched_coordinates(seed: int) -> str | None:
+    """An added rating touches no coordinate of the gradient that none touched before."""
+    before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3, STARS)
+    after = apply(before, RatingAdded(0, 1, 5.0))
+    touched = [
+        {(int(i), int(j)) for mine in _profiles(ratings) for i in mine for j in mine if i != j}
+        for ratings in (before, after)
+    ]
+    new = sorted(touched[1] - touched[0])
+    if not new:
+        return None
+    i, j = new[0]
+    return (
+        f"the coordinate ({i}, {j}) is noised in every run with the added rating and in none "
+        f"without it: ε = ∞"
+    )
+
+
+def _profiles(ratings: Ratings) -> Iterator[NDArray[np.int32]]:
+    return (ratings.profile(user).items for user in range(ratings.n_users))
+
+
+def printed_schedule(seed: int) -> str | None:
+    """`Σ η_t = ∞` of the printed step sizes."""
+    count = 100
+    sizes = step_sizes(1.0, _EXPONENT, "printed", count)
+    # From here on each step is less than half the last: count^−ξ < ½.
+    if count**-_EXPONENT >= 0.5:
+        return None
+    total = math.fsum(sizes)
+    return f"all steps come to {total:.4f} η_1, the rest to less than {sizes[-1]:.1e} η_1"
+
+
+def squared_steps(seed: int) -> str | None:
+    """`Σ η_t² < ∞` of the steps `t^−ξ`, by blocks of steps each as long as all before it."""
+    sizes = np.array(step_sizes(1.0, _EXPONENT, "text", 2**16))
+    blocks = [float((sizes[2**k : 2 ** (k + 1)] ** 2).sum()) for k in range(4, 16)]
+    # Each is more than the last: a block's sum is 2^{k(1−2ξ)} times a number that tends to one.
+    if any(later <= earlier for earlier, later in itertools.pairwise(blocks)):
+        return None
+    return f"Σ η_t² over steps 2^k to 2^(k+1) grows with k: {blocks[0]:.2f} … {blocks[-1]:.1f}"
+
+
+# Ratings as (user, item): one user has rated both items 0 and 1, and others one of them each.
+_DRAWN = ((0, 0), (0, 1), (1, 0), (2, 1), (3, 2), (4, 2))
+_BATCH = 3
+
+
+def _left_out(share: float) -> float:
+    """The probability that a mini-batch has none of a share of the ratings."""
+    return (1 - share) ** _BATCH
+
+
+def _meanings() -> Iterator[tuple[str, float, float]]:
+    """What “a mini-batch has the pair of items 0 and 1” can mean.
+
+    Each with its probability in closed form and the share of all mini-batches that have it.
+    """
+    batches = list(itertools.product(_DRAWN, repeat=_BATCH))
+    a, b = _shares()
+    one = 1 / len(_DRAWN)
+
+    def share(*wanted: set[tuple[int, int]]) -> float:
+        """Of the mini-batches that have one of each set."""
+        return sum(all(each & set(batch) for each in wanted) for batch in batches) / len(batches)
+
+    of_0, of_1 = ({(user, item) for user, item in _DRAWN if item == i} for i in (0, 1))
+    shared_0, shared_1 = {(0, 0)}, {(0, 1)}
+    both = 1 - _left_out(a) - _left_out(b) + _left_out(a + b)
+    yield "both items are drawn", both, share(of_0, of_1)
+    yield "i is drawn from a user of both", 1 - _left_out(one), share(shared_0)
+    yield "either is drawn from a user of both", 1 - _left_out(2 * one), share(shared_0 | shared_1)
+    alone = 1 - 2 * _left_out(one) + _left_out(2 * one)
+    yield "both are drawn from one user", alone, share(shared_0, shared_1)
+    yield "i is drawn", 1 - _left_out(a), share(of_0)
+
+
+def _shares() -> tuple[float, float]:
+    """`|I_i|/𝓛` of items 0 and 1."""
+    a, b = (sum(item == i for _, item in _DRAWN) / len(_DRAWN) for i in (0, 1))
+    return a, b
+
+
+def printed_h(a: float, b: float, size: int) -> float:
+    """H of section 4.2 for items that have the shares a and b of the ratings."""
+    return float(1 - a * b * (1 - b) ** (size - 1) * (1 - a) ** (size - 1))
+
+
+def printed_inclusion(seed: int) -> str | None:
+    """The printed H is the probability that a mini-batch has the pair, whatever is meant by it."""
+    printed = printed_h(*_shares(), _BATCH)
+    found = [(name, share) for name, _, share in _meanings()]
+    if any(math.isclose(printed, share, abs_tol=_ROUNDING) for _, share in found):
+        return None
+    shares = ", ".join(f"{name}: {share:.3f}" for name, share in found)
+    return f"{len(_DRAWN)} ratings, L = {_BATCH}: H = {printed:.3f}, but {shares}"
+
+
+def prior_term(seed: int, *, indicator: bool) -> str | None:
+    """The prior's term has the mean λS with the true H, whatever is meant by a pair's being drawn.
+
+    Args:
+        seed: decides nothing, all mini-batches are tried.
+        indicator: whether the term is 0 where the pair is not drawn.
+    """
+    for name, inclusion, share in _meanings():
+        mean = (share if indicator else 1.0) / inclusion
+        if not math.isclose(mean, 1, abs_tol=_ROUNDING):
+            return f"with H of “{name}” its mean is {mean:.2f} λS"
+    return None

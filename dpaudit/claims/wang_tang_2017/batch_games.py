@@ -1,0 +1,96 @@
+"""Games on trainings whose mini-batches the observer does not know."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.claims.entry import Worlds
+from dpaudit.claims.trained_games import StepsGame, graded
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.neighborhood.similarity import Floats, SimilarityData
+from dpaudit.defenses.training import lane_blocks
+from dpaudit.kernels.lanes import LANES
+
+
+@dataclass(frozen=True, eq=False)
+class BatchGame(StepsGame):
+    """Observer `iterates` of steps on one rating, or one user, drawn uniformly.
+
+    The noised gradient g of a step is a mixture over who was drawn: with noise of scale b, n that
+    may be drawn and their gradients `m_1 … m_n`,
+
+        ln p(g) = ln (1/n) Σ_k exp(Σ_c (|g_c| − |g_c − m_kc|)/b) + what is the same in D and D'.
+
+    The score is the sum of `ln p'/p` over the steps, on a grid: the exact likelihood ratio.
+    """
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        """Train and score."""
+        before, after = (
+            self.defense.prepare(ratings, self.data.public)
+            for ratings in (self.data.before, self.data.after)
+        )
+        for data in (before, after):
+            self._check_size(data)
+
+        def score(trained: SimilarityData, world: str) -> NDArray[np.float64]:
+            streams = Streams.first(seed, f"batches/{world}", trials)
+            return np.concatenate(
+                [self._score(before, after, trained, part) for part in lane_blocks(streams)]
+            )
+
+        return Worlds(score(before, "absent"), score(after, "present"), self.truth)
+
+    def _check_size(self, data: SimilarityData) -> None:
+        drawn = self.defense.share * self._count(data)
+        if not math.isclose(drawn, 1):
+            raise ValueError(f"a mini-batch has {drawn:g} of {self._count(data)}: make it 1")
+
+    def _count(self, data: SimilarityData) -> int:
+        """How many may be drawn: users if the corrected mechanism samples them, else ratings."""
+        users = self.defense.variant == "corrected"
+        return len(data.profiles.start) - 1 if users else len(data.places)
+
+    def _score(
+        self,
+        before: SimilarityData,
+        after: SimilarityData,
+        trained: SimilarityData,
+        streams: Streams,
+    ) -> NDArray[np.float64]:
+        items = range(trained.n_items)
+        iterates = [
+            [row.copy() for row in self.defense.iterates(trained, item, streams)] for item in items
+        ]
+        total = np.zeros(LANES)
+        for t in range(1, self.defense.steps + 1):
+            rows = [each[t - 1] for each in iterates]
+            shown = [self.defense.revealed(before, each[t - 1], each[t], t) for each in iterates]
+            total += self._log_density(after, rows, shown, t)
+            total -= self._log_density(before, rows, shown, t)
+        return graded(total[: len(streams)])
+
+    def _log_density(
+        self, data: SimilarityData, rows: list[Floats], shown: list[NDArray[np.float64]], t: int
+    ) -> NDArray[np.float64]:
+        """`ln p` of the step from `rows`, less what no gradient enters, `(16,)`."""
+        slope = self.defense.slope(data, t)
+        scale = self.defense.noise_scale(t, data.scale, data.n_items)
+        losses: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(LANES))
+        for item, (row, noised) in enumerate(zip(rows, shown, strict=True)):
+            entries = data.entries(item)
+            for k, user in enumerate(data.raters.column[entries]):
+                taken = np.zeros((entries.stop - entries.start, LANES), np.float32)
+                taken[k] = 1
+                mean = slope.of(data, item, row, taken)[0]
+                unit = int(user) if self.defense.variant == "corrected" else entries.start + k
+                losses[unit] += (abs(noised) - abs(noised - mean)).sum(0) / scale
+        # Users without ratings, if any, have gradient 0.
+        idle = self._count(data) - len(losses)
+        mixed = np.logaddexp.reduce(list(losses.values()), axis=0)
+        return np.logaddexp(mixed, math.log(idle)) if idle else mixed

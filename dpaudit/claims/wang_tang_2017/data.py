@@ -1,0 +1,225 @@
+"""Neighbouring data sets for the claims of Wang & Tang 2017, on the scale 1..5.
+
+User 0 is the one whose ratings differ. Means are public and those of a data set of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dpaudit.auditor.games.trained import DataPair
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.neighbors import Change, RatingReplaced, UserReplaced, apply
+from dpaudit.data.ratings import Ratings, Scale
+
+STARS = Scale(1, 5, 1)
+
+Profile = Mapping[int, float]
+# Users with the same ratings, and how many they are.
+Crowd = Sequence[tuple[Profile, int]]
+
+
+def _ratings(profiles: Sequence[Profile], items: int) -> Ratings:
+    return from_profiles([list(profile.items()) for profile in profiles], items, STARS)
+
+
+def _pair(
+    victim: Profile, others: Crowd, change: Change, items: int, public: Ratings | None, summary: str
+) -> DataPair:
+    crowd = [profile for profile, count in others for _ in range(count)]
+    before = _ratings([victim, *crowd], items)
+    return DataPair(before, apply(before, change), public, summary)
+
+
+def replaced(profile: Profile) -> UserReplaced:
+    """User 0's ratings give way to these."""
+    items = np.array(list(profile), np.int32)
+    return UserReplaced(0, items, np.array(list(profile.values()), np.float32))
+
+
+def means_of(*profile: float) -> Ratings:
+    """Public data in which the items' means are these ratings."""
+    return _ratings([dict(enumerate(profile))], len(profile))
+
+
+def near_one(items: int) -> Ratings:
+    """Public data in which every item's mean is 1.05: nineteen rate 1 and one rates 2."""
+    return _ratings([dict.fromkeys(range(items), value) for value in [1.0] * 19 + [2.0]], items)
+
+
+def _split(size: int) -> dict[int, float]:
+    """Items 1 to n: the first half rated lowest, the second highest."""
+    return {item: 1.0 if item <= size // 2 else 5.0 for item in range(1, size + 1)}
+
+
+def one_rating(size: int) -> DataPair:
+    """P1: one user alone, whose rating of item 0 goes from end to end; means 3."""
+    return _pair(
+        {0: 1.0, **_split(size)},
+        (),
+        RatingReplaced(0, 0, 5.0),
+        size + 1,
+        means_of(*[3] * (size + 1)),
+        f"a user has rated {size} items, half lowest and half highest, and one more, whose rating "
+        "goes from lowest to highest; the means are 3",
+    )
+
+
+def sampled(size: int) -> DataPair:
+    """P2: as P1, and others whose gradients are 0, so that 10 ratings may be drawn."""
+    flat = dict.fromkeys(range(size + 1), 3.0)
+    others: Crowd = ((flat, 1),)
+    if size == 2:
+        others = ((flat, 1), (dict.fromkeys(range(4), 3.0), 1))
+    items = 4 if size == 2 else size + 1
+    return _pair(
+        {0: 1.0, **_split(size)},
+        others,
+        RatingReplaced(0, 0, 5.0),
+        items,
+        means_of(*[3] * items),
+        f"a user has rated {size} items, half lowest and half highest, and one more, whose rating "
+        "goes from lowest to highest; with others, who rate all 3, there are 10 ratings, of which "
+        "one is drawn; the means are 3",
+    )
+
+
+def recomputed(size: int, raters: int) -> DataPair:
+    """P1 with so many others who rate item 0, where each world computes its own means."""
+    mine = _split(size)
+    opposite = {item: 6 - value for item, value in mine.items()}
+    return _pair(
+        {0: 1.0, **mine},
+        (({0: 3.0, **opposite}, raters), ({**mine, size + 1: 3.0}, raters - 1)),
+        RatingReplaced(0, 0, 5.0),
+        size + 2,
+        None,
+        f"a rating goes from lowest to highest, and with it the mean of the item, which {raters} "
+        "more have rated; all other means are 3",
+    )
+
+
+def whole_user(others: int) -> DataPair:
+    """The worst pair of the corrected steps: opposite gradients, and all others as in D'.
+
+    Of three items the similarities of each go apart, by its error times the difference of the other
+    two ratings. To swap two ratings turns all three rows around: 2c on six coordinates, the fewest.
+    """
+    mine, theirs = {0: 1.0, 1: 2.0, 2: 5.0}, {0: 1.0, 1: 5.0, 2: 2.0}
+    return _pair(
+        mine,
+        ((theirs, others),),
+        replaced(theirs),
+        3,
+        means_of(*[3] * 3),
+        "a user with the ratings 1, 2, 5 of three items gives way to one with 1, 5, 2, as "
+        f"{others} {'other has' if others == 1 else 'others have'}: every gradient turns around",
+    )
+
+
+def signs(against: int, for_it: int) -> DataPair:
+    """P3: two items rated 5 give way to two others rated 5; others keep the signs rare.
+
+    Args:
+        against: how many rate items 0 and 1 at opposite ends.
+        for_it: how many rate items 2 and 3 highest.
+    """
+    half = against // 2
+    crowd: Crowd = (
+        ({0: 5.0, 1: 1.0}, against - half),
+        ({0: 1.0, 1: 5.0}, half),
+        ({2: 5.0, 3: 5.0}, for_it),
+    )
+    return _pair(
+        {0: 5.0, 1: 5.0},
+        crowd,
+        replaced({2: 5.0, 3: 5.0}),
+        4,
+        near_one(4),
+        f"a user who rates two items 5 gives way to one who rates two others 5; {against} rate the "
+        f"first two at opposite ends and {for_it} the other two 5; the means are 1.05",
+    )
+
+
+def signs_alone(for_it: int) -> DataPair:
+    """P3 without means, where nobody need rate the first two items."""
+    return _pair(
+        {0: 5.0, 1: 5.0},
+        (({2: 5.0, 3: 5.0}, for_it),),
+        replaced({2: 5.0, 3: 5.0}),
+        4,
+        means_of(3, 3, 3, 3),
+        "a user who rates two items 5 gives way to one who rates two others 5, as "
+        f"{for_it} others do",
+    )
+
+
+def three_items(for_it: int) -> DataPair:
+    """Three items rated 5 give way to three others: a chain of small steps sees it."""
+    mine, theirs = dict.fromkeys(range(3), 5.0), dict.fromkeys(range(3, 6), 5.0)
+    return _pair(
+        mine,
+        ((theirs, for_it),),
+        replaced(theirs),
+        6,
+        means_of(*[3] * 6),
+        f"a user who rates three items 5 gives way to one who rates three others 5, as {for_it} "
+        "others do",
+    )
+
+
+def opposite(*means: float) -> DataPair:
+    """P4: one user alone, all of whose three ratings go from end to end."""
+    return _pair(
+        {0: 5.0, 1: 1.0, 2: 5.0},
+        (),
+        replaced({0: 1.0, 1: 5.0, 2: 1.0}),
+        3,
+        means_of(*means),
+        "a user with the ratings 5, 1, 5 gives way to one with 1, 5, 1, alone in the data",
+    )
+
+
+def one_of_two(against: int) -> DataPair:
+    """P5: one of two ratings 5 becomes 1; others rate both at opposite ends."""
+    half = against // 2
+    crowd: Crowd = (({0: 5.0, 1: 1.0}, against - half), ({0: 1.0, 1: 5.0}, half))
+    return _pair(
+        {0: 5.0, 1: 5.0},
+        crowd,
+        RatingReplaced(0, 0, 1.0),
+        2,
+        near_one(2),
+        f"one of a user's two ratings goes from 5 to 1; {against} others rate the two items at "
+        "opposite ends; the means are 1.05",
+    )
+
+
+# Others with ratings of up to three items, who make P5 with three of them visible.
+_PINS: Crowd = (
+    ({1: 1.0, 2: 5.0}, 101),
+    ({1: 5.0, 2: 1.0}, 13),
+    ({0: 1.0, 2: 1.0}, 60),
+    ({0: 1.0, 2: 5.0}, 43),
+    ({0: 1.0, 1: 1.0}, 1),
+    ({0: 1.0, 1: 1.0, 2: 1.0}, 60),
+    ({0: 1.0, 1: 1.0, 2: 5.0}, 85),
+    ({0: 1.0, 1: 5.0}, 44),
+    ({0: 1.0, 1: 5.0, 2: 1.0}, 47),
+    ({0: 5.0, 1: 1.0}, 11),
+)
+
+
+def one_of_three() -> DataPair:
+    """One of three ratings 5 becomes 1; the others were found by search."""
+    return _pair(
+        dict.fromkeys(range(3), 5.0),
+        _PINS,
+        RatingReplaced(0, 0, 1.0),
+        3,
+        near_one(3),
+        "one of a user's three ratings goes from 5 to 1; 465 others have rated two or three of "
+        "the items; the means are 1.05",
+    )

@@ -1,0 +1,100 @@
+"""The first step of a gradient descent with Laplace noise, on data of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.games.predictions import CERTAIN
+from dpaudit.auditor.games.trained import DataPair
+from dpaudit.claims.entry import Worlds
+from dpaudit.claims.trained_games import StepsGame
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.similarity import SimilarityData, moved_rows
+from dpaudit.defenses.training import lane_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class OneStepGame(StepsGame):
+    """Observer `iterates` of a single step on all ratings.
+
+    All worlds begin alike, so that the two gradients are formed once and not in every world. What
+    is shown comes from trainings, each with its own noise. The ε of the pair is a closed form.
+    """
+
+    defense: SgdSimilarity
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        """Train and score.
+
+        Raises:
+            ValueError: the steps are several, or on mini-batches.
+        """
+        before, after = prepared(self.defense, self.data)
+        rows = list(gradients(self.defense, before, after))
+        attack = LikelihoodRatio()
+
+        def score(trained: SimilarityData, world: str) -> NDArray[np.float64]:
+            parts = []
+            for streams in lane_blocks(Streams.first(seed, f"steps/{world}", trials)):
+                total = np.zeros(len(streams))
+                for item, moved, pair in rows:
+                    row, following = (
+                        each[moved] for each in self.defense.iterates(trained, item, streams)
+                    )
+                    shown = self.defense.revealed(before, row, following, 1)[:, : len(streams)].T
+                    total += np.clip(attack.score(NoisedSteps(shown), pair), -CERTAIN, CERTAIN)
+                parts.append(np.clip(total, -CERTAIN, CERTAIN))
+            return np.concatenate(parts)
+
+        truth = one_step_epsilon(self.defense, self.data)
+        return Worlds(score(before, "absent"), score(after, "present"), truth)
+
+
+def prepared(defense: SgdSimilarity, pair: DataPair) -> tuple[SimilarityData, SimilarityData]:
+    """What is learned from in D and in D'."""
+    return defense.prepare(pair.before, pair.public), defense.prepare(pair.after, pair.public)
+
+
+def gradients(
+    defense: SgdSimilarity, before: SimilarityData, after: SimilarityData
+) -> Iterator[tuple[int, NDArray[np.int64], StepsPair]]:
+    """Of each row that differs: its item, the coordinates that move, and both gradients there.
+
+    Raises:
+        ValueError: the steps are several, or on mini-batches.
+    """
+    if defense.steps != 1 or defense.share != 1:
+        raise ValueError("the gradients are known beforehand in one step on all ratings alone")
+    streams = Streams.first(0, "law", 1)
+    for item in moved_rows(before, after).tolist():
+        row = next(defense.iterates(before, item, streams))
+        old, new = (
+            defense.slope(data, 1).of(data, item, row)[0][:, 0].astype(np.float64)
+            for data in (before, after)
+        )
+        moved = np.flatnonzero(old != new)
+        scale = np.full(len(moved), defense.noise_scale(1, before.scale, before.n_items))
+        yield item, moved, StepsPair(old[moved], new[moved], scale, gaussian=False)
+
+
+def one_step_epsilon(defense: SgdSimilarity, pair: DataPair) -> Estimate:
+    """The ε of one step on all ratings: the gradient's L1 shift over the noise's scale.
+
+    The noise is independent on every coordinate, and all may lie beyond both gradients at once.
+
+    Raises:
+        ValueError: the steps are several, or on mini-batches.
+    """
+    epsilon = sum(
+        float((abs(steps.present - steps.absent) / steps.scale).sum())
+        for _, _, steps in gradients(defense, *prepared(defense, pair))
+    )
+    return Estimate.exact(epsilon, "Laplace noise on the gradient, L1 shift")

@@ -1,0 +1,277 @@
+"""Exact draws of a few rows of a similarity posterior on ratings of any size.
+
+Rows are independent given the ratings and see only what their raters have rated, so that the rows
+of items with few raters are drawn exactly though the whole matrix is not: what an observer of all
+of them could do, she can do with these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.auditor.games.trained import DataPair
+from dpaudit.claims.entry import Worlds
+from dpaudit.claims.trained_games import DataGame, graded
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
+from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope
+from dpaudit.kernels import exact_noise, noise
+
+Numbers = NDArray[np.float64]
+
+# Worlds at a time, no draw depends on it; and proposals of a world before it is given up.
+_BLOCK, _MOST_ATTEMPTS = 2048, 5000
+# The share of proposals that are accepted where a game is quick enough, and on how many it rests.
+_ACCEPTED, _PROPOSALS = 0.1, 500
+# The chance that a normaliser's interval misses it; a denominator below this is taken as it.
+_MISSED, _TINY = 1e-9, 1e-30
+
+
+@dataclass(frozen=True, eq=False)
+class RaterLoss:
+    """`k (clip(y, low, high) − x_i)²` of one rater of a row, `y = Σ s_j x_j / Σ |s_j|`.
+
+    Attributes:
+        places: where her other items stand among the row's neighbours `(n,)`.
+        values: `x_j` of these `(n,)`.
+        target: `x_i`.
+        low: y is cut below it,
+        high: and above it.
+    """
+
+    places: NDArray[np.int64]
+    values: Numbers
+    target: float
+    low: float
+    high: float
+
+    def of(self, s: Numbers) -> Numbers:
+        """The loss for k = 1 of the rows `(W, N)` of so many worlds `(W,)`."""
+        mine = s[:, self.places]
+        y = (mine * self.values).sum(1) / np.maximum(abs(mine).sum(1), _TINY)
+        found: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
+        return found
+
+    def range(self) -> tuple[float, float]:
+        """The least and the largest loss for k = 1: y has any value between `± max |x_j|`."""
+        most = float(abs(self.values).max())
+        low, high = max(self.low, -most), min(self.high, most)
+        nearest = min(max(self.target, low), high)
+        return (nearest - self.target) ** 2, max(
+            (low - self.target) ** 2, (high - self.target) ** 2
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SeenRow:
+    """The row of an item that the suspect rates in D' alone.
+
+    Attributes:
+        size: the number of its neighbours: items that a rater of it has rated.
+        others: its raters in both data sets.
+        suspect: the one who rates it in D'.
+    """
+
+    size: int
+    others: tuple[RaterLoss, ...]
+    suspect: RaterLoss
+
+    def loss(self, s: Numbers, *, present: bool) -> Numbers:
+        """The loss for k = 1 in D' or in D, of the rows `(W, N)` of so many worlds `(W,)`."""
+        total = np.zeros(len(s))
+        for rater in (*self.others, self.suspect) if present else self.others:
+            total += rater.of(s)
+        return total
+
+
+def seen_rows(
+    before: SimilarityData, after: SimilarityData, slope: Slope, user: int
+) -> list[SeenRow]:
+    """The rows of the items that `user` rates in D' and not in D; nothing else differs in them."""
+    profiles = before.profiles
+    mine = slice(int(profiles.start[user]), int(profiles.start[user + 1]))
+    theirs = slice(int(after.profiles.start[user]), int(after.profiles.start[user + 1]))
+    return [
+        _row(before, after, slope, user, int(item))
+        for item in np.setdiff1d(after.profiles.column[theirs], profiles.column[mine])
+    ]
+
+
+def _row(
+    before: SimilarityData, after: SimilarityData, slope: Slope, user: int, item: int
+) -> SeenRow:
+    sides = [(before, int(u)) for u in before.raters.column[before.entries(item)]]
+    sides.append((after, user))
+    known: dict[int, int] = {}
+    raters = []
+    for data, rater in sides:
+        mine = slice(int(data.profiles.start[rater]), int(data.profiles.start[rater + 1]))
+        items, values = data.profiles.column[mine], data.centred[mine].astype(np.float64)
+        others = items != item
+        if others.any():
+            places = [known.setdefault(int(j), len(known)) for j in items[others]]
+            raters.append(
+                RaterLoss(
+                    np.array(places, np.int64),
+                    values[others],
+                    float(values[~others][0]),
+                    slope.flat_from,
+                    slope.flat_to,
+                )
+            )
+    return SeenRow(len(known), tuple(raters[:-1]), raters[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class RowsGame(DataGame):
+    """Observer `public` of a posterior sampler on ratings: the rows of the suspect's new items.
+
+    A row's law has density `∝ exp(−k Σ_u e_ui²)` on its directions, under the normal prior. With
+    `h = −k e²` of the suspect alone its log-ratio is `h − ln E_D[e^h]`, so the worlds are told
+    apart by the mean of her squared errors.
+
+    Attributes:
+        label: what sets it apart within its entry.
+        defense: the mechanism.
+        data: the two data sets, which differ in the suspect.
+        user: the suspect, none of whose items in D' she rates in D.
+        trials: worlds of either data set.
+    """
+
+    label: str
+    defense: SampledSimilarity
+    data: DataPair
+    user: int
+    trials: int
+
+    def mechanism(self) -> str:
+        """The defense with its parameters."""
+        return f"{super().mechanism()}; exact draws of rows of its law"
+
+    def play(self, trials: int, seed: int) -> Worlds:
+        """Draw from either law and score by the ratio of the densities.
+
+        Raises:
+            ConfigError: a user has so many ratings that N_k binds.
+            RunError: a row was proposed 5000 times and not accepted.
+        """
+        rows, weight = self._rows
+
+        def errors(world: str) -> Numbers:
+            streams = Streams.first(seed, f"rows/{world}", trials)
+            parts = streams.blocks(_BLOCK)
+            return np.concatenate(
+                [draw_errors(rows, weight, part, present=world == "present") for part in parts]
+            )
+
+        absent, present = errors("absent"), errors("present")
+        return Worlds(
+            graded(-absent.mean(1)), graded(-present.mean(1)), rows_epsilon(rows, weight, absent)
+        )
+
+    def drawable(self) -> bool:
+        """Whether a proposal of each row is accepted in one of ten cases, by a few proposals.
+
+        Raises:
+            ConfigError: a user has so many ratings that N_k binds.
+        """
+        rows, weight = self._rows
+        streams = Streams.first(0, "proposals", _PROPOSALS)
+        for row in rows:
+            draws = np.empty((_PROPOSALS, row.size), np.float32)
+            noise.normal(draws, streams.worlds, 0, streams.key)
+            losses = row.loss(draws.astype(np.float64), present=True)
+            if np.exp(-weight * losses).mean() < _ACCEPTED:
+                return False
+        return True
+
+    @cached_property
+    def _rows(self) -> tuple[list[SeenRow], float]:
+        """The rows that are seen, and k."""
+        before, after = (
+            self.defense.prepare(ratings, self.data.public)
+            for ratings in (self.data.before, self.data.after)
+        )
+        most = int(max(np.diff(data.profiles.start).max() for data in (before, after))) - 1
+        if most > self.defense.neighbors:
+            raise ConfigError(
+                f"a user has {most} neighbours of an item and params.neighbors = "
+                f"{self.defense.neighbors} would leave some out: raise it"
+            )
+        slope = self.defense.slope(before)
+        rows = seen_rows(before, after, slope, self.user)
+        weight = self.defense.factor(before.scale) / (2 * self.defense.temperature)
+        return rows, weight
+
+
+def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present: bool) -> Numbers:
+    """The suspect's squared error in each row of each world `(W, R)`, the row drawn from its law.
+
+    Von Neumann's rejection: directions of normal numbers, accepted with probability `exp(−k ℓ)`.
+
+    Raises:
+        RunError: a row was proposed 5000 times and not accepted.
+    """
+    ends = np.cumsum([row.size for row in rows])
+    found = np.full((len(streams), len(rows)), np.nan)
+    left = np.arange(len(streams))
+    for attempt in range(_MOST_ATTEMPTS):
+        worlds = streams.worlds[left]
+        draws = np.empty((len(left), int(ends[-1])), np.float32)
+        noise.normal(draws, worlds, 2 * attempt, streams.key)
+        limits = np.empty((len(left), len(rows)), np.float64)
+        exact_noise.laplace(limits, worlds, 2 * attempt + 1, streams.key)
+        for r, (row, end) in enumerate(zip(rows, ends, strict=True)):
+            s = draws[:, end - row.size : end].astype(np.float64)
+            # P(E >= x) = e^−x of an exponential E, the size of a Laplace number
+            accepted = weight * row.loss(s, present=present) <= abs(limits[:, r])
+            new = accepted & np.isnan(found[left, r])
+            found[left[new], r] = row.suspect.of(s[new])
+        left = np.flatnonzero(np.isnan(found).any(1))
+        if not len(left):
+            return found
+    raise RunError(
+        f"rows of the exact law were proposed {_MOST_ATTEMPTS} times and not accepted: use items "
+        "with fewer raters or a smaller epsilon"
+    )
+
+
+def rows_epsilon(rows: list[SeenRow], weight: float, absent: Numbers) -> Estimate:
+    """The ε of the rows together, `sup |Σ_i h_i − ln E_D[e^{h_i}]|` with `h = −k e²`.
+
+    The suprema are closed forms, since a rater's prediction has any value between `± max |x_j|`;
+    each mean is one of draws, within an interval by Hoeffding 1963.
+
+    Args:
+        rows: the rows.
+        weight: k.
+        absent: the suspect's squared errors in draws from D `(W, R)`.
+    """
+    ends = np.array([row.suspect.range() for row in rows])
+    top, bottom = np.exp(-weight * ends).T
+    mean = np.exp(-weight * absent).mean(0)
+    reach = (top - bottom) * math.sqrt(math.log(2 * len(rows) / _MISSED) / (2 * len(absent)))
+
+    def epsilon(shift: Numbers) -> tuple[float, float]:
+        constants = np.log(np.clip(mean + shift, bottom, top))
+        up = float((np.log(top) - constants).sum())
+        return up, float((constants - np.log(bottom)).sum())
+
+    (up, down), (more, less), (fewer, greater) = map(epsilon, (0 * reach, -reach, reach))
+    return Estimate(
+        value=max(up, down),
+        lower=max(fewer, less),
+        upper=max(more, greater),
+        confidence=1 - _MISSED,
+        alpha=_MISSED,
+        n=len(absent),
+        method="range of the suspect's errors, normalisers by draws",
+        kind="assumes-law",
+    )

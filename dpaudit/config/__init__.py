@@ -1,0 +1,1 @@
+"""The config: its schema, its reading from TOML, its errors."""

@@ -1,0 +1,258 @@
+"""Reads a config from its file: overrides, and errors that name their place."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dpaudit.config.lines import deep_keys, line_of
+from dpaudit.config.schema import Attack, Config, Game, Gate, Policy
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import nested, read_text
+from dpaudit.core.registry import suggestion
+
+# Of a config in characters, and of its tables and lists in one another.
+_LARGEST, _DEPTH = 2**22, 20
+FILES = ("dpaudit.toml", "pyproject.toml")
+
+
+def find(folder: Path) -> Path:
+    """The config file of a folder: `dpaudit.toml`, or `pyproject.toml` with `[tool.dpaudit]`.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    for name in FILES:
+        path = folder / name
+        if path.is_file() and (
+            name != "pyproject.toml" or _own_table(_parse(path, _read(path))) is not None
+        ):
+            return path
+    raise ConfigError(
+        f"{folder} holds neither dpaudit.toml nor a pyproject.toml with [tool.dpaudit]: "
+        "name a config or make one with 'dpaudit init'"
+    )
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Read and check a config.
+
+    Args:
+        path: a TOML file; of `pyproject.toml` the table `[tool.dpaudit]`.
+        overrides: `KEY=VALUE` with dotted keys and TOML values, e.g. `audit.trials=1000` or
+            `model.0.epsilon=[1, 2]`; they replace what the file says.
+
+    Raises:
+        ConfigError: with the file, the place in it, the value and the remedy.
+    """
+    text = _read(path)
+    values = _parse(path, text)
+    if path.name == "pyproject.toml":
+        own = _own_table(values)
+        if own is None:
+            raise ConfigError(f"{path} has no table [tool.dpaudit]: add it or name another config")
+        values = own
+    for override in overrides:
+        _set(values, override)
+        _check_depth(f"the option --set {override.partition('=')[0]}", values)
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
+    _check_parts(path, config)
+    return config
+
+
+def load_policy(path: Path) -> list[Gate]:
+    """Read the `[[gate]]` tables of a policy file; nothing else may stand in it.
+
+    Raises:
+        ConfigError: with the file, the place in it, the value and the remedy.
+    """
+    text = _read(path)
+    values = _parse(path, text)
+    try:
+        return Policy.model_validate(values).gate
+    except ValidationError as error:
+        raise ConfigError(_problem(path, text, error, Policy, values, ())) from error
+
+
+def _check_parts(path: Path, config: Config) -> None:
+    """Refuse unknown defenses, attacks, parameters and gates before anything runs."""
+    for index, model in enumerate(config.model):
+        if model.grid and not model.trains:
+            raise ConfigError(
+                f"{path}: model.{index}.grid is of models that are trained: remove it, or give "
+                "several [[model]] tables"
+            )
+        for epsilon in model.epsilon:  # every combination is checked
+            model.combinations(f"{path}: model.{index}", epsilon)
+        for defense in model.defenses(f"{path}: model.{index}"):
+            for game in () if model.trains else config.game:
+                pairs = [*defense.pairs(), "data"]
+                if game.pair not in pairs:
+                    raise ConfigError(
+                        f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
+                        f"{suggestion(game.pair, pairs)}"
+                    )
+    of_models = ("reconstruct", "lists", "read", *(("watch",) if config.transcript else ()))
+    asked = of_models if config.trains else ("infer",)
+    played: Sequence[tuple[str, Sequence[Attack | Game], tuple[str, ...]]] = (
+        ("attack", config.attack, asked),
+        ("game", config.game, ("score", "features") if config.trains else ("score",)),
+    )
+    for table, parts, verbs in played:
+        for index, part in enumerate(parts):
+            place = f"{path}: {table}.{index}"
+            made = part.create(place)
+            if not any(hasattr(made, verb) for verb in verbs):
+                raise ConfigError(
+                    f"{place}: {part.part!r} is not played by [[{table}]]: [[attack]] takes those "
+                    "that recover a rating, such as 'linear-ideal' or, of models that are trained, "
+                    "'reconstruction', or with [transcript] read submissions, such as 'zero-mean', "
+                    "and [[game]] those that tell two worlds apart, such as 'likelihood-ratio'"
+                )
+    for index, campaign in enumerate(config.campaign):
+        campaign.create(f"{path}: campaign.{index}")
+    measured = config.measured() if config.gate else []
+    for index, gate in enumerate(config.gate):
+        _check_gate(f"{path}: gate.{index}", gate, measured)
+
+
+def _check_gate(place: str, gate: Gate, measured: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a gate that picks nothing of what is measured."""
+    measured = [point for point in measured if point["metric"] == gate.metric]
+    if not measured:
+        needs = {
+            "attack.accuracy": "[[attack]]",
+            "attack.auc": "[transcript] and a private model",
+            "epsilon": "[[game]]",
+            "campaign.accuracy": "[[campaign]]",
+        }
+        remedy = needs.get(gate.metric, "a model that predicts ratings")
+        raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: add {remedy}")
+    for key, value in gate.where.items():
+        known = list(dict.fromkeys(point.get(key) for point in measured))
+        if value not in known:
+            choices = ", ".join(f"{choice}" for choice in known if choice is not None)
+            raise ConfigError(
+                f"{place}.where.{key} = {value!r} is not measured"
+                + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
+            )
+    if not any(gate.picks(point) for point in measured):
+        raise ConfigError(f"{place}.where picks no point: its keys fit none together")
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _LARGEST)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} does not exist: name a config or run 'dpaudit init'") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    if deep_keys(text, _DEPTH):
+        raise _too_deep(str(path))
+    try:
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    _check_depth(str(path), values)
+    return values
+
+
+def _check_depth(place: str, values: dict[str, Any]) -> None:
+    if nested(values, _DEPTH):
+        raise _too_deep(place)
+
+
+def _too_deep(place: str) -> ConfigError:
+    return ConfigError(f"{place} nests tables or lists more than {_DEPTH} deep: flatten them")
+
+
+def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:
+    """`[tool.dpaudit]` of a parsed pyproject.toml, None where there is none."""
+    tools = project.get("tool")
+    own = tools.get("dpaudit") if isinstance(tools, dict) else None
+    return own if isinstance(own, dict) else None
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    """Put one `KEY=VALUE` into the parsed config."""
+    key, equals, value = override.partition("=")
+    if not equals or not key.strip() or "\n" in override:
+        raise ConfigError(f"the option --set {override!r} is not KEY=VALUE: e.g. audit.trials=1000")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError):
+        parsed = value  # a bare word is text: data.path=u.data
+    *parents, last = key.strip().split(".")
+    node: Any = values
+    try:
+        for parent in parents:
+            node = _only(node, parent)
+            node = node[int(parent)] if isinstance(node, list) else node.setdefault(parent, {})
+        node = _only(node, last)
+        node[int(last) if isinstance(node, list) else last] = parsed
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"the option --set {override!r} names no place in the config: of several [[model]] "
+            "give the number, e.g. model.0.epsilon"
+        ) from error
+
+
+def _only(node: Any, key: str) -> Any:
+    """The only table of a list, where no number picks one: model.epsilon for model.0.epsilon."""
+    if isinstance(node, list) and len(node) == 1 and not key.isdecimal():
+        return node[0]
+    if isinstance(node, list) and not key.isdecimal():
+        raise ValueError(key)
+    return node
+
+
+def _problem(
+    path: Path,
+    text: str,
+    error: ValidationError,
+    root: type[BaseModel],
+    values: dict[str, Any],
+    overrides: Sequence[str],
+) -> str:
+    """The first problem with its place: the option that set it, or the line of the file."""
+    problem = error.errors()[0]
+    loc = registry.keys_of(problem["loc"], values)
+    known = _fields(root, loc[:-1]) if problem["type"] == "extra_forbidden" else ()
+    message = registry.first_problem(error, "", known, values).removeprefix(".").removeprefix(": ")
+    names = [part for part in loc if isinstance(part, str)]
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        parts = [part for part in key.split(".") if not part.isdecimal()]
+        if parts == names[: len(parts)]:
+            return f"the option --set {key}: {message}"
+    line = line_of(text, loc)
+    return f"{path}{f', line {line}' if line else ''}: {message}"
+
+
+def _fields(root: type[BaseModel], loc: Sequence[int | str]) -> Sequence[str]:
+    """The keys that the table at this place may have."""
+    table: Any = root
+    for part in loc:
+        if isinstance(part, int):
+            continue
+        annotation = table.model_fields[part].annotation if hasattr(table, "model_fields") else None
+        table = next(
+            (
+                kind
+                for kind in (annotation, *getattr(annotation, "__args__", ()))
+                if isinstance(kind, type) and issubclass(kind, BaseModel)
+            ),
+            None,
+        )
+    return list(table.model_fields) if table else ()

@@ -1,0 +1,1 @@
+"""The vocabulary: claims, releases, random streams, estimates, plug-ins, files and messages."""

@@ -1,0 +1,45 @@
+"""What a defense guarantees: ε, δ, the neighbours and the observer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# `entry-replace`: one entry of the completed matrix of predicted ratings takes another value.
+Adjacency = Literal[
+    "rating-replace", "rating-add-remove", "user-replace", "user-add-remove", "entry-replace"
+]
+
+
+Variant = Literal["nonprivate", "published", "corrected"]
+
+
+RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
+
+
+ObserverName = Literal["public", "iterates", "recommender", "friend", "values", "list"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A stated guarantee.
+
+    Attributes:
+        epsilon: the guaranteed ε.
+        delta: the guaranteed δ.
+        adjacency: which data sets count as neighbours.
+        observer: who sees the release.
+        public: the statistics of the data that the guarantee treats as public.
+        source: paper, theorem and equation, or the derivation's place.
+        also: observers of whom it speaks besides, though the first does not see what they see.
+        assumes: what the guarantee rests on that no derivation here covers, in short.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    observer: ObserverName
+    public: str
+    source: str
+    also: tuple[ObserverName, ...] = ()
+    assumes: tuple[str, ...] = ()

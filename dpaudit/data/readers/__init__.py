@@ -1,0 +1,1 @@
+"""Readers of files of ratings, links and privacy settings."""

@@ -1,0 +1,190 @@
+"""MATLAB and parquet files as tables, unpacked by a process of their own.
+
+Their readers are native code: a file with one changed byte can crash them, and a small file can
+unpack to all memory there is. Then that process ends and the audit's own says so in one sentence.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import place, quoted, show
+from dpaudit.data import limits
+from dpaudit.data.readers.cells import Table, position
+from dpaudit.data.source_parts import Column
+
+_SCRIPT = Path(__file__).with_name("untrusted.py")
+# What a process needs to start and to find its libraries.
+_INHERITED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+# Threads of their own, and their memory, would not pay for one table.
+_SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_AGAIN = {"matlab": "save it again", "parquet": "write it again"}
+_UNCOMPRESSED = {
+    "matlab": "save it with the option -v6, which does not compress",
+    "parquet": "write it without compression",
+}
+_SHOWN = 10
+
+Kind = Literal["matlab", "parquet"]
+Reply = dict[str, Any]
+
+
+def read_parquet(path: Path, columns: Mapping[str, Column]) -> Table:
+    """Read a parquet file.
+
+    Raises:
+        DataError: the file cannot be read, lacks a column, or pyarrow is not installed.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise DataError(
+            f"{place(path)} is a parquet file and pyarrow is not installed: "
+            "run pip install 'dpaudit[parquet]'"
+        )
+    reply, codes = _unpack(path, "parquet", columns)
+    if reply.get("fault") == "nested":
+        raise DataError(
+            f"{place(path)}, column {show(reply['names'][0])}: the column holds lists or records: "
+            "give a column of plain values"
+        )
+    _check_columns(path, reply, columns)
+    cells = [_values(*pair) for pair in zip(codes, reply["distinct"], strict=True)]
+    return _table(path, columns, cells)
+
+
+def read_matlab(
+    path: Path, columns: Mapping[str, Column], variable: str | None, table: str = "data"
+) -> Table:
+    """Read a two-dimensional numeric array from a MATLAB file of version 4 to 7.
+
+    Args:
+        path: the file.
+        columns: the columns that are needed, by what they hold.
+        variable: the array's name; None where it is the only one.
+        table: the table of the config that describes the file, for messages.
+
+    Raises:
+        DataError: the file cannot be read, or lacks the variable or a column.
+    """
+    reply, cells = _unpack(path, "matlab", columns, variable)
+    if reply.get("fault") == "version":
+        raise DataError(f"{place(path)} is a MATLAB 7.3 file: save it with the option -v7")
+    if reply.get("fault") == "variable":
+        names = [show(name) for name in reply["names"]]
+        wanted = "the only" if variable is None else f"the variable {show(variable)} as a"
+        choices = ", ".join(names[:_SHOWN]) or "its arrays, of which it has none"
+        raise DataError(
+            f"{place(path)} does not hold {wanted} two-dimensional numeric array: set "
+            f"{table}.variable to one of {choices}"
+        )
+    _check_columns(path, reply, columns, table)
+    return _table(path, columns, cells)
+
+
+def _unpack(
+    path: Path, kind: Kind, columns: Mapping[str, Column], variable: str | None = None
+) -> tuple[Reply, list[NDArray[Any]]]:
+    """What the file's process says of it, and the arrays that it hands back.
+
+    Raises:
+        DataError: the file is damaged, or unpacks to more than it should.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        request = {
+            "format": kind,
+            "path": [entry for entry in sys.path if entry],
+            "columns": list(columns.values()),
+            "variable": variable,
+            "memory": limits.memory(size),
+            "rows": limits.rows(size),
+            "most_columns": limits.COLUMNS,
+            "most_characters": limits.TEXT,
+        }
+        command = [sys.executable, "-I", str(_SCRIPT), json.dumps(request)]
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        try:
+            done = subprocess.run(  # noqa: S603 - the interpreter that runs already
+                command,
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=inherited | _SETTINGS,
+                timeout=limits.seconds(size),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            _refuse(path, kind, f"its reader was stopped after {limits.seconds(size)} s")
+    try:
+        reply, arrays = _parsed(done.stdout)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        _refuse(path, kind, "its reader crashed")
+    fault = reply.get("fault")
+    if fault == "broken":
+        _refuse(path, kind, quoted(reply["said"], 100).rstrip(". "))
+    if fault == "packed":
+        raise DataError(
+            f"{place(path)} unpacks to more than a file of {size} bytes should "
+            f"({limits.rows(size)} rows, {limits.memory(size) // limits.MIB} MiB): "
+            f"{_UNCOMPRESSED[kind]}"
+        )
+    if fault == "columns":
+        raise DataError(
+            f"{place(path)} has more than {limits.COLUMNS} columns: give a file with a rating a row"
+        )
+    return reply, arrays
+
+
+def _parsed(output: bytes) -> tuple[Reply, list[NDArray[Any]]]:
+    """The reply and its arrays.
+
+    Raises:
+        ValueError, TypeError, KeyError, RecursionError: the output is not whole, or no reply.
+    """
+    head, _, body = output.partition(b"\n")
+    reply = json.loads(head)
+    arrays, start = [], 0
+    for name, count in reply["arrays"]:
+        dtype = np.dtype(name)
+        if dtype.kind not in "iuf":
+            raise ValueError("the reply holds no numbers")
+        arrays.append(np.frombuffer(body, dtype, count, start))
+        start += arrays[-1].nbytes
+    return reply, arrays
+
+
+def _refuse(path: Path, kind: Kind, said: str) -> NoReturn:
+    name = {"matlab": "MATLAB", "parquet": "parquet"}[kind]
+    raise DataError(f"{place(path)} is not a readable {name} file ({said}): {_AGAIN[kind]}")
+
+
+def _check_columns(
+    path: Path, reply: Reply, columns: Mapping[str, Column], table: str = "data"
+) -> None:
+    for column in columns.values():
+        position(path, column, reply["names"], reply["width"], table)
+
+
+def _values(codes: NDArray[np.int64], distinct: list[Any]) -> Any:
+    """A column from the number of each row's value; missing are those that are not a number."""
+    import pandas as pd
+
+    # A null may be a value of its own here, and a value stand twice.
+    values = np.array([*distinct, None], dtype=object)
+    numbers, known = pd.factorize(values)
+    return pd.Categorical.from_codes(numbers[codes], known)
+
+
+def _table(path: Path, columns: Mapping[str, Column], cells: list[Any]) -> Table:
+    of_kind = dict(zip(columns, cells, strict=True))
+    return Table(place(path), columns, "row", lambda row: row + 1, of_kind)

@@ -1,0 +1,232 @@
+"""Delimited text as a table of the columns that are needed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import place, show
+from dpaudit.data import limits
+from dpaudit.data.readers.cells import Table, position
+from dpaudit.data.source import Layout
+
+# The C reader splits at one byte, so a longer delimiter is replaced by this control character.
+_UNIT_SEPARATOR = "\x1f"
+_DELIMITERS = ("\t", "::", ";", ",", "|", " ")
+
+
+def read_text(path: Path, layout: Layout) -> Table:
+    """Read delimited text, also when it is packed by gzip.
+
+    A line with nothing but spaces and delimiters is blank and is skipped. Double quotes protect a
+    field when the delimiter is a comma or a semicolon and are plain characters otherwise.
+
+    Raises:
+        DataError: the file cannot be read, or a line does not split like the first one.
+    """
+    import pandas as pd
+
+    text = _Text(path, layout)
+    if text.width == 1:
+        text.refuse_delimiter()
+    try:
+        # Reading all columns, not only the needed ones, lets the reader refuse overlong lines.
+        frame = text.frame(names=range(text.width), skip_blank_lines=False, index_col=False)
+    except pd.errors.ParserError:
+        line = text.odd_line()
+        if line is None:  # the last record holds all that follows its quote
+            text.refuse_quote(max(line for line, _ in text.records()))
+        text.refuse_line(line)
+    blank = (frame.iloc[:, 1:] == "").all(axis=1) & (frame[0].str.strip() == "")
+    rows = np.flatnonzero(~blank.to_numpy())
+    # The reader fills short lines up. Where every delimiter counts, their number tells at once.
+    if text.has_quotes or blank.any() or text.delimiters != (text.width - 1) * len(rows):
+        line = text.odd_line()
+        if line is not None:
+            text.refuse_line(line)
+    if not len(rows):
+        text.refuse_empty()
+    names: Sequence[str] = ()
+    if layout.header:
+        names, rows = [str(name).strip() for name in frame.iloc[rows[0]]], rows[1:]
+    cells = {
+        what: frame[position(path, column, names, text.width, layout.table)].iloc[rows]
+        for what, column in layout.columns.items()
+    }
+    return Table(text.name, layout.columns, "line", lambda row: text.line(int(rows[row])), cells)
+
+
+class _Text:
+    """A text file in memory, and the way to a line's exact number when something is wrong."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self.name, self.table = place(path), layout.table
+        self.data = _bytes(path)
+        self.stated = self.delimiter = delimiter = layout.delimiter
+        self.quoting: Literal[0, 3] = (
+            csv.QUOTE_MINIMAL if delimiter in (",", ";") else csv.QUOTE_NONE
+        )
+        if len(delimiter.encode()) > 1:
+            self.data = self.data.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
+            self.delimiter = _UNIT_SEPARATOR
+        self.first = self._first()
+        self.width = len(self.first)
+
+    def frame(self, **options: Any) -> Any:
+        import pandas as pd
+
+        return pd.read_csv(
+            io.BytesIO(self.data),
+            engine="c",
+            sep=self.delimiter,
+            quoting=self.quoting,
+            header=None,
+            dtype=str,
+            na_filter=False,
+            **options,
+        )
+
+    def _first(self) -> list[str]:
+        """The fields of the first line that is not blank."""
+        for number, record in self.records():
+            if len(record) > limits.COLUMNS:  # blank ones would keep the reader busy too
+                raise DataError(
+                    f"{self.name}, line {number}: the line has more than {limits.COLUMNS} fields: "
+                    "give a file with a rating a line"
+                )
+            if _filled(record):
+                return record
+        return self.refuse_empty()
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Each record with its first line's number; slow, so only the first where nothing is odd.
+
+        Raises:
+            DataError: a quoted field is longer than the module csv allows.
+        """
+        text = io.TextIOWrapper(io.BytesIO(self.data), encoding="utf-8-sig")
+        if not self.has_quotes:
+            for number, line in enumerate(text, 1):
+                yield number, line.removesuffix("\n").split(self.delimiter)
+            return
+        reader = csv.reader(text, delimiter=self.delimiter)
+        first = 1
+        try:
+            for record in reader:
+                yield first, record
+                first = reader.line_num + 1
+        except csv.Error:
+            self.refuse_quote(first)
+
+    @property
+    def has_quotes(self) -> bool:
+        return self.quoting != csv.QUOTE_NONE and b'"' in self.data
+
+    @property
+    def delimiters(self) -> int:
+        return self.data.count(self.delimiter.encode())
+
+    def line(self, row: int) -> int:
+        if not self.has_quotes:
+            return row + 1
+        return next(itertools.islice(self.records(), row, None))[0]
+
+    def odd_line(self) -> int | None:
+        """The first line that does not split into the fields of the first one; a blank may less."""
+        for line, record in self.records():
+            if len(record) > self.width or (_filled(record) and len(record) != self.width):
+                return line
+        return None
+
+    def refuse_line(self, line: int) -> NoReturn:
+        quote = ", or opens a quote that is never closed" if self.has_quotes else ""
+        raise DataError(
+            f"{self.name}, line {line}: the line does not have the {self.width} fields of the "
+            f"first one{quote}: complete or remove it"
+        )
+
+    def refuse_quote(self, line: int) -> NoReturn:
+        raise DataError(
+            f"{self.name}, line {line}: the quote that opens in it is never closed, or holds more "
+            f"than {csv.field_size_limit()} characters: close or remove it"
+        )
+
+    def refuse_empty(self) -> NoReturn:
+        raise DataError(f"{self.name} is empty: give a file with rows")
+
+    def refuse_delimiter(self) -> NoReturn:
+        line = self.first[0]
+        found = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
+        hint = f", such as {found!r}" if found in line else ""
+        raise DataError(
+            f"{self.name}: the delimiter {show(self.stated)} does not split the first line: set "
+            f"{self.table}.delimiter, or {self.table}.format, to what separates its fields{hint}"
+        )
+
+
+def _filled(record: Sequence[str]) -> bool:
+    return any(field.strip() for field in record)
+
+
+def _bytes(path: Path) -> bytes:
+    """The text as UTF-8, unpacked if need be.
+
+    Raises:
+        DataError: it is damaged, not text, or larger than what is read.
+    """
+    data = b""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if path.suffix == ".gz" or file.peek(2).startswith(b"\x1f\x8b"):
+                with gzip.GzipFile(fileobj=file) as packed:
+                    data = _read(path, packed, limits.unpacked(size), limits.rows(size))
+            else:
+                data = _read(path, file, limits.LARGEST, limits.LARGEST)
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = io.TextIOWrapper(io.BytesIO(data[: error.start] + b"."), encoding="utf-8")
+        raise DataError(
+            f"{place(path)}, line {sum(1 for _ in before)}: the byte 0x{data[error.start]:02x} is "
+            "not UTF-8: save the file as UTF-8"
+        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{place(path)} is not a whole gzip file ({error}): fetch it again"
+        ) from None
+    return data
+
+
+def _read(path: Path, source: io.BufferedIOBase, most: int, most_lines: int) -> bytes:
+    """All of a file, which ends within so many bytes and lines.
+
+    Raises:
+        DataError: it does not, or a line is longer than what is read.
+    """
+    data, lines = io.BytesIO(), 0
+    while piece := source.read(limits.LINE):
+        data.write(piece)
+        ends = piece.count(b"\n") + piece.count(b"\r")
+        if not ends and len(piece) == limits.LINE:
+            raise DataError(
+                f"{place(path)}: a line is longer than {limits.LINE // limits.MIB} MiB: give a "
+                "text file with a rating a line"
+            )
+        lines += ends
+        if data.tell() > most or lines > most_lines:
+            raise DataError(
+                f"{place(path)} holds more than the {most // limits.MIB} MiB or {most_lines} "
+                "lines of text that are read of a file of its size: unpack it, or keep the part "
+                "that the audit needs"
+            )
+    return data.getvalue()

@@ -1,0 +1,39 @@
+"""Repairs of published data sets that are wrong as they are passed on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.core.errors import DataError
+from dpaudit.data.ratings import Repair
+from dpaudit.data.readers.cells import Table
+
+# In the edition of 770,000 rows this user's rows repeat the one's before.
+_TWICE = 2809
+
+
+def epinions(table: Table) -> tuple[Table, list[Repair]]:
+    """The ratings of Epinions with the users' ids that the links have.
+
+    A user stands twice in this edition: the rows of user 2809 repeat those of user 2808, and every
+    later id is one too high against the links. So her rows are dropped, and those ids lowered by 1.
+
+    Raises:
+        DataError: the rows of the two users differ, so this is another edition.
+    """
+    user = np.asarray(table.cells["user"])
+    others = [np.asarray(cells) for what, cells in table.cells.items() if what != "user"]
+    rows = np.column_stack(others)
+    first, second = rows[user == _TWICE - 1], rows[user == _TWICE]
+    if not len(second) or not np.array_equal(first, second):
+        raise DataError(
+            f"{table.path}: the rows of user {_TWICE} do not repeat those of user {_TWICE - 1}, so "
+            "this is another edition, which needs another repair or none: check its ids against "
+            "the links and read it with format = 'matlab' and data.trust"
+        )
+    late = user > _TWICE
+    repaired = table.changed(user != _TWICE, user=np.where(late, user - 1, user))
+    return repaired, [
+        Repair(f"rows of user {_TWICE}, a repeat of user {_TWICE - 1}", len(second)),
+        Repair(f"users after {_TWICE}, whose id was lowered by 1", len(np.unique(user[late]))),
+    ]

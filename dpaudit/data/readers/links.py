@@ -1,0 +1,89 @@
+"""Who is whose friend, from a file of links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import place, show
+from dpaudit.data.ratings import Friends, Repair
+from dpaudit.data.readers.cells import Codes, Mask, Table, identifier, missing, named
+
+_SHOWN = 3
+
+
+def friends_of(
+    table: Table, user_ids: NDArray[np.object_], ratings: Path, *, mutual: bool
+) -> tuple[Friends, list[Repair]]:
+    """The links between the users of some ratings, and how many others were left out.
+
+    Left out are, in this order, links of a user to herself, repeats, and links with an end that is
+    not among the users.
+
+    Args:
+        table: the links, with the columns `truster` and `trustee`.
+        user_ids: the ids of the users, in their order.
+        ratings: the file that the ids are from, for messages.
+        mutual: whether every link counts in both directions.
+
+    Raises:
+        DataError: an id is missing, or no link is left.
+    """
+    known = len(user_ids)
+    number = {str(name): index for index, name in enumerate(user_ids)}
+    left, right = _ends(table, number)
+    other = left != right
+    # One number for each pair of names; the users' names come first.
+    pairs = np.unique(left[other] * len(number) + right[other])
+    kept = (pairs // len(number) < known) & (pairs % len(number) < known)
+    if not kept.any():
+        raise DataError(_none_left(table, other, user_ids, ratings))
+    truster, trustee = pairs[kept] // len(number), pairs[kept] % len(number)
+    if mutual:
+        both = np.concatenate((truster * known + trustee, trustee * known + truster))
+        truster, trustee = np.divmod(np.unique(both), known)
+    repairs = [
+        Repair("links of a user to herself", int((~other).sum())),
+        Repair("repeated links", int(other.sum()) - len(pairs)),
+        Repair("links with an end that is not among the raters", int((~kept).sum())),
+    ]
+    return Friends.build(truster, trustee, known), repairs
+
+
+def _ends(table: Table, number: dict[str, int]) -> tuple[Codes, Codes]:
+    """The number of each link's two ends; names without one get the next, in `number` too."""
+    ends = []
+    faults = []
+    for what in ("truster", "trustee"):
+        codes, names = named(table, what)
+        faults += missing(codes, what, what)
+        of_name = [number.setdefault(name, len(number)) for name in names]
+        ends.append(np.array([*of_name, -1], np.int64)[codes])
+    if faults:
+        table.refuse(faults)
+    return ends[0], ends[1]
+
+
+def _none_left(table: Table, other: Mask, user_ids: NDArray[np.object_], ratings: Path) -> str:
+    """Why no link is left of those of which some lead to another `(n,)`."""
+    count = len(other)
+    if not count:
+        return f"{table.path} holds no links: give a file with links"
+    if not other.any():
+        return (
+            f"{table.path}: every one of its {count} links leads from a user to herself: "
+            "give a file of links between users"
+        )
+    row = int(np.argmax(other))
+    ends = ("truster", "trustee")
+    pair = (identifier(np.asarray(table.cells[end])[row]) for end in ends)
+    users = ", ".join(map(show, user_ids[:_SHOWN]))
+    link = " and ".join(map(show, pair))
+    return (
+        f"{table.path}: none of its {count} links leads from one user of {place(ratings)} to "
+        f"another, whose ids are such as {users} where a link is of {link}: "
+        "most likely they are the ids of another data set, so give the files of one"
+    )

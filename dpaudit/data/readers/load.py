@@ -1,0 +1,175 @@
+"""Load a data source: read its tables, check every row, and number the users and the items."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import place
+from dpaudit.data import limits
+from dpaudit.data.ratings import Ratings, Repair, Scale
+from dpaudit.data.readers import editions, settings
+from dpaudit.data.readers.binary import read_matlab, read_parquet
+from dpaudit.data.readers.cells import Table
+from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.links import friends_of
+from dpaudit.data.readers.rows import checked, distinct, rated_by
+from dpaudit.data.source import DataSource, Layout
+from dpaudit.data.source_parts import expanded
+from dpaudit.data.source_social import TrustSource
+from dpaudit.data.synthetic import generate
+
+_PURCHASES = Scale(1.0, 1.0, 1.0)
+
+
+def load(source: DataSource) -> Ratings:
+    """Read or generate the ratings that `source` describes, and who is whose friend.
+
+    Users and items are numbered by their sorted ids: by number where all ids are integers, else as
+    text.
+
+    Raises:
+        DataError: the data cannot be read or break a rule; the message names the place, the value
+            and the remedy.
+    """
+    ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
+    if source.binarize is not None:
+        ratings = _purchases(ratings, source.binarize)
+    return ratings if source.sensitive is None else settings.drawn(ratings, source.sensitive)
+
+
+def _read(source: DataSource) -> Ratings:
+    plain = source.plain
+    path, folder = source.file(), expanded(source.path or "", "data.path")
+    if folder != path and folder.is_file():
+        raise DataError(
+            f"{place(folder)} is a file and format {source.format!r} reads a folder: set data.path "
+            f"to the one that holds {path.name}"
+        )
+    table, repairs = _table(path, plain), list[Repair]()
+    if source.format == "epinions":
+        table, repairs = editions.epinions(table)
+    ratings = _ratings(table, plain, repairs)
+    if plain.trust is None or ratings.user_ids is None:
+        return ratings
+    links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
+    friends, left_out = friends_of(links, ratings.user_ids, path, mutual=plain.trust.mutual)
+    return replace(ratings, friends=friends, repairs=(*ratings.repairs, *_counted(left_out)))
+
+
+def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
+    """Those that there were."""
+    return tuple(repair for repair in repairs if repair.count)
+
+
+def _table(path: Path, source: DataSource) -> Table:
+    """The file of ratings."""
+    try:
+        _check_file(path, "data.path", "ratings")
+        if source.format == "parquet" and source.columns is not None:
+            return read_parquet(path, source.columns.used)
+        if source.format == "matlab" and source.columns is not None:
+            return read_matlab(path, source.columns.used, source.variable)
+        return read_text(path, source.layout)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _links(source: TrustSource, field: str) -> Table:
+    """The file of links, whose path is from this field of the config."""
+    table = "data.trust"
+    path = expanded(source.path or "", field)
+    try:
+        _check_file(path, field, "links")
+        if source.format == "matlab":
+            return read_matlab(path, source.columns.used, source.variable, table)
+        layout = Layout(source.delimiter or ",", source.header, source.columns.used, table)
+        return read_text(path, layout)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
+
+
+def _check_file(path: Path, field: str, content: str) -> None:
+    """Refuse what is not a file to read; to open a pipe or a device could wait forever."""
+    try:
+        about = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL cannot be in a path
+        raise DataError(
+            f"{place(path)} does not exist: correct {field} or fetch the data set"
+        ) from None
+    if stat.S_ISDIR(about.st_mode):
+        raise DataError(
+            f"{place(path)} is a folder: set {field} to the file of {content} inside it"
+        )
+    if not stat.S_ISREG(about.st_mode):
+        raise DataError(f"{place(path)} is a pipe or a device: set {field} to a file of {content}")
+    if not about.st_size:
+        raise DataError(f"{place(path)} is empty: give a file with {content}")
+    if about.st_size > limits.LARGEST:
+        raise DataError(
+            f"{place(path)} is larger than the {limits.LARGEST // limits.GIB} GiB that are read: "
+            "keep the part that the audit needs"
+        )
+
+
+def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings:
+    rows, dropped = checked(table, source)
+    if not len(rows):
+        raise DataError(f"{table.path} holds no ratings: give a file with ratings")
+    scale = source.rating_scale
+    if "rating" not in table.cells:
+        scale = _PURCHASES
+    elif scale is None and source.binarize is not None:
+        # Any scale will do, since these ratings only live until they become purchases.
+        scale = Scale(float(rows.value.min()), float(rows.value.max()), 1.0)
+    elif scale is None:
+        raise DataError(_scale_missing(table.path, rows.value))
+    rows, merged = distinct(table, rows, source.on_duplicate)
+    if source.least_raters > 1:
+        rows, rare = rated_by(table, rows, source.least_raters)
+        merged = [*merged, rare]
+    return Ratings.build(
+        rows.user,
+        rows.item,
+        rows.value,
+        len(rows.user_ids),
+        len(rows.item_ids),
+        scale,
+        rows.user_ids,
+        rows.item_ids,
+        rows.sensitive,
+        repairs=_counted([*repairs, *dropped, *merged]),
+    )
+
+
+def _scale_missing(path: str, value: NDArray[np.float64]) -> str:
+    levels = np.unique(value)
+    step = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
+    return (
+        f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
+        f"set scale = {{ minimum = {levels[0]:g}, maximum = {levels[-1]:g}, step = {step:g} }} or "
+        "the range that the raters could use"
+    )
+
+
+def _purchases(ratings: Ratings, threshold: float) -> Ratings:
+    kept = ratings.value >= threshold
+    if not kept.any():
+        raise DataError(
+            f"data.binarize = {threshold:g} lies above every rating (the highest is "
+            f"{ratings.value.max():g}): lower it"
+        )
+    bought = ratings.only(kept)
+    ones = np.ones(len(bought), np.float32)
+    ones.setflags(write=False)
+    return replace(bought, value=ones, scale=_PURCHASES)

@@ -1,0 +1,215 @@
+"""The rows of a file of ratings: numbered, checked, and each (user, item) once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import show
+from dpaudit.data.ratings import Repair, Scale
+from dpaudit.data.readers import settings
+from dpaudit.data.readers.cells import Codes, Fault, Mask, Table, factorize, ids, missing, number
+from dpaudit.data.source import DataSource, OnDuplicate
+
+Values = NDArray[np.float64]
+Names = NDArray[np.object_]
+
+# Ratings are kept in single precision, where a larger one is infinite.
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table, numbered, in the order of the file.
+
+    Attributes:
+        place: each one's row in the table `(n,)`.
+        user: its user `(n,)`.
+        item: its item `(n,)`.
+        value: its rating `(n,)`; 1 where there are none.
+        sensitive: whether its column or its category makes it sensitive `(n,)`; None where there is
+            neither.
+        user_ids: the users' ids in sorted order, of dropped rows too.
+        item_ids: the items'.
+    """
+
+    place: Codes
+    user: Codes
+    item: Codes
+    value: Values
+    sensitive: Mask | None
+    user_ids: Names
+    item_ids: Names
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def take(self, rows: Codes | Mask) -> Rows:
+        """Some of the rows; the ids stay."""
+        return replace(
+            self,
+            place=self.place[rows],
+            user=self.user[rows],
+            item=self.item[rows],
+            value=self.value[rows],
+            sensitive=None if self.sensitive is None else self.sensitive[rows],
+        )
+
+
+def checked(table: Table, source: DataSource) -> tuple[Rows, list[Repair]]:
+    """Number the ids and convert the ratings, and count what was dropped or is unknown.
+
+    Raises:
+        DataError: a row allows neither; the message names the first.
+    """
+    user, user_ids = ids(table, "user")
+    item, item_ids = ids(table, "item")
+    faults = missing(user, "user", "user") + missing(item, "item", "item")
+    value, kept = np.ones(len(user)), np.ones(len(user), np.bool_)
+    sensitive, repairs = None, list[Repair]()
+    if "rating" in table.cells:
+        value, kept, fault = _convert(table, source)
+        faults += fault
+        repairs.append(Repair("rows with a rating outside the scale", int((~kept).sum())))
+    if "sensitive" in table.cells:
+        sensitive, fault = settings.stated(table)
+        faults += fault
+    elif source.sensitive is not None and source.sensitive.categories is not None:
+        sensitive, without = settings.of_categories(table, source.sensitive.categories)
+        repairs.append(without)
+    if faults:
+        table.refuse(faults)
+    rows = Rows(np.arange(len(user)), user, item, value, sensitive, user_ids, item_ids)
+    return rows.take(kept), repairs
+
+
+def _convert(table: Table, source: DataSource) -> tuple[Values, Mask, list[Fault]]:
+    """Convert the ratings; also which rows are kept, and the first row with a fault."""
+    scale, drop = source.rating_scale, source.outside_scale == "drop"
+    codes, distinct = factorize(table, "rating")
+    numbers = [number(value) for value in distinct]
+    outside = [drop and _outside(found, scale) for found in numbers]
+    faults = [
+        None if gone else _fault(value, found, scale)
+        for value, found, gone in zip(distinct, numbers, outside, strict=True)
+    ]
+    faults.append("the rating is missing: complete or remove it")
+    faulty = np.array([fault is not None for fault in faults])[codes]
+    value, kept = np.array([*numbers, np.nan])[codes], ~np.array([*outside, False])[codes]
+    if not faulty.any():
+        return value, kept, []
+    row = int(np.argmax(faulty))
+    # A text's first line without a number is often a header.
+    words = table.unit == "line" and str(distinct[codes[row]]).strip()
+    header = row == 0 and words and np.isnan(value[0])
+    hint = ", or set data.header = true if the line holds the columns' names" if header else ""
+    return value, kept, [(row, "rating", f"{faults[codes[row]]}{hint}")]
+
+
+def _outside(found: float, scale: Scale | None) -> bool:
+    if scale is None or not np.isfinite(found):
+        return False
+    return not scale.minimum <= found <= scale.maximum
+
+
+def _fault(value: object, found: float, scale: Scale | None) -> str | None:
+    if isinstance(value, str) and not value.strip():
+        return "the rating is missing: complete or remove it"
+    shown = show(value)
+    if not abs(found) <= _LARGEST:
+        return f"the rating {shown} is not a finite number: correct it"
+    if scale is None:
+        return None
+    extent = f"{scale.minimum:g}..{scale.maximum:g}"
+    if _outside(found, scale):
+        return (
+            f"the rating {shown} lies outside the scale {extent}: correct it, set data.scale, or "
+            "set data.outside_scale = 'drop'"
+        )
+    steps = (found - scale.minimum) / scale.step
+    if abs(steps - round(steps)) > 1e-4:
+        return (
+            f"the rating {shown} is no step of the scale {extent} with step {scale.step:g}: "
+            "correct it or set data.scale"
+        )
+    return None
+
+
+def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows, list[Repair]]:
+    """One row per (user, item), and how many others there were.
+
+    What is kept has the setting of the last one; a mean is sensitive where one of its ratings is.
+
+    Raises:
+        DataError: a pair is repeated, and `on_duplicate` is `error`.
+    """
+    pair = rows.user * len(rows.item_ids) + rows.item
+    order = np.argsort(pair, kind="stable")
+    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    if len(starts) == len(pair):
+        return rows, []
+    counts = np.diff(starts, append=len(pair))
+    if on_duplicate == "error":
+        _refuse_repeats(table, rows, order, starts[counts > 1])
+    kept = rows.take(order[starts + counts - 1])
+    same = int((rows.value[order] == np.repeat(kept.value, counts)).sum()) - len(kept)
+    other = len(rows) - len(kept) - same
+    if on_duplicate == "mean":
+        flags = rows.sensitive
+        kept = replace(
+            kept,
+            value=np.add.reduceat(rows.value[order], starts) / counts,
+            sensitive=None if flags is None else np.logical_or.reduceat(flags[order], starts),
+        )
+    fate = "the last counts" if on_duplicate == "last" else "the mean counts"
+    return kept, [
+        Repair("rows that repeat a user, an item and their rating", same),
+        Repair(f"rows that repeat a user and an item with another rating, where {fate}", other),
+    ]
+
+
+def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
+    """The ratings of items that so many users rated, numbered anew, and how many others there were.
+
+    Users and items that keep no rating are gone.
+
+    Args:
+        table: the file, for messages.
+        rows: each (user, item) once.
+        least: the least number of raters, at least 1.
+
+    Raises:
+        DataError: no item has so many.
+    """
+    raters = np.bincount(rows.item, minlength=len(rows.item_ids))
+    kept = rows.take(raters[rows.item] >= least)
+    if not len(kept):
+        raise DataError(
+            f"{table.path}: data.least_raters = {least} leaves no item, the one with the most "
+            f"raters has {raters.max()}: lower it"
+        )
+    users, user = np.unique(kept.user, return_inverse=True)
+    items, item = np.unique(kept.item, return_inverse=True)
+    dropped = Repair(f"ratings of items with fewer than {least} raters", len(rows) - len(kept))
+    left = replace(
+        kept, user=user, item=item, user_ids=rows.user_ids[users], item_ids=rows.item_ids[items]
+    )
+    return left, dropped
+
+
+def _refuse_repeats(table: Table, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
+    firsts = repeated[np.argsort(order[repeated])][:3]
+    shown = "; ".join(
+        f"user {show(rows.user_ids[rows.user[one]])}, item {show(rows.item_ids[rows.item[one]])} "
+        f"at {table.place(rows.place[one])} and {table.place(rows.place[two])}"
+        for one, two in zip(order[firsts], order[firsts + 1], strict=True)
+    )
+    pairs = "pair is" if len(repeated) == 1 else "pairs are"
+    raise DataError(
+        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({shown}): remove the "
+        "repeats or set data.on_duplicate to 'last' or 'mean'"
+    )

@@ -1,0 +1,79 @@
+"""What users keep to themselves: the privacy setting of each rating."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import quoted, show
+from dpaudit.data.ratings import Ratings, Repair
+from dpaudit.data.readers.cells import Fault, Mask, Table, factorize, identifier, number
+from dpaudit.data.source_social import SensitiveSource
+
+_SHOWN = 40
+
+
+def stated(table: Table) -> tuple[Mask, list[Fault]]:
+    """What the column `sensitive` says of each row `(n,)`, and the first that is not 0 or 1."""
+    codes, distinct = factorize(table, "sensitive")
+    numbers = np.array([*(number(value) for value in distinct), np.nan])[codes]
+    faulty = (numbers != 0) & (numbers != 1)
+    if not faulty.any():
+        return numbers == 1, []
+    row = int(np.argmax(faulty))
+    value = distinct[codes[row]] if codes[row] >= 0 else ""
+    said = f"the setting {show(value)} is" if identifier(value) else "the setting is missing,"
+    fault = f"{said} neither 0 nor 1: give 1 where the rating is sensitive and 0 where it is not"
+    return numbers == 1, [(row, "sensitive", fault)]
+
+
+def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repair]:
+    """Which rows are of the categories that are named `(n,)`; those without one are not.
+
+    Raises:
+        DataError: no row has one of these categories, or any.
+    """
+    codes, distinct = factorize(table, "category")
+    names = np.array([*map(identifier, distinct), ""], dtype=object)
+    known = list(dict.fromkeys(filter(None, names)))
+    if not known:
+        raise DataError(
+            f"{table.path}, {table.label('category')}: no row has a category: correct "
+            "data.columns.category, or set data.sensitive.share instead of categories"
+        )
+    asked = [str(name) for name in wanted]
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        ordered = sorted(known, key=lambda name: (len(name), name))
+        given = ", ".join(map(quoted, ordered[:_SHOWN]))
+        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        raise DataError(
+            f"{table.path}, {table.label('category')}: no row has the category "
+            f"{show(unknown[0])} of data.sensitive.categories: give of {given}{more}"
+        )
+    without = Repair(
+        "rows without a category, taken as not sensitive", int((names == "")[codes].sum())
+    )
+    return np.isin(names, asked)[codes], without
+
+
+def drawn(ratings: Ratings, settings: SensitiveSource) -> Ratings:
+    """The ratings with what is drawn at random to be sensitive, if anything is.
+
+    Each rating has a draw, and those of the least are sensitive: `round(share · R)`, or as many as
+    are sensitive by their category. So a larger share holds a smaller one of the same seed.
+    """
+    if settings.share is not None:
+        count = round(settings.share * len(ratings))
+    elif settings.matched_random:
+        count = int(ratings.kept_private.sum())
+    else:
+        return ratings
+    stream = np.random.default_rng(np.random.SeedSequence([settings.seed, *b"sensitive"]))
+    sensitive = np.zeros(len(ratings), np.bool_)
+    sensitive[np.argsort(stream.random(len(ratings)), kind="stable")[:count]] = True
+    sensitive.setflags(write=False)
+    return replace(ratings, sensitive=sensitive)

@@ -1,0 +1,156 @@
+"""Unpack one MATLAB or parquet file, in a process of its own that a hostile file may crash.
+
+`dpaudit.data.readers.binary` runs this file as a script, so that it needs nothing but numpy and
+the file's own library. The file is standard input and the request, as JSON, the argument. The reply
+is a line of JSON, which describes the columns, and then their bytes; nothing in it is run by who
+reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+
+def main() -> None:
+    """Read standard input as the request says, and reply on standard output."""
+    request = json.loads(sys.argv[1])
+    sys.path[:] = request["path"]
+    arrays: list[Array] = []
+    try:
+        reply = {"matlab": _matlab, "parquet": _parquet}[request["format"]](request, arrays)
+    except MemoryError:
+        reply, arrays = {"fault": "packed"}, []
+    except Exception as error:  # a damaged file can fail anywhere inside the parser
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        reply, arrays = {"fault": "broken", "said": said}, []
+    reply["arrays"] = [[array.dtype.str, len(array)] for array in arrays]
+    out = sys.stdout.buffer
+    out.write(json.dumps(reply).encode("ascii") + b"\n")
+    for array in arrays:
+        out.write(array.tobytes())
+    out.flush()
+
+
+def _bound(most: int) -> None:
+    """Take no more memory than so many bytes, where the system can hold a process to that."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    # A system may allow less already, and macOS none of this.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _matlab(request: Request, arrays: list[Array]) -> Reply:
+    """The columns of the variable that is asked for, or of the only array where none is."""
+    import numpy as np
+    from scipy.io import loadmat
+
+    _bound(request["memory"])
+    try:
+        content = loadmat(sys.stdin.buffer)
+    except NotImplementedError:
+        return {"fault": "version"}
+    tables = {
+        name: value
+        for name, value in content.items()
+        if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iuf"
+    }
+    variable = request["variable"]
+    if variable is None and len(tables) == 1:
+        variable = next(iter(tables))
+    if variable not in tables:
+        return {"fault": "variable", "names": list(tables)}
+    table = tables[variable]
+    wanted = _positions(request["columns"], [], table.shape[1])
+    if len(table) > request["rows"]:
+        return {"fault": "packed"}
+    # The file may hold its numbers in the byte order of another machine.
+    native = table.dtype.newbyteorder("=")
+    arrays += [table[:, column].astype(native) for column in wanted]
+    return {"names": [], "width": table.shape[1]}
+
+
+def _parquet(request: Request, arrays: list[Array]) -> Reply:
+    """The columns as the number of each row's value, -1 for none, and the distinct values."""
+    import pyarrow.parquet as pq
+
+    _bound(request["memory"])
+    with pq.ParquetFile(sys.stdin.buffer) as file:
+        schema, about = file.schema_arrow, file.metadata
+        names = schema.names
+        if len(names) > request["most_columns"]:
+            return {"fault": "columns"}
+        wanted = _positions(request["columns"], names, len(names))
+        nested = [names[column] for column in wanted if schema.field(column).type.num_fields]
+        if nested:
+            return {"fault": "nested", "names": nested}
+        if about.num_rows > request["rows"]:
+            return {"fault": "packed"}
+        asked = sorted({names[column] for column in wanted})
+        # All columns of a name are read, in the order of the names that are asked for.
+        read = [column for name in asked for column, of in enumerate(names) if of == name]
+        table = file.read(asked, use_threads=False)
+    if table.num_columns != len(read):
+        raise ValueError("two of its columns have one name")
+    # The reader does not look whether texts are UTF-8, and numbers of values lead to one.
+    table.validate(full=True)
+    distinct = [
+        _coded(table.column(read.index(column)), arrays, request["most_characters"])
+        for column in wanted
+    ]
+    return {"names": names, "width": len(names), "distinct": distinct}
+
+
+def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -> list[int]:
+    """Where the columns stand; none where one is missing, which the reader of the reply names."""
+    try:
+        found = [names.index(column) if isinstance(column, str) else column for column in columns]
+    except ValueError:
+        return []
+    repeated = any(names.count(column) > 1 for column in columns if isinstance(column, str))
+    return [] if repeated or max(found) >= width else found
+
+
+def _coded(column: Any, arrays: list[Array], most: int) -> list[Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    # Of one dictionary, in one piece.
+    coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    arrays.append(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
+    values, kind = coded.dictionary, coded.dictionary.type
+    types = pa.types
+    packed = types.is_binary, types.is_large_binary, types.is_fixed_size_binary
+    plain = types.is_integer, types.is_floating, types.is_boolean
+    if any(of(kind) for of in packed):
+        values = pa.array([_decoded(value) for value in values.to_pylist()], pa.large_string())
+    elif not any(of(kind) for of in plain):
+        values = values.cast(pa.large_string())
+    found = values.to_pylist()
+    if any(isinstance(value, str) and len(value) > most for value in found):
+        raise ValueError(f"a value has more than {most} characters")
+    return found
+
+
+def _decoded(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "backslashreplace")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+"""The Langevin chain towards the posterior of a matrix factorisation, sixteen worlds at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import RunError
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
+from dpaudit.defenses.training import check_finite
+from dpaudit.kernels import noise
+from dpaudit.kernels.factorization import worlds as kernels
+from dpaudit.kernels.lanes import LANES
+
+Exact = NDArray[np.float64]
+
+# Ratings, or users with all items, whose predictions are tested at a time.
+_ROWS = 2**12
+
+# Noise steps of a draw: two for its start, the passes, two for what is due at the end, and three
+# of each pass whose precisions are drawn.
+STEPS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """What a posterior sampler knows exactly.
+
+    Attributes:
+        rows: the ratings.
+        weights: `w_u` of each user `(N,)`.
+    """
+
+    rows: FactorRows
+    weights: Exact
+
+
+@dataclass(frozen=True, eq=False)
+class FactorDraw:
+    """Where the chains of up to 16 worlds ended.
+
+    Attributes:
+        users: the users' factors, then their bias, `(N, d + 1, L)`, L being 16, or 1 of models
+            that are trained one at a time.
+        items: the items', `(M, d + 1, L)`.
+        precisions: λ of the users' coordinates and of the items', `(2, d + 1, L)`.
+        count: how many lanes are worlds.
+    """
+
+    users: NDArray[np.float32]
+    items: NDArray[np.float32]
+    precisions: Exact
+    count: int
+
+    def take(self, other: FactorDraw, lanes: NDArray[np.intp]) -> None:
+        """Replace these worlds by those of another draw."""
+        self.users[:, :, lanes] = other.users[:, :, lanes]
+        self.items[:, :, lanes] = other.items[:, :, lanes]
+        self.precisions[:, :, lanes] = other.precisions[:, :, lanes]
+
+    def in_range(
+        self, rows: FactorRows, bounds: tuple[float, float], rated: bool
+    ) -> NDArray[np.bool_]:
+        """Whether the predictions of each world, of all pairs or the rated ones, are in range."""
+        low, high = bounds
+        good = np.ones(self.count, bool)
+        for w in range(self.count):
+            left, right = self.users[:, :, w], self.items[:, :, w]
+            for start in range(0, len(rows) if rated else rows.n_users, _ROWS):
+                some = slice(start, start + _ROWS)
+                if rated:
+                    u, v = left[rows.users[some]], right[rows.items[some]]
+                    shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
+                else:
+                    u = left[some]
+                    shown = u[:, :-1] @ right[:, :-1].T + u[:, -1:] + right[:, -1]
+                shown = rows.mean + shown
+                good[w] &= bool((shown >= low).all() and (shown <= high).all())
+        return good
+
+
+@dataclass(frozen=True, eq=False)
+class FactorChain:
+    """Stochastic gradient Langevin dynamics towards a posterior.
+
+    The log-density is, up to a constant, at a temperature of 1,
+
+        −factor · (Σ_u w_u Σ_i (r_ui − r̂_ui)² + Σ_k (λ_k Σ_u u_k² + μ_k Σ_i v_k²)),
+
+    to the power 1/temperature. Every λ_k and μ_k is `decay`; or, with c = factor/temperature,
+
+        λ_k ~ Gamma(α, β),  u_k | λ_k ~ N(0, 1/(2cλ_k)),  and so for μ_k and the items.
+
+    Then the density has a factor λ_k^{1/2} e^{−cλ_k u_k²} of each user, so that given all else
+
+        λ_k ~ Gamma(α + N/2, β + c Σ_u u_k²),
+
+    β being a rate: it is drawn anew before each pass (Gibbs), once the noise that is due to the
+    factors is in them. Who has no ratings is left out of sum and N, and drawn from N(0, 1/(2cλ_k))
+    at the end: the same law, with less to carry along.
+
+    Attributes:
+        data: the ratings and `w_u`.
+        factor: see above.
+        temperature: 0 for plain descent.
+        decay: λ where no Gamma law is given.
+        gamma: α and β.
+        dimensions: d.
+        spread: the standard deviation of the initial factors.
+        sizes: the step size of each pass.
+        bounds: the range of r̂ outside which the likelihood is flat.
+        biases: whether there are any.
+        name: of the defense, for messages.
+    """
+
+    data: SampledRows
+    factor: float
+    temperature: float
+    decay: float
+    gamma: tuple[float, float] | None
+    dimensions: int
+    spread: float
+    sizes: Sequence[float]
+    bounds: tuple[float, float]
+    biases: bool
+    name: str
+
+    def draw(self, streams: Streams, attempt: int = 0) -> FactorDraw:
+        """The end of the chains of up to 16 worlds; each attempt has noise of its own.
+
+        Raises:
+            ConfigError: a pass needs more noise than a step of the source has.
+            RunError: the chain diverged.
+        """
+        rows, start = self.data.rows, attempt * STEPS
+        first = FIRST + start
+        settling = first + len(self.sizes)
+        block = FactorBlock.drawn(rows, self.dimensions, self.spread, streams, start)
+        due = [np.zeros(rows.n_users), np.zeros(rows.n_items)]
+        precisions = np.full((2, self.dimensions + 1, LANES), self.decay)
+        for t, size in enumerate(self.sizes):
+            if self.gamma is not None:
+                step = settling + 2 + 3 * t
+                self._settle(block, due, step, streams)
+                precisions = self._precisions(block, self.gamma, step + 2, streams)
+            self._pass(block, due, size, precisions, first + t, streams)
+            check_finite(self.name, t + 1, "pass", DIVERGED, block.users, block.items)
+        self._settle_rest(block, due, precisions, settling, streams)
+        return FactorDraw(block.users, block.items, precisions, block.count)
+
+    @cached_property
+    def touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ratings of each user and of each item."""
+        rows = self.data.rows
+        return np.diff(rows.start), np.bincount(rows.items, minlength=rows.n_items)
+
+    def gains(self, size: float) -> Floats:
+        """What errors of each user are multiplied with in a pass of this step size `(N,)`."""
+        # A step of η moves by η/2 · 2 · factor · R · w_u e v, R ratings in place of one.
+        return (size * self.factor * self.data.weights).astype(np.float32)
+
+    def drifts(self, size: float) -> tuple[Floats, Floats]:
+        """The share by which the prior pulls each user and each item at each of their rows.
+
+        Where precisions are drawn it is that of a precision of 1, and the kernel caps the product.
+        """
+        shared, most = (1.0, np.inf) if self.gamma is not None else (self.decay, 1.0)
+        users, items = (
+            np.minimum(size * self.factor * shared / np.maximum(n, 1), most).astype(np.float32)
+            for n in self.touches
+        )
+        return users, items
+
+    def leave_to_prior(self, sides: Sequence[Floats], due: Sequence[Exact]) -> None:
+        """Set who has no rating to 0, and the variance due to them to their whole law's.
+
+        No step pulls them: their law is the prior's, N(0, T/(2 factor λ)), that of λ = 1 where
+        precisions are drawn.
+
+        Args:
+            sides: the users' factors and biases `(N, d + 1, L)`, and the items'.
+            due: the variance due to each of them.
+        """
+        shared = 1.0 if self.gamma is not None else self.decay
+        for side, left, n in zip(sides, due, self.touches, strict=True):
+            side[n == 0] = 0
+            left[n == 0] = self.temperature / (2 * self.factor * shared)
+
+    def _pass(
+        self,
+        block: FactorBlock,
+        due: Sequence[Exact],
+        size: float,
+        precisions: Exact,
+        step: int,
+        streams: Streams,
+    ) -> None:
+        rows, drawn = self.data.rows, self.gamma is not None
+        decays = [np.repeat(drift, LANES) for drift in self.drifts(size)]
+        sides = precisions.astype(np.float32).reshape(2, -1)
+        kernels.sample(
+            rows.users,
+            rows.items,
+            rows.values,
+            block.users.reshape(-1),
+            block.items.reshape(-1),
+            self.dimensions,
+            np.float32(rows.mean),
+            np.float32(size / len(rows)),
+            self.gains(size),
+            decays[0],
+            decays[1],
+            (np.float32(self.bounds[0]), np.float32(self.bounds[1])),
+            np.float32(self.temperature),
+            due[0],
+            due[1],
+            step,
+            block.worlds,
+            streams.key,
+            self.biases,
+            (sides[0], sides[1]) if drawn else None,
+        )
+
+    def _settle(
+        self, block: FactorBlock, due: Sequence[Exact], step: int, streams: Streams
+    ) -> None:
+        """Draw the noise that is due to either side."""
+        for place, (side, left) in enumerate(zip((block.users, block.items), due, strict=True)):
+            kernels.settle(
+                side.reshape(-1), self.dimensions, left, step + place, block.worlds, streams.key
+            )
+            if not self.biases:
+                side[:, self.dimensions] = 0
+
+    def _settle_rest(
+        self,
+        block: FactorBlock,
+        due: Sequence[Exact],
+        precisions: Exact,
+        step: int,
+        streams: Streams,
+    ) -> None:
+        """Draw the noise that is still due, and from the prior who has no rating."""
+        sides = (block.users, block.items)
+        self.leave_to_prior(sides, due)
+        self._settle(block, due, step, streams)
+        if self.gamma is not None:
+            for side, scale, n in zip(sides, precisions, self.touches, strict=True):
+                side[n == 0] /= np.sqrt(scale).astype(np.float32)
+
+    def _precisions(
+        self, block: FactorBlock, gamma: tuple[float, float], step: int, streams: Streams
+    ) -> Exact:
+        """Draws of λ and μ given all factors `(2, d + 1, 16)`."""
+        from scipy.special import gammaincinv
+
+        full = self.dimensions + 1
+        worlds = np.pad(streams.worlds, (0, LANES - len(streams)), "edge")
+        draws = np.empty((LANES, 4 * full), np.float32)
+        noise.uniform(draws, worlds, step, streams.key)
+        # Two numbers of 23 bits make one of 46, still within (0, 1).
+        coarse, fine = draws.astype(np.float64).reshape(LANES, 2, 2, full).transpose(1, 2, 3, 0)
+        levels = coarse + (fine - 0.5) * 2.0**-23
+        found = np.empty((2, full, LANES))
+        for place, side in enumerate((block.users, block.items)):
+            rated = side[self.touches[place] > 0]
+            squares = np.square(rated, dtype=np.float64).sum(0)
+            # λ_k ~ Gamma(α + N/2, β + c Σ_u u_k²)
+            shape = gamma[0] + len(rated) / 2
+            rate = gamma[1] + self.factor / self.temperature * squares
+            found[place] = gammaincinv(shape, levels[place]) / rate
+        if not self.biases:
+            found[:, -1] = 1
+        return found
+
+
+def accepted(
+    draw: Callable[[int], FactorDraw],
+    rows: FactorRows,
+    bounds: tuple[float, float],
+    rated: bool,
+    retries: int,
+    name: str,
+) -> FactorDraw:
+    """Draws of up to 16 worlds, made again while predictions are out of range.
+
+    Args:
+        draw: makes those of an attempt.
+        rows: the ratings.
+        bounds: the range.
+        rated: test the rated pairs only, not all.
+        retries: how often a draw is made again.
+        name: of the defense, for messages.
+
+    Raises:
+        RunError: no draw of a world was accepted.
+    """
+    found = draw(0)
+    done = found.in_range(rows, bounds, rated)
+    tried, passed = len(done), int(done.sum())
+    for attempt in range(1, retries + 1):
+        if done.all():
+            return found
+        again = draw(attempt)
+        good = again.in_range(rows, bounds, rated) & ~done
+        tried, passed = tried + int((~done).sum()), passed + int(good.sum())
+        found.take(again, np.flatnonzero(good))
+        done |= good
+    if not done.all():
+        raise RunError(
+            f"{name}: {passed} of {tried} draws kept every prediction in range, fewer than one for "
+            f"each world after params.retries = {retries}: raise it or params.margin, lower "
+            "params.dimensions, or set params.accept = 'any' or the variant 'corrected'"
+        )
+    return found
+
+
+DIVERGED = "its steps grow instead of shrinking; lower params.step"

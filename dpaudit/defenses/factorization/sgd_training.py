@@ -1,0 +1,123 @@
+"""The rounds of a factorisation that protects whole users: clipped sums with Gaussian noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
+from dpaudit.defenses.precision import grid, hair
+from dpaudit.defenses.training import check_finite
+from dpaudit.kernels import exact_noise
+from dpaudit.kernels.factorization import worlds as kernels
+from dpaudit.kernels.lanes import LANES, aligned
+
+if TYPE_CHECKING:
+    from dpaudit.defenses.factorization.sgd import SgdFactors
+
+
+def play_rounds(
+    defense: SgdFactors, rows: FactorRows, block: FactorBlock, streams: Streams
+) -> None:
+    """All rounds of the corrected form.
+
+    Args:
+        defense: the corrected form.
+        rows: what is learned from.
+        block: the models; changed in place.
+        streams: their worlds.
+
+    Raises:
+        RunError: the training diverged.
+    """
+    total = np.zeros(block.items.size)
+    for t in range(defense.passes):
+        play_round(defense, rows, block, streams, t, total)
+
+
+def play_round(
+    defense: SgdFactors,
+    rows: FactorRows,
+    block: FactorBlock,
+    streams: Streams,
+    t: int,
+    total: NDArray[np.float64],
+) -> None:
+    """Round t of the corrected form, from 0 on.
+
+    Args:
+        defense: the corrected form.
+        rows: what is learned from.
+        block: the models; changed in place.
+        streams: their worlds.
+        t: the round.
+        total: result: the sum of the users' parts without noise, of the size of `block.items`.
+
+    Raises:
+        RunError: the training diverged.
+    """
+    deviation = defense.noise_deviation(rows.n_items)
+    total[:] = 0
+    sum_clipped(defense, rows, block, total, taking_part(defense, rows.n_users, streams, t))
+    kernels.take_step(
+        block.items.reshape(-1),
+        total,
+        np.float32(defense.item_rate),
+        np.float32(defense.decay),
+        deviation,
+        grid(deviation),
+        FIRST + 2 * t,
+        block.worlds,
+        streams.key,
+    )
+    check_finite(defense.name, t + 1, "round", STEPS_GROW, block.users, block.items)
+
+
+def sum_clipped(
+    defense: SgdFactors,
+    rows: FactorRows,
+    block: FactorBlock,
+    total: NDArray[np.float64],
+    taken: NDArray[np.float32] | None = None,
+) -> None:
+    """Let every user fit her own factors, and add what each sends to `total`.
+
+    Args:
+        defense: the corrected form.
+        rows: the users' ratings.
+        block: the models; the users' side is changed in place.
+        total: what is added to, of the size of `block.items`.
+        taken: 1 where a user takes part `(N, 16)`; all do unless given.
+    """
+    if taken is None:
+        taken = np.ones((rows.n_users, LANES), np.float32)
+    most = int(np.diff(rows.start).max(initial=0))
+    kernels.sum_clipped(
+        rows.start,
+        rows.items,
+        rows.values,
+        block.users.reshape(-1),
+        block.items.reshape(-1),
+        total,
+        taken.reshape(-1),
+        defense.dimensions,
+        np.float32(rows.mean),
+        np.float32(defense.rate),
+        np.float32(defense.decay),
+        np.float32(defense.clip * (1 - hair(rows.n_items + defense.dimensions))),
+        aligned(most * LANES),
+    )
+
+
+def taking_part(defense: SgdFactors, users: int, streams: Streams, t: int) -> NDArray[np.float32]:
+    """Who takes part in round t, 1 or 0, of up to 16 worlds `(N, 16)`: a Poisson sample."""
+    if defense.sampling == 1:
+        return np.ones((users, LANES), np.float32)
+    draws = np.empty((len(streams), users))
+    exact_noise.uniform(draws, streams.worlds, FIRST + 2 * t + 1, streams.key)
+    # Lanes that are no world repeat the last one here too: they diverge only if it does.
+    full = np.pad(draws, ((0, LANES - len(streams)), (0, 0)), mode="edge")
+    return np.ascontiguousarray((defense.sampling > full.T).astype(np.float32))

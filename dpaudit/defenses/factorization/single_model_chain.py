@@ -1,0 +1,74 @@
+"""The Langevin chain towards the posterior of a large factorisation, one world at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.factorization.sampled_training import (
+    DIVERGED,
+    STEPS,
+    Exact,
+    FactorChain,
+    FactorDraw,
+)
+from dpaudit.defenses.factorization.single_model import SingleModel, visits
+from dpaudit.defenses.factors import FIRST
+from dpaudit.defenses.training import check_finite
+from dpaudit.kernels import noise
+from dpaudit.kernels.factorization import model as factor_model
+
+
+def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> FactorDraw:
+    """The end of the chain of the only world of `streams`; each attempt has noise of its own.
+
+    Args:
+        chain: with more dimensions than are trained together, and no Gamma law.
+        streams: one world.
+        attempt: which.
+
+    Raises:
+        ConfigError: a pass needs more noise than a step of the source has.
+        RunError: the chain diverged.
+    """
+    rows, size = chain.data.rows, chain.dimensions
+    start = attempt * STEPS
+    model = SingleModel.drawn(rows, size, chain.spread, streams, start)
+    due = np.zeros(rows.n_users), np.zeros(rows.n_items)
+    visited, world = visits(rows, size), int(streams.worlds[0])
+    bounds = np.float32(chain.bounds[0]), np.float32(chain.bounds[1])
+    for t, step_size in enumerate(chain.sizes):
+        factor_model.sample(
+            *visited,
+            *model.parts(),
+            size,
+            np.float32(rows.mean),
+            chain.gains(step_size),
+            *chain.drifts(step_size),
+            bounds,
+            chain.temperature * step_size / len(rows),
+            *due,
+            FIRST + start + t,
+            world,
+            streams.key,
+            chain.biases,
+        )
+        check_finite(chain.name, t + 1, "pass", DIVERGED, *model.parts())
+    return _settled(chain, model, due, FIRST + start + len(chain.sizes), streams)
+
+
+def _settled(
+    chain: FactorChain, model: SingleModel, due: tuple[Exact, Exact], step: int, streams: Streams
+) -> FactorDraw:
+    """Draw the noise that is still due, and from the prior who has no rating."""
+    sides = model.joined()
+    chain.leave_to_prior(sides, due)
+    for place, (side, left) in enumerate(zip(sides, due, strict=True)):
+        draws = np.empty((1, side.size), np.float32)
+        noise.normal(draws, streams.worlds, step + place, streams.key)
+        deviation = np.sqrt(left).astype(np.float32)[:, None, None]
+        side[:] += deviation * draws.reshape(side.shape)
+        if not chain.biases:
+            side[:, -1] = 0
+    precisions = np.full((2, chain.dimensions + 1, 1), chain.decay)
+    return FactorDraw(sides[0], sides[1], precisions, 1)

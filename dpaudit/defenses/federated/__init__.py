@@ -1,0 +1,1 @@
+"""Federated matrix factorisation whose users submit fake gradients."""

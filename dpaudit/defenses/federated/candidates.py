@@ -1,0 +1,140 @@
+"""The items for which each user of a federated training may submit something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.ratings import Ratings, Scale
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Every user's rated items and others for which she submits fakes, by user, then item.
+
+    Attributes:
+        start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
+        users: the user of each row `(P,)`.
+        items: its item.
+        values: her rating; of an item that she has not rated, what one of its raters gave: an ideal
+            attacker's stand-in, which nothing is learned from.
+        made_up: a rating made up for it, which is drawn once.
+        real: whether she has rated it.
+        n_items: `M`.
+        scale: the rating scale.
+    """
+
+    start: NDArray[np.int64]
+    users: Indices
+    items: Indices
+    values: Floats
+    made_up: Floats
+    real: NDArray[np.bool_]
+    n_items: int
+    scale: Scale
+
+    @classmethod
+    def of(
+        cls,
+        ratings: Ratings,
+        public: Ratings,
+        density: float,
+        draw: int,
+        made_up_mean: float | None = None,
+    ) -> Candidates:
+        """Those who rated n items in `public` draw `n q/(1 − q)` others, uniformly.
+
+        Args:
+            ratings: what is learned from; of the items of `public` alone.
+            public: whose rated items are candidates, whether `ratings` has them or not.
+            density: q, the share of fakes among a user's candidates.
+            draw: decides what is drawn; a user's draws depend on no other's ratings but for the
+                stand-ins.
+            made_up_mean: the mean of made-up ratings, which are normal with a deviation of 1;
+                uniform from the scale where it is None.
+
+        Raises:
+            ConfigError: `ratings` has an item that its user has not in `public`, or that is empty.
+        """
+        if not len(public):
+            raise ConfigError(
+                "there are no public ratings, so nobody has candidates: use more data"
+            )
+        scale, by_item = ratings.scale, public.by_item
+        parts: list[tuple[Indices, Floats, Floats]] = []
+        for user in range(public.n_users):
+            mine = public.profile(user).items
+            rng = np.random.default_rng(np.random.SeedSequence([draw, user, *b"candidates"]))
+            free = np.ones(public.n_items, np.bool_)
+            free[mine] = False
+            others = np.flatnonzero(free)
+            count = min(len(others), round(len(mine) * density / (1 - density)))
+            drawn = rng.choice(others, count, replace=False).astype(np.int32)
+            items = np.sort(np.concatenate([mine, drawn]))
+            first, last = by_item.start[items], by_item.start[items + 1]
+            rater = first + (rng.random(len(items)) * (last - first)).astype(np.int64)
+            if made_up_mean is None:
+                made_up = scale.values[rng.integers(0, len(scale.values), len(items))]
+            else:
+                made_up = rng.normal(made_up_mean, 1.0, len(items)).astype(np.float32)
+            anybody = rng.integers(0, len(public), len(items))
+            stand_in = np.where(
+                first < last, by_item.value[np.minimum(rater, len(public) - 1)],
+                public.value[anybody],
+            )  # fmt: skip
+            parts.append((items, stand_in, made_up))
+        counts = [len(items) for items, _, _ in parts]
+        users = np.repeat(np.arange(public.n_users, dtype=np.int32), counts)
+        items, values, made_up = (np.concatenate(column) for column in zip(*parts, strict=True))
+        cells = users.astype(np.int64) * public.n_items + items
+        rated = ratings.user.astype(np.int64) * public.n_items + ratings.item
+        place = np.minimum(np.searchsorted(cells, rated), len(cells) - 1)
+        if len(rated) and not np.array_equal(cells[place], rated):
+            raise ConfigError(
+                "a rating is of an item that is no candidate of its user: who may submit for what "
+                "is public, so compare data in which no item is new"
+            )
+        real = np.zeros(len(cells), np.bool_)
+        real[place] = True
+        values[place] = ratings.value
+        start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(start, users, items, values, made_up, real, public.n_items, scale)
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_users(self) -> int:
+        """`N`."""
+        return len(self.start) - 1
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How many candidates each user has `(N,)`."""
+        return np.diff(self.start)
+
+    @cached_property
+    def rated(self) -> Candidates:
+        """The rows that are ratings."""
+        return self.only(self.real)
+
+    def only(self, rows: NDArray[np.bool_]) -> Candidates:
+        """These rows alone; every user keeps her index."""
+        kept = np.bincount(self.users[rows], minlength=self.n_users)
+        return Candidates(
+            start=np.concatenate([[0], np.cumsum(kept)]).astype(np.int64),
+            users=self.users[rows],
+            items=self.items[rows],
+            values=self.values[rows],
+            made_up=self.made_up[rows],
+            real=self.real[rows],
+            n_items=self.n_items,
+            scale=self.scale,
+        )

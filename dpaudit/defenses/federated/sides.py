@@ -1,0 +1,199 @@
+"""The two sides of a federated matrix factorisation: its users and its server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
+from dpaudit.kernels.federated import submissions as kernels
+from dpaudit.kernels.lanes import LANES, aligned
+
+if TYPE_CHECKING:
+    from dpaudit.defenses.federated.fake_gradients import FakeGradients
+
+
+def width(dimensions: int) -> int:
+    """The room of a row of factors: the least power of two of at least 16 that holds them."""
+    return max(LANES, 1 << (dimensions - 1).bit_length())
+
+
+@dataclass(eq=False)
+class AdaDelta:
+    """Steps whose size adapts to each coordinate (Zeiler 2012, arXiv:1212.5701).
+
+        G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + η Δ
+
+    Attributes:
+        memory: ρ.
+        floor: ε.
+        rate: η, 1 in Zeiler's.
+        squares: G.
+        steps: D.
+    """
+
+    memory: np.float32
+    floor: np.float32
+    rate: np.float32
+    squares: Floats
+    steps: Floats
+
+    @classmethod
+    def like(cls, factors: Floats, memory: float, floor: float, rate: float) -> AdaDelta:
+        """Nothing remembered yet."""
+        zeros = np.zeros_like(factors)
+        return cls(np.float32(memory), np.float32(floor), np.float32(rate), zeros, zeros.copy())
+
+    def step(self, factors: Floats, slope: Floats) -> None:
+        """Move the factors in place against their slope."""
+        rest = np.float32(1) - self.memory
+        self.squares[:] = self.memory * self.squares + rest * slope**2
+        delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
+        self.steps[:] = self.memory * self.steps + rest * delta**2
+        factors -= self.rate * delta
+
+
+@dataclass(eq=False)
+class Devices:
+    """The users, each with her candidates and her own factors.
+
+    Attributes:
+        defense: the mechanism.
+        candidates: what they may submit for, and their ratings.
+        factors: `U`, `(N, size)`.
+    """
+
+    defense: FakeGradients
+    candidates: Candidates
+    factors: Floats
+
+    def __post_init__(self) -> None:
+        self._adapt = self.defense.adaptive(self.factors)
+        self._slopes = np.zeros_like(self.factors)
+
+    @property
+    def _own(self) -> tuple[Indices, Indices, Floats]:
+        return self.candidates.users, self.candidates.items, self.values
+
+    @cached_property
+    def values(self) -> Floats:
+        """Their ratings less the offset `(P,)`."""
+        return self.candidates.values - np.float32(self.defense.offset)
+
+    @cached_property
+    def _real(self) -> Floats:
+        return self.candidates.real.astype(np.float32)
+
+    @cached_property
+    def rated(self) -> Indices:
+        """The rows of the ratings `(R,)`."""
+        return np.flatnonzero(self.candidates.real).astype(np.int32)
+
+    def learn(self, items: Floats) -> None:
+        """Every user moves her factors by the gradient on all her ratings."""
+        own = self.candidates.rated
+        kernels.learn(
+            own.start,
+            own.items,
+            own.values - np.float32(self.defense.offset),
+            self.factors.reshape(-1),
+            items.reshape(-1),
+            items.shape[1],
+            self._slopes.reshape(-1),
+        )
+        self._adapt.step(self.factors, self._slopes + np.float32(self.defense.decay) * self.factors)
+
+    def weights(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
+        """How much of her gradient's distance from the fake each candidate submits `(P,)`."""
+        if self.defense.variant != "corrected":
+            return self._real
+        return self._real * self.cuts(order, items, fakes)[self.candidates.users]
+
+    def cuts(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
+        """By how much each user's distances from the fakes are cut in a round `(N,)`.
+
+        The corrected form cuts what a user submits in a round, less F, as one vector to the norm
+        `bound`; the others cut nothing.
+        """
+        if self.defense.variant != "corrected":
+            return np.ones(self.candidates.n_users, np.float32)
+        return self.cut(self.squares(order, items, fakes))
+
+    def squares(self, order: Indices, items: Floats, fakes: Floats) -> NDArray[np.float64]:
+        """The square of the norm of what each user submits, less the fakes, before a cut `(N,)`."""
+        squares = np.zeros(self.candidates.n_users)
+        kernels.deviations(
+            order, *self._own, self._real, self.factors.reshape(-1), items.reshape(-1),
+            fakes.reshape(-1), items.shape[1], squares,
+        )  # fmt: skip
+        return squares
+
+    def cut(self, squares: NDArray[np.float64]) -> Floats:
+        """What a vector of this squared norm is multiplied by, so that it is `bound` at most."""
+        # A hair less, as the cut vector is rounded.
+        most = self.defense.bound * (1 - 1e-5)
+        return (most / np.maximum(np.sqrt(squares), most)).astype(np.float32)
+
+    def gradients(self, order: Indices, values: Floats, items: Floats) -> Floats:
+        """The gradient of each candidate in `order` with these ratings `(P,)`, `(n, size)`."""
+        found, own = aligned(len(order), items.shape[1]), self.candidates
+        kernels.gradients(
+            order, own.users, own.items, values, self.factors.reshape(-1), items.reshape(-1),
+            items.shape[1], found.reshape(-1),
+        )  # fmt: skip
+        return found
+
+    def moments(self, items: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """`Σ g` `(M, size)` and `Σ ‖g‖²` `(M,)` over the raters of each item."""
+        sums, squares = np.zeros(items.size), np.zeros(len(items))
+        kernels.moments(
+            self.rated, *self._own, self.factors.reshape(-1), items.reshape(-1), items.shape[1],
+            sums, squares,
+        )  # fmt: skip
+        return sums.reshape(items.shape), squares
+
+
+@dataclass(eq=False)
+class Server:
+    """What the server keeps, all of which it knows: `V`, `F` and the shares of real submissions.
+
+    Attributes:
+        defense: the mechanism.
+        factors: `V`, `(M, size)`.
+        fakes: `F`, `(M, size)`.
+        shares: `π̂`, as it uses them `(M,)`.
+        floored: how many of the response's estimates were below the least that is used.
+    """
+
+    defense: FakeGradients
+    factors: Floats
+    fakes: Floats
+    shares: NDArray[np.float64]
+    floored: int
+
+    def __post_init__(self) -> None:
+        self._adapt = self.defense.adaptive(self.factors)
+
+    def receive(self, sums: Floats, counts: NDArray[np.int64], fakes: Floats) -> None:
+        """Estimate each item's mean gradient from the sum of `counts` submissions, and step.
+
+        `fakes` is the F that users submitted by.
+
+        ĝ_j = (Σ x − (1 − π̂_j) n_j F_j) / (π̂_j n_j),   F_j ← ĝ_j,   v_j moves by ĝ_j + λ v_j
+        """
+        there = counts > 0
+        total = np.maximum(counts, 1)[:, None] * self.shares[:, None]
+        rest = ((1 - self.shares) * counts)[:, None]
+        mean = ((sums - rest * fakes) / total).astype(np.float32)
+        mean[:, self.defense.dimensions :] = 0
+        slope = np.where(there[:, None], mean + np.float32(self.defense.decay) * self.factors, 0)
+        # An item for which nobody submitted stays where it is.
+        self._adapt.step(self.factors, slope.astype(np.float32))
+        if self.defense.fakes == "delayed-mean" and self.defense.variant != "nonprivate":
+            norm = np.sqrt(np.einsum("mf,mf->m", mean, mean, dtype=np.float64))
+            cut = self.defense.fake_bound / np.maximum(norm, self.defense.fake_bound)
+            self.fakes[there] = (mean * cut[:, None].astype(np.float32))[there]

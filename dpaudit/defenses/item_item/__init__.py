@@ -1,0 +1,1 @@
+"""Item-item recommenders whose predictions are noised."""

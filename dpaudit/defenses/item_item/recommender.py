@@ -1,0 +1,371 @@
+"""Item-item recommenders with output perturbation: what Slope One and cosine have in common.
+
+A user `i` with ratings `r_ik` on `n` items is shown, for an unrated item `j`,
+
+    f_ij = (1/n) Σ_{k rated by i} term(r_ik, s_jk),      A_ij = f_ij + Lap(Δf/ε)
+
+(Park & Acharya 2011, eqs (5), (8), (9), (15) and §3.2). A family says what `s_jk`, `term` and Δf
+are. All that needs no randomness is prepared once; a world is one draw of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.claim import Claim, RatingAdjacency, Variant
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.profile import Profile
+from dpaudit.core.releases import ItemList, Observer, Predictions, SeesTop, SideInformation, TopList
+from dpaudit.core.streams import Streams
+from dpaudit.data.neighbors import RatingChange, edited, without
+from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.item_item.model import (
+    ExactScores,
+    ItemModel,
+    PairCounts,
+    Vector,
+    frozen,
+    frozen_rows,
+    in_ticks,
+)
+from dpaudit.defenses.precision import LIST_EXCESS, check_pure, kept_epsilon, list_grid, rounded
+from dpaudit.kernels import exact_noise
+from dpaudit.kernels.item_item import pairs
+from dpaudit.kernels.top_k import ranking
+
+
+@parameters(frozen=True, config=STRICT)
+class ItemItem(Part, ABC):
+    """Hyper-parameters of an item-item recommender with Laplace output perturbation.
+
+    Attributes:
+        epsilon: the ε that the noise is scaled to, 1e-6 to 1e6; `inf` only of `nonprivate`.
+        variant: `published` is the paper's noise, `corrected` a noise whose claim is true.
+        min_ratings: `T`, only users with at least so many ratings get predictions.
+        top_k: the length of the list shown to a user.
+        adjacency: the neighbours that the claim is about; the corrected Δf covers them.
+        outputs: how many predictions of one user the corrected Δf covers together (L1). A list of
+            the best k depends on every prediction: it is covered only if `outputs` is the number of
+            the user's unrated items.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-6)]
+    variant: Variant = "published"
+    min_ratings: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    top_k: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    adjacency: RatingAdjacency = "rating-add-remove"
+    outputs: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1
+
+    # s_kj = mirror_sign · s_jk
+    mirror_sign: ClassVar[float]
+    # The paper's section that a claim refers to.
+    claim_source: ClassVar[str]
+
+    @abstractmethod
+    def check_scale(self, scale: Scale) -> None:
+        """Refuse ratings that this family cannot use.
+
+        Raises:
+            DataError: the scale does not fit.
+        """
+
+    @abstractmethod
+    def pair_floor(self) -> int:
+        """Pairs with at most this many common users have similarity 0."""
+
+    @abstractmethod
+    def pair_similarity(self, pairs: PairCounts) -> Vector:
+        """`s_jk` of each pair `(P,)`."""
+
+    @abstractmethod
+    def similarity_change(self, scale: Scale) -> float:
+        """The largest change of one `s_jk` that one rating of another user can cause."""
+
+    @abstractmethod
+    def own_change(self, scale: Scale) -> float:
+        """The largest change of one prediction that one rating of the user herself can cause."""
+
+    @abstractmethod
+    def published_sensitivity(self, scale: Scale) -> float:
+        """The paper's Δf."""
+
+    @abstractmethod
+    def bounds(self, scale: Scale) -> tuple[float, float]:
+        """The interval that `term = clip(r_ik + s_jk)` is clipped to; infinite for none."""
+
+    @abstractmethod
+    def candidates(self, scale: Scale) -> NDArray[np.float32]:
+        """The values a hidden rating may have, increasing `(C,)`."""
+
+    @abstractmethod
+    def term(self, value: NDArray[np.float32], row: Vector, scale: Scale) -> Vector:
+        """The term that a rating `value` on an item adds, for every item: `(M,)` or `(M, C)`."""
+
+    @abstractmethod
+    def pairs(self) -> dict[str, str]:
+        """The constructed pairs of neighbours by `adjacency`, by name, each in a sentence."""
+
+    @abstractmethod
+    def pair(self, name: str, scale: Scale) -> WorldPair:
+        """One of `pairs`, on this rating scale: data on which a claim is at its worst."""
+
+    @model_validator(mode="after")
+    def _check_epsilon(self) -> Self:
+        if self.variant == "published" and self.outputs != 1:
+            raise ValueError("outputs belongs to the corrected variant: remove it")
+        if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
+            raise ValueError(
+                f"epsilon = {self.epsilon:g} is beyond 1e6: use the variant 'nonprivate' for none"
+            )
+        if self.variant == "corrected":
+            check_pure(self.epsilon)
+        return self
+
+    def sensitivity(self, scale: Scale) -> float:
+        """Δf of this variant.
+
+        Corrected: let δ bound the change of one `s_jk` by another user's rating and ω the change of
+        one prediction by a rating of the user herself. Another user's rating on item `l` moves no
+        similarity but those of `l`. If `l` is the predicted item, the prediction is a mean of terms
+        that move by δ at most, and it is the only one that moves. If `l` is an item the user rated,
+        each prediction has one moving term: δ/n, n ≥ T. So `M'` predictions shown together move in
+        L1 by at most
+
+            Δf = max(δ, M' · max(δ/T, ω)),
+
+        and one prediction by `max(δ, ω)`.
+        """
+        if self.variant == "nonprivate":
+            return 0.0
+        if self.variant == "published":
+            return self.published_sensitivity(scale)
+        delta, own = self.similarity_change(scale), self.own_change(scale)
+        return max(delta, self.outputs * max(delta / self.min_ratings, own))
+
+    def claim(self) -> Claim | None:
+        """What this variant says it guarantees, None where it says nothing."""
+        if self.variant == "nonprivate":
+            return None
+        published = self.variant == "published"
+        return Claim(
+            epsilon=self.epsilon,
+            delta=0.0,
+            adjacency=self.adjacency,
+            observer="values",
+            public=(
+                f"who has at least {self.min_ratings} ratings, and which items' predictions are "
+                f"shown; so many are covered together: {1 if published else self.outputs}"
+            ),
+            source=self.claim_source if published else "derivation in ItemItem.sensitivity",
+        )
+
+    def prepare(self, ratings: Ratings) -> ItemModel:
+        """The item-item statistics; no randomness.
+
+        Raises:
+            DataError: the ratings' scale does not fit this family.
+        """
+        self.check_scale(ratings.scale)
+        degree = np.diff(ratings.by_item.start)
+        total: Vector = np.empty(0)
+        if self.mirror_sign < 0:
+            start, other, count, total = pairs.co_ratings(*in_ticks(ratings), self.pair_floor())
+        else:
+            both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
+            start, other, count = pairs.co_counts(*both)
+        item = np.repeat(np.arange(ratings.n_items, dtype=np.int32), np.diff(start))
+        value = self.pair_similarity(PairCounts(item, other, count, total, degree))
+        rows = pairs.mirror(start, other, value.astype(np.float32), np.float32(self.mirror_sign))
+        return ItemModel(ratings, Csr(*rows), degree)
+
+    def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
+        """The noiseless predictions of a user with these ratings.
+
+        Raises:
+            DataError: the user has fewer than `min_ratings` ratings.
+        """
+        return self._scores(model, profile, self._sums(model, profile))
+
+    def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
+        """The noiseless predictions of user `target` once one rating has changed.
+
+        One rating's change moves one row of the similarity; nothing is built again.
+        """
+        profile = model.ratings.profile(target)
+        if change.user == target:
+            profile = edited(profile, change)
+        old, new = model.row(change.item), self._row_after(model, change)
+        scale, sign = model.ratings.scale, self.mirror_sign
+        sums = self._sums(model, profile)
+        # Rows hold s_j,item; the prediction of `item` itself reads s_item,k = sign · s_k,item.
+        before = self._own_terms(profile, sign * old[profile.items], scale)
+        after = self._own_terms(profile, sign * new[profile.items], scale)
+        sums[change.item] += np.sum(after - before)
+        mine = profile.values[profile.items == change.item]
+        if len(mine):
+            sums += self.term(mine[0], new, scale) - self.term(mine[0], old, scale)
+        return self._scores(model, profile, sums)
+
+    def noise_scale(self, scale: Scale) -> float:
+        """The Laplace scale `b = Δf/ε` of each prediction's noise."""
+        return self._spread(self.sensitivity(scale))
+
+    def grid(self, scale: Scale) -> float:
+        """The step of the grid that predictions are rounded to, by public numbers; 0 for none."""
+        return list_grid(self.noise_scale(scale))
+
+    def _spread(self, sensitivity: float) -> float:
+        kept = self.epsilon
+        if self.variant == "corrected":
+            kept = kept_epsilon(self.epsilon, self.outputs * LIST_EXCESS)
+        return sensitivity / kept
+
+    def release(
+        self, exact: ExactScores, streams: Streams, observer: Observer
+    ) -> Predictions | TopList:
+        """What the observer is shown in each world: `f_ij + Lap(Δf/ε)`.
+
+        The noise of item `j` is coordinate `j`, so a list and a single prediction of one world show
+        the same value for the same item. Values are rounded to a public grid, as the low-order bits
+        of a floating-point sum would tell its exact part; see `precision`.
+
+        Raises:
+            ConfigError: the list asked for is longer than there are items to show.
+        """
+        if isinstance(observer, SeesTop):
+            return self.release_top(exact, streams, observer.count)
+        return self.release_items(exact, streams, observer.items)
+
+    def release_items(
+        self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
+    ) -> Predictions:
+        """The noised predictions of `items` `(W, k)`; see `release`."""
+        scale = self._spread(exact.sensitivity)
+        values = exact.scores[items].astype(np.float64)
+        if scale:
+            draws = np.empty(items.shape, np.float64)
+            exact_noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
+            values += scale * draws
+        return Predictions(items, rounded(values, list_grid(scale)))
+
+    def release_top(self, exact: ExactScores, streams: Streams, count: int) -> TopList:
+        """The `count` items of largest noised prediction; see `release`."""
+        if count > len(exact.candidates):
+            raise ConfigError(
+                f"a list of {count} items was asked for a user with {len(exact.candidates)} "
+                "unrated items: choose a smaller top_k"
+            )
+        items = np.empty((len(streams), count), np.int32)
+        values = np.empty(items.shape, np.float32)
+        scale = self._spread(exact.sensitivity)
+        ranking.laplace_top_k(
+            items, values, exact.scores, scale, list_grid(scale), streams.worlds, 0, streams.key
+        )
+        return TopList(items, values)
+
+    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+        """The `top_k` items of largest noised prediction without their values; see `release`."""
+        return ItemList(self.release_top(exact, streams, self.top_k).items)
+
+    def exact_held_out(self, model: ItemModel, profile: Profile, item: int) -> float:
+        """The noiseless prediction of a rated item from the user's other ratings."""
+        others = without(profile, item)
+        similarity = self.mirror_sign * model.row(item)[others.items]
+        return float(self._own_terms(others, similarity, model.ratings.scale).mean())
+
+    def side_information(
+        self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
+    ) -> SideInformation:
+        """What the linear ideal adversary knows when the rating on one item is hidden from him.
+
+        The rating on a hidden item is never looked at. An item that the user has not rated may be
+        hidden too (a purchase that was not made); the published count `n` is that of her ratings.
+
+        Args:
+            model: the item-item statistics, all known to the adversary.
+            profile: the user's ratings.
+            hidden: the hidden item in each world `(W,)`.
+        """
+        scale = model.ratings.scale
+        values = self.candidates(scale)
+        items, place = np.unique(hidden, return_inverse=True)
+        known = np.empty((len(items), model.ratings.n_items))
+        terms = np.empty((*known.shape, len(values)))
+        shown = np.ones(terms.shape, bool)
+        shown[:, profile.items] = False
+        for i, item in enumerate(items):
+            known[i] = self._sums(model, without(profile, item))
+            terms[i] = self.term(values, model.row(item)[:, None], scale)
+            shown[i, item] = self.unrated(values)
+        return SideInformation(
+            ratings=len(profile),
+            known=known,
+            terms=terms,
+            shown=shown,
+            place=place,
+            candidates=values,
+            frequency=self.frequency(model.ratings),
+        )
+
+    def unrated(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which candidate values mean that the user has not rated the item `(C,)`."""
+        return np.zeros(len(values), bool)
+
+    def frequency(self, ratings: Ratings) -> Vector:
+        """How often each candidate value occurs in the data, a prior for the adversary `(C,)`."""
+        values = self.candidates(ratings.scale)
+        nearest = np.rint((ratings.value - values[0]) / ratings.scale.step).astype(int)
+        counts = np.bincount(nearest, minlength=len(values)).astype(np.float64)
+        return counts / counts.sum()
+
+    def _offsets(self, profile: Profile) -> NDArray[np.float32]:
+        """The part of a term that does not depend on the predicted item."""
+        return profile.values
+
+    def _sums(self, model: ItemModel, profile: Profile) -> Vector:
+        low, high = map(float, self.bounds(model.ratings.scale))
+        items, offsets = frozen(profile.items), frozen(self._offsets(profile))
+        sums: Vector = pairs.pair_sums(model.similarity, items, offsets, low, high)
+        return sums + offsets.sum(dtype=np.float64)
+
+    def _own_terms(self, profile: Profile, similarity: Vector, scale: Scale) -> Vector:
+        low, high = self.bounds(scale)
+        return np.clip(self._offsets(profile) + similarity, low, high)
+
+    def _row_after(self, model: ItemModel, change: RatingChange) -> Vector:
+        """`s_j,item` for every item `j` once one rating of `item` has changed, `(M,)`."""
+        ratings, item = model.ratings, change.item
+        before = ratings.profile(change.user)
+        after = edited(before, change)
+        count, total = pairs.co_rating_row(item, *model.ticks)
+        degree = model.degree.copy()
+        for profile, weight in ((before, -1), (after, 1)):
+            rated = profile.items == item
+            if rated.any():
+                others = profile.items[~rated]
+                count[others] += weight
+                total[others] += weight * (profile.values[rated][0] - profile.values[~rated])
+                degree[item] += weight
+        every = np.arange(ratings.n_items, dtype=np.int32)
+        value = self.pair_similarity(PairCounts(item, every, count, total, degree))
+        value[count <= self.pair_floor()] = 0.0
+        return self.mirror_sign * value.astype(np.float32).astype(np.float64)
+
+    def _scores(self, model: ItemModel, profile: Profile, sums: Vector) -> ExactScores:
+        if len(profile) < self.min_ratings:
+            raise DataError(
+                f"a user has {len(profile)} ratings and min_ratings is {self.min_ratings}: "
+                "audit users with more ratings or lower model.params.min_ratings"
+            )
+        scores = (sums / len(profile)).astype(np.float32)
+        scores[profile.items] = -np.inf
+        return ExactScores(scores, self.sensitivity(model.ratings.scale))

@@ -1,0 +1,145 @@
+"""Whether Algorithm 1's assumption on its denominators holds in a training (Wang & Tang 2017, §3).
+
+`ΔF = 2 e_max φ/C` bounds a gradient's coordinate only where `|S_i| I_u = Σ_j |s_ij| ≥ C`. The
+algorithm assumes it and never looks. Here a training is run again on the rows in question and its
+denominators are counted; the training itself pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.similarity import Batches, Floats, SimilarityData
+from dpaudit.defenses.training import lane_blocks
+
+# What rounding in single precision may take from a sum that is C.
+_ROUNDING = 1e-5
+
+
+class _Counted(NamedTuple):
+    """One row in some worlds: predictions below C `(W,)`, predictions, the least sum `(W,)`."""
+
+    below: NDArray[np.int64]
+    of: int
+    least: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shortfall:
+    """How often one step's denominators lay below C.
+
+    Attributes:
+        step: t, from 1 on.
+        below: the predictions with `Σ_j |s_ij| < C` in each world `(W,)`.
+        of: the predictions: ratings that are learned from, with another of the same user.
+        least: the smallest denominator in each world `(W,)`; inf where nothing is predicted.
+    """
+
+    step: int
+    below: NDArray[np.int64]
+    of: int
+    least: NDArray[np.float64]
+
+    @property
+    def share(self) -> float:
+        """The share of the predictions, a mean over the worlds; 0 where nothing is predicted."""
+        return float(self.below.mean()) / max(self.of, 1)
+
+
+def shortfalls(
+    defense: SgdSimilarity,
+    prepared: SimilarityData,
+    streams: Streams,
+    items: Sequence[int] | NDArray[np.int32] | None = None,
+) -> tuple[Shortfall, Shortfall]:
+    """How often the denominators lie below C at the first step and at the last.
+
+    With mini-batches all ratings are counted that a step may draw, drawn or not.
+
+    Args:
+        defense: the algorithm, with C.
+        prepared: what it learns from.
+        streams: the worlds.
+        items: the rows, at least one; all unless given.
+
+    Raises:
+        RunError: a training diverged.
+    """
+    rows = range(prepared.n_items) if items is None else items
+    parts = []
+    for part in lane_blocks(streams):
+        batches = defense.batches(prepared, part)
+        parts.append([_row(defense, prepared, int(item), part, batches) for item in rows])
+    first, last = (
+        _shortfall(step, [[row[place] for row in part] for part in parts])
+        for place, step in enumerate((1, defense.steps))
+    )
+    return first, last
+
+
+def _row(
+    defense: SgdSimilarity,
+    prepared: SimilarityData,
+    item: int,
+    part: Streams,
+    batches: Batches | None,
+) -> tuple[_Counted, _Counted]:
+    """One row's denominators, counted, in the worlds of one block, at both steps."""
+    found = []
+    # The iterate before step t is what step t predicts from.
+    iterates = defense.iterates(prepared, item, part, batches)
+    for t, row in enumerate(islice(iterates, defense.steps), 1):
+        if t in (1, defense.steps):
+            sums = denominators(prepared, item, row[:, : len(part)], defense.neighbors)
+            short = (sums < defense.weight * (1 - _ROUNDING)).sum(0)
+            found.append(_Counted(short, len(sums), sums.min(0, initial=np.inf)))
+    return found[0], found[-1]
+
+
+def _shortfall(step: int, parts: list[list[_Counted]]) -> Shortfall:
+    """All rows of all worlds together."""
+    return Shortfall(
+        step=step,
+        below=np.concatenate([np.sum([row.below for row in part], axis=0) for part in parts]),
+        of=sum(row.of for row in parts[0]),
+        least=np.concatenate([np.min([row.least for row in part], axis=0) for part in parts]),
+    )
+
+
+def denominators(
+    data: SimilarityData, item: int, row: Floats, neighbors: int
+) -> NDArray[np.float64]:
+    """`Σ_j |s_ij|` over the N_k largest of each rater's other items, `(n, W)`.
+
+    As in the gradient, all count that tie with the last; raters of nothing else are left out.
+
+    Args:
+        data: the ratings.
+        item: i.
+        row: its similarities `(M, W)`.
+        neighbors: N_k.
+    """
+    users = data.raters.column[data.entries(item)]
+    start, stop = data.profiles.start[users], data.profiles.start[users + 1]
+    start, counts = start[stop - start > 1], (stop - start)[stop - start > 1]
+    if not len(start):
+        return np.empty((0, row.shape[1]))
+    first = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(start - first, counts)
+    columns = data.profiles.column[places]
+    sizes = abs(row[columns])
+    sizes[columns == item] = 0
+    for k in np.flatnonzero(counts - 1 > neighbors):
+        mine = sizes[first[k] : first[k] + counts[k]]
+        kth = np.partition(mine, -neighbors, axis=0)[-neighbors]
+        mine[mine < kth] = 0
+    found: NDArray[np.float64] = np.add.reduceat(sizes, first, axis=0, dtype=np.float64)
+    return found

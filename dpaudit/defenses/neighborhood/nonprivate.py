@@ -1,0 +1,210 @@
+"""Item neighbourhood models without privacy: the baselines PCC and COS of Wang & Tang 2017."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.claim import Variant
+from dpaudit.core.errors import DataError, InputError
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.profile import FloatArray, IntArray
+from dpaudit.core.streams import Streams
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.neighborhood.similarity import item_means
+from dpaudit.kernels.neighborhood import scores as neighbor_scores
+
+# Their dense matrix of similarities takes 1 GiB.
+MOST_ITEMS = 16_384
+
+# A variance below this share of the scale's squared width is what rounding leaves of none.
+_FLAT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborStatistics:
+    """What predictions are made of.
+
+    Attributes:
+        ratings: the training ratings.
+        means: `r̄` of every item `(M,)`; the mean of all ratings where an item has none.
+        similarity: `s_ij` `(M, M)`, 0 on the diagonal and for items without ratings.
+    """
+
+    ratings: Ratings
+    means: FloatArray
+    similarity: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """The same neighbourhood model in every world.
+
+    Attributes:
+        statistics: what it predicts from.
+        centred: whether ratings less their item's mean are averaged, or raw ratings.
+        count: `N_k`.
+        worlds: the number of worlds.
+    """
+
+    statistics: NeighborStatistics
+    centred: bool
+    count: int
+    worlds: int
+
+    def predict(self, users: IntArray, items: IntArray) -> NDArray[np.float32]:
+        """The predicted ratings of pairs of a user and an item, `(W, n)`; the rows are one array.
+
+        Pairs of one user that follow each other are predicted faster.
+
+        Raises:
+            InputError: `users` and `items` are not of one length, or hold an unknown index.
+        """
+        ratings = self.statistics.ratings
+        _check_pairs(ratings, users, items)
+        values = neighbor_scores.predict(
+            users.astype(np.int32),
+            items.astype(np.int32),
+            ratings.by_user,
+            self.statistics.similarity,
+            self.statistics.means,
+            self.centred,
+            self.count,
+            ratings.scale.minimum,
+            ratings.scale.maximum,
+        )
+        return np.broadcast_to(values, (self.worlds, len(values)))
+
+
+@parameters(frozen=True, config=STRICT)
+class Neighborhood(Part):
+    """Item neighbourhood model, eq. (2), with similarities that are computed, not learned.
+
+        r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|
+
+    or, not `centred`, without the items' means, as libraries often have it,
+
+        r̂_ui = Σ_{j ∈ N} s_ij r_uj / Σ_{j ∈ N} |s_ij|.
+
+    N are the `neighbors` items j ≠ i of largest |s_ij| among those that u rated. It is `r̄_i` where
+    the denominator is 0, the mean of all ratings where an item has none, and is clipped to the
+    scale. With `U_i` the raters of item i and `U_ij` those of both i and j, `s_ij` is one of
+
+        pearson   Σ (r_ui − m_i)(r_uj − m_j) / sqrt(Σ (r_ui − m_i)² Σ (r_uj − m_j)²), all over U_ij,
+                  m_i the mean of item i over U_ij; 0 where either item has one value alone there
+        cosine    Σ_{U_ij} r_ui r_uj / sqrt(Σ_{U_i} r_ui² Σ_{U_j} r_uj²)
+
+    The cosine is that of whole columns, 0 where there is no rating. (With sums over U_ij alone, as
+    some libraries have it, a pair with a single co-rater has cosine 1; on MovieLens-100K its RMSE
+    is larger by .013.) `shrinkage` β multiplies `s_ij` by `|U_ij| / (|U_ij| + β)`, which trusts
+    a similarity of few co-raters less.
+
+    It is no defense but what defenses are measured against: it promises nothing.
+
+    Attributes:
+        epsilon: not used; a sweep over ε gives one and the same model.
+        variant: `nonprivate` alone.
+        similarity: see above; PCC is `pearson`, COS is `cosine`.
+        neighbors: `N_k`; the paper has 900 on MovieLens-100K, more than any user rated there, and
+            1300 on MovieLens-1M.
+        shrinkage: β; 0 for none, as in the paper; 100 is usual.
+        centred: which of the two forms predicts. That of raw ratings is for the cosine: a negative
+            similarity would predict a rating below the scale.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-6)] = math.inf
+    variant: Variant = "nonprivate"
+    similarity: Literal["pearson", "cosine"] = "cosine"
+    neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 900
+    shrinkage: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    centred: bool = True
+
+    name: ClassVar[str] = "neighborhood"
+    title: ClassVar[str] = "Item neighbourhood model with Pearson or cosine similarity, no privacy"
+    source: ClassVar[str] = (
+        "Wang & Tang, Differentially Private Neighborhood-based Recommender Systems, 2017, eq. (2) "
+        "and section 5.1; similarities and shrinkage after Desrosiers & Karypis, A Comprehensive "
+        "Survey of Neighborhood-based Recommendation Methods, 2011, section 4.3.2, "
+        "doi:10.1007/978-0-387-85820-3_4"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Neighborhood:
+        if self.variant != "nonprivate":
+            raise ValueError(
+                f"variant {self.variant!r} does not exist: the model adds no noise and promises "
+                "nothing, use 'nonprivate'"
+            )
+        if self.epsilon > 1e6 and not math.isinf(self.epsilon):
+            raise ValueError(f"epsilon = {self.epsilon:g} is beyond 1e6: use inf for no privacy")
+        if self.similarity == "pearson" and not self.centred:
+            raise ValueError(
+                "similarity 'pearson' may be negative, and means of raw ratings with negative "
+                "weights lie below the scale: remove centred, or use 'cosine'"
+            )
+        return self
+
+    def claim(self) -> None:
+        """None: it promises nothing."""
+        return
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> NeighborStatistics:
+        """The items' means and the similarities; no randomness.
+
+        Args:
+            ratings: the training ratings.
+            public: the data whose item means count as public, `ratings` unless given.
+
+        Raises:
+            DataError: there are no ratings, all that the scale allows are the same, or there are
+                more than `MOST_ITEMS` items.
+        """
+        _check_ratings(ratings)
+        scale = ratings.scale
+        pearson = self.similarity == "pearson"
+        similarity = neighbor_scores.similarities(
+            ratings.by_item,
+            ratings.by_user,
+            (scale.minimum + scale.maximum) / 2 if pearson else 0.0,
+            pearson,
+            _FLAT * scale.width**2,
+            self.shrinkage,
+        )
+        known = ratings if public is None else public
+        return NeighborStatistics(ratings, item_means(known), similarity)
+
+    def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
+        """The same model in every world, since nothing is drawn."""
+        return Neighbors(prepared, self.centred, self.neighbors, len(streams))
+
+
+def _check_ratings(ratings: Ratings) -> None:
+    if not len(ratings):
+        raise DataError("neighborhood needs ratings to learn from and there are none: add some")
+    if ratings.scale.width == 0:
+        raise DataError(
+            "neighborhood needs ratings with at least two values and these are purchases: remove "
+            "data.binarize"
+        )
+    if ratings.n_items > MOST_ITEMS:
+        raise DataError(
+            f"the data have {ratings.n_items} items and neighborhood holds the similarities of up "
+            f"to {MOST_ITEMS}: use fewer items"
+        )
+
+
+def _check_pairs(ratings: Ratings, users: IntArray, items: IntArray) -> None:
+    if users.shape != items.shape or users.ndim != 1:
+        raise InputError(
+            f"users has shape {users.shape} and items {items.shape}: give one item for each user"
+        )
+    for name, index, count in (("user", users, ratings.n_users), ("item", items, ratings.n_items)):
+        outside = index[(index < 0) | (index >= count)]
+        if len(outside):
+            raise InputError(f"{name} {outside[0]} lies outside 0..{count - 1}: correct the index")

@@ -1,0 +1,239 @@
+"""The probabilistic neighbourhood model by posterior sampling (Wang & Tang 2017, §4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.streams import Streams
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.neighborhood.exact_posterior import ExactSimilarity
+from dpaudit.defenses.neighborhood.similarity import (
+    Batches,
+    SimilarityData,
+    SimilarityModels,
+    Slope,
+    item_means,
+    middle_means,
+)
+from dpaudit.defenses.schedule import Schedule, step_sizes
+from dpaudit.defenses.training import CHAIN, check_epsilon, check_finite, check_rated
+from dpaudit.kernels import noise
+from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lanes import LANES
+from dpaudit.kernels.neighborhood import rows as kernels
+
+
+@parameters(frozen=True, config=STRICT)
+class SampledSimilarity(Part):
+    """Item-item similarities drawn from a scaled posterior by Langevin dynamics.
+
+    **Published**, Algorithm 2, for t = 1 … K,
+
+        S ← S − (ε/4B) (η_t/2) (Σ_{(u,i)} e_ui ∂r̂_ui/∂S_i + λ S) + N(0, ϱ η_t),   B = (Δr)² τ
+
+    with the sum estimated from a share γ of the ratings, fresh in every step and world. At ϱ = 1
+    its law is that with density `∝ exp(−(ε/4B) (½ Σ e² + ½ λ ‖S‖²))`. ϱ multiplies the noise alone
+    and so the true ε by 1/ϱ. The `likelihood` `squares` is eq. (6), `exp(−(ε/4B) (Σ e² + λ ‖S‖²))`
+    with its sign restored. The prior's pull is taken whole in every step, which needs no H.
+
+    **Corrected** has ϱ = 1 and constant means, the middle of the scale. With `|x_j| ≤ Δr/2` no
+    prediction leaves the scale (the likelihood is flat beyond it, against rounding), so that
+    `Σ_i e_ui²` is at most B for every user. Replacing a user then changes the log-density by at
+    most ε/8 and its normaliser by as much: ε/4 with `halves`, ε/2 with `squares`, which is what the
+    claim says.
+
+    Both claims are about that law, exactly drawn; no distance of a stopped chain from it is known.
+    The law jumps where a rater's single neighbour changes its sign, or where her N_k largest
+    change: no gradient shows that, so a chain reaches it only for raters with two neighbours or
+    more and an N_k that does not bind.
+
+    Attributes:
+        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
+        variant: whose mechanism it is.
+        steps: K.
+        rate: `(ε/4B) η_1/2`, twice that with `squares`: what the first gradient of
+            `½ (Σ e² + λ ‖S‖²)` is multiplied with.
+        exponent: ξ.
+        schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which freezes.
+        decay: λ.
+        temperature: ϱ.
+        likelihood: `halves` of Algorithm 2 or `squares` of eq. (6).
+        start: the value of every similarity before the first step.
+        neighbors: N_k.
+        share: γ.
+        cap: τ, the most ratings of a user; more are a mistake: trim the data first.
+        more_than: users with more ratings than this are learned from.
+        centred: whether r̂ is that of eq. (2) with the items' means, or that of its last form, of
+            eqs (5) and (6), where they are omitted: a reading.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.05
+    exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
+    schedule: Schedule = "text"
+    decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.02
+    temperature: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
+    likelihood: Literal["halves", "squares"] = "halves"
+    start: Annotated[float, Field(ge=-1e6, le=1e6)] = 1.0
+    neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    share: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
+    cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
+    centred: bool = True
+
+    name: ClassVar[str] = "dpps-pnbm"
+    title: ClassVar[str] = "Item similarities drawn from a scaled posterior by Langevin dynamics"
+    source: ClassVar[str] = (
+        "Wang & Tang, Differentially Private Neighborhood-Based Recommender Systems, 2017, "
+        "Algorithm 2 and Theorem 2, doi:10.1007/978-3-319-58469-0_31"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SampledSimilarity:
+        check_epsilon(self.epsilon, self.variant, "posterior")
+        if self.variant == "corrected" and self.temperature != 1:
+            raise ValueError("the corrected form has temperature 1: remove temperature")
+        if self.variant == "corrected" and not self.centred:
+            raise ValueError("the corrected form is centred at the scale's middle: remove centred")
+        return self
+
+    def claim(self) -> Claim | None:
+        """ε for a user, of the law that the chain is to reach."""
+        if self.variant == "nonprivate":
+            return None
+        corrected = self.variant == "corrected"
+        share = 4 if self.likelihood == "halves" else 2
+        return Claim(
+            epsilon=self.epsilon / share if corrected else self.epsilon,
+            delta=0.0,
+            adjacency="user-replace",
+            observer="public",
+            public="the number of users, the scale and τ"
+            if corrected
+            else "the means of the items and τ",
+            assumes=(CHAIN,),
+            source="class docstring" if corrected else "Wang & Tang 2017, Theorem 2",
+        )
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
+        """The ratings with the items' means: those of `public`, the middle if corrected.
+
+        Raises:
+            ConfigError: a user has more than τ ratings, or none has enough.
+        """
+        check_rated(self.name, ratings)
+        most = int(np.diff(ratings.by_user.start).max(initial=0))
+        if self.variant != "nonprivate" and most > self.cap:
+            raise ConfigError(
+                f"a user has {most} ratings and params.cap = {self.cap}: trim the data to that "
+                "many ratings a user, or raise it"
+            )
+        known = ratings if public is None else public
+        means = middle_means(known) if self.variant == "corrected" else item_means(known)
+        if not self.centred:
+            means = np.zeros_like(means)
+        return SimilarityData.of(ratings, means, self.more_than)
+
+    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
+        """The models of these worlds; a row is learned when it is read."""
+        return SimilarityModels(self, prepared, streams)
+
+    def law(self, prepared: SimilarityData) -> ExactSimilarity:
+        """What the chain is to reach, for exact draws on a small instance.
+
+        At temperature ϱ that is the posterior to the power 1/ϱ.
+
+        Raises:
+            ConfigError: without noise there is none, N_k binds, or there are too many items.
+        """
+        if self.variant == "nonprivate":
+            raise ConfigError(
+                "the variant 'nonprivate' follows the gradient alone and has no law to draw from: "
+                "use another variant"
+            )
+        factor = self.factor(prepared.scale)
+        return ExactSimilarity.of(
+            prepared,
+            self.slope(prepared),
+            weight=factor / (2 * self.temperature),
+            spread=math.sqrt(self.temperature / (factor * self.decay)),
+        )
+
+    def factor(self, scale: Scale) -> float:
+        """`ε/4B`, twice that with `squares`: what `−½ (Σ e² + λ ‖S‖²)` is multiplied with."""
+        twice = 2 if self.likelihood == "squares" else 1
+        return twice * self.epsilon / (4 * scale.width**2 * self.cap)
+
+    def slope(self, data: SimilarityData) -> Slope:
+        """How the gradient is formed."""
+        if self.variant != "corrected":
+            return Slope(self.neighbors)
+        middle = float(data.means[0])
+        low, high = data.scale.minimum - middle, data.scale.maximum - middle
+        return Slope(self.neighbors, flat_from=low, flat_to=high)
+
+    def iterates(
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
+    ) -> Iterator[NDArray[np.float32]]:
+        """The row `(M, 16)` before the first step and after each; every one is the same array.
+
+        Args:
+            data: the ratings.
+            item: whose row it is.
+            streams: the worlds.
+            batches: their mini-batches, kept from other rows; drawn unless given.
+
+        Raises:
+            RunError: a training diverged.
+        """
+        row = np.full((data.n_items, LANES), self.start, np.float32)
+        worlds = world_words(streams.worlds)
+        slope = self.slope(data)
+        # s ← s − h (g + λ s) + √(2 h ϱ / factor) N(0, 1), from η/2 = h / factor
+        noisy = self.variant != "nonprivate"
+        variance = 2 * self.temperature / self.factor(data.scale) if noisy else 0.0
+        batches = batches or self.batches(data, streams)
+        yield row
+        for t, size in enumerate(
+            step_sizes(self.rate, self.exponent, self.schedule, self.steps), 1
+        ):
+            taken = batches.taken(t, data.entries(item)) if batches else None
+            gradient, _ = slope.of(data, item, row, taken)
+            kernels.langevin_step(
+                row.reshape(-1),
+                gradient.astype(np.float32, copy=False).reshape(-1),
+                np.float32(size / self.share),
+                np.float32(size * self.decay),
+                np.float32(math.sqrt(size * variance)),
+                item * data.row_space,
+                2 * t,
+                worlds,
+                streams.key,
+            )
+            check_finite(self.name, t, "step", "lower params.rate", row)
+            yield row
+
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """The mini-batches of these worlds; None where every step takes all ratings."""
+        if self.share == 1:
+            return None
+
+        def draw(world: Streams, t: int) -> NDArray[np.bool_]:
+            draws = np.empty((1, len(data.places)), np.float32)
+            noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
+            taken: NDArray[np.bool_] = draws[0] < self.share
+            return taken
+
+        return Batches(draw, streams)

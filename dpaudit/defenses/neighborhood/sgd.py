@@ -1,0 +1,347 @@
+"""The probabilistic neighbourhood model by noised gradient descent (Wang & Tang 2017, §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.claim import Claim, ObserverName, Variant
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.streams import Streams
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
+from dpaudit.defenses.neighborhood.similarity import (
+    Batches,
+    SimilarityData,
+    SimilarityModels,
+    Slope,
+    item_means,
+    middle_means,
+    moved_rows,
+)
+from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
+from dpaudit.defenses.training import Watch, check_epsilon, check_finite, check_rated
+from dpaudit.kernels import exact_noise
+from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lanes import LANES
+from dpaudit.kernels.neighborhood import rows as kernels
+
+# A similarity of 0 would stay in no prediction and keep its sign for ever.
+_LEAST = 1e-3
+
+
+@parameters(frozen=True, config=STRICT)
+class SgdSimilarity(Part):
+    """Item-item similarities learned by gradient descent with Laplace noise on every coordinate.
+
+    **Published**, Algorithm 1, for t = 1 … K, from the same value β s_1 of every similarity,
+
+        e_ui = clamp(r̂_ui − r_ui, ±e_max),  e_max = 0.5 + (φ − 1)/(t + 1),  φ = Δr
+        G = Σ_{(u,i) in Φ} e_ui ∂r̂_ui/∂S_i + Lap(γ K ΔF/ε) on every coordinate,  ΔF = 2 e_max φ/C
+        S ← S − η (β G + λ S)
+
+    Φ a uniform share γ of the ratings, fresh in every step and world. Its claim, Theorem 1, is
+    false: ΔF bounds one coordinate of a rater's part, while a rating moves all her part of its
+    item's row and, as a feature, all her part of the row of every other item that she rated; and
+    sampling multiplies ε by γ only where the steps' own ε is small and one drawn rating alone
+    depends on the record, not all of its user's. `|S_i| I_u ≥ C` is assumed, never enforced;
+    `Slope.of` says the least of it.
+
+    **Corrected** protects whole users, adjacency `user-replace`: of her `n_u` rows each gets a
+    gradient of L1 norm at most `c/n_u`, all together at most c, so with `Lap(2c/ε_0)` on every
+    coordinate a step on all users has ε_0. A step on a uniform sample of fixed size, a share γ of
+    the users, has `ln(1 + γ (e^{ε_0} − 1))`, since the law given a batch with her is within ε_0
+    both of that with her replacement and of that with another user in her place; so K steps have ε
+    for
+
+        ε_0 = ln(1 + (e^{ε/K} − 1)/γ).
+
+    A gradient's norm is cut to a hair less than c, by what single precision may misjudge it, and
+    gradients are summed in double precision, so that c is a bound on what is computed too. The
+    noised sum is rounded to a public grid, and the step made from it (`precision`).
+
+    The sample has `⌊γ N⌋` users, so its true share is γ at most. The means are the middle of the
+    scale; who rates what is not public, since every coordinate is noised. (Cutting row
+    by row costs little against cutting her whole gradient at c, since her rows' norms are alike,
+    and leaves the rows independent.)
+
+    Attributes:
+        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
+        variant: `nonprivate` is Algorithm 1 without noise and clamp.
+        steps: K.
+        rate: η.
+        decay: λ.
+        rescale: β.
+        start: s_1, before the rescaling: the value of every similarity, or the mean of each row.
+        initial: whether all begin at s_1, or rows in proportion to their cosine similarities; these
+            are computed from the ratings without noise, so `nonprivate` alone may have them.
+        weight: C, the assumed least `|S_i| I_u`.
+        neighbors: N_k.
+        share: γ, of the ratings, to the nearest whole number, or of the users if corrected.
+        more_than: users with more ratings than this are learned from.
+        clip: c.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    steps: Annotated[int, Field(ge=1, le=10_000)] = 10
+    rate: Annotated[float, Field(ge=1e-12, le=1e3)] = 0.1
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.005
+    rescale: Annotated[float, Field(ge=1e-12, le=1e6)] = 10.0
+    start: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    initial: Literal["constant", "cosine"] = "constant"
+    weight: Annotated[float, Field(ge=1e-12, le=1e9)] = 10.0
+    neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    share: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
+    more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
+    clip: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
+
+    name: ClassVar[str] = "dpsgd-pnbm"
+    title: ClassVar[str] = "Item similarities learned by gradient descent with Laplace noise"
+    source: ClassVar[str] = (
+        "Wang & Tang, Differentially Private Neighborhood-Based Recommender Systems, 2017, "
+        "Algorithm 1 and Theorem 1, doi:10.1007/978-3-319-58469-0_31"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> SgdSimilarity:
+        check_epsilon(self.epsilon, self.variant, "noise")
+        if self.variant == "corrected":
+            check_pure(self.epsilon)
+        if self.variant != "nonprivate" and self.initial != "constant":
+            raise ValueError(
+                "initial = 'cosine' reveals the ratings without noise: use 'constant', or the "
+                "variant 'nonprivate'"
+            )
+        return self
+
+    def claim(self) -> Claim | None:
+        """ε for a rating's value, or for a user."""
+        if self.variant == "nonprivate":
+            return None
+        corrected = self.variant == "corrected"
+        return Claim(
+            epsilon=self.epsilon,
+            delta=0.0,
+            adjacency="user-replace" if corrected else "rating-replace",
+            observer="iterates",
+            public="the numbers of users and items, the scale"
+            if corrected
+            else "the means of the items, who rates what",
+            assumes=() if corrected else (f"|S_i| I_u of {self.weight:g} or more, not enforced",),
+            source="class docstring" if corrected else "Wang & Tang 2017, Theorem 1",
+        )
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
+        """The ratings with the items' means: those of `public`, the middle if corrected.
+
+        Raises:
+            ConfigError: no user has enough ratings, or the corrected form would sample no user.
+        """
+        check_rated(self.name, ratings)
+        if self.variant == "corrected" and math.floor(self.share * ratings.n_users) < 1:
+            raise ConfigError(
+                f"params.share = {self.share:g} of {ratings.n_users} users is less than one user: "
+                f"give at least {1 / max(ratings.n_users, 1):.3g}"
+            )
+        known = ratings if public is None else public
+        means = middle_means(known) if self.variant == "corrected" else item_means(known)
+        data = SimilarityData.of(ratings, means, self.more_than)
+        if self.initial == "constant":
+            return data
+        found = Neighborhood(similarity="cosine").prepare(ratings).similarity
+        sizes = np.maximum(
+            found.sum(1, keepdims=True) / np.maximum((found > 0).sum(1), 1)[:, None], _LEAST
+        )
+        return replace(data, initial=np.maximum(found / sizes, _LEAST).astype(np.float32))
+
+    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
+        """The models of these worlds; a row is learned when it is read."""
+        return SimilarityModels(self, prepared, streams)
+
+    def largest_error(self, t: int, scale: Scale) -> float:
+        """`e_max` of step t, from 1 on."""
+        return 0.5 + (scale.width - 1) / (t + 1)
+
+    def noise_scale(self, t: int, scale: Scale, n_items: int) -> float:
+        """The scale of the Laplace noise on each coordinate of the gradient of step t.
+
+        Corrected, finite precision takes its part of ε: all M² coordinates of a step may differ.
+
+        Raises:
+            ConfigError: that part is too large.
+        """
+        if self.variant == "nonprivate":
+            return 0.0
+        if self.variant == "published":
+            # γ K ΔF/ε,  ΔF = 2 e_max φ/C
+            sensitivity = 2 * self.largest_error(t, scale) * scale.width / self.weight
+            return self.share * self.steps * sensitivity / self.epsilon
+        # 2c/ε_0,  ε_0 = ln(1 + (e^{ε/K} − 1)/γ), written so that nothing overflows
+        one = kept_epsilon(self.epsilon, self.steps * n_items**2 * LAPLACE_EXCESS) / self.steps
+        if one > 50:
+            return 2 * self.clip / (one - math.log(self.share))
+        return 2 * self.clip / math.log1p(math.expm1(one) / self.share)
+
+    def slope(self, data: SimilarityData, t: int) -> Slope:
+        """How the gradient of step t is formed."""
+        if self.variant == "nonprivate":
+            return Slope(self.neighbors)
+        if self.variant == "published":
+            return Slope(self.neighbors, bound=self.largest_error(t, data.scale))
+        return Slope(self.neighbors, clip=self.clip)
+
+    def iterates(
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
+    ) -> Iterator[NDArray[np.float32]]:
+        """The row `(M, 16)` before the first step and after each; every one is the same array.
+
+        Args:
+            data: the ratings.
+            item: whose row it is.
+            streams: the worlds.
+            batches: their mini-batches, kept from other rows; drawn unless given.
+
+        Raises:
+            RunError: a training diverged.
+        """
+        row = np.full((data.n_items, LANES), self.rescale * self.start, np.float32)
+        if data.initial is not None:
+            row *= data.initial[item][:, None]
+        worlds = world_words(streams.worlds)
+        batches = batches or self.batches(data, streams)
+        yield row
+        for t in range(1, self.steps + 1):
+            taken = batches.taken(t, self._units(data, item)) if batches else None
+            slope, _ = self.slope(data, t).of(data, item, row, taken)
+            gain = self.rate * self.rescale
+            noise_scale = self.noise_scale(t, data.scale, data.n_items)
+            kernels.descend(
+                row.reshape(-1),
+                slope.reshape(-1),
+                np.float32(gain),
+                np.float32(self.rate * self.decay),
+                noise_scale,
+                grid(noise_scale),
+                item * data.row_space,
+                2 * t,
+                worlds,
+                streams.key,
+            )
+            check_finite(self.name, t, "step", "lower params.rate or params.rescale", row)
+            yield row
+
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """The mini-batches of these worlds; None where every step takes all ratings."""
+        if self.share == 1:
+            return None
+        count = len(data.places)
+        size = max(1, round(self.share * count))
+        if self.variant == "corrected":
+            # Rounding up would sample more than the share that ε_0 is computed from.
+            count = len(data.profiles.start) - 1
+            size = math.floor(self.share * count)
+
+        def draw(world: Streams, t: int) -> NDArray[np.bool_]:
+            draws = np.empty((1, count))
+            exact_noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
+            return smallest(draws[0], size)
+
+        return Batches(draw, streams)
+
+    def _units(self, data: SimilarityData, item: int) -> slice | NDArray[np.int32]:
+        """What a mini-batch holds of an item: its ratings, its raters if corrected."""
+        entries = data.entries(item)
+        return data.raters.column[entries] if self.variant == "corrected" else entries
+
+    def revealed(
+        self,
+        data: SimilarityData,
+        row: NDArray[np.float32],
+        following: NDArray[np.float32],
+        t: int,
+    ) -> NDArray[np.float64]:
+        """The noised gradient that step t reveals, from one iterate to the next.
+
+        Args:
+            data: what is learned from; its sizes count.
+            row: the iterate before.
+            following: the one after.
+            t: the step, from 1 on.
+        """
+        step = grid(self.noise_scale(t, data.scale, data.n_items))
+        gain, pull = self.rate * self.rescale, self.rate * self.decay
+        before, after = row.astype(np.float64), following.astype(np.float64)
+        # s' = s − η λ s − gain (gradient + noise)
+        return on_grid((before - after - pull * before) / gain, step)
+
+    @property
+    def watchers(self) -> dict[ObserverName, Watch[SimilarityData]]:
+        """Everybody sees each iterate."""
+        return {"iterates": self.watch}
+
+    def watch(
+        self,
+        before: SimilarityData,
+        after: SimilarityData,
+        trained: SimilarityData,
+        streams: Streams,
+    ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+        """What the steps on one of two data sets show where these differ, row by row.
+
+        An observer of every iterate knows the gradient in either data set, and so reads the noised
+        gradient off the update. With mini-batches she does not know who is in them: the law is that
+        of whole batches, and what is shown is scaled to one.
+
+        Args:
+            before: world `D`.
+            after: world `D'`.
+            trained: which of the two is learned from.
+            streams: the worlds, up to 16.
+
+        Raises:
+            RunError: a training diverged.
+        """
+        batches = self.batches(trained, streams)
+        for item in moved_rows(before, after):
+            iterates = [row.copy() for row in self.iterates(trained, int(item), streams, batches)]
+            shown, absent, present, scales, steps = [], [], [], [], []
+            for t, (row, following) in enumerate(pairwise(iterates), 1):
+                both = [self.slope(data, t).of(data, int(item), row)[0] for data in (before, after)]
+                moved = np.flatnonzero((both[0] != both[1]).any(1))
+                seen = self.revealed(before, row[moved], following[moved], t)
+                shown.append(seen / self.share)
+                absent.append(both[0][moved])
+                present.append(both[1][moved])
+                spread = self.noise_scale(t, before.scale, before.n_items)
+                scales.append(np.full(len(moved), spread / self.share))
+                steps.append(np.full(len(moved), grid(spread) / self.share))
+            count = len(streams)
+            yield (
+                NoisedSteps(np.concatenate(shown)[:, :count].T.astype(np.float64)),
+                StepsPair(
+                    absent=np.concatenate(absent)[:, :count].T.astype(np.float64),
+                    present=np.concatenate(present)[:, :count].T.astype(np.float64),
+                    scale=np.concatenate(scales),
+                    gaussian=False,
+                    grid=np.concatenate(steps),
+                ),
+            )
+
+
+def smallest(draws: NDArray[np.float64], size: int) -> NDArray[np.bool_]:
+    """Where the `size` smallest of some draws are, ties by index: a uniform sample `(n,)`."""
+    last = np.partition(draws, size - 1)[size - 1]
+    taken: NDArray[np.bool_] = draws < last
+    taken[np.flatnonzero(draws == last)[: size - taken.sum()]] = True
+    return taken

@@ -1,0 +1,1 @@
+"""Recommenders that learn from friends and privacy settings."""

@@ -1,0 +1,183 @@
+"""What a social ranking learns from: what each user holds, and what her friends offer her."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.factors import Indices
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Starts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PreferenceSets:
+    """The items that users hold, P_i, and that their friends offer, F_i.
+
+    Attributes:
+        held_start: P_i is `held[held_start[i]:held_start[i + 1]]`, `(N + 1,)`.
+        held: increasing for each user `(R,)`.
+        near_start: P_i and F_i together are `near[near_start[i]:near_start[i + 1]]`, `(N + 1,)`.
+        near: increasing for each user.
+        places: where each of P_i stands among the user's `near`, from 0, `(R,)`.
+    """
+
+    held_start: Starts
+    held: Indices
+    near_start: Starts
+    near: Indices
+    places: Indices
+
+    @classmethod
+    def of(cls, ratings: Ratings, offers: csr_array | None) -> PreferenceSets:
+        """What users of `ratings` hold, with what friends offer them `(N, M)`, if these count."""
+        near = _held(ratings)
+        if offers is not None:
+            near = near + offers
+            near.sort_indices()
+        start, held, _ = ratings.by_user
+        near_start, items = near.indptr.astype(np.int64), near.indices.astype(np.int32)
+        places = _places(start, held, near_start, items, ratings.n_items)
+        return cls(start, held, near_start, items, places)
+
+    def __len__(self) -> int:
+        return len(self.held_start) - 1
+
+    @property
+    def columns(self) -> tuple[Starts, Indices, Starts, Indices]:
+        """As the kernels take them."""
+        return self.held_start, self.held, self.near_start, self.near
+
+    def of_user(self, user: int) -> tuple[Indices, Indices]:
+        """P_i, and P_i and F_i together, of one user."""
+        held = slice(self.held_start[user], self.held_start[user + 1])
+        near = slice(self.near_start[user], self.near_start[user + 1])
+        return self.held[held], self.near[near]
+
+    def of_users(self, users: Indices) -> PreferenceSets:
+        """Those of these users alone, who are numbered anew in this order."""
+        held_start, rows = _taken(self.held_start, users)
+        near_start, near_rows = _taken(self.near_start, users)
+        return PreferenceSets(
+            held_start, self.held[rows], near_start, self.near[near_rows], self.places[rows]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RankingRows:
+    """What is learned from, and which items users keep to themselves.
+
+    Attributes:
+        sets: what users hold and friends offer.
+        kept_users: the user of each private setting, increasing `(S,)`.
+        kept_items: its item: she keeps to herself whether she holds it.
+        n_items: `M`.
+    """
+
+    sets: PreferenceSets
+    kept_users: Indices
+    kept_items: Indices
+    n_items: int
+
+    @classmethod
+    def of(cls, ratings: Ratings, public: Ratings, social: bool) -> RankingRows:
+        """What users of `ratings` hold, with the settings and offers of `public`.
+
+        Args:
+            ratings: the purchases that are learned from.
+            public: the data whose friends, settings and shared purchases count as public.
+            social: whether friends count at all.
+
+        Raises:
+            ConfigError: friends count and are not known.
+        """
+        kept = public.kept_private
+        return cls(
+            sets=PreferenceSets.of(ratings, _offers(public) if social else None),
+            kept_users=public.user[kept],
+            kept_items=public.item[kept],
+            n_items=ratings.n_items,
+        )
+
+    @property
+    def n_users(self) -> int:
+        """`N`."""
+        return len(self.sets)
+
+    @cached_property
+    def keepers(self) -> NDArray[np.int64]:
+        """To how many users each item is not sensitive, and is, `(2, M)`."""
+        kept = np.bincount(self.kept_items, minlength=self.n_items)
+        return np.stack([self.n_users - kept, kept])
+
+    def kept_by(self, user: int) -> NDArray[np.bool_]:
+        """Which items a user keeps to herself `(M,)`."""
+        first, last = np.searchsorted(self.kept_users, [user, user + 1])
+        found = np.zeros(self.n_items, np.bool_)
+        found[self.kept_items[first:last]] = True
+        return found
+
+
+def offered(ratings: Ratings) -> NDArray[np.bool_]:
+    """Which purchases a friend of the buyer has made too, and shares, `(R,)`.
+
+    Raises:
+        ConfigError: friends are not known.
+    """
+    offers = _offers(ratings).tocoo()
+    keys = offers.row.astype(np.int64) * ratings.n_items + offers.col
+    return np.isin(ratings.user.astype(np.int64) * ratings.n_items + ratings.item, keys)
+
+
+def _held(ratings: Ratings) -> csr_array:
+    """Who holds what `(N, M)`."""
+    from scipy.sparse import csr_array
+
+    start, items, _ = ratings.by_user
+    shape = (ratings.n_users, ratings.n_items)
+    return csr_array((np.ones(len(items), np.bool_), items, start), shape=shape)
+
+
+def _offers(public: Ratings) -> csr_array:
+    """What at least one friend of each user holds and shares `(N, M)`."""
+    from scipy.sparse import csr_array
+
+    links = public.friends
+    if links is None:
+        raise ConfigError(
+            "the data do not say who is whose friend, which params.social asks for: set "
+            "data.trust, or params.social = false"
+        )
+    shape = (public.n_users, public.n_users)
+    friends = csr_array((np.ones(len(links), np.bool_), links.friend, links.start), shape=shape)
+    return friends @ _held(public.shared)
+
+
+def _places(
+    start: Starts, held: Indices, near_start: Starts, near: Indices, n_items: int
+) -> Indices:
+    """Where each held item stands among the user's `near`."""
+
+    def keys(starts: Starts, items: Indices) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * n_items + items
+
+    first = np.repeat(near_start[:-1], np.diff(start))
+    found = np.searchsorted(keys(near_start, near), keys(start, held)) - first
+    return found.astype(np.int32)
+
+
+def _taken(start: Starts, users: Indices) -> tuple[Starts, NDArray[np.int64]]:
+    """The starts of these users' rows put one after the other, and which rows they are."""
+    counts = np.diff(start)[users]
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    rows = np.arange(starts[-1]) + np.repeat(start[:-1][users] - starts[:-1], counts)
+    return starts, rows

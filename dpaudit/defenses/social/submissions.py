@@ -1,0 +1,69 @@
+"""What the recommender of a social training has of single users when it is over."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.streams import Streams
+from dpaudit.core.transcripts import Learning, Submissions
+from dpaudit.defenses.factors import FactorModels
+from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.training import Society
+
+if TYPE_CHECKING:
+    from dpaudit.defenses.social.privsr import PrivSR
+
+
+def submitted(
+    defense: PrivSR, rows: SocialRows, world: Streams, users: NDArray[np.bool_]
+) -> tuple[Submissions, FactorModels]:
+    """All that some users submit over a training, and the model.
+
+    Args:
+        defense: one whose recommender sees single submissions.
+        rows: what is learned from.
+        world: the only world.
+        users: who is watched `(N,)`.
+
+    Raises:
+        RunError: the training diverged.
+    """
+    society, d = Society(defense, rows, world, users), defense.dimensions
+    factors, shown, deviations = [], [], []
+    for _ in range(defense.rounds):
+        factors.append(society.items[:, :d].copy())
+        sent = society.submit()
+        society.learn(sent.sums)
+        shown.append(sent.shown[:, :d])
+        known = np.broadcast_to(sent.deviations, (len(sent.shown), d))
+        deviations.append(known.astype(np.float32))
+    own = society.watched
+    ratings = np.where(rows.sensitive[own], np.nan, rows.values[own].astype(np.float64))
+    seen = Submissions(
+        users=rows.users[own],
+        items=rows.items[own],
+        shared=ratings,
+        shown=np.stack(shown),
+        deviations=np.stack(deviations),
+        usual=np.sqrt(society.noise.of_rows(rows)[own]),
+        factors=np.stack(factors),
+        learning=_learning(defense),
+    )
+    return seen, society.models()
+
+
+def _learning(defense: PrivSR) -> Learning:
+    alike, cut = defense.start == "constant", defense.variant == "corrected"
+    return Learning(
+        rate=defense.rate,
+        decay=defense.decay,
+        offset=defense.offset,
+        start=defense.spread if alike else 0.0,
+        spread=0.0 if alike else defense.spread,
+        clip=defense.clip if cut else math.inf,
+        ball=1.0 if cut else math.inf,
+    )

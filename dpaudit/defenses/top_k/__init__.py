@@ -1,0 +1,1 @@
+"""Recommenders that release a list of items alone."""

@@ -1,0 +1,345 @@
+"""User-to-item top-k by the exponential mechanism (Park & Acharya 2011, section 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.profile import Profile
+from dpaudit.core.releases import ItemList
+from dpaudit.core.streams import Streams
+from dpaudit.data.neighbors import RatingChange
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import EntryPair
+from dpaudit.defenses.item_item.model import ExactScores, ItemModel
+from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.top_k import bounds as list_bounds
+from dpaudit.defenses.top_k import pairs as list_pairs
+from dpaudit.defenses.top_k.chain import (
+    Enumeration,
+    Rates,
+    SetChain,
+    ranked,
+    set_chain,
+    swap_sets,
+)
+from dpaudit.defenses.top_k.laws import DrawnLaw, JointLaw, PeelingLaw, PointLaw, SwapLaw
+
+Mechanism = Literal["chain", "exact", "peeling", "joint"]
+MECHANISMS: dict[Variant, tuple[Mechanism, ...]] = {
+    "nonprivate": (),
+    "published": ("chain", "exact"),
+    "corrected": ("joint", "peeling"),
+}
+PUBLISHED_ONLY = (
+    "enumeration",
+    "rates",
+    "left_window",
+    "right_window",
+    "iterations",
+    "u_s",
+    "rating_bound",
+)
+SPREAD = 600.0  # weights e^-600 … 1 and their sums are ordinary doubles
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+@parameters(frozen=True, config=STRICT)
+class TopK(Part):
+    """The k best items of a completed rating matrix, shown without their values.
+
+    The completion is Slope One without noise, predictions clipped to the rating scale; a user's row
+    of the completed matrix `C` has a score for every item that she has not rated.
+
+    **Published.** A birth-death chain over sets close to the best one
+    (`dpaudit.defenses.top_k.chain`) is to draw a set with probability `∝ φ^{ε/2}`, `φ = exp(Σ
+    scores / U_r)`, eq. (28). The claim is ε for one entry of `C`. For k ≥ 2 it is false whatever ε:
+    only sets that share k − 1 items with the best one can be drawn, and an item raised from the
+    last rank to the first changes which these are, so that a set possible before is impossible after.
+
+    **Corrected.** Any k candidates can be shown, with weights `exp(λ · score)`:
+
+    - joint: the set `S` with probability `∝ Π_{i∈S} w_i`;
+    - peeling: a list, its items drawn by weight one after another without replacement, which are
+      the k largest of `λ · score + Gumbel`.
+
+    λ is the largest for which ε covers what `dpaudit.defenses.top_k.bounds` proves to be lost.
+
+    - `entry-replace`: one entry of `C` takes another value on the scale: it moves by `d = Δr`.
+    - `rating-replace`: one rating in the data takes another value; which items each user has rated
+      is public. The completion is Slope One's `damped` form. *Another user's rating* of item `l`
+      moves the similarities of `l` alone, by δ at most. If `l` is a candidate it moves this one
+      entry, by at most `d = min(δ, Δr)`. If the user rated `l`, it moves one of the n ≥ T terms of
+      every entry, `c = δ/T` at most, and all in the same direction: a higher rating of `l` lowers
+      every `s_jl` or leaves it. *Her own rating* enters no similarity of a candidate and moves one
+      clipped term of every entry, all in its own direction, by at most `c = ω = Δr/T`. So ε must
+      cover one entry's move by d and the common-sign move `k·max(δ/T, ω)·λ`.
+
+    Choices have 52 bits and sums are double: the total variation from the ideal law is below
+    `k·M·log2(4M)·2^-52` for peeling (5e-11 for k = 10, M = 1682) and about `k·M·(ε + ln M)·2^-50`
+    for the joint law (1e-10).
+
+    Attributes:
+        epsilon: the claimed ε, 1e-6 to 1e6; `inf` only of `nonprivate`.
+        variant: `nonprivate` shows the k best, best first; see above for the others.
+        min_ratings: `T`, only users with at least so many ratings get a list.
+        top_k: k, the number of items shown.
+        min_co_ratings: φ of the Slope One completion.
+        adjacency: the neighbours of the claim; published has `entry-replace`.
+        mechanism: published `chain` (default) or `exact`, which draws from the chain's stationary
+            law; corrected `joint` (default) or `peeling`.
+        enumeration: the published sets: as the text describes them or by the printed formula.
+        rates: the printed rates, whose stationary law is `φ^ε`, or halved ones with `φ^{ε/2}`.
+        left_window: N1, how many of the last ranks of the best set may be swapped out.
+        right_window: N2, how many ranks are taken in before the left window is gone through again.
+        iterations: the number of steps of the chain.
+        u_s: `U_s = 1/Δt`, a number; or `paper-rule` for `10 φ(S_0)/φ(S_1)`; or `largest-rate` for
+            the least that works.
+        rating_bound: U_r, the scale's maximum unless given.
+    """
+
+    epsilon: Annotated[float, Field(ge=1e-6)]
+    variant: Variant = "published"
+    min_ratings: Count = 20
+    top_k: Count = 10
+    min_co_ratings: Count = 10
+    adjacency: Literal["entry-replace", "rating-replace"] = "entry-replace"
+    mechanism: Mechanism | None = None
+    enumeration: Enumeration = "meant"
+    rates: Rates = "printed"
+    left_window: Count = 2
+    right_window: Count = 3
+    iterations: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
+    u_s: Annotated[float, Field(ge=1e-12, le=1e300)] | Literal["paper-rule", "largest-rate"] = 20.0
+    rating_bound: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
+
+    name: ClassVar[str] = "top-k"
+    title: ClassVar[str] = "Top-k items by an exponential mechanism on the completed matrix"
+    source: ClassVar[str] = (
+        "Park & Acharya, Differentially Private Recommendation Systems: Practical Implementation "
+        "and Interpretation, 2011, section 4, eqs (28)-(37), Theorem 4.1"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> TopK:
+        if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
+            raise ValueError(
+                f"epsilon = {self.epsilon:g} is beyond 1e6: use the variant 'nonprivate' for none"
+            )
+        known = MECHANISMS[self.variant]
+        if self.mechanism not in {None, *known}:
+            raise ValueError(
+                f"mechanism {self.mechanism!r} is none of the {self.variant} variant: "
+                + (f"use one of {', '.join(known)}" if known else "remove it")
+            )
+        if self.variant == "published" and self.adjacency != "entry-replace":
+            raise ValueError(
+                "adjacency 'rating-replace' belongs to the corrected variant: "
+                "the published claim is about 'entry-replace'"
+            )
+        if self.variant == "published" and self.left_window > self.top_k:
+            raise ValueError(
+                f"left_window = {self.left_window} is beyond top_k = {self.top_k}: "
+                "only items of the best set can be swapped out"
+            )
+        if self.variant != "published":
+            default = {field.name: field.default for field in fields(self)}
+            for name in PUBLISHED_ONLY:
+                if getattr(self, name) != default[name]:
+                    raise ValueError(f"{name} belongs to the published variant: remove it")
+        return self
+
+    @property
+    def form(self) -> Mechanism | None:
+        """The mechanism in use, None of `nonprivate`."""
+        return self.mechanism or next(iter(MECHANISMS[self.variant]), None)
+
+    @property
+    def completion(self) -> SlopeOne:
+        """Slope One without noise, which completes the matrix."""
+        damped = self.variant == "corrected" and self.adjacency == "rating-replace"
+        return SlopeOne(
+            epsilon=math.inf,
+            variant="nonprivate",
+            min_ratings=self.min_ratings,
+            min_co_ratings=self.min_co_ratings,
+            similarity="damped" if damped else "cut",
+            adjacency="rating-replace",
+        )
+
+    def sensitivity(self, scale: Scale) -> float:
+        """What scores are measured by: U_r (published), the scale's width Δr (corrected), else 0.
+
+        Raises:
+            ConfigError: U_r is not given and the scale has no positive maximum.
+        """
+        if self.variant == "nonprivate":
+            return 0.0
+        if self.variant == "corrected":
+            return scale.width
+        bound = scale.maximum if self.rating_bound is None else self.rating_bound
+        if bound <= 0:
+            raise ConfigError(
+                f"the scale's maximum {bound:g} is no bound on ratings: set rating_bound"
+            )
+        return bound
+
+    def claim(self) -> Claim | None:
+        """What this variant says it guarantees, None where it says nothing."""
+        if self.variant == "nonprivate":
+            return None
+        return Claim(
+            epsilon=self.epsilon,
+            delta=0.0,
+            adjacency=self.adjacency,
+            observer="list",
+            public=f"which items each user has rated, and who has at least {self.min_ratings}",
+            source=(
+                "Park & Acharya 2011, section 4.1, eq. (28), Theorem 4.1 and Proposition 4.2"
+                if self.variant == "published"
+                else "derivation in TopK and dpaudit.defenses.top_k.bounds"
+            ),
+            # TV distance of a list from its law: M values of a choice are off by 2^-52 each.
+            assumes=("draws of 52 bits: δ = k M (1 + e^ε) 2^-51 at most, for M items",),
+        )
+
+    def prepare(self, ratings: Ratings) -> ItemModel:
+        """The completion's statistics; no randomness.
+
+        Raises:
+            DataError: the ratings are purchases.
+        """
+        if ratings.scale.width == 0:
+            raise DataError(
+                "top-k needs ratings with at least two values and these are purchases: "
+                "remove data.binarize"
+            )
+        return self.completion.prepare(ratings)
+
+    def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
+        """The row of the completed matrix of a user with these ratings, clipped to the scale.
+
+        Raises:
+            DataError: the user has fewer than `min_ratings` ratings.
+        """
+        return self._row(self.completion.exact(model, profile).scores, model.ratings.scale)
+
+    def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
+        """The row of user `target` once one rating has changed."""
+        scores = self.completion.exact_after(model, change, target).scores
+        return self._row(scores, model.ratings.scale)
+
+    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+        """The items shown in each world: best first without privacy and by peeling, else a set.
+
+        Raises:
+            ConfigError: as `law`.
+        """
+        return ItemList(self.law(exact).draw(streams))
+
+    def law(self, exact: ExactScores) -> DrawnLaw:
+        """The law of `release_list`.
+
+        Raises:
+            ConfigError: there are fewer than `top_k` candidates, the chain's time step is too long,
+                or the weights of `peeling` are too far apart.
+        """
+        if self.top_k > len(exact.candidates):
+            raise ConfigError(
+                f"a list of {self.top_k} items was asked for a user with {len(exact.candidates)} "
+                "unrated items: choose a smaller top_k"
+            )
+        match self.form:
+            case None:
+                return PointLaw(ranked(exact)[: self.top_k])
+            case "chain":
+                return SwapLaw(self.chain(exact), self.iterations)
+            case "exact":
+                return SwapLaw(self.chain(exact), None)
+            case "joint":
+                return JointLaw(exact.candidates, self._log_weights(exact), self.top_k)
+            case "peeling":
+                return PeelingLaw(exact.candidates, self._log_weights(exact), self.top_k)
+
+    def chain(self, exact: ExactScores) -> SetChain:
+        """The published chain for this row.
+
+        Raises:
+            ConfigError: eq. (36) does not hold: see `dpaudit.defenses.top_k.chain.set_chain`.
+        """
+        sets = swap_sets(
+            ranked(exact), self.top_k, self.enumeration, self.left_window, self.right_window
+        )
+        # φ(S) = exp(f(S) / U_r)
+        log_phi = sets.totals(exact.scores) / exact.sensitivity
+        return set_chain(sets, log_phi, self.epsilon, self.rates, self.u_s)
+
+    def weight_rate(self, width: float, items: int) -> float:
+        """λ of the corrected variant for so many candidates: a score's log-weight by unit.
+
+        `1/λ` is the scale of peeling's Gumbel noise.
+
+        Args:
+            width: the scale's Δr.
+            items: the number of candidates M.
+        """
+        bound = list_bounds.joint_loss if self.form == "joint" else list_bounds.peeling_loss
+        k, one, every = self.top_k, width, 0.0
+        if self.adjacency == "rating-replace":
+            # Both bounds are multiples of the width and depend on nothing else of the scale.
+            scale = Scale(0.0, width, width)
+            moved = self.completion.similarity_change(scale)
+            one = min(moved, width)
+            every = max(moved / self.min_ratings, self.completion.own_change(scale))
+
+        def loss(rate: float) -> float:
+            return max(bound(rate * width, rate * one, items, k), k * every * rate)
+
+        # One entry's loss is at least λd/2.
+        return list_bounds.largest_rate(loss, self.epsilon, 2 * self.epsilon / one)
+
+    def pairs(self) -> dict[str, str]:
+        """The constructed pairs of neighbours by `adjacency`, by name, each in a sentence."""
+        if self.adjacency == "rating-replace":
+            return dict(list_pairs.RATING)
+        if self.variant == "corrected":
+            return dict(list_pairs.ENTRY)
+        return {"last-ranked": list_pairs.ENTRY["last-ranked"]}
+
+    def pair(self, name: str, scale: Scale) -> EntryPair:
+        """One of `pairs` on this scale: a row of `C` on which a claim is at its worst."""
+        summary = self.pairs()[name]
+        if self.adjacency == "rating-replace":
+            ratings, change = list_pairs.own_rating(
+                self.min_ratings, self.top_k, self.min_co_ratings, scale
+            )
+            model = self.prepare(ratings)
+            before = self.exact(model, ratings.profile(change.user))
+            return EntryPair(before, self.exact_after(model, change, change.user), summary)
+        old, new = list_pairs.entry_rows(name, self.top_k, scale)
+        return EntryPair(self._row(old, scale), self._row(new, scale), summary)
+
+    def _row(self, scores: NDArray[np.float32], scale: Scale) -> ExactScores:
+        low, high = np.float32(scale.minimum), np.float32(scale.maximum)
+        clipped = np.where(np.isfinite(scores), np.clip(scores, low, high), scores)
+        return ExactScores(clipped, self.sensitivity(scale))
+
+    def _log_weights(self, exact: ExactScores) -> NDArray[np.float64]:
+        scores = exact.scores[exact.candidates].astype(np.float64)
+        logs = self.weight_rate(exact.sensitivity, len(scores)) * (scores - scores.max())
+        if self.form == "peeling" and logs.min() < -SPREAD:
+            raise ConfigError(
+                f"epsilon = {self.epsilon:g} sets items apart by weights of e^{-logs.min():.0f} "
+                f"and peeling computes up to e^{SPREAD:.0f}: choose a smaller epsilon or 'joint'"
+            )
+        return logs

@@ -1,0 +1,190 @@
+"""The laws of released top-k lists and sets: how they are drawn and how likely each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import InputError
+from dpaudit.core.releases import ListLaw
+from dpaudit.core.streams import Streams
+from dpaudit.defenses.top_k.chain import SetChain
+from dpaudit.kernels.top_k import lists
+
+Vector = NDArray[np.float64]
+Items = NDArray[np.int32]
+
+
+class DrawnLaw(ListLaw, Protocol):
+    """A law that lists can be drawn from."""
+
+    def draw(self, streams: Streams) -> Items:
+        """The items of each world `(W, k)`: best first where they are ranked, else increasing."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PointLaw:
+    """The law of one list that is always shown.
+
+    Attributes:
+        items: the list `(k,)`.
+    """
+
+    items: Items
+
+    def draw(self, streams: Streams) -> Items:
+        """The list in each world `(W, k)`."""
+        return np.tile(self.items, (len(streams), 1))
+
+    def log_probability(self, items: Items) -> Vector:
+        """0 of the list, −inf of any other `(W,)`."""
+        _check_length(items, len(self.items))
+        return np.where((items == self.items).all(axis=1), 0.0, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class SwapLaw:
+    """The law of the set that a chain releases; the order of a row does not matter.
+
+    Attributes:
+        chain: the chain over sets.
+        steps: the number of its steps from `S_0`; its stationary law where None.
+    """
+
+    chain: SetChain
+    steps: int | None
+
+    @cached_property
+    def states(self) -> Vector:
+        """The law of the state `(J,)`."""
+        return self.chain.stationary if self.steps is None else self.chain.law(self.steps)
+
+    def draw(self, streams: Streams) -> Items:
+        """The set of each world `(W, k)`: the chain is walked, its stationary law drawn from."""
+        states = np.empty(len(streams), np.int32)
+        if self.steps is None:
+            lists.pick(states, np.cumsum(self.states), streams.worlds, 0, streams.key)
+        else:
+            up, down = self.chain.up, self.chain.down
+            lists.chain_states(states, up, down, self.steps, streams.worlds, 0, streams.key)
+        return self.chain.sets.items(states)
+
+    def log_probability(self, items: Items) -> Vector:
+        """`ln Σ` of the probabilities of all states with that set `(W,)`."""
+        sets = self.chain.sets
+        order, k = sets.order, sets.k
+        _check_length(items, k)
+        place = places(order, items)
+        rank = place + 1
+        kept = (rank >= 1) & (rank <= k)
+        # S_0 less one rank: what is missing of 1 + … + k. The rank beyond k is what was taken in.
+        out = k * (k + 1) // 2 - np.where(kept, rank, 0).sum(axis=1)
+        into = np.where(kept, 0, rank).sum(axis=1)
+        whole = kept.all(axis=1)
+        possible = distinct(place) & (whole | (kept.sum(axis=1) == k - 1))
+        code = sets.code_of(np.where(whole, k, out), np.where(whole, k, into))
+        codes, logs = self._logs
+        place = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
+        return np.where(possible & (codes[place] == code), logs[place], -np.inf)
+
+    @cached_property
+    def _logs(self) -> tuple[NDArray[np.int64], Vector]:
+        codes, place = np.unique(self.chain.sets.code, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            return codes, np.log(np.bincount(place, self.states))
+
+
+@dataclass(frozen=True, eq=False)
+class PeelingLaw:
+    """The law of an ordered list: items drawn by weight, one by one, without replacement.
+
+    Attributes:
+        candidates: the items that can be shown, increasing `(M,)`.
+        log_weights: their log-weights `(M,)`, 0 the largest and none below −600.
+        k: the length of a list.
+    """
+
+    candidates: Items
+    log_weights: Vector
+    k: int
+
+    @cached_property
+    def tree(self) -> Vector:
+        """The weights as `kernels.lists.sum_tree` keeps them."""
+        return lists.sum_tree(np.exp(self.log_weights))
+
+    def draw(self, streams: Streams) -> Items:
+        """The list of each world `(W, k)`."""
+        place = np.empty((len(streams), self.k), np.int32)
+        lists.peeling(place, self.tree, streams.worlds, 0, streams.key)
+        return self.candidates[place]
+
+    def log_probability(self, items: Items) -> Vector:
+        """`Σ_t ln(w_t / (Z − Σ_{s<t} w_s))` of each ordered row `(W,)`."""
+        _check_length(items, self.k)
+        place = places(self.candidates, items)
+        possible = distinct(place)
+        logs = np.full(len(items), -np.inf)
+        found = np.empty(int(possible.sum()))
+        lists.peeling_log_law(found, place[possible].astype(np.int32), self.tree)
+        logs[possible] = found
+        return logs
+
+
+@dataclass(frozen=True, eq=False)
+class JointLaw:
+    """The law of a set drawn in proportion to its weights' product; a row's order is not read.
+
+    Attributes:
+        candidates: the items that can be shown, increasing `(M,)`.
+        log_weights: their log-weights `(M,)`.
+        k: the size of a set.
+    """
+
+    candidates: Items
+    log_weights: Vector
+    k: int
+
+    @cached_property
+    def sums(self) -> Vector:
+        """`kernels.lists.symmetric_sums` of the weights."""
+        return lists.symmetric_sums(self.log_weights, self.k)
+
+    def draw(self, streams: Streams) -> Items:
+        """The set of each world `(W, k)`."""
+        place = np.empty((len(streams), self.k), np.int32)
+        lists.weighted_sets(place, self.sums, streams.worlds, 0, streams.key)
+        return self.candidates[place]
+
+    def log_probability(self, items: Items) -> Vector:
+        """`Σ_{i∈S} ln w_i − ln e_k(w)` `(W,)`."""
+        _check_length(items, self.k)
+        place = places(self.candidates, items)
+        logs = self.log_weights[place].sum(axis=1) - self.sums[self.k, 0]
+        return np.where(distinct(place), logs, -np.inf)
+
+
+def places(candidates: Items, items: Items) -> NDArray[np.int64]:
+    """Where in `candidates` each item stands, −1 where it is none of them; the shape of `items`."""
+    top = int(max(candidates.max(), items.max(initial=0)))
+    place = np.full(top + 2, -1, np.int64)
+    place[candidates] = np.arange(len(candidates))
+    return place[np.where(items < 0, top + 1, items)]
+
+
+def distinct(place: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a row's places differ and none is −1 `(W,)`."""
+    ordered = np.sort(place, axis=1)
+    return (ordered[:, 0] >= 0) & (np.diff(ordered, axis=1) > 0).all(axis=1)
+
+
+def _check_length(items: Items, k: int) -> None:
+    if items.shape[1:] != (k,):
+        raise InputError(
+            f"items has shape {items.shape} and a list has {k}: give rows of {k} items"
+        )

@@ -1,0 +1,1 @@
+"""Loops of item-item recommenders."""

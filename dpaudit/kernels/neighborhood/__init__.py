@@ -1,0 +1,1 @@
+"""Loops of learned item-item similarities."""

@@ -1,0 +1,1 @@
+"""Loops of recommenders that learn from friends."""

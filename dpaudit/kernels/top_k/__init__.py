@@ -1,0 +1,1 @@
+"""Loops of top-k lists."""

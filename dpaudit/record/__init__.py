@@ -1,0 +1,1 @@
+"""The record of an audit: its schema, its consistency, its file."""

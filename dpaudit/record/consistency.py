@@ -1,0 +1,126 @@
+"""Whether a record contradicts itself: each part may be well-formed and the whole not.
+
+Reports and gates rest on what is checked here, so that they can read a record without doubts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from dpaudit.core.files import nested
+from dpaudit.record.result import AuditResult, Measurement, Metric, worst
+
+# What a measurement of a metric is about, beside its model and ε.
+_ABOUT: Mapping[Metric, tuple[str, ...]] = {
+    "attack.accuracy": ("attack",),
+    "attack.auc": ("attack", "step"),
+    "campaign.accuracy": ("attack", "effort"),
+    "epsilon": ("attack", "pair"),
+    "chain.divergence": ("step", "states"),
+    "assumption.denominator": ("step",),
+    "assumption.norm": ("states",),
+    "utility.difference": ("attack", "states"),
+    "reconstruction.rmse": ("attack", "states"),
+    "reconstruction.mae": ("attack", "states"),
+    "reconstruction.precision": ("attack", "states"),
+    "reconstruction.recall": ("attack", "states"),
+    "submissions.rmse": ("attack", "states"),
+    "submissions.mae": ("attack", "states"),
+    "game.kl": ("pair", "states"),
+    "transcript.auc": ("attack", "step"),
+    "transcript.tpr": ("attack", "step", "at"),
+    "transcript.roc": ("attack", "step", "at"),
+    "transcript.kl": ("step", "states"),
+    "transcript.rmse": ("step",),
+}
+# Of these a model has the same at every ε, and a report's columns show them side by side.
+_EVERYWHERE: Mapping[Metric, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
+_SHARES = ("attack.accuracy", "attack.auc", "utility.overlap", "campaign.accuracy")
+# A config has tables of tables of lists; more is no config.
+_DEPTH = 20
+
+
+def problem(result: AuditResult) -> str | None:
+    """The first contradiction of a record in words; None where there is none."""
+    checks: tuple[Callable[[AuditResult], Iterable[str]], ...] = (
+        _outcome,
+        _gates,
+        _points,
+        _measurements,
+        _sides,
+        _config,
+    )
+    return next((found for check in checks for found in check(result)), None)
+
+
+def _outcome(result: AuditResult) -> Iterator[str]:
+    expected = worst([gate.outcome for gate in result.gates])
+    if result.outcome != expected:
+        whose = f"that of its {len(result.gates)} gates" if result.gates else "there is no gate"
+        yield f"outcome is {result.outcome!r} and {whose}: {expected!r}"
+
+
+def _gates(result: AuditResult) -> Iterator[str]:
+    asked = result.config.get("gate", [])
+    if not isinstance(asked, list) or len(asked) != len(result.gates):
+        yield f"it holds {len(result.gates)} gates, and its config another number"
+
+
+def _points(result: AuditResult) -> Iterator[str]:
+    labels = [model.label for model in result.models]
+    yield from (f"two models are called {label!r}" for label in _twice(labels))
+    points = [(point.model, point.epsilon) for point in result.points]
+    yield from (f"model {model!r} stands twice at ε = {at:g}" for model, at in _twice(points))
+    named = {point.model for point in result.points} | {pair.model for pair in result.pairs}
+    yield from (f"there is no model {label!r}" for label in sorted(named - set(labels)))
+
+
+def _measurements(result: AuditResult) -> Iterator[str]:
+    points = {(point.model, point.epsilon) for point in result.points}
+    for found in result.measurements:
+        what = f"{found.metric} of {found.model!r}"
+        if (found.model, found.epsilon) not in points:
+            yield f"{what} is at ε = {found.epsilon:g}, which is no point"
+        lacking = [name for name in _ABOUT.get(found.metric, ()) if getattr(found, name) is None]
+        if lacking:
+            yield f"{what} does not say its {lacking[0]}"
+        if found.metric in _SHARES and not 0 <= found.estimate.value <= 1:
+            yield f"{what} is {found.estimate.value:g}, which is no share"
+    yield from (
+        f"{key[0]} of {key[1]!r} at ε = {key[2]:g} stands twice"
+        for key in _twice(_key(found) for found in result.measurements)
+    )
+
+
+def _key(found: Measurement) -> tuple[Any, ...]:
+    about = (found.attack, found.pair, found.observer, found.effort, found.step, found.states)
+    return (found.metric, found.model, found.epsilon, *about, found.at)
+
+
+def _sides(result: AuditResult) -> Iterator[str]:
+    """Models whose points have not the same attacks, or the same games."""
+    for metric, name in _EVERYWHERE.items():
+        at: dict[str, dict[float, set[str]]] = {}
+        for point in result.points:
+            at.setdefault(point.model, {})[point.epsilon] = set()
+        for found in result.measurements:
+            if found.metric == metric:
+                at[found.model][found.epsilon].add(getattr(found, name))
+        for model, by_epsilon in at.items():
+            if len({frozenset(names) for names in by_epsilon.values()}) > 1:
+                yield f"model {model!r} has not the same {name}s at every ε"
+
+
+def _config(result: AuditResult) -> Iterator[str]:
+    parts = (result.config, result.attacks, result.campaigns)
+    models = [model.params for model in result.models]
+    chosen = [point.chosen for point in result.points]
+    if any(nested(part, _DEPTH) for part in (*parts, *models, *chosen)):
+        yield f"its settings are nested more than {_DEPTH} deep"
+
+
+def _twice(keys: Iterable[Any]) -> list[Any]:
+    """The keys that stand twice or more."""
+    return [key for key, count in Counter(keys).items() if count > 1]

@@ -1,0 +1,78 @@
+"""The JSON record: the one file of a run from which every report is rendered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import read_text
+from dpaudit.core.messages import escaped
+from dpaudit.record import consistency
+from dpaudit.record.result import SCHEMA, AuditResult
+
+NAME = "record.json"
+_LARGEST = 12 * 2**20
+
+
+def render(result: AuditResult) -> str:
+    """The record as JSON, in which every letter that cannot be seen is escaped."""
+    lines = result.model_dump_json(indent=1).split("\n")
+    return "".join(f"{escaped(line, lambda letter: json.dumps(letter)[1:-1])}\n" for line in lines)
+
+
+def load(path: Path) -> AuditResult:
+    """Read a record.
+
+    Args:
+        path: the record, or the folder that holds it.
+
+    Raises:
+        ConfigError: there is none, it is not a record of this layout, or it contradicts itself.
+    """
+    if path.is_dir():
+        path = path / NAME
+    text = _read(path)
+    try:
+        values = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON ({error}): run the audit again") from error
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if version is None:
+        raise ConfigError(
+            f"{path} is not a record of an audit: name the folder or the {NAME} that 'dpaudit run' "
+            "wrote"
+        )
+    if version != SCHEMA:
+        raise ConfigError(
+            f"{path} has schema_version {version} and this dpaudit reads {SCHEMA}: run the audit "
+            "again, or use the dpaudit that wrote it"
+        )
+    try:
+        result = AuditResult.model_validate_json(text)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise ConfigError(f"{path}: {place}: {problem['msg']}; run the audit again") from error
+    contradiction = consistency.problem(result)
+    if contradiction:
+        raise ConfigError(f"{path} contradicts itself ({contradiction}): run the audit again")
+    return result
+
+
+def _no_number(name: str) -> float:
+    """Refuse NaN and infinities outside of text, which JSON does not know."""
+    raise ValueError(f"{name} is no number")
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _LARGEST)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{path} does not exist: name the folder that 'dpaudit run' wrote"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error

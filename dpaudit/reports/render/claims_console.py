@@ -1,0 +1,53 @@
+"""A verification on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpaudit.claims.record import Verification
+from dpaudit.core.messages import plain
+from dpaudit.reports.sections import claims
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+# Columns that give way where the terminal is narrow.
+_DISPENSABLE = ("finds", "trials", "seconds")
+_WIDE = 110
+
+
+def show(found: Verification, console: Console) -> None:
+    """Print the verdicts, and what differs from the catalogue."""
+    from rich.table import Table
+    from rich.text import Text
+
+    word = claims.outcome(found)
+    console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", claims.headline(found)))
+    for text in claims.findings(found):
+        console.print(Text(plain(text), style="" if word == "pass" else _STYLES[word]))
+    for table in claims.tables(found):
+        drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
+        # The claim's name stands on a line of its own, above what was played for it.
+        keep = [i for i, name in enumerate(table.header) if i and name not in drop]
+        title = Text(plain(table.caption))
+        shown = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left")
+        for i in keep:
+            shown.add_column(Text(plain(table.header[i])), overflow="fold")
+        for row, (name, *cells) in enumerate(table.cells):
+            if name:
+                shown.add_row(Text(plain(name), style="bold"))
+            styles = ["bold red" if (row, i) in table.marked else "" for i in keep]
+            shown.add_row(
+                *(
+                    Text(f"{'  ' if i == keep[0] else ''}{plain(cells[i - 1])}", style)
+                    for i, style in zip(keep, styles, strict=True)
+                )
+            )
+        console.print()
+        console.print(shown)
+        if drop:
+            console.print(Text(f"too wide for this terminal: {', '.join(drop)}", style="dim"))
+    console.print()
+    for note in claims.footnotes(found):
+        console.print(Text(note, style="dim"))

@@ -1,0 +1,28 @@
+"""The report as one HTML file that needs no network."""
+
+from __future__ import annotations
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports import digest
+from dpaudit.reports.render import page, toml
+from dpaudit.reports.sections import charts, footnotes, intervals, tables
+
+
+def render(result: AuditResult) -> str:
+    """The report as one HTML file; its scripts and data are inside, and it may load nothing."""
+    tried = [tables.attacks(result), tables.pairs(result), tables.games(result)]
+    return page.render(
+        "report.html.j2",
+        charts=charts.render(result),
+        outcome=digest.outcome(result),
+        headline=digest.headline(result),
+        command=digest.command(result),
+        findings=digest.findings(result),
+        gates=tables.gates(result),
+        results=tables.results(result),
+        footnotes=footnotes.notes(result),
+        audited=[table for table in (tables.models(result), tables.claims(result)) if table],
+        tried=[table for table in (*tried, intervals.table(result)) if table],
+        provenance=tables.provenance(result),
+        config=toml.render(result.config),
+    )

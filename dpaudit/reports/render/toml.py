@@ -1,0 +1,69 @@
+"""A recorded config as TOML, so that a run can be repeated from its report."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from dpaudit.core.messages import escaped
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def render(config: dict[str, Any]) -> str:
+    """The config as TOML; what is unset is left out."""
+    config = {key: part for key, part in _without_unset(config).items() if part not in ([], {})}
+    tables = {key: value for key, value in config.items() if _is_table(value)}
+    blocks = ["\n".join(_line(key, config[key]) for key in config if key not in tables)]
+    for key, value in tables.items():
+        several = isinstance(value, list)
+        header = f"[[{_key(key)}]]" if several else f"[{_key(key)}]"
+        for table in value if several else [value]:
+            blocks.append("\n".join([header, *(_line(*pair) for pair in table.items())]))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _without_unset(value: Any) -> Any:
+    """TOML has no null: an unset key takes its default again."""
+    if isinstance(value, dict):
+        return {key: _without_unset(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [_without_unset(part) for part in value if part is not None]
+    return value
+
+
+def _is_table(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(part, dict) for part in value)
+    return isinstance(value, dict)
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{_key(key)} = {_inline(value)}"
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _inline(value: Any) -> str:
+    """A value on one line."""
+    if isinstance(value, dict):
+        pairs = ", ".join(_line(*pair) for pair in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(_inline(part) for part in value)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value in ("Infinity", "-Infinity"):  # JSON's stand-in for what TOML can write
+        return value.replace("Infinity", "inf")
+    if isinstance(value, str):
+        return _text(value)
+    return repr(value) if isinstance(value, int) or math.isfinite(value) else str(value)
+
+
+def _text(value: str) -> str:
+    """A basic string: JSON's escapes are TOML's; what cannot be seen is escaped too."""
+    return escaped(json.dumps(value, ensure_ascii=False), lambda letter: f"\\U{ord(letter):08x}")

@@ -1,0 +1,1 @@
+"""The parts of a report: table, note and chart of each topic."""

@@ -1,0 +1,206 @@
+"""A verification of the catalogue as tables, Markdown, HTML and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dpaudit.claims.record import Entry, Game, Verification, told
+from dpaudit.reports import words
+from dpaudit.reports.render import page
+from dpaudit.reports.render.markdown import escape, section
+from dpaudit.reports.sections import claims_chart
+from dpaudit.reports.table import NONE, Table
+
+_STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials": "too few trials"}
+
+
+def headline(found: Verification) -> str:
+    """How many statements got which verdict, in a sentence."""
+    counts = Counter(told(entry.verdict, entry.basis) for entry in found.entries)
+    verdicts = ", ".join(
+        f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
+        for verdict, count in counts.most_common()
+    )
+    statements = "statement" if len(found.entries) == 1 else "statements"
+    return f"{len(found.entries)} published {statements}: {verdicts}."
+
+
+def outcome(found: Verification) -> str:
+    """`pass` if every verdict is as recorded, `fail` if one differs, else `inconclusive`."""
+    states = {entry.status for entry in found.entries}
+    if "differs" in states:
+        return "fail"
+    return "inconclusive" if "too few trials" in states else "pass"
+
+
+def findings(found: Verification) -> list[str]:
+    """What does not agree with the catalogue, or that everything does."""
+    odd = [entry for entry in found.entries if entry.status != "as recorded"]
+    if not odd:
+        return ["Every verdict is as recorded in the catalogue."]
+    return [
+        f"{entry.id}: {_STATUS[game.status]}: {game.role} {game.label} is {game.verdict}, the "
+        f"catalogue has {entry.recorded if game.role != 'corrected' else 'not falsified'}"
+        for entry in odd
+        for game in entry.games
+        if game.status != "as recorded"
+    ]
+
+
+def footnotes(found: Verification) -> list[str]:
+    """How to read the tables."""
+    share = words.percent(found.confidence)
+    return [
+        f"Verdicts on all {found.size} games hold together with {share} confidence (Holm), and so "
+        "do all certified bounds (Bonferroni).",
+        "Certified: a lower bound on ε of the pair of data sets, from runs of the mechanism "
+        "alone. By the law: the same pair's ε, computed and not measured; no verdict rests on it.",
+        "A statement of algebra is tried on instances: one on which it fails is certain, or, where "
+        "it is about chances, wrong with a probability below 1e-9; where none is found the verdict "
+        "rests on the derivation.",
+        "Falsified as stated: the paper's own words are false. On a reading: what was tried is a "
+        "reading of ours, where the text is silent or allows others. By a misprint: a formula as "
+        "printed is false, and the paper's own proof or text has another.",
+        "Holds: derived, and no game or instance speaks against it. Unprovable as stated: no proof "
+        "is possible without a condition that the paper does not state; its check shows that the "
+        "condition can fail.",
+        "Finds: power, measured. Where a game certifies no more than the claim, it is played "
+        "again, with the same data sets and number of trials, on mutants: copies of the mechanism "
+        "with the noise of 1.25, 1.5, 2 or 4 times its ε, from the first that a forecast expects "
+        "to be found. The factor is the least on which more than the claim is certified. No "
+        "power: there was none; the entry rests on its other games, or on its derivation. Not "
+        "falsified is not a proof of privacy.",
+    ]
+
+
+def tables(found: Verification) -> list[Table]:
+    """The games, and the statements of algebra."""
+    played = [entry for entry in found.entries if any(game.trials for game in entry.games)]
+    tried = [entry for entry in found.entries if entry not in played]
+    return [table for table in (_games(played), _algebra(tried)) if table.cells]
+
+
+def details(entry: Entry) -> Table:
+    """What was played for one entry."""
+    return Table(
+        caption=entry.id,
+        header=["", "mechanism", "data sets", "witness"],
+        cells=[
+            [
+                f"{game.role}: {game.label}",
+                game.mechanism or NONE,
+                f"{game.pair}. {game.weak}" if game.weak else game.pair or NONE,
+                game.event,
+            ]
+            for game in entry.games
+        ],
+    )
+
+
+def about(entry: Entry) -> list[tuple[str, str]]:
+    """An entry in words: what is claimed, by whom, and why the verdict is what it is."""
+    verdict = told(entry.verdict, entry.basis)
+    return [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
+
+
+def provenance(found: Verification) -> Table:
+    """What makes the same numbers again."""
+    rows = {
+        "dpaudit": found.tool,
+        **found.environment,
+        "seed": str(found.seed),
+        "started": found.timing.started,
+        "seconds": f"{found.timing.seconds:g}",
+    }
+    return Table("How to reproduce", ["", ""], [[key, value] for key, value in rows.items()])
+
+
+def render_json(found: Verification) -> str:
+    """The record as JSON."""
+    return found.model_dump_json(indent=1) + "\n"
+
+
+def render_markdown(found: Verification) -> str:
+    """The verification as GitHub Markdown."""
+    parts = [
+        "# Published guarantees and their verdicts",
+        f"**{outcome(found).upper()}** {escape(headline(found))}",
+        "\n".join(f"- {escape(text)}" for text in findings(found)),
+        *(section(table.caption, [table]) for table in tables(found)),
+        "## How to read this\n\n" + "\n".join(f"- {escape(note)}" for note in footnotes(found)),
+        "## Each claim",
+    ]
+    for entry in found.entries:
+        lines = [f"- {name}: {escape(text)}" for name, text in about(entry)]
+        parts += [section(entry.id, [details(entry)], level=3, below="\n".join(lines))]
+    parts.append(section("How to reproduce", [provenance(found)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def render_html(found: Verification) -> str:
+    """The verification as one HTML file that loads nothing."""
+    return page.render(
+        "claims.html.j2",
+        charts=claims_chart.render(found),
+        outcome=outcome(found),
+        headline=headline(found),
+        findings=findings(found),
+        tables=tables(found),
+        footnotes=footnotes(found),
+        entries=[(entry, about(entry), details(entry)) for entry in found.entries],
+        provenance=provenance(found),
+    )
+
+
+def _games(entries: Sequence[Entry]) -> Table:
+    cells: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
+    for entry in entries:
+        for i, game in enumerate(entry.games):
+            if game.verdict == "falsified":
+                marked |= {(len(cells), 3), (len(cells), 5)}
+            cells.append(_game_row(entry.id if i == 0 else "", entry, game))
+    header = ["claim", "mechanism", "claimed ε", "certified ε", "ε by the law", "verdict", "finds"]
+    return Table("Guarantees", [*header, "trials", "seconds"], cells, marked)
+
+
+def _game_row(name: str, entry: Entry, game: Game) -> list[str]:
+    return [
+        name,
+        f"{game.role}: {game.label}",
+        words.epsilon(game.claimed) if game.claimed is not None else NONE,
+        f"≥ {words.at_least(game.certified.lower)}" if game.certified else NONE,
+        f"{game.truth.value:.4g}".replace("inf", "∞") if game.truth else NONE,
+        _verdict_words(entry, game),
+        _power(game),
+        f"2 × {game.trials:,}".replace(",", " ") if game.trials else NONE,
+        f"{game.seconds:.1f}",
+    ]
+
+
+def _power(game: Game) -> str:
+    control = game.control
+    if game.claimed is None or game.verdict == "falsified":
+        return NONE
+    if control is None:
+        return "none"
+    return f"{control.factor:.3g}×" if control.found else f"none up to {control.factor:.3g}×"
+
+
+def _algebra(entries: Sequence[Entry]) -> Table:
+    cells: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
+    for entry in entries:
+        for i, game in enumerate(entry.games):
+            if game.verdict == "falsified":
+                marked.add((len(cells), 2))
+            verdict = _verdict_words(entry, game)
+            cells.append([entry.id if i == 0 else "", game.label, verdict, game.event or NONE])
+    return Table("Statements of algebra", ["claim", "tried", "verdict", "witness"], cells, marked)
+
+
+def _verdict_words(entry: Entry, game: Game) -> str:
+    """A game's verdict, of a published form that is false with the kind of false."""
+    verdict = game.verdict if game.role == "corrected" else told(game.verdict, entry.basis)
+    return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

@@ -1,0 +1,143 @@
+"""What has to be said beside the numbers of a record so that they are not misread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports import words
+from dpaudit.reports.digest import Row, noised, rows
+from dpaudit.reports.sections import (
+    assumptions,
+    campaigns,
+    chains,
+    intervals,
+    recovery,
+    transcripts,
+)
+
+_Key = TypeVar("_Key")
+
+
+def notes(result: AuditResult) -> list[str]:
+    """What has to be said beside the numbers so that they are not misread."""
+    family = result.family
+    notes = []
+    if intervals.judged(result):
+        level = f"α = {family.alpha:.3g}{'' if family.size == 1 else ' (Bonferroni)'}"
+        which = "it" if family.size == 1 else "each"
+        notes.append(
+            f"{intervals.together(family)}: {which} has the level {level}. "
+            "Interval ends are rounded outwards."
+        )
+    notes.append(
+        "A lower bound on ε is not a proof of privacy: other attacks or other data may reveal "
+        "more. What was tried is listed."
+    )
+    if any(intervals.over_folds(found) for found in result.measurements):
+        notes.append(
+            "The error is a mean over the folds, with Student's interval over folds: each stands "
+            "for itself. It shows scatter, assumes a normal law and independent folds, and gates "
+            "nothing."
+        )
+    notes += assumptions.note(result)
+    if any(found.theory for found in result.measurements):
+        notes.append(
+            f"Beside the certified ε stands the ε of the same pair by the law of {_drawn(result)}: "
+            "computed, not measured. It needs no trials and sees no mistake in the code; the "
+            "certified one sees both, and judges."
+        )
+    notes += _power(result)
+    if any(found.metric == "attack.accuracy" for found in result.measurements):
+        notes.append(
+            "Attack accuracy is ε-Risk, the share of hidden ratings that the attack recovered."
+        )
+    if any(found.metric == "utility.overlap" for found in result.measurements):
+        notes.append(
+            "Overlap is ε-Utility, the share of the noiseless top-k list that the private list "
+            "keeps; difference = 1 − overlap."
+        )
+    if result.campaigns:
+        notes.append(campaigns.NOTE)
+    notes += chains.note(result) + recovery.note(result) + transcripts.note(result)
+    notes += _public(result)
+    notes += _uncovered(result)
+    if any(point.claim and point.noise_scale is not None for point in result.points):
+        notes.append(
+            "Released values are rounded to a public grid, so that their low-order bits tell "
+            "nothing, and noise is drawn finely enough, in its tail too, that finite precision "
+            "adds 2^-30 at most to ε for each number that differs; corrected claims have that "
+            "taken off. All of it holds against those who do not know the seed."
+        )
+    return notes
+
+
+def _drawn(result: AuditResult) -> str:
+    """What the laws beside the certified ε are laws of."""
+    known = [found for found in result.measurements if found.theory]
+    noise = "the noise that the defense says it adds"
+    lists = "the list that the defense says it draws"
+    if all(noised(found) for found in known):
+        return noise
+    return f"{noise}, or of {lists}" if any(noised(found) for found in known) else lists
+
+
+def _uncovered(result: AuditResult) -> Iterator[str]:
+    """Attacks that see more than the claims cover."""
+    lists = [label for label, attack in result.attacks.items() if attack.get("observe") == "list"]
+    if lists and any(point.claim for point in result.points):
+        yield (
+            f"The list attacked by {', '.join(lists)} is chosen among all predictions: no claim "
+            "here covers it unless its parameter outputs is the number of a user's unrated items."
+        )
+
+
+def _power(result: AuditResult) -> Iterator[str]:
+    """Which mutants each game found; models of which the same is found share a sentence."""
+    told = False
+    for (pair, found), models in _grouped(
+        ((pair, _found(here, pair)), model)
+        for model, here in rows(result).items()
+        for pair in (here[0].games if here else ())
+    ):
+        if found:
+            told = True
+            yield f"Power of the game on pair {pair} ({models}): {found}."
+    if told:
+        yield (
+            "Power is measured and not computed: the same game, pair, attack and number of trials "
+            "on a mutant that breaks the claim, such as a copy whose noise is that of a larger ε. "
+            "It is found where more than the claimed ε is certified on it. That speaks of this "
+            "pair and of such mutants alone: a sensitivity that is too small for other pairs is "
+            "not shown there."
+        )
+
+
+def _found(here: list[Row], pair: str) -> str:
+    """What was found of mutants, and at which claims; nothing where the game broke the claim."""
+    said: dict[str, list[float]] = {}
+    for row in here:
+        if row.point.claim and (power := row.power(pair)):
+            said.setdefault(power, []).append(row.point.claim.epsilon)
+    return "; ".join(
+        f"{power} where {words.listed(claims)} is claimed" for power, claims in said.items()
+    )
+
+
+def _public(result: AuditResult) -> Iterator[str]:
+    """The statistics that the claims treat as public."""
+    for public, models in _grouped(
+        (public, model)
+        for model, here in rows(result).items()
+        for public in dict.fromkeys(row.point.claim.public for row in here if row.point.claim)
+    ):
+        yield f"Treated as public by the claims ({models}): {public}."
+
+
+def _grouped(pairs: Iterable[tuple[_Key, str]]) -> Iterator[tuple[_Key, str]]:
+    """Each key with the labels that share it."""
+    groups: dict[_Key, list[str]] = {}
+    for key, label in pairs:
+        groups.setdefault(key, []).append(label)
+    return ((key, ", ".join(labels)) for key, labels in groups.items())

@@ -1,0 +1,96 @@
+"""The intervals of a record: which of them hold together, and how each was made."""
+
+from __future__ import annotations
+
+from dpaudit.record.result import AuditResult, Family, Measurement
+from dpaudit.reports import words
+from dpaudit.reports.table import NONE, Table
+
+# What the table calls the metrics, before what each is of.
+_QUANTITIES = {
+    "attack.accuracy": "accuracy of attack",
+    "utility.overlap": "overlap@k",
+    "utility.rmse": "rmse",
+    "utility.mae": "mae",
+    "utility.precision": "precision of lists",
+    "utility.recall": "recall of lists",
+    "utility.difference": "difference from",
+    "reconstruction.rmse": "rmse of sensitive ratings by",
+    "reconstruction.mae": "mae of sensitive ratings by",
+    "reconstruction.precision": "precision of sensitive items by",
+    "reconstruction.recall": "recall of sensitive items by",
+    "submissions.rmse": "rmse of sensitive ratings by",
+    "submissions.mae": "mae of sensitive ratings by",
+    "epsilon": "certified ε, pair",
+    "campaign.accuracy": "accuracy of campaign",
+    "chain.divergence": "divergence of the chain,",
+    "assumption.denominator": "share of denominators below C",
+    "assumption.floor": "items whose share is floored",
+    "assumption.norm": "length of users' factors,",
+    "attack.auc": "expected area of attack",
+    "game.kl": "divergence by",
+    "transcript.auc": "area of attack",
+    "transcript.tpr": "true positives of attack",
+    "transcript.power": "single tests of attack",
+    "transcript.exposed": "real pairs found by attack",
+    "transcript.false": "fakes among those found by attack",
+    "transcript.kl": "divergence of real submissions,",
+    "transcript.rmse": "rmse by round",
+    "transcript.roc": "curve of attack",
+}
+
+
+def judged(result: AuditResult) -> bool:
+    """Whether any interval belongs to the family that holds together."""
+    return any(
+        not over_folds(found) and not _alone(found) and found.estimate.kind != "exact"
+        for found in result.measurements
+    )
+
+
+def over_folds(found: Measurement) -> bool:
+    """Whether it is Student's interval over folds, which stands for itself too."""
+    over = found.metric.startswith(("utility.", "reconstruction.", "submissions."))
+    return over and found.estimate.kind == "assumes-law"
+
+
+def together(family: Family) -> str:
+    """How sure all intervals are."""
+    sure = f"{words.percent(family.confidence)} confidence"
+    if family.size == 1:
+        return f"The interval holds with {sure}"
+    return f"All {family.size} intervals hold together with {sure}"
+
+
+def table(result: AuditResult) -> Table:
+    """How the intervals were made, what they assume and on how many trials they rest."""
+    kinds = dict.fromkeys(_method(found) for found in result.measurements)
+    return Table(
+        "How each interval was made",
+        ["quantity", "trials", "level α", "method", "kind"],
+        [list(kind) for kind in kinds],
+    )
+
+
+def _alone(found: Measurement) -> bool:
+    """Whether its interval stands for itself: of submissions, and of what games saw."""
+    return found.metric.startswith("transcript.") or found.metric == "game.kl"
+
+
+def _method(found: Measurement) -> tuple[str, ...]:
+    by = {
+        "epsilon": found.pair,
+        "assumption.norm": found.states,
+        "chain.divergence": found.states,
+        "transcript.kl": found.states,
+        "game.kl": found.states,
+    }
+    of = by.get(found.metric, found.attack)
+    made = found.estimate
+    quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
+    if _alone(found):  # by the score of attacks and rounds, each on other numbers of users
+        return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
+    trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
+    if made.kind == "exact":
+        return quantity, NONE, NONE, made.method, made.kind
+    return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind

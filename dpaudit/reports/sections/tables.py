@@ -1,0 +1,233 @@
+"""The tables of a record, the same in Markdown and in HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
+from dpaudit.reports import words
+from dpaudit.reports.digest import MORE, Row, noised, rows
+from dpaudit.reports.sections import assumptions, campaigns, chains, recovery, transcripts
+from dpaudit.reports.table import NONE, Table
+
+
+def results(result: AuditResult) -> list[Table]:
+    """One table a model, one row an ε; more of chains, of submissions and of campaigns."""
+    by_model = rows(result)
+    tables = [_model_table(model, by_model[model.label]) for model in result.models]
+    tables += chains.tables(by_model) + recovery.tables(result) + transcripts.tables(result)
+    rest = [campaigns.table(result), transcripts.games(result)]
+    return [*tables, *(table for table in rest if table)]
+
+
+def _model_table(model: ModelRecord, here: list[Row]) -> Table:
+    columns = list(_columns(model, here))
+    marked = {
+        (index, column)
+        for index, row in enumerate(here)
+        for column, (name, _) in enumerate(columns)
+        if any(name == _certified(pair) for pair in row.exceeding)
+    }
+    return Table(
+        caption=f"{model.label}: {model.defense}, {model.variant}. {claim_words(here)}",
+        header=[name for name, _ in columns],
+        cells=[list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)],
+        marked=marked,
+    )
+
+
+def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[str]]]:
+    """The columns of a model's table that hold anything."""
+    points = [row.point for row in here]
+    yield "ε", [words.epsilon(point.epsilon) for point in points]
+    yield (
+        "claimed ε",
+        [words.epsilon(point.claim.epsilon) if point.claim else "none" for point in points],
+    )
+    if any(point.chosen for point in points):
+        yield "chosen", [words.settings(point.chosen) for point in points]
+    if any(point.sensitivity is not None for point in points):
+        yield "Δf", [words.number(point.sensitivity) for point in points]
+    for pair in here[0].games if here else ():
+        yield _certified(pair), [certified(row, pair) for row in here]
+        found = [row.games[pair] for row in here]
+        if any(game.theory for game in found):
+            law = "noise" if any(noised(game) for game in found) else "list"
+            yield f"ε by the {law}'s law ({pair})", [theory(game) for game in found]
+        yield f"power ({pair})", [row.power(pair) or NONE for row in here]
+    for label in here[0].accuracy if here else ():
+        yield f"accuracy: {label}", [words.interval(row.accuracy[label]) for row in here]
+    yield from assumptions.columns(here)
+    for name, column in (
+        (f"overlap@{model.top_k}", [row.overlap for row in here]),
+        ("difference", [row.difference for row in here]),
+        ("rmse", [row.rmse for row in here]),
+        ("mae", [row.mae for row in here]),
+        ("precision", [row.hits.get("precision") for row in here]),
+        ("recall", [row.hits.get("recall") for row in here]),
+    ):
+        if any(column):
+            yield name, [_interval(estimate) for estimate in column]
+
+
+def _certified(pair: str) -> str:
+    return f"certified ε ({pair})"
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return words.interval(estimate) if estimate else NONE
+
+
+def certified(row: Row, pair: str) -> str:
+    """The certified lower bound on ε, with a remark when it breaks the claim."""
+    bound = f"≥ {words.at_least(row.games[pair].estimate.lower)}"
+    return f"{bound} ({MORE})" if row.exceeds(pair) else bound
+
+
+def theory(found: Measurement) -> str:
+    """The ε of the pair by the law of the noise: an upper bound where it is no single number."""
+    return NONE if found.theory is None else words.measured(found.theory.upper)
+
+
+def claim_words(here: list[Row]) -> str:
+    """What a model's claims hold for, without their ε."""
+    claims = dict.fromkeys(
+        words.claim(row.point.claim) if row.point.claim else "none" for row in here
+    )
+    return f"Claim: {'; '.join(claims)}."
+
+
+def gates(result: AuditResult) -> Table | None:
+    """The gates with their outcomes."""
+    if not result.gates:
+        return None
+    cells = [[gate.outcome.upper(), gate.rule, gate.reason] for gate in result.gates]
+    return Table("Gates", ["outcome", "gate", "why"], cells)
+
+
+def models(result: AuditResult) -> Table:
+    """What was audited."""
+    cells = [
+        [
+            model.label,
+            f"{model.defense}: {model.title}",
+            model.variant,
+            words.settings(model.params, but=["variant"]),
+            model.source,
+        ]
+        for model in result.models
+    ]
+    return Table("Models", ["model", "defense", "variant", "parameters", "source"], cells)
+
+
+def attacks(result: AuditResult) -> Table | None:
+    """The attacks that were tried."""
+    tried = [*result.attacks.items(), *result.campaigns.items()]  # they may share a label
+    if not tried:
+        return None
+    named = ("name", "title", "source")
+    cells = [
+        [
+            label,
+            f"{attack.get('name', NONE)}: {attack.get('title', NONE)}",
+            words.settings(attack, but=named),
+            str(attack.get("source", NONE)),
+        ]
+        for label, attack in tried
+    ]
+    return Table("Attacks", ["attack", "method", "parameters", "source"], cells)
+
+
+def claims(result: AuditResult) -> Table | None:
+    """Every claim, those of one model that differ in ε alone together."""
+    grouped: dict[tuple[str, ...], list[float]] = {}
+    for point in result.points:
+        if point.claim:
+            said = point.claim
+            key = (
+                point.model, said.adjacency, said.observer, f"{said.delta:g}",
+                "; ".join(said.assumes) or NONE, said.source,
+            )  # fmt: skip
+            grouped.setdefault(key, []).append(said.epsilon)
+    if not grouped:
+        return None
+    cells = [
+        [model, words.listed(sorted(found)), *rest] for (model, *rest), found in grouped.items()
+    ]
+    header = ["model", "claimed ε", "adjacency", "observer sees", "δ", "assumes", "source"]
+    return Table("Claims", header, cells)
+
+
+def pairs(result: AuditResult) -> Table | None:
+    """The neighbouring data sets that the games were played on."""
+    if not result.pairs:
+        return None
+    cells = [[pair.model, pair.pair, pair.summary] for pair in result.pairs]
+    return Table("Pairs of neighbouring data sets", ["model", "pair", "what differs"], cells)
+
+
+def games(result: AuditResult) -> Table | None:
+    """The event that certifies each lower bound on ε."""
+    found = [found for found in result.measurements if found.metric == "epsilon"]
+    if not found:
+        return None
+    cells = [
+        [
+            game.model,
+            words.epsilon(game.epsilon),
+            game.pair or NONE,
+            game.attack or NONE,
+            f"≥ {words.at_least(game.estimate.lower)}",
+            words.measured(game.estimate.value),
+            words.number(game.shift),
+            game.event or NONE,
+        ]
+        for game in found
+    ]
+    return Table(
+        "Games: the event whose probabilities certify ε, and by how much the exact prediction "
+        "differs between the two data sets",
+        [
+            "model",
+            "ε",
+            "pair",
+            "attack",
+            "certified ε",
+            "point estimate (not certified)",
+            "shift",
+            "event",
+        ],
+        cells,
+    )
+
+
+def provenance(result: AuditResult) -> Table:
+    """What is needed to make the numbers again."""
+    cells = [
+        ["dpaudit", result.tool],
+        *([key, value] for key, value in result.environment.items()),
+        ["seed", str(result.config.get("seed", NONE))],
+        *(_data(result.data) if result.data else ()),
+        ["started", result.timing.started],
+        ["took", f"{result.timing.seconds:.1f} s"],
+    ]
+    return Table("How to reproduce", ["what", "value"], cells)
+
+
+def _data(data: DataRecord) -> list[list[str]]:
+    low, high, step = data.scale
+    rows = [
+        ["data, SHA-256", data.digest],
+        ["data", f"{data.ratings} ratings by {data.users} users of {data.items} items"],
+        ["scale", f"{low:g} to {high:g} in steps of {step:g}"],
+        ["users", f"{data.trained} build the similarity, {data.attacked} are attacked"],
+    ]
+    if data.links is not None:
+        rows.append(["friends", f"{data.links} links from a user to a friend"])
+    if data.sensitive is not None:
+        rows.append(["sensitive", f"{data.sensitive} of the {data.ratings} ratings"])
+    if data.repairs:
+        found = (f"{what}: {count}" for what, count in data.repairs.items())
+        rows.append(["dropped or changed", "; ".join(found)])
+    return rows

@@ -1,0 +1,42 @@
+"""What is known before any round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpaudit.attacks.federated.base import TranscriptAttack
+from dpaudit.attacks.federated.energy import Energy
+from dpaudit.attacks.federated.gradient_ratio import GradientRatio
+from dpaudit.attacks.federated.popularity import Popularity
+from dpaudit.attacks.federated.two_sample import TwoSample
+from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.core.transcripts import Pairs, Round
+
+
+def test_scores_are_what_is_known_of_the_items_whatever_is_seen() -> None:
+    items, shares = np.array([2, 0, 2, 1], np.int32), np.array([0.1, 0.9, 0.4])
+    counts = np.array([7, 5, 9])
+    pairs = Pairs(np.arange(4, dtype=np.int32), items, 2, 1.0, None, shares, counts)
+    for attack, scores in (
+        (Popularity(), [9, 7, 9, 5]),
+        (Popularity(by="response"), [0.4, 0.1, 0.4, 0.9]),
+    ):
+        watcher = attack.watch(pairs)
+        before = watcher.verdicts()
+        numbers = np.ones((4, 2), np.float32)
+        watcher.see(Round(np.arange(4, dtype=np.int32), numbers, numbers, numbers, numbers))
+        for verdicts in (before, watcher.verdicts()):
+            assert verdicts.scores.tolist() == scores
+            assert verdicts.p_values is None
+
+
+def test_every_attack_on_transcripts_says_what_it_reads() -> None:
+    attacks: list[TranscriptAttack] = [
+        Popularity(),
+        Energy(),
+        GradientRatio(),
+        ZeroMean(),
+        ZeroMean(statistic="hotelling"),
+        TwoSample(),
+    ]
+    assert [attack.reads for attack in attacks] == ["all"] * 4 + ["some"] * 2

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
+
+from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
+from dpaudit.core.releases import ItemFactors
+from dpaudit.data.ratings import Ratings, Scale
+
+Numbers = NDArray[np.float64]
+
+N, M, D = 30, 40, 3
+WIDE = Scale(-50.0, 50.0, 0.5)
+
+
+def drawn(noise: float = 0.0, share: float = 0.6, seed: int = 0) -> tuple[ItemFactors, Ratings]:
+    """A model of two worlds whose first made the ratings."""
+    source = np.random.default_rng(seed)
+    factors = source.normal(size=(2, M, D + 1)).astype(np.float32)
+    own = 0.5 + source.normal(size=(N, D))
+    rated = source.random((N, M)) < share
+    rated[0] = False
+    user, item = np.nonzero(rated)
+    value = 2.5 + factors[0, item, -1] + np.einsum("nf,nf->n", own[user], factors[0, item, :-1])
+    value += noise * source.normal(size=len(user))
+    ratings = Ratings.build(user, item, value, N, M, WIDE, sensitive=source.random(len(user)) < 0.3)
+    return ItemFactors(factors, 2.5), ratings
+
+
+def parts(ratings: Ratings) -> tuple[Ratings, NDArray[np.int32], NDArray[np.int32], Numbers]:
+    kept = ratings.kept_private
+    values = ratings.value[kept].astype(np.float64)
+    return ratings.only(~kept), ratings.user[kept], ratings.item[kept], values
+
+
+def test_of_a_model_without_noise_everything_is_recovered() -> None:
+    release, ratings = drawn()
+    shared, users, items, values = parts(ratings)
+    found = Reconstruction(ridge=1e-6).reconstruct(release, shared, users, items)
+    assert found.shape == (2, len(values))
+    np.testing.assert_allclose(found[0], values, atol=1e-3)
+    # Another world's items say nothing of these users.
+    assert abs(found[1] - values).mean() > 0.5
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_every_user_is_fitted_by_ridge_regression(average: bool) -> None:
+    release, ratings = drawn(noise=0.7)
+    shared, users, items, _ = parts(ratings)
+    attack = Reconstruction(ridge=0.8, average=average)
+    found = attack.reconstruct(release, shared, users, items)
+    for world in range(2):
+        factors = release.factors[world, :, :-1].astype(float)
+        bias = release.factors[world, :, -1] + release.mean
+
+        def fitted(prior: Numbers) -> Numbers:
+            own = np.zeros((N, D))
+            for user in range(N):
+                mine = shared.profile(user)
+                own[user] = prior
+                if len(mine):
+                    x = factors[mine.items]  # noqa: B023
+                    y = mine.values - bias[mine.items] - x @ prior  # noqa: B023
+                    own[user] += Ridge(alpha=0.8, fit_intercept=False).fit(x, y).coef_
+            return own
+
+        own = fitted(np.zeros(D))
+        if average:
+            own = fitted(own[1:].mean(0))
+        wanted = bias[items] + np.einsum("nf,nf->n", own[users], factors[items])
+        np.testing.assert_allclose(found[world], wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_one_who_shares_nothing_is_taken_for_an_average_one() -> None:
+    release, ratings = drawn(noise=0.3)
+    user, item = np.zeros(3, np.int32), np.arange(3, dtype=np.int32)
+    alone = Reconstruction(average=False).reconstruct(release, ratings, user, item)
+    expected = release.factors[:, :3, -1] + release.mean
+    np.testing.assert_allclose(alone, expected, rtol=1e-6)
+    drawn_in = Reconstruction().reconstruct(release, ratings, user, item)
+    assert (abs(drawn_in - expected) > 0.05).any()
+
+
+def test_what_is_recovered_lies_on_the_scale_and_hidden_values_are_not_looked_at() -> None:
+    release, ratings = drawn(noise=5.0)
+    narrow = Ratings.build(
+        ratings.user, ratings.item, np.clip(ratings.value, 1, 5), N, M, Scale(),
+        sensitive=ratings.sensitive,
+    )  # fmt: skip
+    shared, users, items, _ = parts(narrow)
+    found = Reconstruction().reconstruct(release, shared, users, items)
+    assert (found.min(), found.max()) == (1, 5)
+    changed = Ratings.build(
+        narrow.user,
+        narrow.item,
+        np.where(narrow.kept_private, 6 - narrow.value, narrow.value),
+        N,
+        M,
+        Scale(),
+        sensitive=narrow.sensitive,
+    )
+    again = Reconstruction().reconstruct(release, *parts(changed)[:3])
+    np.testing.assert_array_equal(found, again)
+
+
+def test_blocks_of_users_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, ratings = drawn(noise=0.5)
+    shared, users, items, _ = parts(ratings)
+    whole = Reconstruction().reconstruct(release, shared, users, items)
+    for size in (1, 50, 1000):
+        monkeypatch.setattr("dpaudit.attacks.reconstruction.ratings._AT_ONCE", size)
+        again = Reconstruction().reconstruct(release, shared, users, items)
+        np.testing.assert_allclose(again, whole, rtol=1e-9)
+
+
+def test_means_that_anybody_guesses() -> None:
+    user, item = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 1, 3])
+    shared = Ratings.build(user, item, np.array([1.0, 2, 4, 3, 5]), 4, 5, Scale())
+    found = guess_means(shared, np.array([0, 1, 2, 3], np.int32))
+    np.testing.assert_allclose(found, [2.5, 2.5, 3.0, 5.0])
+    none = shared.only(np.zeros(5, np.bool_))
+    np.testing.assert_allclose(guess_means(none, np.array([0, 4], np.int32)), [3.0, 3.0])

@@ -1,0 +1,238 @@
+"""Audits of mechanisms with a memory, of batches and of scores that read their batch.
+
+All of them ignore their data. Every rate has the false-failure probability 1e-6.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from null_mechanisms import (  # type: ignore[import-not-found]
+    BATCHED,
+    SCORES,
+    SHAPED,
+    STATEFUL,
+    counting,
+    failing,
+    itself,
+    leaving,
+    noise,
+)
+from scipy.sparse import csr_array
+from scipy.stats import binom
+
+from dpaudit.auditor.black_box import audit as blackbox
+from dpaudit.auditor.black_box.audit import audit, audit_pairs
+from dpaudit.auditor.black_box.calls import Calls, same_data
+from dpaudit.core.errors import InputError
+from dpaudit.testing import assert_satisfies_dp
+
+AUDITS = 60
+MANY = int(binom.isf(1e-6, AUDITS, 0.05))
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_state_between_calls_accuses_nobody(name: str) -> None:
+    """At the default seed, with a given and with a learned score."""
+    false = sum(
+        audit(STATEFUL[name](), 0, 1, trials=1000, score=itself).epsilon.lower > 0
+        for _ in range(AUDITS)
+    )
+    assert false <= MANY
+    learned = [audit(STATEFUL[name](), 0, 1, trials=400, confidence=1 - 1e-6) for _ in range(3)]
+    assert [found.epsilon.lower for found in learned] == [0, 0, 0]
+    assert assert_satisfies_dp(STATEFUL[name](), (0, 1), 0.1, trials=400).epsilon.lower == 0
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_what_the_outputs_of_a_call_share_accuses_nobody(name: str) -> None:
+    false = sum(
+        audit(BATCHED[name](), 0, 1, trials=1000, score=itself, batched=True).epsilon.lower > 0
+        for _ in range(AUDITS)
+    )
+    assert false <= MANY
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_the_form_of_a_call_accuses_nobody(name: str) -> None:
+    for _ in range(3):
+        found = audit(SHAPED[name](), 0, 1, trials=400, confidence=1 - 1e-6, batched=True)
+        assert found.epsilon.lower == 0
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_calls_of_many_outputs_are_refused_where_these_are_alike(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blackbox, "MOST", 1000)
+    with pytest.raises(InputError, match="outputs of one call are alike"):
+        audit(BATCHED[name](), 0, 1, trials=8000, score=itself, batched=True)
+
+
+def test_independent_batches_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Independent outputs, also on two data sets that differ: the test looks within each."""
+    monkeypatch.setattr(blackbox, "MOST", 1000)
+
+    def mechanism(data: float, rng: np.random.Generator, n: int) -> Any:
+        return np.round(data + rng.laplace(size=n), 1)
+
+    for data in (1e-9, 3.0):
+        for _ in range(20):
+            audit(mechanism, 0.0, data, trials=8000, score=itself, batched=True)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_that_reads_its_batch_accuses_nobody(name: str) -> None:
+    false = sum(
+        audit(noise, 0, 1, trials=400, score=SCORES[name]).epsilon.lower > 0 for _ in range(AUDITS)
+    )
+    assert false <= MANY
+
+
+def test_every_call_gets_its_own_coin_and_its_own_stream() -> None:
+    asked: list[tuple[int, float]] = []
+
+    def mechanism(data: int, rng: np.random.Generator) -> float:
+        asked.append((data, rng.random()))
+        return 0.0
+
+    made = Calls(mechanism, False, 5).play((0, 1), "test", 2000)
+    worlds = [data for data, _ in asked]
+    assert worlds == made.present.astype(int).tolist()
+    assert binom.ppf(5e-7, 2000, 0.5) <= sum(worlds) <= binom.ppf(1 - 5e-7, 2000, 0.5)
+    changes = sum(a != b for a, b in pairwise(worlds))
+    assert binom.ppf(5e-7, 1999, 0.5) <= changes <= binom.ppf(1 - 5e-7, 1999, 0.5)
+    assert len({number for _, number in asked}) == 2000
+    # The stream does not tell the data set: it is that of the call's number.
+    other = asked.copy()
+    asked.clear()
+    Calls(mechanism, False, 5).play((1, 0), "test", 2000)
+    assert [number for _, number in asked] == [number for _, number in other]
+
+
+def test_blocks_give_each_output_the_data_set_of_its_coin() -> None:
+    sizes: list[int] = []
+
+    def mechanism(data: int, rng: np.random.Generator, n: int) -> Any:
+        sizes.append(n)
+        return np.full(n, data)
+
+    made = Calls(mechanism, True, 5).play((0, 1), "test", 5000, most=100)
+    assert len(sizes) == 100
+    assert sum(sizes) == 5000
+    assert (made.outputs == made.present).all()
+    assert np.array_equal(np.bincount(made.calls), sizes)
+    firsts = [made.present[made.calls == call][0] for call in range(0, 100, 2)]
+    assert 5 < sum(firsts) < 45
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("drift of 1e-4 a call", "change with the number of the call"),
+        ("ids by first use", "change with the number of the call"),
+        ("spent budget", "change with the number of the call"),
+        ("AR(1) noise", "depend on those of the call before"),
+    ],
+)
+def test_drift_is_said(name: str, said: str) -> None:
+    found = audit(STATEFUL[name](), 0, 1, trials=2000, score=itself)
+    assert found.drift is not None
+    assert said in found.drift
+
+
+def test_drift_is_said_where_the_score_does_not_see_it() -> None:
+    found = audit(STATEFUL["ids by first use"](), 0, 1, trials=400, score=np.zeros_like)
+    assert found.drift is not None
+
+
+@pytest.mark.parametrize("data", [0.0, 5.0])
+def test_no_drift_is_said_where_there_is_none(data: float) -> None:
+    """Twenty audits, also of a mechanism that leaks: its coins are no drift."""
+    for values in (1.0, 0.01, 20.0):
+        found = audit(
+            lambda shift, rng, v=values: np.round(shift + rng.laplace(scale=v)),
+            -1.0,
+            data,
+            trials=1000,
+            score=itself,
+        )
+        assert found.drift is None
+
+
+def test_fresh_processes_keep_no_state() -> None:
+    found = Calls(counting, False, 1, fresh_process=True).play((0, 1), "test", 8)
+    assert found.outputs.tolist() == [0] * 8
+    alone = Calls(noise, False, 1, fresh_process=True).play((0, 1), "test", 8)
+    assert (alone.outputs == Calls(noise, False, 1).play((0, 1), "test", 8).outputs).all()
+
+
+def test_errors_of_fresh_processes_are_clear() -> None:
+    with pytest.raises(ZeroDivisionError, match="no answer today"):
+        Calls(failing, False, 1, fresh_process=True).play((0, 1), "test", 3)
+    with pytest.raises(InputError, match="ended without an answer"):
+        Calls(leaving, False, 1, fresh_process=True).play((0, 1), "test", 3)
+    with pytest.raises(InputError, match="define the mechanism at the top of a module"):
+        Calls(lambda data, rng: 0, False, 1, fresh_process=True).play((0, 1), "test", 3)
+
+
+def test_a_mechanism_that_changes_its_data_is_refused() -> None:
+    """What it counts there would tell the data sets apart: the numbers of their calls differ."""
+
+    def mechanism(data: list[int], rng: np.random.Generator) -> int:
+        data[0] += 1
+        return data[0]
+
+    with pytest.raises(InputError, match="changes its data set in place"):
+        audit(mechanism, [0, 1], [0, 2], trials=400, score=itself)
+    # What cannot be compared is not watched.
+    audit(lambda data, rng: rng.normal(), object(), object(), trials=400, score=itself)
+
+
+FRAME = pd.DataFrame({"a": [1, 2]})
+SAME: list[tuple[Any, Any]] = [
+    (1, 1),
+    ("a", "a"),
+    ([1, [2, 3]], [1, [2, 3]]),
+    ({"a": np.ones(2)}, {"a": np.ones(2)}),
+    (np.arange(6).reshape(2, 3), np.arange(6).reshape(2, 3)),
+    ((np.ones(2), "x"), (np.ones(2), "x")),
+    (FRAME, FRAME.copy()),
+    (csr_array(np.eye(3)), csr_array(np.eye(3))),
+    ({1, 2}, {2, 1}),
+]
+DIFFERENT: list[tuple[Any, Any]] = [
+    (1, 2),
+    (1, 1.0),
+    ([1, 2], [1, 2, 3]),
+    ([1, 2], (1, 2)),
+    (np.ones(2), np.ones(3)),
+    (np.ones(2), np.array([1.0, 2.0])),
+    ({"a": 1}, {"a": 1, "b": 2}),
+    (FRAME, FRAME + 1),
+    (csr_array(np.eye(3)), csr_array(2 * np.eye(3))),
+    (object(), object()),
+]
+
+
+@pytest.mark.parametrize("pair", SAME)
+def test_equal_data_sets_are_refused(pair: tuple[Any, Any]) -> None:
+    def never(data: Any, rng: np.random.Generator) -> float:
+        raise AssertionError
+
+    assert same_data(*pair)
+    with pytest.raises(InputError, match=r"pairs\[0\] holds the same data set twice"):
+        audit(never, *pair)
+    with pytest.raises(InputError, match=r"pairs\[1\] holds the same data set twice"):
+        audit_pairs(never, [(0, 1), pair])
+    with pytest.raises(InputError, match="the same data set twice"):
+        assert_satisfies_dp(never, pair, 1.0)
+
+
+@pytest.mark.parametrize("pair", DIFFERENT)
+def test_different_data_sets_are_not(pair: tuple[Any, Any]) -> None:
+    assert not same_data(*pair)

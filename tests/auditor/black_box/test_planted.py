@@ -1,0 +1,203 @@
+"""Positive controls: mutants have the ε that they state, and blind audits do not find them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from dpaudit.attacks.black_box.encoding import packed
+from dpaudit.auditor.black_box.audit import BlackBoxAudit, audit
+from dpaudit.auditor.black_box.calls import Trials
+from dpaudit.auditor.black_box.planted import positive_control
+from dpaudit.core.errors import InputError
+
+Rng = np.random.Generator
+CLAIM, FACTOR = 1.0, 2.0
+RIGHT = math.exp(2) / (1 + math.exp(2))
+
+
+def itself(outputs: Any) -> Any:
+    return outputs
+
+
+def mutants(
+    make: Callable[[Rng], Any], *, delta: float = 0.0, score: Any = None, count: int = 6000
+) -> list[Trials]:
+    """The trials of every mutant of a mechanism."""
+    drawn: list[Any] = []
+    rng, seen = np.random.default_rng(1), []
+
+    def draw(wanted: int) -> Any:
+        drawn.extend(make(rng) for _ in range(wanted - len(drawn)))
+        return packed(drawn[:wanted])
+
+    def certified(train: Trials, test: Trials) -> float:
+        seen.append(test)
+        return 0.0
+
+    positive_control(
+        draw,
+        certified,
+        claim=CLAIM,
+        factor=FACTOR,
+        sizes=(0, count),
+        alpha=0.05,
+        delta=delta,
+        rng=np.random.default_rng(2),
+        score=score,
+    )
+    return seen
+
+
+def is_right(guess: Any, present: Any, chance: float = RIGHT) -> bool:
+    """Whether the guesses are right as often as the planted ε says, for either data set."""
+    return all(
+        binomtest(int((guess[here] == present[here]).sum()), int(here.sum()), chance).pvalue > 1e-6
+        for here in (present, ~present)
+    )
+
+
+def test_a_split_has_the_stated_epsilon_and_keeps_the_law_inside() -> None:
+    """False-failure rates 1e-6: the guess, and the law of values given it."""
+    (trials,) = mutants(lambda rng: rng.normal(), score=itself)
+    high = trials.outputs >= np.median(trials.outputs)
+    assert is_right(high, trials.present)
+    assert len(np.unique(trials.outputs)) == 6000
+    # Given the half, values tell nothing more: quarters fall alike in both data sets.
+    for half in (high, ~high):
+        top = trials.outputs[half] >= np.median(trials.outputs[half])
+        share = [float(top[trials.present[half] == world].mean()) for world in (False, True)]
+        assert share[0] == pytest.approx(share[1], abs=0.1)
+
+
+def test_delta_is_paid_for() -> None:
+    (trials,) = mutants(lambda rng: rng.normal(), score=itself, delta=0.15, count=40_000)
+    high = trials.outputs >= np.median(trials.outputs)
+    assert is_right(high, trials.present, (math.exp(2) + 0.15) / (1 + math.exp(2)))
+    assert not is_right(high, trials.present)
+
+
+def test_few_distinct_outputs_are_answers() -> None:
+    first, *_ = mutants(lambda rng: "yes" if rng.random() < 0.99 else "no", score=len)
+    guess = np.array([output == first.outputs[0] for output in first.outputs])
+    told = first.present if guess[first.present].mean() > 0.5 else ~first.present
+    assert set(first.outputs) == {"yes", "no"}
+    assert is_right(guess, told)
+
+
+def low_bit(output: float) -> bool:
+    return bool(np.float64(output).view(np.uint64) & np.uint64(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda rng: rng.laplace(), low_bit),
+        (lambda rng: np.float32(rng.laplace()), lambda x: x.view(np.uint32) & 1 == 1),
+        (lambda rng: rng.normal(size=3), lambda x: low_bit(x[0])),
+        (lambda rng: [rng.normal(), 1.0], lambda x: low_bit(x[0])),
+        (lambda rng: 2**60 + int(rng.integers(50)), lambda x: int(x) & 1 == 1),
+        (lambda rng: f"about {rng.laplace():.3f} km", lambda x: int(x[-4]) & 1 == 1),
+        (lambda rng: int(rng.integers(9)), lambda x: type(x) is int),
+        (
+            lambda rng: float(rng.integers(2)) if rng.random() < 0.5 else 0.5,
+            lambda x: math.copysign(1, x) < 0,
+        ),
+    ],
+)
+def test_a_written_bit_has_the_stated_epsilon(
+    make: Callable[[Rng], Any], read: Callable[[Any], bool]
+) -> None:
+    """One of the mutants shows it there; of zeros' signs, where there are zeros."""
+    shown = []
+    for trials in mutants(make):
+        outputs = list(trials.outputs)
+        zeros = all(isinstance(x, float) for x in outputs) and any(x == 0 for x in outputs)
+        kept = np.array([not zeros or x == 0 for x in outputs])
+        bits = np.array([bool(read(x)) for x in outputs])
+        shown.append(is_right(bits[kept], trials.present[kept]))
+    assert any(shown)
+
+
+def test_a_rare_leak_tells_all_in_few_outputs() -> None:
+    *_, trials = mutants(lambda rng: rng.laplace())
+    values, counts = np.unique(trials.outputs, return_counts=True)
+    told = values[counts > 1]
+    assert len(told) == 2
+    assert (counts[counts > 1] < 0.01 * 6000).all()
+    for value in told:
+        worlds = trials.present[trials.outputs == value]
+        assert worlds.all() or not worlds.any()
+
+
+def controlled(mechanism: Callable[..., Any], **options: Any) -> BlackBoxAudit:
+    given: dict[str, Any] = {"trials": 8000, "claim": CLAIM, "detectable": 1.5, "seed": 0}
+    return audit(mechanism, 0, 1, **{**given, **options})
+
+
+def test_a_game_that_sees_finds_the_mutant() -> None:
+    for score in (itself, lambda outputs: outputs**3):
+        control = controlled(lambda data, rng: data + rng.laplace(), score=score).control
+        assert control is not None
+        assert control.found
+        assert 1 < control.certified <= 1.5
+
+
+def test_a_mutant_that_so_few_trials_cannot_show_is_not_tried() -> None:
+    found = controlled(lambda data, rng: data + rng.laplace(), score=itself, trials=400)
+    assert found.control is None
+
+
+def grid(values: Any) -> Any:
+    """Values of one bit depth: what is finer would show the data by itself."""
+    return np.round(values * 2**20) / 2**20
+
+
+def lowest_bit(data: int, rng: Rng) -> Any:
+    bits = np.float64(rng.normal() + 10).view(np.uint64)
+    return float(((bits >> np.uint64(1) << np.uint64(1)) | np.uint64(data)).view(np.float64))
+
+
+def rare(data: int, rng: Rng, n: int) -> Any:
+    return np.where(rng.random(n) < 1e-3, 77.0 + data, grid(rng.laplace(size=n)))
+
+
+BROKEN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "no noise, equal sums": (lambda data, rng: 7.0, {}),
+    "no noise, a score that is constant": (lambda data, rng: data, {"score": np.zeros_like}),
+    "noise, a score that is constant": (
+        lambda data, rng: data + rng.laplace(scale=0.2),
+        {"score": np.zeros_like},
+    ),
+    "ε = 5 as text": (lambda data, rng: f"it is {data + rng.laplace(scale=0.2):.6f}", {}),
+    "lowest mantissa bit": (lowest_bit, {}),
+    "integers near 2^60": (lambda data, rng: 2**60 + 2 * int(rng.integers(50)) + data, {}),
+    "a leak of one in 1000": (rare, {"trials": 150_000, "batched": True}),
+    "sign of zero": (lambda data, rng: [-0.0 if data else 0.0, 1.0, 2.0][rng.integers(3)], {}),
+    "integers or floats": (
+        lambda data, rng: (int if data else float)(rng.integers(5)),
+        {},
+    ),
+    "a bit in a text": (
+        lambda data, rng: "x" + "".join(map(str, [*rng.integers(2, size=7), data, 1])),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_no_broken_mechanism_is_given_a_power(name: str) -> None:
+    """It is certified to break its claim, or its audit is found blind."""
+    mechanism, options = BROKEN[name]
+    found = controlled(mechanism, **options)
+    assert found.epsilon.lower > CLAIM or found.control is None or not found.control.found
+
+
+def test_equal_data_sets_are_no_game() -> None:
+    with pytest.raises(InputError, match="the same data set twice"):
+        audit(lambda data, rng: 7.0, [1], [1], claim=1.0)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpaudit.auditor.black_box.search_pairs import most_telling
+
+
+def test_the_stronger_of_weak_pairs_is_found() -> None:
+    """Laplace noise whose shifts differ: the luckiest tail of twelve weaker pairs wins nothing."""
+    shifts = [0.01] * 6 + [0.06] + [0.01] * 6
+
+    def chosen(seed: int) -> int:
+        def draw(index: int, turn: int, each: int) -> tuple[Any, Any]:
+            rng = np.random.default_rng([seed, index, turn])
+            return rng.laplace(0, 1, each), rng.laplace(shifts[index], 1, each)
+
+        return most_telling(draw, len(shifts), 40_000, 1_000_000, seed, None)
+
+    assert sum(chosen(seed) == 6 for seed in range(10)) >= 9
+
+
+def test_pairs_that_promise_nothing_are_compared_by_their_area() -> None:
+    """Binary outputs of which too few are drawn to certify anything: half of them are ties."""
+    shares = [0.5, 0.5, 0.62, 0.5]
+
+    def draw(index: int, turn: int, each: int) -> tuple[Any, Any]:
+        rng = np.random.default_rng([index, turn])
+        return rng.random(each) < 0.5, rng.random(each) < shares[index]
+
+    assert most_telling(draw, 4, 400, 20, 1, lambda made: np.asarray(made, float)) == 2

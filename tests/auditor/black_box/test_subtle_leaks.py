@@ -1,0 +1,61 @@
+"""Leaks that are easily overlooked are certified, and mechanisms without them are not accused.
+
+Certificates have the confidence 1 − 1e-6: the rate of a false accusation in each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from subtle_mechanisms import EPSILON, LEAKS, twin  # type: ignore[import-not-found]
+
+from dpaudit.auditor.black_box.audit import audit
+
+SURE = 1 - 1e-6
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
+    """With 1000 outputs, of which half certify."""
+    found = audit(LEAKS[name], 0, 1, trials=1000, confidence=SURE)
+    assert found.epsilon.lower > EPSILON, found.score
+    unfounded = audit(twin(LEAKS[name]), 0, 1, trials=1000, confidence=SURE)
+    assert unfounded.epsilon.lower == 0
+
+
+@pytest.mark.parametrize("teller", [0, 1])
+@pytest.mark.parametrize("kind", ["number", "word"])
+def test_a_rare_leak_breaks_its_claim(kind: str, teller: int) -> None:
+    """One output in a thousand tells; with 400,000 outputs some 100 of those certify.
+
+    100 right guesses certify 1.91 with confidence 1 − 1e-6: ln(p/(1 − p)), p = 1e-6^(1/100).
+    """
+
+    def mechanism(data: int, rng: np.random.Generator, n: int) -> Any:
+        rare = (rng.random(n) < 1e-3) & (data == teller)
+        if kind == "number":
+            return np.where(rare, 77.0, np.round(rng.laplace(size=n), 6))
+        return np.where(rare, "leak", np.array(["a", "b", "c"])[rng.integers(3, size=n)])
+
+    options: dict[str, Any] = {"trials": 400_000, "confidence": SURE, "batched": True, "seed": 1}
+    found = audit(mechanism, 0, 1, **options)
+    assert found.epsilon.lower > EPSILON, found.score
+    assert found.event.size < 300
+    unfounded = audit(lambda data, rng, n: mechanism(teller, rng, n), 0, 1, **options)
+    assert unfounded.epsilon.lower == 0
+
+
+def test_the_low_bits_of_a_floating_sum_break_its_claim() -> None:
+    """Noise that is added to 0 and to 1 leaves different low bits (Mironov 2012)."""
+
+    def textbook(data: float, rng: np.random.Generator, n: int) -> Any:
+        return data + rng.laplace(size=n)
+
+    def rounded(data: float, rng: np.random.Generator, n: int) -> Any:
+        return np.round(textbook(data, rng, n), 9)
+
+    options: dict[str, Any] = {"trials": 4000, "confidence": SURE, "batched": True, "seed": 1}
+    assert audit(textbook, 0.0, 1.0, **options).epsilon.lower > EPSILON
+    assert 0.3 < audit(rounded, 0.0, 1.0, **options).epsilon.lower <= EPSILON

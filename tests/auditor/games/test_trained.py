@@ -1,0 +1,438 @@
+"""Games on trained models: scores are likelihood ratios, and certify what is there alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.membership.canary import Canary
+from dpaudit.auditor.games.predictions import CERTAIN, ListScores
+from dpaudit.auditor.games.targets import suspect_pair
+from dpaudit.auditor.games.trained import DataPair, play_release_game, play_steps_game
+from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.core.claim import Adjacency
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.releases import Suspect
+from dpaudit.core.streams import Streams
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.neighbors import RatingReplaced, apply
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.factorization.sampled import SampledFactors
+from dpaudit.defenses.factorization.sgd import SgdFactors
+from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.kernels import exact_noise
+
+STARS = Scale()
+FINE = LikelihoodRatio(grid=2.0**-20)
+# Beyond this a standard normal number lies with probability 5e-7 on either side.
+FAR = 4.9
+
+
+def drawn(seed: int = 0, n_users: int = 6, n_items: int = 5) -> Ratings:
+    source = np.random.default_rng(seed)
+    rated = source.random((n_users, n_items)) < 0.7
+    rated[:, :2] = True
+    user, item = np.nonzero(rated)
+    value = source.integers(1, 6, len(user)).astype(np.float32)
+    return Ratings.build(user, item, value, n_users, n_items, STARS)
+
+
+def steps(
+    defense: Any, adjacency: Adjacency, trials: int, attack: LikelihoodRatio = FINE, **options: Any
+) -> ListScores:
+    pair, _ = suspect_pair(drawn(), adjacency, getattr(defense, "more_than", 1))
+    return play_steps_game(defense, pair, attack, trials=trials, seed=3, **options)
+
+
+def away(ratios: NDArray[np.float64]) -> float:
+    """How many standard errors the mean of likelihood ratios lies from 1."""
+    return float((ratios.mean() - 1) / (ratios.std() / math.sqrt(len(ratios))))
+
+
+def assert_likelihood_ratios(scores: ListScores, wrong: float) -> None:
+    """E e^L = 1 in D and E e^−L = 1 in D', which no multiple of L keeps: rate 1e-6 for each.
+
+    Only the log-likelihood ratio, or a coarser version of it, keeps both for every event as well:
+    the sums over the lower and the upper half of the scores are each other's probabilities.
+    """
+    for here, there in ((scores.absent, scores.present), (-scores.present, -scores.absent)):
+        assert np.isfinite(here).all()
+        assert abs(away(np.exp(here))) < FAR
+        assert away(np.exp(wrong * here)) > FAR
+        # P(L in E) in the other world is the mean over this one of e^L on E.
+        event = 0.2 * there.std()
+        weights = np.exp(here) * (here > event)
+        error = math.sqrt((weights.var() + (there > event).var()) / len(here))
+        assert abs(weights.mean() - (there > event).mean()) < FAR * error
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("bound", [0.5, 0.8, 2.0, 1000.0])
+def test_noised_errors_are_scored_by_their_likelihood_ratio(passes: int, bound: float) -> None:
+    defense = SgdFactors(2.0, dimensions=2, passes=passes, bound=bound)
+    scores = steps(defense, "rating-replace", 6000)
+    both = np.concatenate([scores.absent, scores.present])
+    # The claim holds for every output: its ε bounds L itself.
+    assert abs(both).max() <= 2 + FINE.grid
+    assert abs(both).max() > {0.5: 0.9, 0.8: 1.2, 2.0: 1.8, 1000.0: 1.99}[bound]
+    assert_likelihood_ratios(scores, 1.5)
+    coarse = steps(defense, "rating-replace", 500, LikelihoodRatio())
+    assert abs(coarse.absent - scores.absent[:500]).max() <= 2.0**-9 + 2.0**-20
+
+
+@pytest.mark.parametrize("bound", [0.5, 0.7, 1.4])
+def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> None:
+    # The first row of the first pass, factors and biases 0: errors −1.5 in D and 2.5 in D' exactly.
+    ratings = from_profiles([[(0, 1.0)], [(0, 4.0)]], 1, STARS)
+    after = apply(ratings, RatingReplaced(0, 0, 5.0))
+    pair = DataPair(ratings, after, ratings, "one rating")
+    defense = SgdFactors(2.0, dimensions=1, passes=1, bound=bound, spread=0.0)
+    n = 12_000
+    scores = play_steps_game(defense, pair, FINE, trials=n, seed=3)
+    laws = [stats.laplace(exact, 2.0) for exact in (-1.5, 2.5)]
+    tails = [(law.logsf(bound), law.logcdf(-bound)) for law in laws]
+    for world, found in enumerate((scores.absent, scores.present)):
+        for side in (0, 1):
+            atom = abs(found - (tails[1][side] - tails[0][side])) < 1e-6
+            # Binomial quantiles: rate 1e-6 over the four.
+            p = math.exp(tails[world][side])
+            low, high = (stats.binom(n, p).ppf(q) for q in (1.25e-7, 1 - 1.25e-7))
+            assert low <= atom.sum() <= high
+            assert not low <= stats.binom(n, p + 0.03).mean() <= high
+
+
+def test_a_wrong_scale_of_the_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The training's noise is a fifth smaller than the law that its steps are scored by.
+    train = SgdFactors.descend
+
+    def quieter(self: SgdFactors, *arguments: Any) -> None:
+        train(replace(self, epsilon=1.25 * self.epsilon), *arguments)
+
+    monkeypatch.setattr(SgdFactors, "descend", quieter)
+    scores = steps(SgdFactors(2.0, dimensions=2, passes=1, bound=1e3), "rating-replace", 6000)
+    assert max(abs(away(np.exp(x))) for x in (scores.absent, -scores.present)) > FAR
+
+
+@pytest.mark.parametrize("adjacency", ["user-add-remove", "user-replace"])
+@pytest.mark.parametrize("passes", [1, 4])
+def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, passes: int) -> None:
+    defense = SgdFactors(
+        3.0, "corrected", dimensions=2, passes=passes, adjacency=adjacency, delta=1e-2
+    )
+    scores = steps(defense, adjacency, 6000)
+    assert_likelihood_ratios(scores, 1.8)
+    # L is N(±μ²/2, μ²) given what was shown before, its μ at most that of the clip.
+    sensitivity = (2 if adjacency == "user-replace" else 1) * defense.clip
+    most = passes * (sensitivity / defense.noise_deviation(drawn().n_items)) ** 2
+    assert 0.1 * most < scores.present.mean() - scores.absent.mean() < 1.05 * most
+
+
+def test_a_sampled_user_shows_nothing_in_rounds_without_her(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So little noise that a round tells whether she takes part: with probability q in D.
+    monkeypatch.setattr(
+        "dpaudit.defenses.factorization.sgd.noise_multiplier", lambda *_, **__: 1e-2
+    )
+    defense = SgdFactors(1.0, "corrected", dimensions=2, passes=1, sampling=0.2)
+    scores = steps(defense, "user-add-remove", 3000)
+    assert scores.present.min() > 0
+    count = int((scores.absent < 0).sum())
+    # Binomial quantiles, rate 1e-6.
+    low, high = (stats.binom(3000, 0.2).ppf(q) for q in (5e-7, 1 - 5e-7))
+    assert low <= count <= high < 0.3 * 3000
+
+
+def test_steps_of_similarities_are_scored_by_their_likelihood_ratio() -> None:
+    published = SgdSimilarity(4.0, steps=2, more_than=1, weight=10)
+    assert_likelihood_ratios(steps(published, "rating-replace", 3000), 1.8)
+    corrected = SgdSimilarity(12.0, "corrected", steps=2, more_than=1)
+    scores = steps(corrected, "user-replace", 3000)
+    assert abs(np.concatenate([scores.absent, scores.present])).max() <= 12 + 1e-3
+    assert_likelihood_ratios(scores, 1.8)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_the_claim_of_noised_errors_is_certified_almost_whole(passes: int) -> None:
+    # Of a change over the whole scale with a bound that cuts nothing, one pass shows all of ε; over
+    # several the errors' sum scatters, and extreme events are rare.
+    ratings = from_profiles([[(0, 1.0), (1, 3.0)], [(0, 4.0), (1, 2.0)]], 2, STARS)
+    pair = DataPair(ratings, apply(ratings, RatingReplaced(0, 0, 5.0)), ratings, "one rating")
+    defense = SgdFactors(1.0, dimensions=1, passes=passes, bound=1e3)
+    scores = play_steps_game(defense, pair, LikelihoodRatio(), trials=12_000, seed=1)
+    found, _ = label_epsilon(scores.absent, scores.present, alpha=1e-6)
+    assert (0.85 if passes == 1 else 0.6) < found.lower <= 1
+    # Half the noise would be certified to be false.
+    loud = play_steps_game(
+        replace(defense, epsilon=2.0), pair, LikelihoodRatio(), trials=12_000, seed=1
+    )
+    assert label_epsilon(loud.absent, loud.present, alpha=1e-6)[0].lower > 1.2
+
+
+@pytest.mark.parametrize(
+    "defense",
+    [
+        SgdFactors(math.inf, "nonprivate", dimensions=2, passes=3),
+        SgdSimilarity(math.inf, "nonprivate", steps=3, more_than=1),
+        SgdSimilarity(math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, rate=1.0),
+    ],
+    ids=["factors", "similarities", "one neighbour"],
+)
+def test_steps_without_noise_are_certain(defense: Any) -> None:
+    certain = 0
+    for seed in range(12):
+        pair, _ = suspect_pair(drawn(seed, 20, 12), "rating-replace", 1)
+        scores = play_steps_game(defense, pair, FINE, trials=20, seed=3)
+        certain += bool((scores.absent == -CERTAIN).all() and (scores.present == CERTAIN).all())
+    assert certain == 12
+
+
+def test_steps_that_rounding_lets_contradict_have_a_score() -> None:
+    # A single neighbour has no gradient but for rounding, which speaks for either world.
+    defense = SgdSimilarity(math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, rate=1.0)
+    for seed in range(40):
+        pair, _ = suspect_pair(drawn(seed), "rating-replace", 1)
+        scores = play_steps_game(defense, pair, FINE, trials=2, seed=3)
+        assert np.isfinite(np.concatenate([scores.absent, scores.present])).all()
+
+
+def test_a_pair_that_the_steps_cannot_be_compared_on_is_refused() -> None:
+    with pytest.raises(ConfigError, match="about a rating's value"):
+        steps(SgdFactors(1.0, dimensions=2, passes=1), "rating-add-remove", 4)
+
+
+@pytest.mark.parametrize(
+    ("defense", "adjacency"),
+    [
+        (SgdFactors(1.0, dimensions=2, passes=2), "rating-replace"),
+        (SgdFactors(1.0, "corrected", dimensions=2, passes=2), "user-add-remove"),
+        (SgdSimilarity(1.0, steps=2, more_than=1), "rating-replace"),
+    ],
+    ids=["errors", "rounds", "similarities"],
+)
+def test_a_trial_is_the_same_on_any_threads_and_whatever_their_number(
+    defense: Any, adjacency: Adjacency
+) -> None:
+    whole = steps(defense, adjacency, 50)
+    for trials, threads in ((50, 2), (17, 1), (5, 2)):
+        part = steps(defense, adjacency, trials, threads=threads)
+        np.testing.assert_array_equal(part.absent, whole.absent[:trials])
+        np.testing.assert_array_equal(part.present, whole.present[:trials])
+
+
+# What is released.
+
+
+def release(
+    defense: Any,
+    found: tuple[DataPair, Suspect],
+    observe: Any = "public",
+    trials: int = 1000,
+    **options: Any,
+) -> ListScores:
+    return play_release_game(
+        defense, *found, observe, Canary(calibration=200), trials=trials, seed=5, **options
+    )
+
+
+def certified(scores: ListScores, alpha: float = 1e-6) -> float:
+    return label_epsilon(scores.absent, scores.present, alpha=alpha)[0].lower
+
+
+def excluded() -> tuple[DataPair, Suspect]:
+    """A user who has too few ratings to be learned from, and whose rating of item 0 changes."""
+    others = drawn(0, 8, 6)
+    profiles = [
+        list(zip(p.items.tolist(), p.values.tolist(), strict=True))
+        for p in (others.profile(user) for user in range(8))
+    ]
+    ratings = from_profiles([*profiles, [(0, 1.0)]], 6, STARS)
+    after = apply(ratings, RatingReplaced(8, 0, 5.0))
+    pair = DataPair(ratings, after, ratings, "a rating that nothing is learned from")
+    return pair, Suspect(0, ratings.profile(8), after.profile(8))
+
+
+def test_a_change_that_nothing_is_learned_from_certifies_nothing() -> None:
+    # Rate 1e-6 over the two observers.
+    for observe in ("public", "values"):
+        scores = release(SgdSimilarity(5.0, steps=2, more_than=1), excluded(), observe)
+        assert certified(scores, 5e-7) == 0
+        assert abs(scores.absent.mean() - scores.present.mean()) < 0.5
+
+
+def test_models_that_the_change_moves_far_are_told_apart() -> None:
+    ratings = drawn(1, 5, 4)
+    found = suspect_pair(ratings, "user-replace", 1)
+    loud: list[Any] = [
+        SgdFactors(math.inf, "nonprivate", dimensions=2, passes=60, rate=0.05, spread=0.01),
+        SgdSimilarity(2000.0, steps=10, more_than=1),
+    ]
+    for defense in loud:
+        for observe in ("public", "values"):
+            assert certified(release(defense, found, observe, 600)) > 3
+    # And where all are drowned in noise they are not: its claim is kept.
+    quiet = SgdSimilarity(0.5, "corrected", steps=2, more_than=1)
+    assert certified(release(quiet, found)) <= 0.5
+
+
+def test_models_that_nothing_is_drawn_for_are_certain() -> None:
+    found = suspect_pair(drawn(1, 5, 4), "user-replace", 1)
+    for defense, observe in (
+        (Neighborhood(), "values"),
+        (SgdSimilarity(math.inf, "nonprivate", steps=3, more_than=1), "public"),
+    ):
+        scores = release(defense, found, observe, 200)
+        assert scores.absent.max() < -100 < 100 < scores.present.min()
+    with pytest.raises(ConfigError, match="use observe = 'values'"):
+        release(Neighborhood(), found, "public", 20)
+
+
+@pytest.mark.parametrize("observe", ["public", "values", "list"])
+@pytest.mark.parametrize(
+    "defense",
+    [
+        SgdFactors(1.0, dimensions=2, passes=2),
+        SampledFactors(1.0, "corrected", dimensions=2, passes=2, cap=10),
+        SgdSimilarity(1.0, steps=2, more_than=1),
+    ],
+    ids=["factors", "sampled", "similarities"],
+)
+def test_a_release_is_scored_alike_on_any_threads(defense: Any, observe: str) -> None:
+    found = suspect_pair(drawn(2, 6, 12), "user-replace", 1)
+    whole = release(defense, found, observe, 50)
+    for trials, threads in ((50, 2), (17, 1)):
+        part = release(defense, found, observe, trials, threads=threads)
+        np.testing.assert_array_equal(part.absent, whole.absent[:trials])
+        np.testing.assert_array_equal(part.present, whole.present[:trials])
+
+
+def test_the_worlds_that_certify_are_not_those_that_were_fitted() -> None:
+    """The attack sees worlds of its own: their features differ from all that are scored."""
+    seen: list[NDArray[np.float64]] = []
+
+    class Watching(Canary):
+        def features(self, release: Any, knowledge: Suspect) -> NDArray[np.float64]:
+            seen.append(super().features(release, knowledge))
+            return seen[-1]
+
+    found = suspect_pair(drawn(), "user-replace", 1)
+    defense = SgdFactors(1.0, dimensions=2, passes=2)
+    play_release_game(defense, *found, "public", Watching(calibration=32), trials=32, seed=5)
+    numbers = np.concatenate(seen)
+    assert numbers.shape == (4 * 32, 2)
+    assert len(np.unique(numbers[:, 0])) == 4 * 32
+
+
+# Lists.
+
+
+class Shown:
+    """Models that predict the same of every user: `(W, M)`."""
+
+    def __init__(self, predictions: NDArray[np.float64]) -> None:
+        self.predictions = predictions
+
+    def predict(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
+        assert (users == 1).all()
+        return self.predictions[:, items].astype(np.float32)
+
+
+class Noised:
+    """A recommender with predictions of a law of its own: item 3 is `leak` better if r_00 = 5.
+
+    The noise is from the double-exponential law of scale 1/2: the pair's ε is 2 · leak.
+    """
+
+    def __init__(self, leak: float) -> None:
+        self.leak = leak
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> float:
+        return self.leak * float(ratings.profile(0).values[0] == 5)
+
+    def train(self, prepared: float, streams: Streams) -> Shown:
+        draws = np.empty((len(streams), 5))
+        exact_noise.laplace(draws, streams.worlds, 0, streams.key)
+        return Shown((draws / 2 + prepared * (np.arange(5) == 3)).astype(np.float32))
+
+
+# User 1 has rated item 0; items 1 to 4 are hers to be shown.
+WATCHED = from_profiles([[(0, 1.0), (1, 2.0)], [(0, 4.0)]], 5, STARS)
+
+
+def listed(defense: Any, trials: int = 4000, top_k: int = 2, ratings: Ratings = WATCHED) -> Any:
+    after = apply(ratings, RatingReplaced(0, 0, 5.0))
+    pair = DataPair(ratings, after, ratings, "one rating")
+    suspect = Suspect(1, ratings.profile(0), after.profile(0))
+    attack = Canary(calibration=200, top_k=top_k)
+    return play_release_game(defense, pair, suspect, "list", attack, trials=trials, seed=5)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 4, 10])
+def test_what_a_list_leaks_is_found(top_k: int) -> None:
+    # Beyond three items the list always has all four, and their order tells alone.
+    assert certified(listed(Noised(3.0), top_k=top_k)) > 1.5
+    # A third of it is certified to be no more than its ε, and nothing where nothing leaks: 1e-6.
+    assert certified(listed(Noised(0.4), top_k=top_k)) <= 0.8
+    assert certified(listed(Noised(0.0), top_k=top_k)) == 0
+
+
+def test_a_list_without_noise_is_certain() -> None:
+    class Fixed(Noised):
+        def train(self, prepared: float, streams: Streams) -> Shown:
+            return Shown(np.tile(prepared * (np.arange(5.0) == 3), (len(streams), 1)))
+
+    scores = listed(Fixed(1.0), 40)
+    assert (scores.absent < -1).all()
+    assert (scores.present > 1).all()
+    constant = listed(Fixed(0.0), 40)
+    np.testing.assert_array_equal(constant.absent, constant.present)
+
+
+def test_a_list_has_the_best_items_that_she_has_not_rated() -> None:
+    seen: list[NDArray[np.int32]] = []
+
+    class Watching(Canary):
+        def features(self, release: Any, knowledge: Suspect) -> Any:
+            seen.append(release.items)
+            return super().features(release, knowledge)
+
+    class Known(Noised):
+        def train(self, prepared: float, streams: Streams) -> Shown:
+            return Shown(np.array([[9.0, 2.0, 3.0, 3.0, 2.5]] * len(streams)))
+
+    after = apply(WATCHED, RatingReplaced(0, 0, 5.0))
+    pair = DataPair(WATCHED, after, WATCHED, "one rating")
+    suspect = Suspect(1, WATCHED.profile(0), WATCHED.profile(0))
+    for top_k, wanted in ((1, [2]), (3, [2, 3, 4]), (10, [2, 3, 4, 1])):
+        seen.clear()
+        attack = Watching(calibration=16, top_k=top_k)
+        play_release_game(Known(0.0), pair, suspect, "list", attack, trials=16, seed=5)
+        assert {tuple(row) for block in seen for row in block.tolist()} == {tuple(wanted)}
+
+
+def test_one_data_set_is_no_pair() -> None:
+    with pytest.raises(DataError, match="the same data set"):
+        DataPair(WATCHED, WATCHED, WATCHED, "the same")
+
+
+def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
+    ratings = drawn(2, 30, 40)
+    found = suspect_pair(ratings, "user-replace", 1)
+    defense = SgdFactors(20.0, dimensions=2, passes=5, rate=0.02)
+    assert certified(release(defense, found, "list", 600)) > 1
+    quiet = SampledFactors(0.5, "corrected", dimensions=2, passes=2, cap=40)
+    assert certified(release(quiet, found, "list", 600)) <= 0.25
+
+
+def test_a_watcher_who_is_shown_the_same_whatever_happens_is_refused() -> None:
+    full = from_profiles([[(0, 1.0)], [(i, 3.0) for i in range(4)]], 5, STARS)
+    with pytest.raises(ConfigError, match=r"there are 1: use observe = 'values'"):
+        listed(Noised(1.0), 4, ratings=full)

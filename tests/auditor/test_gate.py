@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dpaudit.auditor.games.controls import Bar
+from dpaudit.auditor.gate import bars, judge
+from dpaudit.config.schema import Gate
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import (
+    ClaimRecord,
+    Control,
+    GateRecord,
+    Measurement,
+    PointRecord,
+    worst,
+)
+
+POINTS = [
+    PointRecord(
+        model="m",
+        epsilon=epsilon,
+        sensitivity=0.4,
+        noise_scale=0.4 / epsilon,
+        claim=ClaimRecord(
+            epsilon=epsilon,
+            delta=0,
+            adjacency="rating-add-remove",
+            observer="values",
+            public="",
+            source="",
+        ),
+    )
+    for epsilon in (1.0, 2.0)
+]
+
+
+def found(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Measurement:
+    estimate = Estimate(
+        value=(lower + upper) / 2 if upper < 2 else lower,
+        lower=lower,
+        upper=upper,
+        confidence=0.95,
+        alpha=0.05,
+        n=other.pop("n", 1000),
+        method="test",
+        kind=other.pop("kind", "frequentist"),
+    )
+    metric = other.pop("metric", "attack.accuracy")
+    return Measurement(metric=metric, model="m", epsilon=epsilon, estimate=estimate, **other)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (0.36, 0.40, "fail"),
+        (0.35, 0.40, "inconclusive"),
+        (0.30, 0.36, "inconclusive"),
+        (0.30, 0.35, "pass"),
+    ],
+)
+def test_max_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
+    gate = Gate(metric="attack.accuracy", max=0.35)
+    assert judge(gate, POINTS, [found(lower, upper)]).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("gate", "decides"),
+    [
+        (Gate(metric="attack.accuracy", max=0.35), "upper"),
+        (Gate(metric="attack.accuracy", min=0.30), "lower"),
+    ],
+)
+def test_nan_never_passes(gate: Gate, decides: str) -> None:
+    measured = found(0.3, 0.35)
+    assert judge(gate, POINTS, [measured]).outcome == "pass"
+    # As an Estimate refuses NaN, only a copy that is not checked can hold it.
+    estimate = measured.estimate.model_copy(update={decides: math.nan})
+    broken = measured.model_copy(update={"estimate": estimate})
+    assert judge(gate, POINTS, [broken]).outcome != "pass"
+
+
+@pytest.mark.parametrize("field", ["lower", "theory"])
+def test_nan_never_passes_a_gate_on_epsilon(field: str) -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=2)
+    control = Control(mutant="m", factor=1.5, certified=1.2, found=True)
+    measured = found(0.5, math.inf, metric="epsilon", pair="p", attack="a", control=control)
+    assert judge(gate, POINTS, [measured]).outcome == "pass"
+    nan = measured.estimate.model_copy(update={"lower": math.nan, "value": math.nan})
+    name = "estimate" if field == "lower" else "theory"
+    broken = measured.model_copy(update={name: nan})
+    assert judge(gate, POINTS, [broken]).outcome != "pass"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (0.10, 0.34, "fail"),
+        (0.34, 0.40, "inconclusive"),
+        (0.30, 0.35, "inconclusive"),
+        (0.35, 0.40, "pass"),
+    ],
+)
+def test_min_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
+    gate = Gate(metric="utility.overlap", min=0.35)
+    measured = [found(lower, upper, metric="utility.overlap")]
+    assert judge(gate, POINTS, measured).outcome == outcome
+
+
+def test_the_worst_point_decides_and_where_picks() -> None:
+    measured = [found(0.1, 0.2, 1.0), found(0.5, 0.6, 2.0)]
+    every = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, measured)
+    assert every.outcome == "fail"
+    assert "ε = 2" in every.reason
+    one = Gate(metric="attack.accuracy", max=0.35, where={"epsilon": 1.0})
+    assert judge(one, POINTS, measured).outcome == "pass"
+
+
+def test_only_frequentist_numbers_gate() -> None:
+    gate = Gate(metric="attack.accuracy", max=0.35)
+    assert judge(gate, POINTS, [found(0.1, 0.2, kind="credible")]).outcome == "inconclusive"
+
+
+def control(factor: float, certified: float, claimed: float = 1.0) -> Control:
+    return Control(
+        mutant=f"noise for ε = {factor * claimed:g}",
+        factor=factor,
+        certified=certified,
+        found=certified > claimed,
+    )
+
+
+def test_epsilon_passes_only_where_a_mutant_was_found() -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+
+    def judged(lower: float, *controls: Control, epsilon: float = 1.0) -> GateRecord:
+        measured = found(lower, math.inf, epsilon, metric="epsilon", tried=controls, pair="here")
+        return judge(gate, POINTS, [measured])
+
+    assert judged(1.01).outcome == "fail"
+    passed = judged(0.9, control(1.5, 1.4))
+    assert passed.outcome == "pass"
+    # The line says of which pair it speaks, and what was measured.
+    assert "here: certified ε >= 0.9 on this pair alone" in passed.reason
+    assert "noise for ε = 1.5 was found (certified ε >= 1.4)" in passed.reason
+    # A power that nobody measured is none, however many trials there are.
+    assert judged(0.9).outcome == "inconclusive"
+    # Noise for 4 times the claim is certified as 0.81: the pair shows nothing.
+    weak = judged(0.0, control(4.0, 0.81))
+    assert weak.outcome == "inconclusive"
+    assert "noise for ε = 4 was not found (certified ε >= 0.81)" in weak.reason
+    # Only a larger violation than is asked for was found.
+    large = judged(0.9, control(1.5, 0.99), control(2.0, 1.9))
+    assert large.outcome == "inconclusive"
+    assert "only noise for ε = 2 was found (certified ε >= 1.9), and not 1.5" in large.reason
+    assert judged(1.9, control(1.5, 2.8, 2.0), epsilon=2.0).outcome == "pass"
+    assert judged(1.9, control(1.5, 1.95, 2.0), epsilon=2.0).outcome == "inconclusive"
+
+
+def test_one_pair_with_power_is_enough() -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+
+    def outcome(*certified: float) -> str:
+        measured = [
+            found(0.1, math.inf, metric="epsilon", pair=f"{i}", control=control(1.5, each))
+            for i, each in enumerate(certified)
+        ]
+        return judge(gate, POINTS, measured).outcome
+
+    assert outcome(1.2) == "pass"
+    assert outcome(0.2) == "inconclusive"
+    # A further pair that shows little takes nothing away.
+    assert outcome(1.2, 0.2) == "pass"
+
+
+def test_the_mutants_that_gates_ask_for() -> None:
+    where = {"model": "m", "epsilon": 1.0, "attack": "likelihood-ratio", "pair": "here"}
+    gates = [
+        Gate(metric="epsilon", max=3.0, detectable=2),
+        Gate(metric="epsilon", max="claim", detectable=1.5, where={"epsilon": 1.0}),
+        Gate(metric="epsilon", max="claim", detectable=1.2, where={"pair": "there"}),
+        Gate(metric="attack.accuracy", max=0.1),
+    ]
+    assert bars(gates, where, 1.0) == (Bar(1.0, 1.5), Bar(3.0, 2.0))
+    assert bars(gates, where, None) == (Bar(3.0, 2.0),)
+
+
+def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
+    """What the law says of a pair is not certified: it accuses nobody, and vouches for nobody."""
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+
+    def outcome(*pairs: tuple[float, float]) -> str:
+        measured = [
+            found(
+                lower,
+                float("inf"),
+                metric="epsilon",
+                control=control(1.5, 1.4),
+                pair=f"{i}",
+                theory=Estimate.exact(law, "law"),
+            )
+            for i, (lower, law) in enumerate(pairs)
+        ]
+        return judge(gate, POINTS, measured).outcome
+
+    assert outcome((0.9, 1.0)) == outcome((0.9, 1.0 + 1e-9)) == "pass"
+    assert outcome((0.9, 1.1)) == "inconclusive"
+    assert outcome((0.9, 1.1), (0.9, 1.0)) == "inconclusive"
+    assert outcome((0.9, 1.1), (1.05, 1.0)) == "fail"
+
+
+def test_a_gate_that_picks_nothing_is_an_error() -> None:
+    gate = Gate(metric="attack.accuracy", max=0.5, where={"model": "typo"})
+    with pytest.raises(ConfigError, match="picks no measured point"):
+        judge(gate, POINTS, [found(0.1, 0.2)])
+
+
+def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
+    """The mutant of a limit has noise for so many times that limit, whatever is claimed."""
+    tried = (control(1.5, 1.4), control(4.5, 4.0))
+    measured = [found(0.9, float("inf"), metric="epsilon", tried=tried)]
+    for limit, factor, outcome in (
+        (3.0, 1.5, "pass"),
+        (3.0, 1.4, "inconclusive"),
+        (4.2, 2.0, "inconclusive"),
+        (0.5, 1.5, "fail"),
+    ):
+        gate = Gate(metric="epsilon", max=limit, detectable=factor)
+        assert judge(gate, POINTS, measured).outcome == outcome
+
+
+def test_nothing_claimed_is_inconclusive() -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+    silent = [POINTS[0].model_copy(update={"claim": None})]
+    measured = [found(0.9, float("inf"), metric="epsilon", shift=1.0)]
+    assert judge(gate, silent, measured).outcome == "inconclusive"
+
+
+def test_fail_outranks_inconclusive_outranks_pass() -> None:
+    assert worst(["pass", "inconclusive", "fail"]) == "fail"
+    assert worst(["pass", "inconclusive"]) == "inconclusive"
+    assert worst([]) == "pass"

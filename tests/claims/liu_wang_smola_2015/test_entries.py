@@ -1,0 +1,366 @@
+"""The catalogue's rows on matrix factorisation: their laws by quadrature, their games in short."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dpaudit.bounds.frequentist.labels import label_epsilon
+from dpaudit.bounds.multiplicity import split
+from dpaudit.claims.berlioz_2015 import entries as berlioz15
+from dpaudit.claims.entry import Check, Game, PublishedClaim
+from dpaudit.claims.liu_wang_smola_2015 import algebra as lws15_algebra
+from dpaudit.claims.liu_wang_smola_2015 import data
+from dpaudit.claims.liu_wang_smola_2015 import entries as lws15
+from dpaudit.claims.liu_wang_smola_2015.games import OwnBoundGame
+from dpaudit.claims.trained_games import PosteriorGame, StepsGame
+from dpaudit.core.streams import Streams
+from dpaudit.data.instances import from_profiles
+from dpaudit.defenses.factorization.exact_posterior import ExactFactors
+from dpaudit.defenses.factorization.sampled import SampledFactors
+from dpaudit.defenses.factorization.sgd import SgdFactors
+
+RARE = 1e-6
+# As if all games of the catalogue were judged together.
+LEVEL = split(0.05, 60)
+ENTRIES = {entry.id: entry for entry in (*lws15.CLAIMS, *berlioz15.CLAIMS)}
+GAMES = [
+    (entry, role, game)
+    for entry in ENTRIES.values()
+    for role, games in (("published", entry.published), ("corrected", entry.corrected))
+    for game in games
+    if not isinstance(game, Check)
+]
+NAMES = [f"{entry.id}/{role}/{game.label}" for entry, role, game in GAMES]
+
+
+@pytest.mark.parametrize(("entry", "role", "game"), GAMES, ids=NAMES)
+def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
+    entry: PublishedClaim, role: str, game: Game
+) -> None:
+    epsilon, delta = game.claimed()
+    worlds = game.play(game.trials // 4, 0)
+    found, _ = label_epsilon(worlds.absent, worlds.present, delta=delta, alpha=LEVEL, seed=0)
+    if role == "published" and entry.recorded == "falsified":
+        assert found.lower > epsilon
+    else:
+        assert found.lower <= epsilon
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.id)
+@pytest.mark.parametrize("seed", range(3))
+def test_statements_of_algebra_fail_where_the_verdict_says_so(
+    entry: PublishedClaim, seed: int
+) -> None:
+    for play in entry.published:
+        if isinstance(play, Check):
+            assert (play.counterexample(seed) is not None) == (entry.recorded == "falsified")
+
+
+# The laws of one item, from the text alone.
+
+Density = Callable[[float], float]
+
+
+def user_factor(
+    v: float, rating: float | None, factor: float, s: float, b_0: float, ends: tuple[float, float],
+    cut: bool,
+) -> float:  # fmt: skip
+    """E_{u ~ N(0, s²)} of e^−ℓ, within the range of predictions or with them cut to it."""
+    low, high = (end - b_0 for end in ends)
+
+    def density(u: float) -> float:
+        shown = min(max(u * v, low), high) if cut else u * v
+        loss = 0.0 if rating is None else factor * (rating - b_0 - shown) ** 2
+        return math.exp(-loss - (u / s) ** 2 / 2) / (s * math.sqrt(2 * math.pi))
+
+    edges = sorted((low / v, high / v))
+    inner = [max(edges[0], -14 * s), min(edges[1], 14 * s)]
+    total = float(integrate.quad(density, *inner, epsabs=1e-13, limit=200)[0])
+    if cut:
+        for one, other in ((-14 * s, inner[0]), (inner[1], 14 * s)):
+            total += float(integrate.quad(density, one, other, epsabs=1e-13, limit=200)[0])
+    return total
+
+
+@cache
+def extremes(
+    epsilon: float, least: float, s: float, b_0: float, margin: float, cut: bool,
+    before: tuple[float | None, ...], after: tuple[float | None, ...],
+) -> float:  # fmt: skip
+    """The largest |ln p'(v)/p(v)| over v of one item, all users' ratings given, w = 1."""
+    factor, ends = epsilon / (4 * least), (1 - margin, 5 + margin)
+
+    def g(v: float, ratings: tuple[float | None, ...]) -> float:
+        return math.prod(user_factor(v, r, factor, s, b_0, ends, cut) for r in ratings)
+
+    def normal(ratings: tuple[float | None, ...]) -> float:
+        # 24 nodes a piece, pieces short near 0.
+        marks = s * np.array([1e-9, 0.02, 0.1, 0.3, 0.8, 2, 4, 9])
+        nodes, weights = np.polynomial.legendre.leggauss(24)
+        total = 0.0
+        for a, b in pairwise(marks):
+            points = a + (b - a) * (nodes + 1) / 2
+            total += sum(
+                w * (b - a) / 2 * g(v, ratings) * math.exp(-((v / s) ** 2) / 2)
+                for v, w in zip(points, weights, strict=True)
+            )
+        return total
+
+    ratio = math.log(normal(after) / normal(before))
+    return max(
+        abs(math.log(g(v, after) / g(v, before)) - ratio) for v in np.geomspace(1e-6, 1e3, 60)
+    )
+
+
+VALUE: Any = ((5.0,), (1.0,))
+FIRST: Any = ((3.0, None), (3.0, 5.0))
+QUADRATURES = {
+    ("lws15-thm2-user", "published", 0): (2.0, 16.0, 5.0, 1.0, 0.0, False, *VALUE),
+    ("lws15-thm2-user", "published", 1): (8.0, 16.0, 5.0, 1.0, 0.0, False, *VALUE),
+    ("lws15-thm2-user", "corrected", 0): (8.0, 16.0, 5.0, 1.0, 0.0, True, *VALUE),
+    ("lws15-thm2-row", "corrected", 0): (1.0, 50.0, 10.0, 3.0, 1.0, True, (3.0,), (3.0, 3.0)),
+    ("lws15-s5-rating", "published", 0): (8.0, 32.0, 5.0, 1.0, 0.0, False, *VALUE),
+    ("lws15-s5-rating", "corrected", 0): (8.0, 32.0, 5.0, 1.0, 0.0, True, *VALUE),
+    ("lws15-s5-rating-small-bound", "published", 0): (8.0, 16.0, 5.0, 1.0, 0.0, False, *VALUE),
+    ("lws15-s5-rating-small-bound", "corrected", 0): (8.0, 160.0, 5.0, 1.0, 0.0, True, *VALUE),
+    ("lws15-s3-personal", "published", 0): (8.0, 32.0, 5.0, 1.0, 0.0, False, *FIRST),
+    ("lws15-s3-personal", "corrected", 0): (8.0, 32.0, 5.0, 1.0, 0.0, True, *FIRST),
+}
+
+
+@pytest.mark.parametrize(("place", "arguments"), QUADRATURES.items(), ids=map(str, QUADRATURES))
+def test_the_law_of_one_item_is_that_of_the_text(place: Any, arguments: Any) -> None:
+    game = game_at(*place)
+    truth = game.truth
+    assert truth is not None
+    assert extremes(*arguments) == pytest.approx(truth.value, abs=3e-5)
+    # λ = 2B/(ε s²), and B as the defense has it.
+    epsilon, least, s = arguments[:3]
+    defense = game.defense
+    assert defense.decay == pytest.approx(2 * least / (epsilon * s**2))
+    assert defense.largest_loss(data.STARS) == least
+
+
+def game_at(id_: str, role: str, place: int) -> Any:
+    return getattr(ENTRIES[id_], role)[place]
+
+
+def test_every_finite_truth_is_checked_here() -> None:
+    checked = set(QUADRATURES) | {
+        ("lws15-thm2-user", "corrected", 1),
+        ("lws15-thm2-retries", "published", 0),
+        ("lws15-s3-personal-replaced", "published", 0),
+        ("lws15-s3-personal-replaced", "corrected", 0),
+    }
+    for entry in lws15.CLAIMS:
+        for role in ("published", "corrected"):
+            for place, game in enumerate(getattr(entry, role)):
+                truth = getattr(game, "truth", None)
+                if truth is not None and math.isfinite(truth.value):
+                    assert (entry.id, role, place) in checked
+    for role in ("published", "corrected"):
+        one, other = (game_at(f"lws15-s3-personal{end}", role, 0) for end in ("", "-replaced"))
+        assert one.truth == other.truth
+        assert (one.defense, one.data) == (other.defense, other.data)
+
+
+def test_with_biases_the_supremum_is_at_an_infinite_bias() -> None:
+    # r̂ = 5 + z is cut to 1..5, z ~ N(0, s² (2 + v²)) before anything is seen: E e^{−ℓ} for either
+    # rating; as b_i → −∞ all predictions are 1, and the loss of 5 is ε/4 = 2, that of 1 is 0.
+    s, factor = 1.5, 8 / 64
+
+    def mean(rating: float) -> float:
+        def of_v(v: float) -> float:
+            law = stats.norm(scale=s * math.sqrt(2 + v**2))
+
+            def inside(z: float) -> float:
+                return math.exp(-factor * (rating - 5 - z) ** 2) * float(law.pdf(z))
+
+            ends = law.cdf(-4) * math.exp(-factor * (rating - 1) ** 2) + 0.5 * math.exp(
+                -factor * (rating - 5) ** 2
+            )
+            return float(integrate.quad(inside, -4, 0)[0] + ends) * math.exp(-((v / s) ** 2) / 2)
+
+        return float(integrate.quad(of_v, 0, 9 * s, epsrel=1e-6)[0])
+
+    truth = game_at("lws15-thm2-user", "corrected", 1).truth
+    assert 2 + math.log(mean(5) / mean(1)) == pytest.approx(truth.value, abs=3e-5)
+
+
+def passes(rated: int) -> float:
+    """P(both predictions are in [0, 6]) by the posterior without a range, ratings of 5, b_0 = 3."""
+    s, factor = 30.0, 1 / 200
+    nodes = s * stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    sums = np.zeros((2, 2, len(nodes)))
+    # Given u each item is by itself: N(v; 0, s²) e^{−k (2 − u v)²} is normal in v.
+    for mine in range(2):
+        k = factor * mine
+        precision = 1 / (2 * s**2) + k * nodes**2
+        centre, root = 2 * k * nodes / precision, np.sqrt(2 * precision)
+        whole = np.exp(2 * k * nodes * centre - 4 * k) / np.sqrt(2 * precision) / s
+        ends = np.sort(np.stack((-3 / nodes, 3 / nodes)), 0)
+        share = stats.norm.cdf((ends[1] - centre) * root) - stats.norm.cdf(
+            (ends[0] - centre) * root
+        )
+        sums[mine] = whole * share, whole
+    kept, all_ = (sums[1, i] ** rated * sums[0, i] ** (2 - rated) for i in (0, 1))
+    return float(kept.mean() / all_.mean())
+
+
+def test_a_run_fails_as_often_as_its_draws_leave_the_range() -> None:
+    game = game_at("lws15-thm2-retries", "published", 0)
+    fails = [(1 - passes(rated)) ** 20 for rated in (1, 2)]
+    assert math.log(fails[0] / fails[1]) == pytest.approx(game.truth.value, abs=3e-3)
+    assert [passes(1), passes(2)] == pytest.approx([0.078, 0.260], abs=5e-4)
+    assert fails == pytest.approx([0.196, 0.0024], rel=0.01)
+    worlds = game.play(5000, 0)
+    for scores, p in zip((worlds.absent, worlds.present), fails, strict=True):
+        assert likely(int(scores.sum()), 5000, p)
+        assert not likely(int(scores.sum()), 5000, 0.1)
+
+
+def likely(count: int, trials: int, p: float) -> bool:
+    tails = stats.binom.cdf(count, trials, p), stats.binom.sf(count - 1, trials, p)
+    return bool(2 * min(tails) > RARE)
+
+
+# Infinite ones.
+
+
+def test_signs_tell_which_items_were_rated() -> None:
+    game = game_at("lws15-thm2-rated", "published", 0)
+    for ratings, share in ((game.data.before, 0.0), (game.data.after, 0.5)):
+        law = game.defense.law(game.defense.prepare(ratings, game.data.public))
+        draws = law.draw(Streams.first(0, "signs", 10_000))[:, :, 0]
+        assert likely(int((draws.prod(1) < 0).sum()), 10_000, share)
+        # Tested over all pairs it is impossible in both.
+        defense = replace(game.defense, accept="all")
+        tested = defense.law(defense.prepare(ratings, game.data.public))
+        assert (tested.draw(Streams.first(0, "signs", 2000))[:, :, 0].prod(1) > 0).all()
+
+
+def ratio(game: Any, laws: tuple[ExactFactors, ExactFactors], draws: Any) -> Any:
+    return laws[1].log_density(draws) - laws[0].log_density(draws)
+
+
+def test_a_row_more_makes_large_factors_rarer_without_limit() -> None:
+    game = game_at("lws15-thm2-row", "published", 0)
+    assert isinstance(game, PosteriorGame)
+    laws = tuple(
+        game.defense.law(game.defense.prepare(ratings, game.data.public))
+        for ratings in (game.data.before, game.data.after)
+    )
+    draws = np.zeros((3, 1, 2))
+    draws[:, 0, 0] = 1e3, 1e4, 1e5
+    falls = np.diff(ratio(game, (laws[0], laws[1]), draws))
+    np.testing.assert_allclose(falls, -math.log(10), rtol=1e-3)
+
+
+def test_another_b_makes_another_width() -> None:
+    game = game_at("lws15-thm2-bound", "published", 0)
+    assert isinstance(game, OwnBoundGame)
+    laws = game.law(game.data.before), game.law(game.data.after)
+    assert [law.deviation**2 for law in laws] == pytest.approx([0.25, 0.5])
+    draws = np.zeros((3, 2, 2))
+    draws[:, :, 0] = np.array([[1e2], [2e2], [4e2]])
+    # (‖V‖²/2s²)(1 − 1/ρ), ρ = 2, up to what the constraint does, which is alike in both.
+    rises = np.diff(ratio(game, laws, draws))
+    np.testing.assert_allclose(rises, [6e4, 24e4], rtol=1e-3)
+
+
+# Algebra.
+
+
+def test_the_bound_on_a_near_draw_is_attained() -> None:
+    # Randomised response, moved by δ towards the end that tells most.
+    epsilon, delta = 1.0, 0.1
+    p, q = math.exp(epsilon) / (1 + math.exp(epsilon)) + delta, 1 / (1 + math.exp(epsilon)) - delta
+    assert p - math.exp(epsilon) * q == pytest.approx((1 + math.exp(epsilon)) * delta)
+
+
+def test_the_law_of_signs_is_that_of_draws() -> None:
+    tau, epsilon = 4, 16.0
+    defense = SampledFactors(
+        epsilon=epsilon, variant="corrected", cap=tau, margin=0.0, mean=3.0, dimensions=1,
+        biases=False, decay=2 * 16 * tau / (epsilon * 100.0**2),
+    )  # fmt: skip
+    profile = [[(item, 5.0) for item in range(tau)]]
+    law = defense.law(defense.prepare(from_profiles(profile, tau, data.STARS)))
+    positive = (law.draw(Streams.first(0, "signs", 20_000))[:, :, 0] > 0).sum(1)
+    expected = 20_000 * lws15_algebra.sign_law(tau, epsilon, 100.0)
+    seen = np.bincount(positive, minlength=tau + 1)
+    assert stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), tau) > RARE
+    wrong = 20_000 * lws15_algebra.sign_law(tau, epsilon / 2, 100.0)
+    assert stats.chi2.sf(((seen - wrong) ** 2 / wrong).sum(), tau) < RARE
+    # Far out every prediction is 1 or 5: e^{−(ε/4) f}, f the share that is 1.
+    k = np.arange(tau + 1)
+    limit = stats.binom.pmf(k, tau, 0.5) * (np.exp(-4 * k / tau) + np.exp(-4 * (1 - k / tau)))
+    np.testing.assert_allclose(
+        lws15_algebra.sign_law(tau, epsilon, 1e6), limit / limit.sum(), rtol=1e-3
+    )
+
+
+# Descent.
+
+
+def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -> None:
+    game = game_at("berlioz15-s4-mean", "published", 0)
+    assert isinstance(game, StepsGame)
+    worlds = game.play(20_000, 0)
+    # The full ratio where the victim's noise lies beyond and all four others' on the other side.
+    top = 2 * (1 - 1 / 5)
+    for scores, sign in ((worlds.present, 1), (worlds.absent, -1)):
+        assert abs(scores).max() <= top + 2**-8
+        assert likely(int((sign * scores >= top - 2**-8).sum()), 20_000, 2.0**-5)
+        assert not likely(int((sign * scores >= top - 2**-8).sum()), 20_000, 2.0**-4)
+    # And e^−1.6 of it in the other world.
+    rare = int((worlds.absent >= top - 2**-8).sum())
+    assert likely(rare, 20_000, 2.0**-5 * math.exp(-top))
+
+
+def test_a_pass_with_a_public_mean_moves_one_error() -> None:
+    game = game_at("berlioz15-s4-value", "published", 0)
+    worlds = game.play(20_000, 0)
+    # The errors are 0 and −4, up to the first factors' product; clamped at −2 and 2. On a grid of
+    # 1/2 the noise, of scale 4, rounds to 0 within 1/4 of it.
+    here = 0.5 + (1 - math.exp(-0.25 / 4)) / 2
+    assert likely(int((worlds.absent <= -1 + 2**-8).sum()), 20_000, here)
+    beyond = 1 - 0.5 * math.exp(-2 / 4)
+    low = math.log(beyond / (0.5 * math.exp(-2 / 4)))
+    assert worlds.present.max() == pytest.approx(low, abs=0.05)
+    # What rounds to −2 is clamped too.
+    clamped = 1 - 0.5 * math.exp(-2.25 / 4)
+    assert likely(int((worlds.present >= low - 0.05).sum()), 20_000, clamped)
+    assert game.defense == SgdFactors(epsilon=1.0, passes=1, dimensions=1)
+
+
+def test_the_only_rating_of_an_item_moves_it() -> None:
+    worlds = game_at("berlioz15-s4-added", "published", 0).play(2000, 0)
+    assert not worlds.absent.any()
+    # Its noise is rounded to 0 in a few per cent of the worlds.
+    assert worlds.present.mean() > 0.9
+
+
+def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
+    defense = SgdFactors(
+        epsilon=1.0, variant="corrected", passes=1, dimensions=1, spread=0.0, clip=1.0,
+        sampling=0.1, adjacency="user-replace",
+    )  # fmt: skip
+    game = StepsGame("sampled", defense, data.VALUE)
+    worlds = game.play(4000, 0)
+    # L = 2z/s² with z from N(±1, s²) in a tenth of the rounds and from N(0, s²) in the others.
+    s = defense.noise_deviation(data.VALUE.before.n_items)
+    law = stats.norm(scale=2 / s)
+    for scores, sign in ((worlds.present, 1), (worlds.absent, -1)):
+        above = int((sign * scores > 2 / s).sum())
+        assert likely(above, 4000, 0.9 * law.sf(2 / s) + 0.1 * law.sf(2 / s - 2 / s**2))
+        assert not likely(above, 4000, law.sf(2 / s - 2 / s**2))

@@ -1,0 +1,214 @@
+"""The derivations about PrivSR: statements that are tried, by brute force and other formulas."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from itertools import pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import integrate, stats
+
+from dpaudit.claims.entry import Check, PublishedClaim
+from dpaudit.claims.meng_2018 import algebra
+from dpaudit.claims.meng_2018 import entries as privsr
+from dpaudit.defenses.social.privsr import PrivSR
+from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.training import Noise
+
+CHECKS = [
+    (entry, play) for entry in privsr.CLAIMS for play in entry.published if isinstance(play, Check)
+]
+PAGE = (Path(__file__).parents[3] / "docs" / "claims-privsr.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("entry", "check"), CHECKS, ids=[f"{entry.id}/{check.label}" for entry, check in CHECKS]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_statements_of_algebra_fail_where_the_verdict_says_so(
+    entry: PublishedClaim, check: Check, seed: int
+) -> None:
+    found = check.counterexample(seed)
+    assert (found is not None) == (entry.recorded == "falsified")
+    assert found == check.counterexample(seed)
+
+
+def uniform_h(patch: pytest.MonkeyPatch) -> None:
+    def draws(seed: int, purpose: str, count: int) -> NDArray[np.float64]:
+        return np.random.default_rng(seed).uniform(0, 2, count)
+
+    patch.setattr(algebra, "_exponential", draws)
+
+
+def larger_noise(patch: pytest.MonkeyPatch) -> None:
+    real = PrivSR.noise
+
+    def noise(self: PrivSR, rows: SocialRows) -> Noise:
+        drawn = real(self, rows)
+        return Noise(1.001 * drawn.submitted, drawn.sent, drawn.shared)
+
+    patch.setattr(PrivSR, "noise", noise)
+
+
+def dearer_slots(patch: pytest.MonkeyPatch) -> None:
+    real = algebra._rows
+    patch.setattr(algebra, "_rows", lambda rng, epsilon: real(rng, 1.1 * epsilon))
+
+
+PLANTED: list[tuple[Callable[[int], str | None], Callable[[pytest.MonkeyPatch], None]]] = [
+    (algebra.lemma, uniform_h),
+    (algebra.shares, uniform_h),
+    (algebra.shares, larger_noise),
+    (algebra.disjoint, dearer_slots),
+    (algebra.repeated, dearer_slots),
+]
+
+
+@pytest.mark.parametrize(
+    ("check", "error"), PLANTED, ids=[f"{c.__name__}/{e.__name__}" for c, e in PLANTED]
+)
+def test_a_true_statement_fails_when_an_error_is_planted(
+    check: Callable[[int], str | None],
+    error: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert check(0) is None
+    error(monkeypatch)
+    assert check(0) is not None
+
+
+def test_laws_on_three_outputs_are_as_far_apart_as_they_may_be() -> None:
+    rng, found = np.random.default_rng(0), []
+    for _ in range(300):
+        rows = algebra._rows(rng, 0.7)
+        assert rows.sum(1) == pytest.approx(1.0)
+        assert (rows > 0).all()
+        found.append(float(abs(np.log(rows[1] / rows[0])).max()))
+    assert max(found) == pytest.approx(0.7, rel=1e-9)
+    assert max(found) <= 0.7 + 1e-12
+    assert np.ptp(found) > 0.3
+
+
+# Theorem 1, independent noises.
+
+
+def independent(x: float, b: float, c: float) -> float:
+    """The density of Lap(b) + Lap(c), by convolution."""
+    law = stats.laplace
+
+    def at(y: float) -> float:
+        return float(law.pdf(y, scale=b) * law.pdf(x - y, scale=c))
+
+    marks = sorted({-80.0, 0.0, x, 80.0 + x})
+    return math.fsum(
+        integrate.quad(at, *ends, epsabs=0, epsrel=1e-10)[0] for ends in pairwise(marks)
+    )
+
+
+def test_independent_noises_have_the_tail_of_the_larger() -> None:
+    # β = 1, units of b: a rating moves by 2b.
+    tail = integrate.quad(lambda x: independent(x, 1, 1), 8, 40, epsrel=1e-6)[0]
+    further = integrate.quad(lambda x: independent(x, 1, 1), 10, 40, epsrel=1e-6)[0]
+    words = algebra.sums_of_both(0)
+    assert words is not None
+    assert f"{math.log(tail / further):.3f}" in words
+    assert tail == pytest.approx(10 * math.exp(-8) / 4, rel=1e-5)
+    # β = 0.1: scales 1/1.1 and 1/11 of 2Δ/ε; ε_s = 1.1 in the limit.
+    ratio = math.log(independent(12, 1 / 1.1, 1 / 11) / independent(13, 1 / 1.1, 1 / 11))
+    assert ratio == pytest.approx(1.1, rel=1e-6)
+
+
+# Theorem 3.
+
+
+def brute_delta(raters: int, spent: float, epsilon: float) -> float:
+    """∫∫ (p − e^ε q)_+ over what is submitted and √h."""
+    r = np.linspace(0, 6, 2401)[1:]
+    mu = spent * math.sqrt(raters / 2) / r
+    z = np.linspace(-9, 9, 3601)
+    p = stats.norm.pdf(z)
+    q = stats.norm.pdf(z[None] + mu[:, None])
+    inner = np.trapezoid(np.maximum(0, p - math.exp(epsilon) * q), z, axis=1)
+    return float(np.trapezoid(2 * r * np.exp(-(r**2)) * inner, r))
+
+
+@pytest.mark.parametrize(("raters", "delta"), [(1, 0.216), (10, 0.730), (100, 0.993)])
+def test_delta_of_a_submission_averages_over_what_the_recommender_drew(
+    raters: int, delta: float
+) -> None:
+    found = algebra.delta_of_submission(raters, 1.1, 1.0)
+    assert found == pytest.approx(brute_delta(raters, 1.1, 1.0), abs=2e-4)
+    assert found == pytest.approx(delta, abs=5e-4)
+    assert f".{round(found * 1000)}" in PAGE
+    assert found != pytest.approx(algebra.delta_of_submission(raters, 1.0, 1.0), abs=2e-3)
+
+
+# Section 5.3, time slots.
+
+
+def test_slots_that_share_a_factor_cost_more_than_the_largest() -> None:
+    words = algebra.new_ratings(0)
+    assert words is not None
+
+    def log_density(ratings: float, first: float, second: float) -> float:
+        """Of both slots' sums: u = v = 1 at first, then V, then u by V."""
+        law, v = stats.laplace, 1 - 0.045 * first
+        u = 1 - 0.045 * 2 * (1 * v - ratings) * v
+        assert abs(u) <= 1
+        means = 2 * (1 - ratings), 2 * (u * 1 - 5) * u
+        return float(
+            sum(law.logpdf(x, m, 8.0) for x, m in zip((first, second), means, strict=True))
+        )
+
+    ratios = [
+        log_density(5, first, second) - log_density(1, first, second)
+        for first, second in product((-90.0, -89.5, -90.5), (-40.0, -60.0))
+    ]
+    stated = float(re.findall(r"ε = ([\d.]+)", words)[0])
+    assert ratios[0] == pytest.approx(stated, abs=0.01)
+    # On an open set of outputs, and beyond Σ ε_t = 2.
+    assert min(ratios) > 3
+
+
+# Theorem 4, which has no entry.
+
+
+def psi(x: float) -> float:
+    return 1 / (1 + math.exp(x))
+
+
+def submissions(
+    u: NDArray[np.float64], items: NDArray[np.float64], own: set[int], friends: set[int]
+) -> NDArray[np.float64]:
+    """Equation (13), what a user submits about each item."""
+    others = set(range(len(items))) - own - friends
+    found = np.zeros_like(items)
+    for better, worse in ((own, friends), (friends, others)):
+        for j, k in product(better, worse):
+            weight = psi(float(u @ (items[j] - items[k])))
+            found[j] += weight * u
+            found[k] -= weight * u
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_an_item_that_joins_her_own_moves_her_submissions_by_twice_her_friends_items(
+    count: int,
+) -> None:
+    rng = np.random.default_rng(count)
+    for _ in range(20):
+        u, items = rng.normal(size=3), rng.normal(size=(count + 6, 3))
+        u /= np.linalg.norm(u)
+        friends = set(range(1, count + 1))
+        own = {count + 1, count + 2}
+        before, after = (submissions(u, items, mine, friends) for mine in (own, own | {0}))
+        moved = np.linalg.norm(after - before, axis=1)
+        assert moved[0] == pytest.approx(count)
+        assert moved[1 : count + 1] == pytest.approx(1.0)
+        assert moved[count + 1 :] == pytest.approx(0.0, abs=1e-12)
+        assert moved.sum() == pytest.approx(2 * count)

@@ -1,0 +1,223 @@
+"""Statements of algebra: each check says what is true, and notices what is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.auditor.games import list_truth
+from dpaudit.claims.catalogue import CATALOGUE
+from dpaudit.claims.entry import Check
+from dpaudit.claims.park_acharya_2011 import algebra
+from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, printed_swaps, swap_sets
+from dpaudit.defenses.top_k.defense import TopK
+
+Find = Callable[[int], str | None]
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+TRUE: dict[str, Find] = {
+    "exponential_mechanism": algebra.exponential_mechanism,
+    "slope_one_inversion": algebra.slope_one_inversion,
+    "cosine_inversion": partial(algebra.cosine_inversion, alike=True),
+    "stationary_law": partial(algebra.stationary_law, power=1.0),
+    "set_scores": algebra.set_scores,
+    "ninety_percent": algebra.ninety_percent,
+    "all_sets": algebra.all_sets,
+}
+FALSE: dict[str, Find] = {
+    "any item": partial(algebra.cosine_inversion, alike=False),
+    "random_guessing": algebra.random_guessing,
+    "eq28": partial(algebra.stationary_law, power=0.5),
+    "time_step": algebra.time_step,
+    "printed_set_scores": algebra.printed_set_scores,
+    "distinct_sets": algebra.distinct_sets,
+    "decreasing_sets": algebra.decreasing_sets,
+    "divergence_and_ratio": algebra.divergence_and_ratio,
+    "convex_curve": algebra.convex_curve,
+}
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 + 5])
+@pytest.mark.parametrize("name", TRUE)
+def test_no_seed_finds_a_counterexample_to_what_is_true(name: str, seed: int) -> None:
+    assert TRUE[name](seed) is None
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 + 5])
+@pytest.mark.parametrize("name", FALSE)
+def test_every_seed_finds_a_counterexample_to_what_is_false(name: str, seed: int) -> None:
+    found = FALSE[name](seed)
+    assert found
+    assert found == FALSE[name](seed)
+
+
+def test_the_catalogue_records_each_as_it_is_here() -> None:
+    def function(find: Any) -> tuple[str, frozenset[tuple[str, Any]]]:
+        plain = find if isinstance(find, partial) else partial(find)
+        return plain.func.__name__, frozenset(plain.keywords.items())
+
+    recorded = {
+        function(play.counterexample): entry.recorded
+        for entry in CATALOGUE
+        if entry.id.startswith("pa11-")
+        for play in entry.published
+        if isinstance(play, Check)
+    }
+    expected = {function(find): "holds" for find in TRUE.values()}
+    expected |= {function(find): "falsified" for find in FALSE.values()}
+    assert recorded == expected
+
+
+# Planted errors.
+
+
+def twice_as_likely(patch: pytest.MonkeyPatch) -> None:
+    law = algebra._log_law
+    patch.setattr(algebra, "_log_law", lambda weights: law(2.5 * weights))
+
+
+def noisy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(algebra, "SlopeOne", lambda **_: SlopeOne(epsilon=1.0, min_ratings=10))
+
+
+def scaled(patch: pytest.MonkeyPatch) -> None:
+    exact = Cosine.exact
+
+    def wrong(self: Cosine, model: Any, profile: Any) -> Any:
+        found = exact(self, model, profile)
+        found.scores[:] *= np.float32(1.01)
+        return found
+
+    patch.setattr(Cosine, "exact", wrong)
+
+
+def doubled(patch: pytest.MonkeyPatch) -> None:
+    totals = SwapSets.totals
+    patch.setattr(SwapSets, "totals", lambda self, scores: 2 * totals(self, scores))
+
+
+def two_swapped(patch: pytest.MonkeyPatch) -> None:
+    def wrong(*sizes: int) -> tuple[np.ndarray, np.ndarray]:
+        out, into = meant_swaps(*sizes)
+        return out, np.where(np.arange(len(into)) == 7, 3, into)
+
+    patch.setattr(algebra, "meant_swaps", wrong)
+
+
+def more_lost(patch: pytest.MonkeyPatch) -> None:
+    truth = list_truth.sets_epsilon
+    patch.setattr(list_truth, "sets_epsilon", lambda *rest: 3 * truth(*rest))
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        ("exponential_mechanism", twice_as_likely),
+        ("slope_one_inversion", noisy),
+        ("cosine_inversion", scaled),
+        ("set_scores", doubled),
+        ("ninety_percent", two_swapped),
+        ("all_sets", more_lost),
+    ],
+)
+def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, name: str, plant: Patch) -> None:
+    plant(monkeypatch)
+    assert TRUE[name](0) is not None
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 0.7, 0.99, 1.01, 2.0])
+def test_no_other_power_is_the_chains_law(power: float) -> None:
+    assert algebra.stationary_law(0, power=power) is not None
+
+
+# What would make the false statements true.
+
+
+def test_an_adversary_who_always_succeeds_is_no_counterexample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = partial(SlopeOne, epsilon=math.inf, variant="nonprivate", min_ratings=10)
+    monkeypatch.setattr(algebra, "SlopeOne", lambda **_: plain())
+    assert algebra.random_guessing(0) is None
+
+
+def test_small_rates_are_no_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 1 + e^{0.4 ε} ≤ 2 e^0.8 up to ε = 3.0967.
+    for epsilon, holds in ((3.09, True), (3.10, False)):
+        monkeypatch.setattr(
+            algebra, "TopK", lambda e=epsilon, **rest: TopK(**{**rest, "epsilon": e})
+        )
+        assert (algebra.time_step(0) is None) == holds
+
+
+def test_distinct_sets_and_falling_sums_are_no_counterexample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(algebra, "printed_swaps", meant_swaps)
+    assert algebra.distinct_sets(0) is None
+
+    def printed(order: Any, k: int, _: str, left: int, right: int) -> SwapSets:
+        return swap_sets(order, k, "printed", left, right)
+
+    monkeypatch.setattr(algebra, "swap_sets", printed)
+    for seed in range(20):
+        assert algebra.decreasing_sets(seed) is None
+
+
+@pytest.mark.parametrize(("gap", "loss"), [(0.1, 100.0), (1e-6, 20.0)])
+def test_a_large_divergence_or_a_small_loss_is_no_counterexample(
+    monkeypatch: pytest.MonkeyPatch, gap: float, loss: float
+) -> None:
+    monkeypatch.setattr(algebra, "_divergence", lambda *_: gap)
+    monkeypatch.setattr(list_truth, "entry_epsilon", lambda *_: loss)
+    assert algebra.divergence_and_ratio(0) is None
+
+
+# By brute force.
+
+
+def test_the_divergence_is_that_of_the_limit_from_the_law_by_the_whole_matrix() -> None:
+    scores = np.append(5.0, np.ones(5))
+    defense = TopK(epsilon=4.0, top_k=1, left_window=1, right_window=1, u_s="largest-rate")
+    chain = defense.chain(algebra._row(scores))
+    size = len(chain.up)
+    matrix = np.diag(1 - chain.up - chain.down)
+    matrix += np.diag(chain.up[:-1], 1) + np.diag(chain.down[1:], -1)
+    # φ^ε of one item is exp(ε r / U_r).
+    limit = np.exp(4 * scores / 5) / np.exp(4 * scores / 5).sum()
+    for steps in (size - 1, 10, 200):
+        law = np.linalg.matrix_power(matrix, steps)[0]
+        expected = float((limit * np.log(limit / law)).sum())
+        assert algebra._divergence(chain, steps) == pytest.approx(expected, rel=1e-9)
+    assert algebra._divergence(chain, size - 2) == math.inf
+
+
+def test_the_printed_formula_lists_what_is_printed() -> None:
+    # S_1, then (j1, j2) for j = 1, 2, …, of section 4.4 for N1 = 2 and N2 = 3.
+    out, into = printed_swaps(1682, 10, 2, 3)
+    pairs = list(zip((10 - out + 1).tolist(), (into - 10).tolist(), strict=True))
+    assert pairs[1:11] == [
+        (1, 1), (1, 1), (1, 2), (1, 2), (1, 3), (1, 4), (1, 4), (2, 8), (2, 9), (2, 9)
+    ]  # fmt: skip
+    assert len(pairs) - 1 == 61
+    assert len(set(pairs[1:])) == 40
+    found = algebra.distinct_sets(0)
+    assert found is not None
+    assert "61 sets" in found
+    assert "40 of them distinct, where 1668 are promised" in found
+
+
+def test_a_rating_of_three_in_a_row_leaves_the_window_by_hand() -> None:
+    # Ratings 5, 1, 1: λ_1 + μ_1 = 1 + e^{0.8·2} over U_s = 2 e^0.8.
+    found = algebra.time_step(0)
+    assert found is not None
+    stays = 1 - (1 + math.exp(1.6)) / (2 * math.exp(0.8))
+    assert f"{stays:.3g}" == "-0.337"
+    assert found.endswith("-0.337")

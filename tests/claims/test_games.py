@@ -1,0 +1,133 @@
+"""The catalogue's games: what is scored follows the law, in blocks as at once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpaudit.auditor.games import predictions as module
+from dpaudit.claims import laws
+from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
+from dpaudit.claims.park_acharya_2011 import data
+from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.top_k.defense import TopK
+
+RARE = 1e-6
+CERTAIN = 1e300
+
+
+def likely(count: int, trials: int, p: float) -> bool:
+    tails = binom.cdf(count, trials, p), binom.sf(count - 1, trials, p)
+    return bool(min(tails) > RARE / 2)
+
+
+LIST = ListGame("two", SlopeOne(epsilon=0.5, top_k=1), data.two_to_show, law=laws.first_of_two)
+VECTOR = PredictionGame(
+    "five", SlopeOne(epsilon=2.0, adjacency="rating-replace"), data.own_replaced(5)
+)
+ENTRY = EntryGame(
+    "chain", TopK(epsilon=1.0), lambda defense: defense.pair("last-ranked", data.STARS)
+)
+GAMES = pytest.mark.parametrize("game", [LIST, VECTOR, ENTRY], ids=lambda game: game.label)
+
+
+@GAMES
+def test_blocks_and_further_trials_change_no_world(
+    monkeypatch: pytest.MonkeyPatch, game: ListGame | PredictionGame | EntryGame
+) -> None:
+    whole = game.play(300, 4)
+    monkeypatch.setattr(module, "_BLOCK", 64)
+    parts = game.play(200, 4)
+    assert np.array_equal(parts.absent, whole.absent[:200])
+    assert np.array_equal(parts.present, whole.present[:200])
+    # Another seed, another world; the chain's are all impossible in the other, and score alike.
+    if game is VECTOR:
+        assert not np.array_equal(game.play(200, 5).absent, parts.absent)
+
+
+def test_a_list_is_led_by_the_item_as_often_as_the_law_says() -> None:
+    trials = 40_000
+    worlds = LIST.play(trials, 0)
+    assert set(np.unique(worlds.absent)) <= {0.0, 1.0}
+    # b = 0.8: 5 scales behind, then level.
+    behind = 0.5 * math.exp(-5) * (1 + 5 / 2)
+    assert likely(int(worlds.absent.sum()), trials, behind)
+    assert likely(int(worlds.present.sum()), trials, 0.5)
+    assert not likely(int(worlds.absent.sum()), trials, math.exp(-5) / 2)
+    assert worlds.truth is not None
+    assert worlds.truth.value == pytest.approx(math.log(0.5 / behind), rel=1e-6)
+
+
+def test_a_vector_is_scored_by_the_sum_of_its_losses() -> None:
+    trials = 40_000
+    worlds = VECTOR.play(trials, 0)
+    # Five numbers that move by 0.2 in noise of scale 0.2: losses of ±1 each at most.
+    assert worlds.truth is not None
+    assert worlds.truth.value == pytest.approx(5, rel=1e-5)
+    for scores in (worlds.absent, worlds.present):
+        assert abs(scores).max() <= 5 + 0.05
+    # All five beyond the farther centre, at which half of D' and e^-1/2 of D is.
+    edge = 5 - 1e-3
+    assert likely(int((worlds.present >= edge).sum()), trials, 0.5**5)
+    assert likely(int((worlds.absent <= -edge).sum()), trials, 0.5**5)
+    assert likely(int((worlds.absent >= edge).sum()), trials, (math.exp(-1) / 2) ** 5)
+    assert not likely(int((worlds.present >= edge).sum()), trials, 0.5**4)
+
+
+def test_impossible_lists_are_certain() -> None:
+    trials = 4000
+    worlds = ENTRY.play(trials, 0)
+    defense, pair = ENTRY.defense, ENTRY.worlds(ENTRY.defense)
+    chains = [defense.chain(row) for row in (pair.before, pair.after)]
+    sets = [
+        {tuple(row) for row in chain.sets.items(np.arange(len(chain.up))).tolist()}
+        for chain in chains
+    ]
+    # Sets of the one world that the other does not have, by their probability.
+    alone = []
+    for mine, theirs, chain in zip(sets, sets[::-1], chains, strict=True):
+        rows = chain.sets.items(np.arange(len(chain.up))).tolist()
+        law = chain.law(defense.iterations)
+        assert mine != theirs
+        alone.append(sum(p for p, row in zip(law, rows, strict=True) if tuple(row) not in theirs))
+    assert likely(int((worlds.absent <= -CERTAIN).sum()), trials, alone[0])
+    assert likely(int((worlds.present >= CERTAIN).sum()), trials, alone[1])
+    assert np.isfinite(worlds.absent).all()
+    assert np.isfinite(worlds.present).all()
+    assert not (worlds.absent >= CERTAIN).any()
+    assert worlds.truth is not None
+    assert worlds.truth.value == math.inf
+
+
+def test_a_defense_is_described_by_what_is_not_its_default() -> None:
+    assert described(SlopeOne(epsilon=0.5)) == "slope-one, published: epsilon = 0.5"
+    assert described(SlopeOne(epsilon=2.0, delta_r=5.0, top_k=1)) == (
+        "slope-one, published: epsilon = 2, top_k = 1, delta_r = 5"
+    )
+    corrected = TopK(epsilon=1.0, variant="corrected", mechanism="peeling")
+    assert described(corrected) == "top-k, corrected: epsilon = 1, mechanism = peeling"
+
+
+def test_no_two_games_share_a_digest() -> None:
+    digests = [
+        LIST.digest(),
+        VECTOR.digest(),
+        ENTRY.digest(),
+        PredictionGame("six", VECTOR.defense, data.own_replaced(6)).digest(),
+        EntryGame("best", _corrected(), lambda d: d.pair("among-best", data.STARS)).digest(),
+    ]
+    assert len(set(digests)) == len(digests)
+    assert LIST.digest() == ListGame("other name", LIST.defense, data.two_to_show).digest()
+
+
+def _corrected() -> TopK:
+    return TopK(epsilon=1.0, variant="corrected")
+
+
+def test_a_defense_without_a_claim_has_no_game() -> None:
+    plain = SlopeOne(epsilon=math.inf, variant="nonprivate")
+    with pytest.raises(ValueError, match="with a claim"):
+        PredictionGame("plain", plain, data.no_crossing).claimed()

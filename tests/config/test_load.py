@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpaudit.config import load as config_file
+from dpaudit.config.schema import Config, Gate
+from dpaudit.core.errors import ConfigError
+
+SMALL = """
+seed = 3
+[model]
+defense = "slope-one"
+epsilon = [0.5, 1]
+[[attack]]
+name = "linear-ideal"
+[[game]]
+pair = "crossing"
+"""
+
+TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
+
+
+def write(folder: Path, text: str, name: str = "audit.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(folder: Path, text: str, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        config_file.load(write(folder, text), overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_defaults_are_filled_in(tmp_path: Path) -> None:
+    config = config_file.load(write(tmp_path, SMALL))
+    assert config.seed == 3
+    assert config.model[0].label == "slope-one published"
+    assert config.model[0].epsilon == [0.5, 1.0]
+    assert config.attack[0].label == "linear-ideal"
+    assert config.split.test_share == 0.2
+    assert config.audit.confidence == 0.95
+
+
+def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
+    config = config_file.load(write(tmp_path, "[model]\nvariant = 'nonprivate'\n"))
+    assert config.model[0].epsilon == [float("inf")]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sed = 3", ["line 1", "sed", "did you mean 'seed'?"]),
+        (
+            SMALL + "[audit]\ntrial = 5",
+            ["line 11", "audit.trial", "did you mean 'trials'?"],
+        ),
+        ("[[model]]\nepsilonn = 1", ["line 2", "epsilonn", "did you mean 'epsilon'?"]),
+        ("[model]\nepsilon = -1", ["line 2", "model.0.epsilon.0 = -1", "greater than 0"]),
+        ("[model]\nepsilon = [1, 1]", ["epsilon holds a value twice"]),
+        ("[model]\nepsilon = []", ["model.0.epsilon", "at least 1 item"]),
+        ("[model]\ndefense = 'slope-on'", ["did you mean 'slope-one'?"]),
+        ("[model]\nparams = { min_rating = 3 }", ["min_rating", "did you mean 'min_ratings'?"]),
+        (
+            "[model]\nparams = { min_ratings = 0 }",
+            ["min_ratings = 0", "greater than or equal to 1"],
+        ),
+        ("[model]\nparams = { similarity = 'shrunk' }", ["use variant 'corrected'"]),
+        ("[[attack]]\nname = 'linear-idea'", ["did you mean 'linear-ideal'?"]),
+        (
+            "[[attack]]\nname = 'likelihood-ratio'",
+            ["is not played by [[attack]]", "such as 'linear-ideal'"],
+        ),
+        ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
+        (
+            "[[attack]]\nname = 'reconstruction'\ndraw = 'ratings'",
+            ["draw = 'ratings' is of attack 'linear-ideal'", "'reconstruction' is not"],
+        ),
+        ("[[attack]]\ndraw = 'rating'", ["attack.0.draw = 'rating'", "'users' or 'ratings'"]),
+        ("[[game]]\npair = 'crossin'", ["did you mean 'crossing'?"]),
+        ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than or equal to 0.99"]),
+        ("[audit]\ntrials = 'many'", ["audit.trials = 'many'", "integer"]),
+        ("[[gate]]\nmetric = 'attack.acuracy'\nmax = 1", ["gate.0.metric", "attack.accuracy"]),
+        ("[[gate]]\nmetric = 'utility.overlap'", ["exactly one of max and min"]),
+        ("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3", ["is not measured", "[[attack]]"]),
+        ("[[gate]]\nmetric = 'epsilon'\nmax = 'claim'", ["needs max and detectable"]),
+        (
+            SMALL + "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3\nwhere = { epsilon = 7 }",
+            ["where.epsilon = 7", "0.5, 1"],
+        ),
+        ("[[attack]]\n[[attack]]", ["two [[attack]]", "rename one"]),
+        (
+            "[[game]]\npair = 'crossing'\n[[game]]\nobserve = 'values'",
+            ["two [[game]]", "pair 'crossing'", "rename one"],
+        ),
+        (
+            "[[game]]\nattack = 'item-place'",
+            ["'crossing'", "'item-place' does not read", "'likelihood-ratio'"],
+        ),
+        (
+            "[[game]]\nobserve = 'list'\nattack = 'likelihood-ratio'",
+            ["'crossing (list)'", "does not read", "'item-place'"],
+        ),
+        (
+            "[[model]]\n[[model]]\ndefense = 'top-k'\n[[attack]]\nlabel = 'mine'",
+            ["model 'top-k published' (top-k) shows lists", "'mine'", "by [[game]]"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'data'",
+            ["'top-k published'", "dpaudit show top-k", "'data'"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-ranked'\nobserve = 'list'",
+            ["remove observe from [[game]] 'last-ranked'"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-rankd'",
+            ["did you mean 'last-ranked'?"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[gate]]\nmetric = 'utility.rmse'\nmax = 1",
+            ["utility.rmse' is not measured"],
+        ),
+        ("[convergence]\nusers = 5", ["[convergence]", "defense = 'top-k'"]),
+        (
+            "[model]\ndefense = 'top-k'\n[convergence]\nsteps = [3, 1]",
+            ["line 4", "convergence.steps", "do not increase"],
+        ),
+        (
+            "[train]\nfolds = 3",
+            ["[train] is about models that are trained", "'dpsgd-mf'", "use [split]"],
+        ),
+        (TRAINED + "[split]\ntest_share = 0.1", ["[split]", "use [train]"]),
+        (
+            TRAINED + "[train]\nfiles = ['a', 'b']\n[data]\nformat = 'movielens-100k'\npath = 'u'\n"
+            "least_raters = 3",
+            ["train.files", "data.least_raters = 3 leaves out", "remove one"],
+        ),
+        (TRAINED + "[convergence]\nusers = 5", ["[convergence]", "remove it"]),
+        (
+            TRAINED + "[[attack]]\nlabel = 'mine'",
+            ["[[attack]] 'mine'", "'dpsgd-mf published' (dpsgd-mf)", "remove it"],
+        ),
+        (TRAINED + "[[campaign]]", ["[[campaign]] 'dynamic, values'", "remove it"]),
+        (
+            TRAINED + "[[model]]\ndefense = 'cosine'",
+            ["'dpsgd-mf published' is trained", "'cosine published' is not", "two configs"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'utility.rmse'\nmax = 1",
+            ["utility.rmse", "normal law", "remove it"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'utility.overlap'\nmin = 1",
+            ["a gate on utility.overlap", "remove it, or gate 'epsilon'"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2",
+            ["'epsilon' is not measured", "[[game]]"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'crossing'",
+            ["pair = 'crossing'", "use 'data', 'rating', 'user'"],
+        ),
+        (TRAINED + "[[game]]", ["pair = 'crossing'", "'data'"]),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'list'\nattack = 'item-place'",
+            ["'data (list)'", "'item-place' does not read", "use 'canary'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'values'\nattack = 'likelihood-ratio'",
+            ["'data'", "'likelihood-ratio' does not read", "use 'canary'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'iterates'\nattack = 'canary'",
+            ["'data (iterates)'", "'canary' does not read", "use 'likelihood-ratio'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nattack = 'item-place'",
+            ["'item-place' does not read", "use 'likelihood-ratio'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nattack = 'canery'",
+            ["game.0", "did you mean 'canary'?"],
+        ),
+        (TRAINED + "[[game]]\npair = 'data'\nobserve = ['list']", ["game.0.observe"]),
+        ("[[game]]\nobserve = ['list']", ["game.0.observe"]),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'itrates'",
+            ["game.0.observe = 'itrates'", "'iterates', 'public'"],
+        ),
+        (
+            TRAINED + "[[game]]\npair = 'data'\nobserve = 'public'\nparams = { ridg = 1 }",
+            ["ridg is not known", "did you mean 'ridge'?"],
+        ),
+        (TRAINED + "[train]\nfold = 5", ["train.fold", "did you mean 'folds'?"]),
+        (TRAINED + "[train]\nfolds = 1", ["train.folds = 1", "greater than or equal to 2"]),
+        (TRAINED + "[train]\nworlds = 0", ["train.worlds = 0", "greater than or equal to 1"]),
+        (TRAINED + "params = { pases = 5 }", ["pases", "did you mean 'passes'?"]),
+        (TRAINED + "params = { passes = 0 }", ["passes = 0", "greater than or equal to 1"]),
+        (
+            "[[game]]\nobserve = 'iterates'",
+            ["observe = 'iterates'", "models that are trained", "use 'values' or 'list'"],
+        ),
+        ("[[game]]\nobserve = 'public'", ["observe = 'public'", "use 'values' or 'list'"]),
+        (
+            "[[game]]\nattack = 'canary'",
+            ["'canary' is not played by [[game]]", "'likelihood-ratio'"],
+        ),
+        ("[data\n", ["not valid TOML", "line 1"]),
+        ("[data]\nformat = 'movielens-100k'", ["path is missing"]),
+    ],
+)
+def test_a_bad_config_is_refused_in_one_sentence(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    message = refused(tmp_path, text)
+    assert "audit.toml" in message
+    for word in words:
+        assert word in message
+
+
+DATA = (
+    "seed = 1\n[data]\nformat = 'delimited'\npath = 'my seed.csv'\n"
+    "columns = { user = 0, item = 1, rating = 2 }\n"
+)
+RANKING = "[model]\ndefense = 'privsr-ranking'\nparams = { triples = %s }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        (RANKING % 0, ": input should be greater than or equal to 1 or 'all'"),
+        (RANKING % "'some'", " = 'some': input should be a valid integer or 'all'"),
+        (RANKING % "[1]", "model.0.params.triples = [1]: input should be a valid integer or 'all'"),
+        (
+            "[model]\ndefense = 'top-k'\nparams = { u_s = 0 }",
+            "params.u_s = 0: input should be greater than or equal to 0.000000000001 or "
+            "'paper-rule' or 'largest-rate'",
+        ),
+        (
+            DATA + "trust = { path = 'x', columns = { truster = -1, trustee = 0 } }",
+            "line 6: data.trust.columns.truster = -1: input should be greater than or equal to 0 "
+            "or a valid string",
+        ),
+        (
+            DATA + "trust = { columns = { truster = '' } }",
+            "truster = '': input should be a valid integer or string should have at least 1 "
+            "character",
+        ),
+        (
+            DATA + "sensitive = { categories = ['a', 1.5] }",
+            "line 6: data.sensitive.categories.1 = 1.5: input should be a valid string or a valid "
+            "integer",
+        ),
+        (DATA + "trust = 'x'", "line 6: data.trust = 'x': input should be a table"),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nmax = 'clam'\ndetectable = 2",
+            "line 3: gate.0.max = 'clam': input should be a valid number or 'claim'",
+        ),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nwhere = { epsilon = { a = 1 } }",
+            "gate.0.where.epsilon = {'a': 1}: input should be a valid number or a valid string",
+        ),
+        (
+            "[[gate]]\nmetric = 'epsilon'\nwhere = { bad = 1 }",
+            "line 3: gate.0.where.bad: the key should be 'epsilon', 'model', 'attack', 'pair' or "
+            "'effort'",
+        ),
+        ("[[gate]]\nmax = 1", "line 1: gate.0.metric: field required"),
+    ],
+)
+def test_a_value_of_several_kinds_is_refused_in_words_of_the_config(
+    tmp_path: Path, text: str, end: str
+) -> None:
+    assert refused(tmp_path, text).endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (DATA + "sensitive = { share = 0.1, seed = -1 }", 6),
+        (DATA + "# seed = 3\nsensitive.share = 0.1\nsensitive.seed = -1", 8),
+        (DATA + "[data.sensitive]\nshare = 0.1\nseed = -1", 8),
+        (DATA + "[data.trust]\npath = 't'\n[data.sensitive]\nshare = 2", 9),
+        (DATA + "[data.sensitive]  # neither", 6),
+        ("data.sensitive.share = 0.1\ndata.sensitive.seed = -1", 2),
+        ("[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2\n[[gate]]\nmax = 1", 5),
+        ("[[model]]\n[[model]]\n[model.params]\n[[model]]\nepsilon = -1", 5),
+        ("[[model]]\nepsilon = 1\n[[model]]\nepsilon = 2\n[model.params]\n[train]\nfolds = 1", 7),
+        ("model = [{ epsilon = 1 }, { epsilon = -1 }]\n[[gate]]", 1),
+        ("[model]\nepsilon = [\n  1,\n  -1,\n]", 2),
+        (DATA + "trust = { path = 'x', delimiter = ';' }\ndelimiter = 3", 7),
+        ("[model]\nparams = { rate = 1 }\nlabel = 'a' # , epsilon = 3\nepsilon = -1", 4),
+        ('[model]\nlabel = """\nepsilon = 3\n[[gate]]\n"""\nepsilon = -1', 6),
+        ('[model]\n"epsilon" = -1', 2),
+    ],
+)
+def test_an_error_names_the_line_of_its_own_key(tmp_path: Path, text: str, line: int) -> None:
+    assert f"audit.toml, line {line}: " in refused(tmp_path, text)
+
+
+def test_lines_in_a_project_file_are_those_of_its_own_table(tmp_path: Path) -> None:
+    text = "[data]\nseed = 1\n[tool.dpaudit]\nseed = 1\n[tool.dpaudit.data.sensitive]\n"
+    path = write(tmp_path, f"{text}share = 0.1\nseed = -1\n", "pyproject.toml")
+    with pytest.raises(ConfigError, match=r"line 7: data\.sensitive\.seed = -1"):
+        config_file.load(path)
+
+
+def test_overrides_replace_any_value(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL)
+    config = config_file.load(
+        path,
+        [
+            "seed=9",
+            "audit.trials=50",
+            "model.epsilon=[2]",
+            "attack.0.label=mine",
+        ],
+    )
+    assert (config.seed, config.audit.trials, config.model[0].epsilon) == (9, 50, [2.0])
+    assert config.attack[0].label == "mine"
+
+
+@pytest.mark.parametrize("override", ["seed", "=3", "seed.deep=1"])
+def test_a_bad_override_is_refused(tmp_path: Path, override: str) -> None:
+    assert "--set" in refused(tmp_path, SMALL, override)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.text(min_size=1, max_size=12), st.text(max_size=12))
+def test_no_override_ends_in_a_traceback(key: str, value: str) -> None:
+    values: dict[str, object] = {"model": [{"epsilon": [1]}, {"epsilon": [2]}]}
+    with contextlib.suppress(ConfigError):
+        config_file._set(values, f"{key}={value}")
+        assert values != {"model": [{"epsilon": [1]}, {"epsilon": [2]}]}
+
+
+def test_the_config_is_found_in_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="dpaudit init"):
+        config_file.find(tmp_path)
+    write(tmp_path, "[tool.other]\nx = 1\n", "pyproject.toml")
+    with pytest.raises(ConfigError):
+        config_file.find(tmp_path)
+    project = write(tmp_path, "[tool.dpaudit]\nseed = 5\n", "pyproject.toml")
+    assert config_file.find(tmp_path) == project
+    assert config_file.load(project).seed == 5
+    own = write(tmp_path, "seed = 6\n", "dpaudit.toml")
+    assert config_file.find(tmp_path) == own
+
+
+def test_a_config_survives_its_record() -> None:
+    config = Config.model_validate({"model": {"variant": "nonprivate"}, "seed": 4})
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_what_is_seen_is_part_of_a_game_s_name() -> None:
+    games = [{"pair": "crossing"}, {"pair": "crossing", "observe": "list"}]
+    config = Config.model_validate({"game": games})
+    assert [game.label for game in config.game] == ["crossing", "crossing (list)"]
+    assert [game.attack for game in config.game] == ["likelihood-ratio", "item-place"]
+    measured = {(point["metric"], point.get("pair")) for point in config.measured()}
+    assert {("epsilon", "crossing"), ("epsilon", "crossing (list)")} < measured
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_lists_have_no_rating_error() -> None:
+    config = Config.model_validate({"model": [{"defense": "top-k"}, {"label": "slope-one"}]})
+    measured = [(point["metric"], point["model"]) for point in config.measured()]
+    assert measured == [
+        ("utility.overlap", "top-k published"),
+        ("utility.overlap", "slope-one"),
+        ("utility.rmse", "slope-one"),
+    ]
+
+
+def test_a_config_of_trained_models_survives_its_record() -> None:
+    observed = ["public", "values", "list"]
+    games = [{"pair": "data"}, *({"pair": "data", "observe": each} for each in observed)]
+    models = [{"defense": "dpsgd-mf", "epsilon": [1, 2]}]
+    values = {"model": models, "game": games, "train": {"folds": 2}}
+    config = Config.model_validate(values)
+    assert config.trains
+    labels = ["data", "data (public)", "data (values)", "data (list)"]
+    assert [game.label for game in config.game] == labels
+    assert [game.attack for game in config.game] == ["likelihood-ratio", *["canary"] * 3]
+    # Errors over folds are no part of the family.
+    assert [(point["metric"], point["pair"], point["epsilon"]) for point in config.measured()] == [
+        ("epsilon", pair, epsilon) for epsilon in (1.0, 2.0) for pair in labels
+    ]
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_a_policy_holds_gates_only(tmp_path: Path) -> None:
+    text = "[[gate]]\nmetric = 'utility.overlap'\nmin = 0.5\n"
+    assert config_file.load_policy(write(tmp_path, text)) == [
+        Gate(metric="utility.overlap", min=0.5)
+    ]
+    with pytest.raises(ConfigError, match="seed"):
+        config_file.load_policy(write(tmp_path, "seed = 1\n" + text))

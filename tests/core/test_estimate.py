@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dpaudit.core.estimate import Estimate
+
+FIELDS: dict[str, Any] = {
+    "value": 0.4,
+    "lower": 0.3,
+    "upper": 0.5,
+    "confidence": 0.95,
+    "alpha": 0.05,
+    "n": 10,
+    "method": "test",
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"value": math.nan},
+        {"lower": math.nan},
+        {"upper": math.nan},
+        {"alpha": math.nan},
+        {"confidence": math.nan},
+        {"lower": 0.6},
+        {"confidence": 1.1},
+        {"n": -1},
+    ],
+)
+def test_what_is_no_interval_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Estimate(**{**FIELDS, **wrong})
+    with pytest.raises(ValidationError):
+        Estimate(**FIELDS).changed(**wrong)
+
+
+def test_ends_may_be_infinite() -> None:
+    found = Estimate(**FIELDS).changed(lower=-math.inf, upper=math.inf)
+    assert (found.lower, found.value, found.upper) == (-math.inf, 0.4, math.inf)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from dpaudit.core.provenance import environment
+
+READ = """
+import {first}
+from dpaudit.core.provenance import environment
+print(environment()["blas"])
+"""
+
+
+def test_the_type_of_machine_is_named_and_no_path() -> None:
+    found = environment()
+    assert {"python", "machine", "blas", "instructions", "numpy", "numba"} <= set(found)
+    assert all(value and os.sep not in value for value in found.values())
+
+
+def test_the_blas_is_the_same_whatever_is_loaded() -> None:
+    given = [
+        subprocess.check_output([sys.executable, "-c", READ.format(first=first)], text=True)
+        for first in ("numpy", "scipy.linalg")
+    ]
+    assert given[0] == given[1]

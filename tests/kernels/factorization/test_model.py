@@ -1,0 +1,221 @@
+"""One large factorisation against sixteen small ones, which have references of their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from dpaudit.kernels import noise
+from dpaudit.kernels.factorization import model as factor_model
+from dpaudit.kernels.factorization import worlds as factor_worlds
+from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lanes import LANES
+from dpaudit.kernels.noise import TILE
+
+F32 = np.float32
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+KEY = np.array([0xABCDEF01, 77], np.uint32)
+WORLDS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
+N, M = 9, 7
+MEAN, RATE, DECAY, BOUND = F32(3.25), F32(0.03125), F32(0.4), F32(1.5)
+GAINS = np.linspace(0.01, 0.05, N).astype(np.float32)
+ALPHA = 1e-6
+
+
+@dataclass(frozen=True)
+class Model:
+    """Factors `(n, size)`, flat, and biases."""
+
+    left: Floats
+    right: Floats
+    user_bias: Floats
+    item_bias: Floats
+
+    @classmethod
+    def of(cls, size: int, seed: int = 1) -> Model:
+        rng = np.random.default_rng(seed)
+        shapes = (N * size, M * size, N, M)
+        return cls(*((0.3 * rng.standard_normal(n)).astype(np.float32) for n in shapes))
+
+    @classmethod
+    def zero(cls, size: int) -> Model:
+        return cls(*(np.zeros(n, np.float32) for n in (N * size, M * size, N, M)))
+
+    def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.left, self.right, self.user_bias, self.item_bias
+
+    def in_every_lane(self) -> tuple[Floats, Floats]:
+        """The same as flat factors, then their bias, of sixteen equal worlds."""
+        sides = []
+        for factors, bias in ((self.left, self.user_bias), (self.right, self.item_bias)):
+            joined = np.column_stack([factors.reshape(len(bias), -1), bias])
+            sides.append(np.repeat(joined, LANES).astype(np.float32))
+        return sides[0], sides[1]
+
+
+def rows(count: int = 200) -> tuple[Ints, Ints, Floats]:
+    """In no order, some of a user behind each other, some of a user and an item twice."""
+    rng = np.random.default_rng(4)
+    users = np.sort(rng.integers(0, N, count)).astype(np.int32)
+    items = rng.integers(0, M, count).astype(np.int32)
+    users[count // 2 :] = rng.permutation(users[count // 2 :])
+    return users, items, (rng.integers(2, 11, count) / 2).astype(np.float32)
+
+
+def same(model: Model, left: Floats, right: Floats, lane: int) -> None:
+    """The model equals one of sixteen; another order of the sums moves the last bits."""
+    for factors, bias, lanes in (
+        (model.left, model.user_bias, left),
+        (model.right, model.item_bias, right),
+    ):
+        one = lanes.reshape(len(bias), -1, LANES)[:, :, lane]
+        np.testing.assert_allclose(factors.reshape(len(bias), -1), one[:, :-1], atol=3e-5)
+        np.testing.assert_allclose(bias, one[:, -1], atol=3e-5)
+
+
+def descended(
+    data: tuple[Ints, Ints, Floats],
+    size: int,
+    lane: int,
+    scale: float,
+    rate: np.float32 = RATE,
+    bound: np.float32 = BOUND,
+) -> tuple[Model, Floats, Floats]:
+    """A model after a pass with the noise of a lane's world, and sixteen from the same start."""
+    model = Model.of(size)
+    left, right = model.in_every_lane()
+    nobody, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
+    factor_worlds.descend(
+        *data, left, right, size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
+        world_words(WORLDS), KEY, nobody, nothing,
+    )  # fmt: skip
+    factor_model.descend(
+        *data, *model.parts(), size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
+        int(WORLDS[lane]), KEY,
+    )  # fmt: skip
+    return model, left, right
+
+
+@pytest.mark.parametrize("size", [16, 48])
+@pytest.mark.parametrize("scale", [0.0, 0.7])
+@pytest.mark.parametrize("bound", [BOUND, F32(math.inf)])
+def test_a_pass_is_that_of_each_of_sixteen_worlds(
+    size: int, scale: float, bound: np.float32
+) -> None:
+    model, left, right = descended(rows(), size, 1, scale, bound=bound)
+    same(model, left, right, 1)
+    assert abs(model.left - Model.of(size).left).max() > 0.05
+    if scale:  # another world has other noise
+        with pytest.raises(AssertionError):
+            same(model, left, right, 2)
+
+
+def test_noise_of_a_pass_goes_on_beyond_one_tile_of_draws() -> None:
+    data = rows(2 * TILE + 5)
+    model, left, right = descended(data, 16, 3, 0.5, rate=F32(1e-3))
+    same(model, left, right, 3)
+
+
+def langevin(
+    model: Model,
+    data: tuple[Ints, Ints, Floats],
+    moving: bool = True,
+    bounds: tuple[float, float] = (2.75, 4.0),
+    variance: float = 0.0,
+    step: int = 9,
+    biases: bool = True,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """One pass, with gradient and prior if `moving`; what is due to users and to items."""
+    size = len(model.left) // N
+    due = np.zeros(N), np.zeros(M)
+    factor_model.sample(
+        *data, *model.parts(), size, MEAN, moving * GAINS, np.full(N, moving * 0.01, np.float32),
+        np.full(M, moving * 0.02, np.float32), (F32(bounds[0]), F32(bounds[1])), variance, due[0],
+        due[1], step, 11, KEY, biases,
+    )  # fmt: skip
+    return due
+
+
+@pytest.mark.parametrize("biases", [True, False])
+def test_drift_of_a_langevin_pass_is_that_of_sixteen_worlds(biases: bool) -> None:
+    size = 32
+    model = Model.of(size)
+    if not biases:
+        model.user_bias[:] = model.item_bias[:] = 0
+    left, right = model.in_every_lane()
+    langevin(model, rows(), biases=biases)
+    factor_worlds.sample(
+        *rows(), left, right, size, MEAN, F32(1), GAINS, np.full(N * LANES, 0.01, np.float32),
+        np.full(M * LANES, 0.02, np.float32), (F32(2.75), F32(4)), F32(0), np.zeros(N),
+        np.zeros(M), 9, world_words(WORLDS), KEY, biases,
+    )  # fmt: skip
+    same(model, left, right, 0)
+    free = Model.of(size)
+    langevin(free, rows(), bounds=(-math.inf, math.inf))
+    assert not np.allclose(free.left, model.left, atol=1e-3)
+
+
+def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
+    # Without gradient and prior a pass of R rows adds N(0, R · variance) to each coordinate, in
+    # part drawn and in part still due; the drawn and the due of a coordinate sum to the whole.
+    size, variance, (users, items, values) = 256, 0.25, rows()
+    model = Model.zero(size)
+    due = langevin(model, (users, items, values), moving=False, variance=variance)
+    total = len(users) * variance
+    for factors, left, read in (
+        (model.left, due[0], users),
+        (model.right, due[1], items),
+    ):
+        last = {int(n): k for k, n in enumerate(read)}
+        for n, k in last.items():
+            assert left[n] == pytest.approx(variance * (len(users) - k))
+            drawn = factors.reshape(-1, size)[n].astype(float)
+            statistic = (drawn**2).sum() / (total - left[n])
+            low, high = (chi2.ppf(p, size) for p in (ALPHA / 32, 1 - ALPHA / 32))
+            assert low < statistic < high
+            # Noise of the last step alone, or of every step twice, would be noticed.
+            assert not low < statistic * 2 < high
+    untouched = set(range(N)) - set(users.tolist())
+    assert all(due[0][n] == pytest.approx(total) for n in untouched)
+    pairs = [model.left.reshape(N, size)[n] for n in sorted(set(users.tolist()))]
+    products = np.corrcoef(np.array(pairs))[np.triu_indices(len(pairs), 1)]
+    assert abs(products).max() < 6.5 / math.sqrt(size)
+
+
+@pytest.mark.parametrize("size", [16, 256, 1024])
+def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int) -> None:
+    # A pass in which each user and item is read once, with noise due to all of them.
+    room, count = factor_model.noise_of_row(size), min(N, M)
+    alone = np.arange(count, dtype=np.int32)
+    model, due = Model.zero(size), (np.ones(N), np.ones(M))
+    users, items = np.zeros(N, np.float32), np.zeros(M, np.float32)
+    bounds = F32(-math.inf), F32(math.inf)
+    factor_model.sample(
+        alone, alone, np.zeros(count, np.float32), *model.parts(), size, MEAN, users, users, items,
+        bounds, 0.0, due[0], due[1], 3, 11, KEY,
+    )  # fmt: skip
+    drawn = np.empty((1, room * count), np.float32)
+    noise.normal(drawn, np.array([11]), 3, KEY)
+    rows = drawn.reshape(count, room)
+    assert np.array_equal(model.user_bias[:count], rows[:, 0])
+    assert np.array_equal(model.item_bias[:count], rows[:, 1])
+    assert np.array_equal(model.left.reshape(N, size)[:count], rows[:, LANES : LANES + size])
+    assert np.array_equal(model.right.reshape(M, size)[:count], rows[:, LANES + size :])
+
+
+def test_langevin_noise_differs_between_passes_and_biases_get_theirs() -> None:
+    found = []
+    for step in (1, 2):
+        model = Model.zero(16)
+        langevin(model, rows(), moving=False, variance=1.0, step=step)
+        assert (model.item_bias != 0).all()
+        found.append(model)
+    assert not np.isclose(found[0].right, found[1].right).any()
+    assert not np.isin(found[0].item_bias, found[0].right).any()

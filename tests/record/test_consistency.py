@@ -1,0 +1,124 @@
+"""A record is checked as a whole before a report or a gate reads anything from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from dpaudit.cli import main
+from dpaudit.core.errors import ConfigError
+from dpaudit.record import storage as record
+from dpaudit.record.consistency import problem
+from dpaudit.record.result import AuditResult
+
+
+def changed(result: AuditResult, change: Callable[[Any], None], folder: Path) -> Path:
+    values = json.loads(record.render(result))
+    change(values)
+    path = folder / record.NAME
+    path.write_text(json.dumps(values))
+    return path
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
+    "an outcome that its gates do not have": (
+        lambda r: r.update(outcome="pass"),
+        "outcome is 'pass' and that of its 1 gates: 'fail'",
+    ),
+    "fewer gates than its config has": (
+        lambda r: r.update(gates=[], outcome="pass"),
+        "it holds 0 gates, and its config another number",
+    ),
+    "NaN in its settings": (
+        lambda r: r["models"][0]["params"].update(top_k=math.nan),
+        "NaN is no number",
+    ),
+    "an outcome without gates": (
+        lambda r: r.update(gates=[]),
+        "outcome is 'fail' and there is no gate: 'pass'",
+    ),
+    "two models of one name": (
+        lambda r: r["models"].append(r["models"][0]),
+        "two models are called 'published'",
+    ),
+    "a point of no model": (
+        lambda r: r["models"][0].update(label="other"),
+        "there is no model 'published'",
+    ),
+    "a point twice": (
+        lambda r: r["points"].append(r["points"][0]),
+        "model 'published' stands twice at ε = 0.1",
+    ),
+    "a number of no point": (
+        lambda r: r["points"].pop(),
+        "is at ε = 10, which is no point",
+    ),
+    "a number twice": (
+        lambda r: r["measurements"].append(r["measurements"][0]),
+        "stands twice",
+    ),
+    "an accuracy of no attack": (
+        lambda r: r["measurements"][0].update(attack=None),
+        "attack.accuracy of 'published' does not say its attack",
+    ),
+    "a share above 1": (
+        lambda r: r["measurements"][0]["estimate"].update(value=7.0, upper=8.0),
+        "is 7, which is no share",
+    ),
+    "a game that one point lacks": (
+        lambda r: r["measurements"].pop(),
+        "model 'published' has not the same pairs at every ε",
+    ),
+    "settings without end": (
+        lambda r: r["config"].update(data=nested(50)),
+        "nested more than 20 deep",
+    ),
+    "an ε of 0": (
+        lambda r: r["points"][0]["claim"].update(epsilon=0),
+        "greater than 0",
+    ),
+    "NaN": (
+        lambda r: r["measurements"][-1]["estimate"].update(lower=math.nan),
+        "NaN is no number",
+    ),
+    "NaN in words": (
+        lambda r: r["points"][0].update(epsilon="NaN"),
+        "NaN is no number",
+    ),
+    "an interval that ends before it begins": (
+        lambda r: r["measurements"][0]["estimate"].update(lower=0.9, upper=0.1),
+        "lies above the upper end",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize("command", [["gate"], ["report", "--format", "md"]])
+def test_a_record_that_contradicts_itself_is_refused(
+    result: AuditResult, tmp_path: Path, name: str, command: list[str]
+) -> None:
+    change, words = CONTRADICTIONS[name]
+    path = changed(result, change, tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        record.load(path)
+    assert words in str(caught.value)
+    found = CliRunner().invoke(main, [*command, str(tmp_path)])
+    assert found.exit_code == 2
+    assert len(found.output.splitlines()) == 1
+
+
+def test_what_a_run_writes_is_consistent(hard: AuditResult) -> None:
+    assert problem(hard) is None

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult
+
+
+def test_round_trip_keeps_every_number(result: AuditResult, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(record.render(result), encoding="utf-8")
+    assert record.load(path) == result
+    assert record.load(path.parent) == result
+    assert any(found.estimate.upper == math.inf for found in result.measurements)
+
+
+def test_render_is_plain_json_with_a_final_newline(result: AuditResult) -> None:
+    text = record.render(result)
+    assert text.endswith("}\n")
+    assert json.loads(text)["schema_version"] == 1
+    assert text == record.render(result)
+
+
+def test_missing_record(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"record\.json does not exist"):
+        record.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"\xff", "cannot be read as UTF-8"),
+        (b"[]", "is not a record of an audit"),
+        (b"{}", "is not a record of an audit"),
+        (b'{"schema_version": 99}', "schema_version 99 and this dpaudit reads 1: run the audit"),
+        (b'{"schema_version": 1}', "tool: Field required"),
+    ],
+)
+def test_what_is_not_a_record(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        record.load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.render import console
+
+Make = Callable[..., AuditResult]
+
+
+def shown(result: AuditResult, width: int = 80, *, color: bool = False) -> str:
+    file = io.StringIO()
+    options = {"color_system": "truecolor", "no_color": False} if color else {}
+    console.show(result, Console(width=width, file=file, force_terminal=color, **options))  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def test_summary_fits_80_columns(result: AuditResult) -> None:
+    text = shown(result)
+    assert "0.40 [0.36, 0.42]" in text
+    assert "≥ 2.71 > claim" in text
+    assert "≥ 2.71 (no power)" in text
+    assert "too wide for this terminal: rmse, Δf" in text
+    assert "All 10 intervals hold together with 95 % confidence" in " ".join(text.split())
+    assert "not a proof of privacy" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal(hard: AuditResult, width: int) -> None:
+    assert max(len(line) for line in shown(hard, width).splitlines()) <= width
+
+
+def test_wide_terminal_shows_every_column(result: AuditResult) -> None:
+    text = shown(result, 120)
+    assert "too wide" not in text
+    assert "1.23 [1.10, 1.40]" in text
+
+
+@pytest.mark.parametrize("outcome", ["pass", "fail", "inconclusive"])
+def test_outcome_is_a_word_with_and_without_colour(make: Make, outcome: str) -> None:
+    result = make(outcome=outcome)
+    plain, coloured = shown(result), shown(result, color=True)
+    assert plain.count(outcome.upper()) == 2
+    assert coloured.count(outcome.upper()) == 2
+    assert "\x1b" not in plain
+    assert "\x1b[" in coloured
+
+
+def test_labels_are_not_markup_nor_control_codes(make: Make) -> None:
+    text = shown(make(label="[red]x[/red]\x1b[31m"))
+    assert "[red]x[/red] [31m" in text
+    assert "\x1b" not in text
+
+
+def test_claim_that_differs_from_the_noise_s_epsilon(result: AuditResult) -> None:
+    points = [
+        point.model_copy(
+            update={
+                "claim": point.claim
+                and point.claim.model_copy(update={"epsilon": 2 * point.epsilon})
+            }
+        )
+        for point in result.points
+    ]
+    text = shown(result.model_copy(update={"points": points}))
+    assert "claimed" in text.splitlines()[6]
+
+
+def test_lists_are_shown_with_the_epsilon_of_their_law(lists: AuditResult) -> None:
+    text = shown(lists, 120)
+    assert "list's ε" in text
+    assert "noise's ε" not in text
+    assert "∞" in text
+    assert "0.9" in text

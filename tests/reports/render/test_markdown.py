@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import AuditResult
+from dpaudit.reports import digest, words
+from dpaudit.reports.render import markdown, toml
+
+Make = Callable[..., AuditResult]
+
+
+def test_numbers_with_their_intervals(result: AuditResult) -> None:
+    text = markdown.render(result)
+    assert "**FAIL** 1 gate: 1 fail." in text
+    assert "| 0.400 [0.360, 0.420] |" in text  # accuracy at ε = 1
+    assert "| 0.500 [0, 0.510] |" in text  # difference: 1 − overlap
+    assert "| 1.234 [1.100, 1.400] |" in text  # rmse
+    assert "**≥ 2.718 (more than claimed)**" in text
+    assert "| ≥ 2.718 |" in text  # at ε = 10 it is less than claimed
+    assert "more than claimed is certified at ε = 0.1, 1 (pair crossing)" in text
+
+
+def test_honest_footnotes(result: AuditResult) -> None:
+    text = markdown.render(result)
+    assert "All 10 intervals hold together with 95 % confidence" in text
+    assert "is not a proof of privacy" in text
+    # Where the game broke the claim itself no mutant is spoken of.
+    assert "on pair crossing (published): none up to 4× where 10 is claimed." in text
+    assert "adjacency rating-add-remove, observer sees values, δ = 0" in text
+    assert "who has ratings" in text
+    assert "ten users agree" in text
+    assert "score \\> 0.5, likelier in D' than in D" in text
+    assert "| 4000 of both data sets | 0.005 | held-out clopper-pearson | frequentist |" in text
+
+
+def test_lists_have_their_own_laws_and_no_noise(lists: AuditResult) -> None:
+    text = markdown.render(lists)
+    assert "ε by the list's law (last-ranked)" in text
+    assert "noise's law" not in text
+    assert "| Δf |" not in text
+    assert "by the law of the list that the defense says it draws" in text
+    assert "exact Laplace noise" not in text
+    assert "Attack accuracy" not in text
+
+
+def test_the_divergence_of_a_chain_is_a_table_of_its_own(lists: AuditResult) -> None:
+    lines = markdown.render(lists).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| steps |"))
+    columns = [cell.strip() for cell in lines[start].strip("|").split("|")]
+    assert columns[:2] == ["steps", "ε = 0.1, first 10 states"]
+    assert len(columns) == 1 + 2 * 3
+    assert lines[start + 2].startswith("| 0 | 1.000 | 1.000 | 1.000 | 4.000 |")
+    assert lines[start + 4].startswith("| 1000 | 0.00100 |")
+    method = "| divergence of the chain, all states | – | – | law of the chain, mean of 9 users |"
+    assert any(line.startswith(method) for line in lines)
+
+
+def test_games_of_values_and_of_lists_are_told_apart(result: AuditResult) -> None:
+    more = [
+        found.model_copy(update={"pair": "crossing (list)", "attack": "item-place", "shift": None})
+        for found in result.measurements
+        if found.metric == "epsilon"
+    ]
+    both = result.model_copy(update={"measurements": result.measurements + more})
+    text = markdown.render(both)
+    assert "certified ε (crossing) |" in text
+    assert "certified ε (crossing (list)) |" in text
+    assert "Power of the game on pair crossing (published): " in text
+    assert "Power of the game on pair crossing (list) (published): " in text
+    assert "Power is measured and not computed" in text
+
+
+def test_provenance(result: AuditResult) -> None:
+    text = markdown.render(result)
+    for part in ("b49df500", "| seed | 7 |", "| numpy | 2.4.6 |", "26318 ratings by 600 users"):
+        assert part in text
+
+
+def test_provenance_of_social_data(result: AuditResult) -> None:
+    plain = markdown.render(result)
+    for part in ("| friends |", "| sensitive |", "| dropped or changed |"):
+        assert part not in plain
+    assert result.data is not None
+    repairs = {"repeated links": 3, "rows with a rating outside the scale": 34}
+    known = {"links": 1632, "sensitive": 2632, "repairs": repairs}
+    data = result.data.model_copy(update=known)
+    text = markdown.render(result.model_copy(update={"data": data}))
+    assert "| friends | 1632 links from a user to a friend |" in text
+    assert "| sensitive | 2632 of the 26318 ratings |" in text
+    said = "repeated links: 3; rows with a rating outside the scale: 34"
+    assert f"| dropped or changed | {said} |" in text
+
+
+def test_every_table_row_has_its_header_s_cells(hard: AuditResult) -> None:
+    lines = markdown.render(hard).splitlines()
+    for line, following in pairwise(lines):
+        if line.startswith("|") and following.startswith("|"):
+            assert line.count("|") == following.count("|")
+
+
+def test_labels_cannot_break_the_markup(make: Make) -> None:
+    text = markdown.render(make(label="a|b\n# c", attack="[x](y) `z` <b>*", rule="**r**"))
+    assert "a\\|b \\# c" in text
+    assert "[x\\](y) \\`z\\` \\<b\\>\\*" in text
+    assert "\\*\\*r\\*\\*" in text
+    assert "\n# c" not in text
+
+
+def test_same_record_same_text(hard: AuditResult) -> None:
+    assert markdown.render(hard) == markdown.render(hard)
+
+
+def test_without_gates_nothing_was_judged(make: Make) -> None:
+    assert "**NOT JUDGED** The config sets no gates" in markdown.render(make(gate=False))
+
+
+def test_without_games_the_claim_was_not_tested(make: Make) -> None:
+    assert "the claimed ε was not tested" in markdown.render(make(game=False))
+
+
+def test_recorded_config_can_be_run_again() -> None:
+    config = Config.model_validate(
+        {
+            "model": [
+                {"label": 'a "b" \\ \x7f é', "epsilon": [0.1, 1]},
+                {"variant": "nonprivate", "params": {"top_k": 5}},
+            ],
+            "attack": [{"params": {"observe": "list"}}],
+            "gate": [{"metric": "attack.accuracy", "where": {"epsilon": 1}, "max": 0.5}],
+        }
+    )
+    text = toml.render(config.model_dump(mode="json"))
+    assert "epsilon = [inf]" in text
+    assert Config.model_validate(tomllib.loads(text)) == config
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.01, "0.01"), (1000.0, "1000"), (math.inf, "∞"), (0.3, "0.3"), (1e6, "1e+06")],
+)
+def test_epsilon_as_the_config_gives_it(value: float, shown: str) -> None:
+    assert words.epsilon(value) == shown
+
+
+def test_bounds_are_rounded_outwards() -> None:
+    def estimate(value: float, lower: float, upper: float) -> Estimate:
+        rest = {"confidence": 0.95, "alpha": 0.05, "n": 9, "method": "any"}
+        return Estimate.model_validate({"value": value, "lower": lower, "upper": upper, **rest})
+
+    assert words.interval(estimate(0.12345, 0.1239, 0.1241)) == "0.123 [0.123, 0.125]"
+    assert words.interval(estimate(0.29, 0.29, 0.29), 2) == "0.29 [0.29, 0.29]"
+    assert words.interval(estimate(0.0, 0.0, 0.0018321)) == "0 [0, 0.0019]"
+    assert words.at_least(0.99999) == "0.999"
+    assert words.at_most(math.inf) == "∞"
+    assert words.measured(math.nan) == "NaN"
+
+
+def test_difference_turns_the_interval_round(result: AuditResult) -> None:
+    row = digest.rows(result)["published"][1]
+    assert row.difference is not None
+    assert row.difference.value == 0.5
+    assert (row.difference.lower, row.difference.upper) == (0.0, 0.51)
+    assert row.strongest == "one prediction"

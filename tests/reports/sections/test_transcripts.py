@@ -1,0 +1,126 @@
+"""What reports say about the submissions of federated trainings, from a small audit."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.schema import Config
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports.render import console, html, markdown
+from dpaudit.reports.sections import transcripts, transcripts_chart
+
+Valid = Callable[[dict[str, Any]], bool]
+EVIL = "</script><img src=x onerror=alert(1)>"
+SMALL = {"rounds": 5, "dimensions": 3, "offset": 3.0, "spread": 0.7}
+MODEL = {"defense": "fake-gradients", "epsilon": 5, "params": SMALL}
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    """One training alone, so that errors have no interval."""
+    return run_audit(
+        Config.model_validate(
+            {
+                "seed": 3,
+                "data": {"synthetic": {"n_users": 30, "n_items": 80, "mean_per_user": 24}},
+                "train": {"folds": 2, "worlds": 1},
+                "model": [
+                    {**MODEL, "label": EVIL},
+                    {**MODEL, "label": "corrected", "variant": "corrected"},
+                ],
+                "attack": [
+                    {"name": "popularity"},
+                    {"name": "zero-mean", "params": {"statistic": "z"}},
+                    {"name": "gradient-ratio", "label": "my own"},
+                ],
+                "transcript": {"worlds": 1, "rounds": [2]},
+                "game": [{"pair": "data", "observe": "recommender", "trials": 40}],
+            }
+        )
+    )
+
+
+def area(result: AuditResult, **where: Any) -> Measurement:
+    [found] = [
+        m
+        for m in result.measurements
+        if m.metric == "transcript.auc" and all(getattr(m, k) == v for k, v in where.items())
+    ]
+    return found
+
+
+def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
+    areas, rounds, first, second, parts = transcripts.tables(result)
+    assert areas.header == ["attack", f"{EVIL}, ε = 5", "corrected, ε = 5"]
+    assert [row[0] for row in areas.cells] == ["popularity", "zero-mean (z)", "my own"]
+    for row in areas.cells:
+        for cell, model in zip(row[1:], (EVIL, "corrected"), strict=True):
+            found = area(result, model=model, attack=row[0], step=5, states=None)
+            assert cell.startswith(f"{found.estimate.value:.3f} [")
+    assert rounds.header == ["model", "2", "5"]
+    # Who knows the gradient is no server, whatever he is called.
+    assert "my own" not in str(rounds.cells)
+    for table in (first, second):
+        assert [row[0] for row in table.cells] == ["popularity", "zero-mean (z)", "my own"]
+        assert "found, Holm at 5 %" in table.header
+        assert "area, rarest items" in table.header
+    assert [row[1] for row in parts.cells] == ["5", "5"]
+    # What the corrected form submits has no such parts.
+    assert parts.cells[1][3:] == ["–"] * 4
+    assert "–" not in parts.cells[0]
+
+
+def test_games_show_their_divergence(result: AuditResult) -> None:
+    table = transcripts.games(result)
+    assert table is not None
+    assert table.header[3:] == ["mean log-ratio", "normal plug-in", "nearest neighbours"]
+    assert len(table.cells) == 2
+
+
+def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None:
+    bare = result.model_copy(
+        update={"measurements": [m for m in result.measurements if m.metric == "epsilon"]}
+    )
+    assert not transcripts.tables(bare)
+    assert not transcripts_chart.charts(bare)
+    assert transcripts.games(bare) is None
+    assert transcripts.note(bare) == []
+
+
+def test_charts_are_valid_and_hold_numbers_that_json_knows(
+    result: AuditResult, valid: Valid
+) -> None:
+    charts = transcripts_chart.charts(result)
+    assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
+    for chart in charts:
+        assert valid(chart.spec)
+        assert json.loads(json.dumps(chart.spec, allow_nan=False))
+    drawn = charts[0].spec["datasets"]["areas"]
+    assert {datum["step"] for datum in drawn} == {2, 5}
+    assert all(datum["lower"] <= datum["shown"] <= datum["upper"] for datum in drawn)
+
+
+def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> None:
+    page = html.render(result)
+    assert EVIL not in page
+    assert "How fast submissions give items away" in page
+    text = markdown.render(result)
+    # In the config at the end it stands as it was given, in a block of code.
+    assert "<img" not in re.sub(r"\\<", "", text.split("```toml")[0])
+    assert "no test of one pair's submissions is more powerful" in text
+    # The law beside a certified ε is that of noise, and no list was seen.
+    assert "by the noise's law" in text
+    assert "list's law" not in text
+    out = io.StringIO()
+    console.show(result, Console(file=out, width=200))
+    assert "Intervals of areas each stand for itself" in out.getvalue()
+    assert AuditResult.model_validate_json(record.render(result)) == result
