@@ -13,7 +13,7 @@ from dpaudit.claims.verify import verify
 from dpaudit.config.load import load
 from dpaudit.core.files import write_text
 from dpaudit.data.source import DataSource
-from dpaudit.reports.sections.claims import render_markdown
+from dpaudit.reports.render.claims import render_markdown
 
 ROOT = Path(__file__).parents[1]
 DATA = {"MovieLens-100K": "ml-100k-slope-one", "MovieLens-1M": "ml-1m-slope-one"}

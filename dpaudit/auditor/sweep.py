@@ -13,8 +13,8 @@ from dpaudit.core.profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.model import ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ItemModel
 from dpaudit.defenses.top_k.defense import TopK
 
 

@@ -82,7 +82,7 @@ def claims(
     from dpaudit.claims.verify import verify as play
     from dpaudit.cli.progress import Bar
     from dpaudit.config import load as config_file
-    from dpaudit.reports.sections import claims as reports
+    from dpaudit.reports.render import claims as reports
 
     output = output or own_folder("claims")
     targets = {

@@ -13,8 +13,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.core.profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.load import load
 from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, RatingScale
 
 Mask = NDArray[np.bool_]

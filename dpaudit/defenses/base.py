@@ -11,7 +11,7 @@ from dpaudit.core.releases import ItemList, ListLaw
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,3 +172,8 @@ def joined(models: Sequence[FactorModels]) -> FactorModels:
 
 # Factors gathered at a time, of either side: 16 MiB.
 _GATHERED = 2**22
+
+
+def width(dimensions: int) -> int:
+    """The room of a row of factors: the least power of two of at least 16 that holds them."""
+    return max(LANES, 1 << (dimensions - 1).bit_length())

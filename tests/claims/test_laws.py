@@ -13,7 +13,7 @@ from dpaudit.auditor.games.list_truth import entry_epsilon, extreme_lists, sets_
 from dpaudit.claims.laws import common_shift, first_of_two
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import JointLaw, PeelingLaw
 

@@ -12,7 +12,7 @@ from dpaudit.claims.catalogue import CATALOGUE, chosen
 from dpaudit.claims.entry import Check, Game, PublishedClaim
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
-from dpaudit.reports.sections import claims as reports
+from dpaudit.reports.render import claims as reports
 
 ROWS = [
     (entry, game)

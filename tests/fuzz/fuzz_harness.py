@@ -239,7 +239,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     os.environ.update(_environment())  # before numerical libraries are imported
-    sys.path[:0] = [str(_ROOT), str(_ROOT / "tests")]
+    sys.path[:0] = [str(_ROOT), str(_ROOT / "tests" / "support")]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
         folder = Path(name)
         make = import_module(f"fuzz_{given.target}").maker(folder)

@@ -87,7 +87,7 @@ def test_what_does_not_exist_is_found(planted: str) -> None:
 
 def test_what_exists_is_not() -> None:
     page = (
-        "`pa11-thm2.2`, `quickstart.toml`, `claims/test_coverage.py`, `test_run.py`, "
+        "`pa11-thm2.2`, `quickstart.toml`, `papers/test_coverage.py`, `auditor/test_run.py`, "
         "[r](claims.md#theorem-32-cosine-pa11-thm32) and [r][r]\n\n[r]: results.md"
     )
     assert wrong_names(page) == []

@@ -15,8 +15,8 @@ from dpaudit.core.releases import LaplacePair, ListPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import check
 from dpaudit.defenses.base import EntryPair, ListDefense, WorldPair
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 
 # The score of an output that only one world can have.
 CERTAIN = 1e300

@@ -12,8 +12,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item.model import ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ItemModel
 from dpaudit.kernels.item_item.pairs import co_rating_row
 
 # The targets that the directed search looks at, those with the fewest ratings; the entries of the

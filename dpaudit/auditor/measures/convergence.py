@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.profile import Profile
-from dpaudit.defenses.item_item.model import ItemModel
+from dpaudit.defenses.item_model import ItemModel
 from dpaudit.defenses.top_k.defense import TopK
 
 # The states that the paper's figure compares at most.

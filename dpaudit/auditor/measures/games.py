@@ -32,8 +32,8 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense, EntryPair, WorldPair, shows_lists
-from dpaudit.defenses.item_item.model import ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ItemModel
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.record import result as records
 

@@ -13,8 +13,8 @@ from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.item_item.model import ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ItemModel
 
 
 def hidden_items(

@@ -12,8 +12,8 @@ from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
 
 

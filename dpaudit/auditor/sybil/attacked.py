@@ -12,7 +12,7 @@ from dpaudit.core.releases import Predictions
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.model import ExactScores, PairCounts, Vector
+from dpaudit.defenses.item_model import ExactScores, PairCounts, Vector
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, without
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel, PairCounts, Vector
+from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
 from dpaudit.kernels.item_item import pairs
 
 # Releases that tell C candidates apart in 9 of 10 cases, in units of (b/d)². The median of m

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.defenses.factors import width
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.sides import width
 from dpaudit.kernels.federated import submissions as kernels
 
 _ROUNDING = 1e-9

@@ -20,8 +20,8 @@ from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import EntryPair
 from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.model import ExactScores
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.chain import SetChain, meant_swaps, printed_swaps, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
 

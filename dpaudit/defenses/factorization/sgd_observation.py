@@ -17,13 +17,13 @@ from dpaudit.defenses.precision import grid, on_grid
 from dpaudit.kernels.lanes import LANES
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.factorization.sgd import SgdFactors
+    from dpaudit.defenses.factorization.sgd_settings import SgdSettings
 
 Part = tuple[NoisedSteps, StepsPair]
 
 
 def watched_errors(
-    defense: SgdFactors,
+    defense: SgdSettings,
     before: FactorRows,
     after: FactorRows,
     trained: FactorRows,
@@ -75,7 +75,7 @@ def watched_errors(
 
 
 def watched_rounds(
-    defense: SgdFactors,
+    defense: SgdSettings,
     before: FactorRows,
     after: FactorRows,
     trained: FactorRows,

@@ -16,11 +16,11 @@ from dpaudit.kernels.factorization import worlds as kernels
 from dpaudit.kernels.lanes import LANES, aligned
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.factorization.sgd import SgdFactors
+    from dpaudit.defenses.factorization.sgd_settings import SgdSettings
 
 
 def play_rounds(
-    defense: SgdFactors, rows: FactorRows, block: FactorBlock, streams: Streams
+    defense: SgdSettings, rows: FactorRows, block: FactorBlock, streams: Streams
 ) -> None:
     """All rounds of the corrected form.
 
@@ -39,7 +39,7 @@ def play_rounds(
 
 
 def play_round(
-    defense: SgdFactors,
+    defense: SgdSettings,
     rows: FactorRows,
     block: FactorBlock,
     streams: Streams,
@@ -77,7 +77,7 @@ def play_round(
 
 
 def sum_clipped(
-    defense: SgdFactors,
+    defense: SgdSettings,
     rows: FactorRows,
     block: FactorBlock,
     total: NDArray[np.float64],
@@ -112,7 +112,7 @@ def sum_clipped(
     )
 
 
-def taking_part(defense: SgdFactors, users: int, streams: Streams, t: int) -> NDArray[np.float32]:
+def taking_part(defense: SgdSettings, users: int, streams: Streams, t: int) -> NDArray[np.float32]:
     """Who takes part in round t, 1 or 0, of up to 16 worlds `(N, 16)`: a Poisson sample."""
     if defense.sampling == 1:
         return np.ones((users, LANES), np.float32)

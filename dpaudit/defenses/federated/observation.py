@@ -20,11 +20,11 @@ from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.federated.fake_gradients import FakeGradients
+    from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
 
 def watched_rounds(
-    defense: FakeGradients,
+    defense: FakeGradientsSettings,
     before: Candidates,
     after: Candidates,
     trained: Candidates,
@@ -105,7 +105,7 @@ class _Watched:
 
     def __init__(
         self,
-        defense: FakeGradients,
+        defense: FakeGradientsSettings,
         trained: Candidates,
         suspects: _Suspects,
         world: Streams,
@@ -134,7 +134,7 @@ class _Watched:
 class _Shadow:
     """The suspects as they are in one data set."""
 
-    def __init__(self, defense: FakeGradients, own: Candidates, drawn: Floats) -> None:
+    def __init__(self, defense: FakeGradientsSettings, own: Candidates, drawn: Floats) -> None:
         factors = aligned(*drawn.shape)
         factors[:] = drawn
         self.devices = Devices(defense, own, factors)

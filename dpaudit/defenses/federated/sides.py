@@ -11,50 +11,10 @@ from numpy.typing import NDArray
 
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.kernels.federated import submissions as kernels
-from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels.lanes import aligned
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.federated.fake_gradients import FakeGradients
-
-
-def width(dimensions: int) -> int:
-    """The room of a row of factors: the least power of two of at least 16 that holds them."""
-    return max(LANES, 1 << (dimensions - 1).bit_length())
-
-
-@dataclass(eq=False)
-class AdaDelta:
-    """Steps whose size adapts to each coordinate (Zeiler 2012, arXiv:1212.5701).
-
-        G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + η Δ
-
-    Attributes:
-        memory: ρ.
-        floor: ε.
-        rate: η, 1 in Zeiler's.
-        squares: G.
-        steps: D.
-    """
-
-    memory: np.float32
-    floor: np.float32
-    rate: np.float32
-    squares: Floats
-    steps: Floats
-
-    @classmethod
-    def like(cls, factors: Floats, memory: float, floor: float, rate: float) -> AdaDelta:
-        """Nothing remembered yet."""
-        zeros = np.zeros_like(factors)
-        return cls(np.float32(memory), np.float32(floor), np.float32(rate), zeros, zeros.copy())
-
-    def step(self, factors: Floats, slope: Floats) -> None:
-        """Move the factors in place against their slope."""
-        rest = np.float32(1) - self.memory
-        self.squares[:] = self.memory * self.squares + rest * slope**2
-        delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
-        self.steps[:] = self.memory * self.steps + rest * delta**2
-        factors -= self.rate * delta
+    from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
 
 @dataclass(eq=False)
@@ -67,7 +27,7 @@ class Devices:
         factors: `U`, `(N, size)`.
     """
 
-    defense: FakeGradients
+    defense: FakeGradientsSettings
     candidates: Candidates
     factors: Floats
 
@@ -169,7 +129,7 @@ class Server:
         floored: how many of the response's estimates were below the least that is used.
     """
 
-    defense: FakeGradients
+    defense: FakeGradientsSettings
     factors: Floats
     fakes: Floats
     shares: NDArray[np.float64]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, FactorModels
+from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, width
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
-from dpaudit.defenses.federated.sides import Devices, Server, width
+from dpaudit.defenses.federated.sides import Devices, Server
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.training import check_finite
 from dpaudit.kernels import noise
@@ -21,7 +21,7 @@ from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.federated.fake_gradients import FakeGradients
+    from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
 # Steps of the noise source: the initial factors, the responses, then four a round.
 _RESPONSES, _FIRST = 2, 3
@@ -86,7 +86,7 @@ class Federation:
 
     def __init__(
         self,
-        defense: FakeGradients,
+        defense: FakeGradientsSettings,
         candidates: Candidates,
         world: Streams,
         apart: NDArray[np.bool_] | None = None,

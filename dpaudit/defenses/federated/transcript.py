@@ -16,7 +16,7 @@ from dpaudit.defenses.federated.candidates import Candidates, Floats
 from dpaudit.defenses.federated.training import Federation, Submitted
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.federated.fake_gradients import FakeGradients
+    from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Transcript:
 
     def __init__(
         self,
-        defense: FakeGradients,
+        defense: FakeGradientsSettings,
         candidates: Candidates,
         world: Streams,
         users: NDArray[np.bool_],

@@ -16,8 +16,8 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item.model import PairCounts, Vector
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import PairCounts, Vector
 
 
 @parameters(frozen=True, config=STRICT)

@@ -28,7 +28,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item.model import (
+from dpaudit.defenses.item_model import (
     ExactScores,
     ItemModel,
     PairCounts,

@@ -15,8 +15,8 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item.model import PairCounts, Vector
 from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.item_model import PairCounts, Vector
 
 Similarity = Literal["cut", "shrunk", "damped"]
 

@@ -17,11 +17,15 @@ from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import Society
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.social.privsr import PrivSR
+    from dpaudit.defenses.social.settings import PrivSRSettings
 
 
 def watched_messages(
-    defense: PrivSR, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
+    defense: PrivSRSettings,
+    before: SocialRows,
+    after: SocialRows,
+    trained: SocialRows,
+    streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
     """What a friend receives from the user in whom two data sets differ, round by round, `(W, C)`.
 
@@ -46,7 +50,9 @@ def watched_messages(
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
 
 
-def audible(defense: PrivSR, ratings: Ratings, able: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def audible(
+    defense: PrivSRSettings, ratings: Ratings, able: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Of some users those whose messages show much: somebody's friend, and loud `(N,)`.
 
     In the corrected form all are told the same. In the published one they are at least half as loud
@@ -97,7 +103,7 @@ class _Hearing:
 
     def __init__(
         self,
-        defense: PrivSR,
+        defense: PrivSRSettings,
         suspects: Suspects,
         trained: SocialRows,
         world: Streams,

@@ -18,7 +18,7 @@ from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import Society
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.social.privsr import PrivSR
+    from dpaudit.defenses.social.settings import PrivSRSettings
 
 Numbers = NDArray[np.float64]
 # What was seen in a round, would have been without noise in D and in D', the noise's scale and the
@@ -27,7 +27,11 @@ Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def watched_rounds(
-    defense: PrivSR, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
+    defense: PrivSRSettings,
+    before: SocialRows,
+    after: SocialRows,
+    trained: SocialRows,
+    streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
     """All submissions of the users in whom two data sets differ, round by round, `(W, C)`.
 
@@ -54,7 +58,11 @@ def watched_rounds(
 
 
 def watched_sums(
-    defense: PrivSR, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
+    defense: PrivSRSettings,
+    before: SocialRows,
+    after: SocialRows,
+    trained: SocialRows,
+    streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
     """What moves the items in which two data sets differ, round by round, `(W, C)`.
 
@@ -79,7 +87,7 @@ def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
     return tuple(np.stack(part) for part in zip(*seen, strict=True))
 
 
-def followed(defense: PrivSR, ratings: Ratings, sums: bool) -> NDArray[np.bool_]:
+def followed(defense: PrivSRSettings, ratings: Ratings, sums: bool) -> NDArray[np.bool_]:
     """The users whose factors can be followed, as no friend sends them anything, `(N,)`.
 
     Args:
@@ -98,7 +106,7 @@ def followed(defense: PrivSR, ratings: Ratings, sums: bool) -> NDArray[np.bool_]
     return friends == 0
 
 
-def _check_sums(defense: PrivSR, friends: NDArray[np.int64]) -> None:
+def _check_sums(defense: PrivSRSettings, friends: NDArray[np.int64]) -> None:
     """Refuse games on sums where any of so many friends each `(N,)` hide the law."""
     if defense.social and defense.rounds > 1 and friends.any():
         raise ConfigError(
@@ -124,7 +132,7 @@ class Suspects:
     rows: Indices
 
     @classmethod
-    def between(cls, defense: PrivSR, before: SocialRows, after: SocialRows) -> Suspects:
+    def between(cls, defense: PrivSRSettings, before: SocialRows, after: SocialRows) -> Suspects:
         """Those of two data sets.
 
         Raises:
@@ -188,7 +196,7 @@ class _Submitting:
     """One world's training and, beside it, its suspects in either data set, seen one by one."""
 
     def __init__(
-        self, defense: PrivSR, suspects: Suspects, trained: SocialRows, world: Streams
+        self, defense: PrivSRSettings, suspects: Suspects, trained: SocialRows, world: Streams
     ) -> None:
         self.society = Society(defense, trained, world, suspects.users)
         self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]
@@ -215,7 +223,7 @@ class _Summing:
     """One world's training and, beside it, the sums of submissions in either data set."""
 
     def __init__(
-        self, defense: PrivSR, suspects: Suspects, trained: SocialRows, world: Streams
+        self, defense: PrivSRSettings, suspects: Suspects, trained: SocialRows, world: Streams
     ) -> None:
         self.society = Society(defense, trained, world)
         self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]

@@ -13,11 +13,12 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import Floats, Indices
+from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
-from dpaudit.defenses.social.ranking_training import NONE, RankingNoise, RankingSociety, Submissions
+from dpaudit.defenses.social.ranking_training import NONE, RankingSociety, Submissions
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.social.ranking import PrivSRRanking
+    from dpaudit.defenses.social.ranking_settings import RankingSettings
 
 Numbers = NDArray[np.float64]
 # A round: what was shown, would have been without noise in D and in D', the noise's scale and the
@@ -26,7 +27,7 @@ Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def watched_rounds(
-    defense: PrivSRRanking,
+    defense: RankingSettings,
     before: RankingRows,
     after: RankingRows,
     trained: RankingRows,
@@ -57,7 +58,7 @@ def watched_rounds(
 
 
 def watched_sums(
-    defense: PrivSRRanking,
+    defense: RankingSettings,
     before: RankingRows,
     after: RankingRows,
     trained: RankingRows,
@@ -109,7 +110,9 @@ class _Suspects:
     noise: tuple[RankingNoise, RankingNoise]
 
     @classmethod
-    def between(cls, defense: PrivSRRanking, before: RankingRows, after: RankingRows) -> _Suspects:
+    def between(
+        cls, defense: RankingSettings, before: RankingRows, after: RankingRows
+    ) -> _Suspects:
         """Those of two data sets.
 
         Raises:
@@ -205,7 +208,7 @@ class _Submitting(_World):
 
     def __init__(
         self,
-        defense: PrivSRRanking,
+        defense: RankingSettings,
         suspects: _Suspects,
         trained: RankingRows,
         noise: RankingNoise,
@@ -233,7 +236,7 @@ class _Summing(_World):
 
     def __init__(
         self,
-        defense: PrivSRRanking,
+        defense: RankingSettings,
         suspects: _Suspects,
         trained: RankingRows,
         noise: RankingNoise,

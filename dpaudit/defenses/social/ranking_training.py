@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import ITEMS, USERS, Floats, Indices
 from dpaudit.defenses.precision import grids, rounded
+from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_models import RankingModels
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
 from dpaudit.defenses.social.shared_noise import SharedNoise
@@ -21,7 +22,7 @@ from dpaudit.kernels.social import preferences
 from dpaudit.kernels.social.triples import draw
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.social.ranking import PrivSRRanking
+    from dpaudit.defenses.social.ranking_settings import RankingSettings
 
 # Steps of the noise source: the initial factors, then four a round.
 _FIRST, _ROUND = 2, 4
@@ -31,31 +32,6 @@ _TRIPLES, _SCALES, _OTHERS, _OWN = range(_ROUND)
 NONE: Indices = np.empty((0, 0), np.int32)
 
 _DIVERGED = "its steps grow instead of shrinking; lower params.rate, or raise epsilon"
-
-
-@dataclass(frozen=True, eq=False)
-class RankingNoise:
-    """How much noise there is on what users submit about every item.
-
-    Attributes:
-        submitted: the variance of each coordinate of one user's submission: of users to whom the
-            item is not sensitive, and of those to whom it is, `(2, M)`.
-        shared: whether these are multiplied by exponential draws, of each item, coordinate and
-            round one, that all users share (Meng et al. 2018, Lemma 1).
-    """
-
-    submitted: NDArray[np.float64]
-    shared: bool
-
-    def of_users(self, rows: RankingRows, users: Indices) -> NDArray[np.float64]:
-        """The variance of what each of these users submits, before shared draws, `(n, M)`."""
-        kept = [rows.kept_by(int(user)) for user in users]
-        columns = np.arange(rows.n_items)
-        return self.submitted[np.array(kept, np.int64).reshape(-1, rows.n_items), columns]
-
-    def summed(self, rows: RankingRows) -> NDArray[np.float64]:
-        """The variance of the sum over all users, before shared draws, `(M,)`."""
-        return np.asarray((self.submitted * rows.keepers).sum(0), np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +69,7 @@ class RankingSociety:
 
     def __init__(
         self,
-        defense: PrivSRRanking,
+        defense: RankingSettings,
         rows: RankingRows,
         noise: RankingNoise,
         world: Streams,

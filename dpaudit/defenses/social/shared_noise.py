@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.claim import Variant
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import Floats
-from dpaudit.defenses.federated.sides import width
+from dpaudit.defenses.factors import Floats, width
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 

@@ -15,11 +15,11 @@ from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import Society
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.social.privsr import PrivSR
+    from dpaudit.defenses.social.settings import PrivSRSettings
 
 
 def submitted(
-    defense: PrivSR, rows: SocialRows, world: Streams, users: NDArray[np.bool_]
+    defense: PrivSRSettings, rows: SocialRows, world: Streams, users: NDArray[np.bool_]
 ) -> tuple[Submissions, FactorModels]:
     """All that some users submit over a training, and the model.
 
@@ -56,7 +56,7 @@ def submitted(
     return seen, society.models()
 
 
-def _learning(defense: PrivSR) -> Learning:
+def _learning(defense: PrivSRSettings) -> Learning:
     alike, cut = defense.start == "constant", defense.variant == "corrected"
     return Learning(
         rate=defense.rate,

@@ -20,7 +20,7 @@ from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
 if TYPE_CHECKING:
-    from dpaudit.defenses.social.privsr import PrivSR
+    from dpaudit.defenses.social.settings import PrivSRSettings
 
 # Steps of the noise source: the initial factors, then five a round.
 _FIRST, _ROUND = 2, 5
@@ -30,36 +30,6 @@ _ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(_ROUND)
 _NOT_KEPT = np.empty(0, np.float32)
 
 _DIVERGED = "its steps grow instead of shrinking; lower params.rate or social, or raise epsilon"
-
-
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """How much noise there is on what users submit, and on what friends send.
-
-    Attributes:
-        submitted: the variance of each coordinate of a submission about each item: of ratings that
-            are not sensitive, and of those that are, `(2, M)`.
-        sent: that of each message to each user from one of her friends `(N,)`.
-        told: that of what a user tells of her factors, in a round the same to all whose friend she
-            is; it comes before what they make of it.
-        shared: whether the first two are multiplied by exponential draws, of each coordinate and
-            round one, that all share who submit about an item, or send to a user (Meng et al. 2018,
-            Lemma 1).
-    """
-
-    submitted: NDArray[np.float64]
-    sent: NDArray[np.float64]
-    shared: bool
-    told: float = 0.0
-
-    @classmethod
-    def none(cls, rows: SocialRows) -> Noise:
-        """No noise."""
-        return cls(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
-
-    def of_rows(self, rows: SocialRows) -> NDArray[np.float64]:
-        """The variance of each rating's submission, before shared draws, `(R,)`."""
-        return self.submitted[rows.sensitive.astype(np.int64), rows.items]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +82,7 @@ class Society:
 
     def __init__(
         self,
-        defense: PrivSR,
+        defense: PrivSRSettings,
         rows: SocialRows,
         world: Streams,
         watched: NDArray[np.bool_] | None = None,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.kernels.top_k import lists
 
 Enumeration = Literal["meant", "printed"]

@@ -20,8 +20,8 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k import bounds as list_bounds
 from dpaudit.defenses.top_k import pairs as list_pairs
 from dpaudit.defenses.top_k.chain import (
@@ -65,7 +65,8 @@ class TopK(Part):
     (`dpaudit.defenses.top_k.chain`) is to draw a set with probability `∝ φ^{ε/2}`, `φ = exp(Σ
     scores / U_r)`, eq. (28). The claim is ε for one entry of `C`. For k ≥ 2 it is false whatever ε:
     only sets that share k − 1 items with the best one can be drawn, and an item raised from the
-    last rank to the first changes which these are, so that a set possible before is impossible after.
+    last rank to the first changes which these are, so that a set possible before is impossible
+    after.
 
     **Corrected.** Any k candidates can be shown, with weights `exp(λ · score)`:
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpaudit.claims.record import Verification
 from dpaudit.core.messages import plain
-from dpaudit.reports.sections import claims
+from dpaudit.reports.render import claims
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,9 +19,9 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.model import ExactScores
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_model import ExactScores
 
 STARS, HALVES, PURCHASES = Scale(), Scale(0.5, 5, 0.5), Scale(1, 1, 1)
 WORLDS = 200_000

@@ -11,7 +11,7 @@ from dpaudit.auditor.games.list_truth import entry_epsilon, place_epsilon
 from dpaudit.claims.laws import first_of_two
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 
 

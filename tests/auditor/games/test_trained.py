@@ -140,7 +140,7 @@ def test_a_sampled_user_shows_nothing_in_rounds_without_her(
 ) -> None:
     # So little noise that a round tells whether she takes part: with probability q in D.
     monkeypatch.setattr(
-        "dpaudit.defenses.factorization.sgd.noise_multiplier", lambda *_, **__: 1e-2
+        "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1e-2
     )
     defense = SgdFactors(1.0, "corrected", dimensions=2, passes=1, sampling=0.2)
     scores = steps(defense, "user-add-remove", 3000)

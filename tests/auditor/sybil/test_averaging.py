@@ -35,9 +35,9 @@ from dpaudit.data.neighbors import (
 )
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.model import ExactScores, ItemModel
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.defense import TopK
 
 STARS, PURCHASES = Scale(), Scale(1, 1, 1)

@@ -16,9 +16,9 @@ from scipy import integrate, stats
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.meng_2018 import algebra
 from dpaudit.claims.meng_2018 import entries as privsr
+from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.training import Noise
 
 CHECKS = [
     (entry, play) for entry in privsr.CLAIMS for play in entry.published if isinstance(play, Check)

@@ -108,7 +108,9 @@ def test_a_world_is_the_same_whatever_else_is_trained(model: SgdFactors | Sample
 def test_a_sampled_world_is_the_same_whatever_else_is_trained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dpaudit.defenses.factorization.sgd.noise_multiplier", lambda *_, **__: 1.0)
+    monkeypatch.setattr(
+        "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1.0
+    )
     model = SgdFactors(2.0, "corrected", dimensions=2, passes=3, sampling=0.5)
     rows, many = model.prepare(drawn()), Streams.first(5, "test", 20)
     whole = model.train(rows, many).public(NONE).factors
@@ -267,7 +269,9 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
     watch(factor_worlds, "sample", 15)
     watch(noise, "uniform", 2)
     watch(exact_noise, "uniform", 2)
-    monkeypatch.setattr("dpaudit.defenses.factorization.sgd.noise_multiplier", lambda *_, **__: 1.0)
+    monkeypatch.setattr(
+        "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1.0
+    )
     small: dict[str, Any] = {"dimensions": 2, "passes": 3}
     never: dict[str, Any] = {"margin": 0.0, "cap": 9, "decay": 1e-3, "retries": 2}
     cases: list[tuple[SgdFactors | SampledFactors, int]] = [

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.defenses.factors import joined
+from dpaudit.defenses.adadelta import AdaDelta
+from dpaudit.defenses.factors import joined, width
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.sides import AdaDelta, width
+from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import Federation
 
 STARS = Scale()
@@ -213,7 +214,7 @@ def test_true_answers_tell_the_share_exactly_and_others_ask_nothing() -> None:
 class Plain:
     """A training without noise, user by user and item by item."""
 
-    defense: FakeGradients
+    defense: FakeGradientsSettings
     candidates: Candidates
     shares: Exact
     left: Exact

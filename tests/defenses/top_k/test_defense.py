@@ -18,7 +18,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_item.model import ExactScores
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k import bounds as list_bounds
 from dpaudit.defenses.top_k.defense import TopK
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.item_item.model import TickRows, frozen, frozen_rows, in_ticks
+from dpaudit.defenses.item_model import TickRows, frozen, frozen_rows, in_ticks
 from dpaudit.kernels.item_item import pairs
 
 Table = list[dict[int, float]]

@@ -14,8 +14,7 @@ from rich.console import Console
 from dpaudit.claims.record import Entry, Game, Verification
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Timing
-from dpaudit.reports.render import claims_console, page
-from dpaudit.reports.sections import claims
+from dpaudit.reports.render import claims, claims_console, page
 
 HARD = "<img src=x onerror=alert(1)> a|b *c* [d](e) `f`"
 VERDICTS = ["falsified", "not falsified", "holds", "unprovable as stated", "inconclusive"]

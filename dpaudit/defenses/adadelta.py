@@ -1,0 +1,44 @@
+"""AdaDelta: steps whose size adapts to each coordinate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpaudit.defenses.factors import Floats
+
+
+@dataclass(eq=False)
+class AdaDelta:
+    """Steps whose size adapts to each coordinate (Zeiler 2012, arXiv:1212.5701).
+
+        G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + η Δ
+
+    Attributes:
+        memory: ρ.
+        floor: ε.
+        rate: η, 1 in Zeiler's.
+        squares: G.
+        steps: D.
+    """
+
+    memory: np.float32
+    floor: np.float32
+    rate: np.float32
+    squares: Floats
+    steps: Floats
+
+    @classmethod
+    def like(cls, factors: Floats, memory: float, floor: float, rate: float) -> AdaDelta:
+        """Nothing remembered yet."""
+        zeros = np.zeros_like(factors)
+        return cls(np.float32(memory), np.float32(floor), np.float32(rate), zeros, zeros.copy())
+
+    def step(self, factors: Floats, slope: Floats) -> None:
+        """Move the factors in place against their slope."""
+        rest = np.float32(1) - self.memory
+        self.squares[:] = self.memory * self.squares + rest * slope**2
+        delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
+        self.steps[:] = self.memory * self.steps + rest * delta**2
+        factors -= self.rate * delta

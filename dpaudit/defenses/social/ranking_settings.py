@@ -1,0 +1,158 @@
+"""The parameters of social ranking under privacy settings, and its claim."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
+
+from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.plugin import STRICT, Part
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.precision import kept_budget
+from dpaudit.defenses.social.noise import RankingNoise
+from dpaudit.defenses.social.ranking_rows import RankingRows
+from dpaudit.defenses.social.shared_noise import Summation, check_summation, honest_raters
+from dpaudit.defenses.training import check_epsilon
+
+
+@parameters(frozen=True, config=STRICT)
+class RankingSettings(Part):
+    """Parameters and claim of `PrivSRRanking`, whose docstring describes them."""
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    beta: Annotated[float, Field(ge=1e-3, le=1)] = 1.0
+    dimensions: Annotated[int, Field(ge=1, le=128)] = 10
+    rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
+    rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
+    decay: Annotated[float, Field(ge=0, le=10)] = 1e-3
+    social: bool = True
+    triples: Annotated[int, Field(ge=1, le=100_000)] | Literal["all"] = 10
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.1
+    start: Literal["normal", "constant"] = "normal"
+    clip: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    summation: Summation = "local"
+    insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
+    delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
+
+    # Its models have lists, and no predictions of ratings.
+    ranks: ClassVar[bool] = True
+    name: ClassVar[str] = "privsr-ranking"
+    title: ClassVar[str] = "Social ranking under personal privacy settings"
+    source: ClassVar[str] = (
+        "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
+        "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, section 5.4, "
+        "equations (11) to (14), Algorithm 2; Zhao, McAuley, King 2014, "
+        "doi:10.1145/2661829.2661998; Rendle et al. 2009, arXiv:1205.2618"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> RankingSettings:
+        check_epsilon(self.epsilon, self.variant, "noise")
+        check_summation(self.summation, self.variant)
+        return self
+
+    def claim(self) -> Claim | None:
+        """ε for a purchase, or (ε, δ) for all of a user's."""
+        if self.variant == "nonprivate":
+            return None
+        public = (
+            "who is whose friend, what users share with friends, of the one in doubt too (what "
+            "she offers is the same in both data sets), the factors that training starts from"
+        )
+        if self.variant == "published":
+            return Claim(
+                epsilon=self.epsilon,
+                delta=0.0,
+                adjacency="rating-add-remove",
+                observer="recommender",
+                public=f"{public}, which items everybody keeps private, held or not",
+                assumes=("no user's factors longer than 1, not enforced",),
+                source="Meng et al. 2018, Theorem 4",
+            )
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency="user-replace",
+            observer="recommender",
+            public=public,
+            source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
+        )
+
+    def noise(self, rows: RankingRows) -> RankingNoise:
+        """The noise on what is submitted.
+
+        Raises:
+            ConfigError: finite precision would take too much of ε.
+        """
+        if self.variant == "nonprivate":
+            return RankingNoise(np.zeros((2, rows.n_items)), False)
+        if self.variant == "corrected":
+            # σ = 2c√T/μ
+            numbers = self.rounds * rows.n_items * self.dimensions
+            # Finite precision takes its part of ε and δ.
+            mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+            sigma = 2 * self.clip * math.sqrt(self.rounds) / mu
+            secure = self.summation == "secure"
+            among = honest_raters(rows.keepers.sum(0), self.insiders) if secure else 1
+            each = np.broadcast_to(sigma**2 / among, (2, rows.n_items))
+            return RankingNoise(each, False)
+        # (√(2d)/ε)² of all who share a kind, ε_n and then ε_s.
+        whole = 2 * self.dimensions / np.array(self._epsilons)[:, None] ** 2
+        return RankingNoise(whole / np.maximum(rows.keepers, 1), True)
+
+    @property
+    def _epsilons(self) -> tuple[float, float]:
+        """ε_n and ε_s."""
+        return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
+
+    @property
+    def most(self) -> float:
+        """The norm that what is submitted is cut to; infinite where nothing is cut."""
+        # A hair less, as the cut vector is rounded.
+        return self.clip * (1 - 1e-5) if self.variant == "corrected" else math.inf
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> RankingRows:
+        """What users hold, and what their friends offer.
+
+        Args:
+            ratings: the purchases that are learned from.
+            public: the data whose links and settings, and what friends share in them, are public.
+
+        Raises:
+            ConfigError: there is nothing to learn from, or friends count and are not known.
+            DataError: these are ratings and no purchases.
+        """
+        if not len(ratings):
+            raise ConfigError("there are no ratings to learn from: use more data")
+        if ratings.scale.width != 0:
+            raise DataError(
+                f"privsr-ranking needs purchases and these are ratings on "
+                f"{ratings.scale.minimum:g}..{ratings.scale.maximum:g}: set data.binarize to the "
+                "least rating that counts"
+            )
+        return RankingRows.of(ratings, ratings if public is None else public, self.social)
+
+    def check_watched(self) -> None:
+        """Refuse games that see each round where there is no noise, or its law is a mixture.
+
+        Raises:
+            ConfigError: with the remedy.
+        """
+        if self.variant == "nonprivate":
+            raise ConfigError(
+                "games that see each round compare noised submissions, and variant = 'nonprivate' "
+                "has none: use a private variant, or observe = 'public'"
+            )
+        if self.triples != "all":
+            raise ConfigError(
+                "games that see each round need the law of what is submitted, and which triples a "
+                "user draws is not seen, so hers is a mixture of very many: set params.triples = "
+                "'all', or observe = 'public'"
+            )
