@@ -18,7 +18,7 @@ from dpaudit.auditor.black_box.audit import audit
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "auditor"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from null_mechanisms import BATCHED, SCORES, SHAPED, STATEFUL, itself, noise
 

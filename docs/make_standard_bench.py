@@ -23,7 +23,7 @@ from dpaudit.auditor.black_box.patterns import input_pairs
 from dpaudit.core.files import write_text
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "standard_bench"))
+sys.path.insert(0, str(ROOT / "tests" / "support" / "standard_bench"))
 
 from dp_sniper import CONFIDENCE, FINAL, PUBLISHED, Pair  # noqa: E402
 from standard_laws import log_ratio  # noqa: E402

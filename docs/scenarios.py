@@ -23,7 +23,7 @@ from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.core.estimate import Estimate, Kind
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "bounds"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from soundness_cases import (
     METHODS,
