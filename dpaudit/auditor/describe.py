@@ -9,7 +9,7 @@ import numpy as np
 
 from dpaudit.core.plugin import Part
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.base import Defense
 from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 
 
@@ -30,7 +30,7 @@ def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecor
     )
 
 
-def model_record(label: str, defense: Any) -> ModelRecord:
+def model_record(label: str, defense: Defense) -> ModelRecord:
     """A recommender with its hyper-parameters, whatever its ε."""
     return ModelRecord(
         label=label,
@@ -39,18 +39,18 @@ def model_record(label: str, defense: Any) -> ModelRecord:
         variant=defense.variant,
         source=defense.source,
         params={key: value for key, value in _parameters(defense).items() if key != "epsilon"},
-        top_k=getattr(defense, "top_k", 0),  # models that are trained show no list
+        top_k=defense.list_length(),
     )
 
 
-def point_record(label: str, defense: Any, scale: Scale) -> PointRecord:
+def point_record(label: str, defense: Defense, scale: Scale) -> PointRecord:
     """A recommender at its ε; only noise on predictions has a sensitivity and a scale."""
-    claim, noised = defense.claim(), defense if isinstance(defense, ItemItem) else None
+    claim, noise = defense.claim(), defense.noise_of_predictions(scale)
     return PointRecord(
         model=label,
         epsilon=defense.epsilon,
-        sensitivity=noised.sensitivity(scale) if noised else None,
-        noise_scale=noised.noise_scale(scale) if noised else None,
+        sensitivity=noise.sensitivity if noise else None,
+        noise_scale=noise.scale if noise else None,
         claim=claim and ClaimRecord(**asdict(claim)),
     )
 

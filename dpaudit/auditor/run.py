@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from dpaudit import __version__
-from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.attacks.base import Inference
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.auditor.gate import judge
 from dpaudit.auditor.measures.convergence import chosen_users, mean_divergence
@@ -149,7 +149,7 @@ class _Play:
     progress: Progress
 
     @cached_property
-    def attacks(self) -> dict[str, LinearIdeal]:
+    def attacks(self) -> dict[str, Inference]:
         return {attack.label: attack.create("attack") for attack in self.config.attack}
 
     def trials(self, sweeps: Sequence[Sweep]) -> int:

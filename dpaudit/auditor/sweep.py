@@ -12,10 +12,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.split import split_users
-from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
-from dpaudit.defenses.top_k.defense import TopK
 
 
 @dataclass(frozen=True)
@@ -39,20 +37,20 @@ class Sweep:
         return [cls(model, train, attacked) for model in config.model]
 
     @cached_property
-    def defenses(self) -> list[Defense]:
+    def defenses(self) -> list[OnDemandDefense]:
         """The recommender at each ε."""
         return self.model.defenses("model")
 
     @cached_property
-    def predicting(self) -> list[ItemItem]:
+    def predicting(self) -> list[PredictionDefense]:
         """The same where it shows predictions, else none."""
-        return [defense for defense in self.defenses if isinstance(defense, ItemItem)]
+        return [defense for defense in self.defenses if isinstance(defense, PredictionDefense)]
 
     @cached_property
-    def chains(self) -> list[TopK]:
+    def chains(self) -> list[ListDefense]:
         """The same where it walks a published chain, else none."""
-        tops = [defense for defense in self.defenses if isinstance(defense, TopK)]
-        return [defense for defense in tops if defense.form == "chain"]
+        lists = [defense for defense in self.defenses if isinstance(defense, ListDefense)]
+        return [defense for defense in lists if defense.walks_chain()]
 
     @property
     def has_rmse(self) -> bool:

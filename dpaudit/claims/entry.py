@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.claim import Adjacency, ObserverName
+from dpaudit.core.claim import Adjacency
 from dpaudit.core.estimate import Estimate
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
@@ -114,7 +114,7 @@ class PublishedClaim:
     sentence: str
     source: str
     adjacency: Adjacency | None
-    observer: ObserverName | None
+    observer: str | None
     recorded: Verdict
     because: str
     published: tuple[Play, ...]

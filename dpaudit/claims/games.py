@@ -14,7 +14,7 @@ from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.list_truth import entry_truth
-from dpaudit.auditor.games.predictions import play_entry_game, play_game, play_list_game
+from dpaudit.auditor.games.predictions import entry_game, prediction_game, shifts
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.claims.entry import Worlds
 from dpaudit.core.claim import Claim
@@ -78,8 +78,10 @@ class PredictionGame(_DefenseGame[ItemItem, WorldPair]):
         """Release and score; the truth is that of Laplace noise on the shifts."""
         pair = self.worlds(self.defense)
         model = self.defense.prepare(pair.ratings)
-        found = play_game(self.defense, model, pair, LikelihoodRatio(), trials=trials, seed=seed)
-        truth = laplace_vector_epsilon(found.shifts, found.noise_scale)
+        game = prediction_game(self.defense, model, pair, LikelihoodRatio())
+        found = game.run(trials=trials, seed=seed)
+        scale = self.defense.noise_scale(pair.ratings.scale)
+        truth = laplace_vector_epsilon(shifts(game.pair), scale)
         return Worlds(found.absent, found.present, truth)
 
 
@@ -98,11 +100,11 @@ class ListGame(PredictionGame):
         """Release lists and score the place of the pair's first item."""
         pair = self.worlds(self.defense)
         model = self.defense.prepare(pair.ratings)
-        found = play_list_game(self.defense, model, pair, ItemPlace(), trials=trials, seed=seed)
+        game = prediction_game(self.defense, model, pair, ItemPlace(), "list")
+        found = game.run(trials=trials, seed=seed)
         if self.law is None:
             return Worlds(found.absent, found.present, None)
-        before = self.defense.exact(model, pair.ratings.profile(pair.target)).scores
-        after = self.defense.exact_after(model, pair.change, pair.target).scores
+        before, after = game.pair.before.scores, game.pair.after.scores
         shown = np.isfinite(before) & np.isfinite(after)
         scale = self.defense.noise_scale(pair.ratings.scale)
         epsilon = self.law(before[shown].astype(float), after[shown].astype(float), scale)
@@ -121,7 +123,7 @@ class EntryGame(_DefenseGame[TopK, EntryPair]):
     def play(self, trials: int, seed: int) -> Worlds:
         """Release and score by the two laws of the list."""
         pair = self.worlds(self.defense)
-        found = play_entry_game(self.defense, pair, LikelihoodRatio(), trials=trials, seed=seed)
+        found = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
         return Worlds(found.absent, found.present, entry_truth(self.defense, pair))
 
 

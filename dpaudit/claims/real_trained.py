@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dpaudit.auditor.games.targets import size_class, suspect_pair
+from dpaudit.auditor.games.targets import size_class, target_pair
 from dpaudit.auditor.games.trained import DataPair
 from dpaudit.claims.entry import Check, Play
 from dpaudit.claims.trained_games import StepsGame
@@ -20,6 +20,7 @@ from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.settings import drawn
 from dpaudit.data.source_social import SensitiveSource
+from dpaudit.defenses.base import Targets
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
@@ -69,7 +70,7 @@ def _steps(ratings: Ratings, name: str) -> Iterator[OneStepGame]:
 
     The similarities begin at C/20, the least that the assumption allows with 20 neighbours.
     """
-    pair, suspect = suspect_pair(active(ratings, _MORE_THAN), "rating-replace", _MORE_THAN)
+    pair, suspect = target_pair(active(ratings, _MORE_THAN), "rating-replace", _MORE_THAN)
     counts = np.diff(pair.before.by_user.start)
     seen = np.isin(pair.before.item, suspect.before.items)
     cost = int(counts[pair.before.user[seen]].sum())
@@ -85,7 +86,7 @@ def _submissions(ratings: Ratings, name: str) -> StepsGame:
 
     Fakes are 0, so that nothing but the length of her gradients tells.
     """
-    pair, _ = suspect_pair(ratings, "rating-add-remove", _MORE_THAN)
+    pair, _ = target_pair(ratings, "rating-add-remove", _MORE_THAN)
     defense = FakeGradients(
         epsilon=1.0, delta=0.01, rounds=10, fakes="zero", offset=3.0, spread=0.5
     )
@@ -100,7 +101,7 @@ def _kept_private(ratings: Ratings, name: str, seed: int) -> StepsGame:
     """
     if not ratings.kept_private.any():
         ratings = drawn(ratings, SensitiveSource(share=0.1, seed=seed))
-    pair, _ = suspect_pair(ratings, "rating-replace", _MORE_THAN, crowded=True)
+    pair, _ = target_pair(ratings, "rating-replace", _MORE_THAN, Targets(crowded=True))
     defense = PrivSR(epsilon=1.0, rounds=1, social=0.0, spread=0.2)
     return StepsGame(f"{name}, one sensitive rating, one round", defense, pair, trials=600)
 

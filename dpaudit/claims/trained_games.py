@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
-from dpaudit.auditor.games.predictions import CERTAIN
-from dpaudit.auditor.games.trained import DataPair, play_steps_game
+from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.claims.entry import Worlds
 from dpaudit.claims.games import TRIALS, claim_of, described, digest_of
 from dpaudit.core.estimate import Estimate
@@ -55,7 +55,7 @@ class DataGame:
 
 @dataclass(frozen=True, eq=False)
 class StepsGame(DataGame):
-    """Observer `iterates`: the noised steps of a training, told apart by their law.
+    """The noised steps of a training that an observer sees, told apart by their law.
 
     Attributes:
         label: what sets it apart within its entry.
@@ -63,6 +63,7 @@ class StepsGame(DataGame):
         pair: the two data sets.
         truth: the ε of this pair by the mechanism's law, where it is known.
         trials: worlds of either data set.
+        observer: who sees the steps; the defense's first observer unless given.
     """
 
     label: str
@@ -70,12 +71,13 @@ class StepsGame(DataGame):
     data: DataPair
     truth: Estimate | None = None
     trials: int = TRIALS
+    observer: str = ""
 
     def play(self, trials: int, seed: int) -> Worlds:
         """Train and score."""
-        found = play_steps_game(
-            self.defense, self.data, LikelihoodRatio(), trials=trials, seed=seed
-        )
+        observer = self.observer or next(iter(self.defense.observers()))
+        game = trained_game(self.defense, self.data, LikelihoodRatio(), observer)
+        found = game.run(trials=trials, seed=seed)
         return Worlds(found.absent, found.present, self.truth)
 
 

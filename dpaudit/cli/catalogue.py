@@ -91,8 +91,7 @@ def _first_line(part: Any) -> str:
 
 def _explain(part: Any) -> None:
     from dpaudit.config.compatibility import PAIRS
-    from dpaudit.defenses.base import shows_lists
-    from dpaudit.defenses.training import trains
+    from dpaudit.defenses.base import ListDefense, OnDemandDefense, TrainedDefense
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))
@@ -102,12 +101,15 @@ def _explain(part: Any) -> None:
         click.echo("\nParameters:")
     for field in parameters:
         click.echo(f"  {field.name} = {field.default!r}")
-    if not (trains(part) or hasattr(part, "pairs")):
+    if not issubclass(part, TrainedDefense | OnDemandDefense):
         return
+    click.echo("\nObservers for [[game]]:")
+    for name, observer in part(epsilon=1.0).observers().items():
+        click.echo(f"  {name}: {observer.words}")
     click.echo("\nPairs for [[game]]:")
-    for name, summary in (PAIRS if trains(part) else _pairs(part)).items():
+    for name, summary in (PAIRS if issubclass(part, TrainedDefense) else _pairs(part)).items():
         click.echo(f"  {name}: {summary}")
-    if not (trains(part) or shows_lists(part)):
+    if not issubclass(part, TrainedDefense | ListDefense):
         click.echo("  data: one rating changed in the audited data, chosen by search")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Attack, Campaign, Game, reads, recovers, watches
+from dpaudit.config.tables import Attack, Campaign, Game, has_role, reads, recovers, watches
 from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.observation import Observer
 
 # The pairs of models that are trained, each in a sentence.
 PAIRS = {
@@ -18,20 +21,73 @@ PAIRS = {
 }
 
 
-def trained_game(given: Any) -> Any:
-    """What a `[[game]]` says, with the attack that reads what is seen where it names none."""
-    if not isinstance(given, dict):
+# Attacks that a game plays where it names none: the first that reads what the observer sees.
+_USUAL = ("likelihood-ratio", "item-place", "canary")
+
+
+def with_attack(given: Any, models: Sequence[Model]) -> Any:
+    """What a `[[game]]` says, with an attack that reads what is seen where it names none."""
+    if not isinstance(given, dict) or "attack" in given or not models:
         return given
-    return {"attack": _reader(given.get("observe")), **given}
+    observers = models[0].observers()
+    observe = given.get("observe") or next(iter(observers), None)
+    if not isinstance(observe, str) or observe not in observers:
+        return given
+    return {"attack": _usual(observers[observe]), **given}
 
 
-def _reader(observe: Any) -> str:
-    steps = observe in (None, "iterates", "recommender", "friend")
-    return "likelihood-ratio" if steps else "canary"
+def _usual(observer: Observer[Any]) -> str:
+    return next((name for name in _USUAL if _reads(name, observer)), _USUAL[0])
 
 
-# Attacks that read what steps show.
-READ_STEPS = ("likelihood-ratio", "float-bits")
+def _reads(attack: str, observer: Observer[Any]) -> bool:
+    part: type[roles.Reads] = registry.load("attacks", attack)
+    return part.can_read(observer.shows)
+
+
+def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) -> str:
+    """The observer of a game on a model: the one named, else the first that its attack reads.
+
+    Raises:
+        ConfigError: the model has no such observer, or the attack does not read what it sees.
+    """
+    place = f"[[game]] {game.label!r}"
+    readable = [name for name, each in observers.items() if _reads(game.attack, each)]
+    if game.observe is None and readable:
+        return readable[0]
+    if game.observe is None:
+        raise ConfigError(
+            f"{place}: attack {game.attack!r} reads nothing that observers of model {label!r} "
+            f"see: use one such as {_usual(next(iter(observers.values())))!r}"
+        )
+    if game.observe not in observers:
+        raise ConfigError(
+            f"{place}: observe = {game.observe!r} is no observer of model {label!r}"
+            f"{registry.suggestion(game.observe, observers)}"
+        )
+    if game.observe not in readable:
+        raise ConfigError(
+            f"{place}: attack {game.attack!r} does not read what observer {game.observe!r} of "
+            f"model {label!r} sees: use one such as {_usual(observers[game.observe])!r}"
+        )
+    return game.observe
+
+
+def check_games(models: Sequence[Model], games: Sequence[Game]) -> None:
+    """Refuse games that some model has no observer for; unknown attacks are refused elsewhere.
+
+    Raises:
+        ValueError: with the game and the remedy.
+    """
+    known = [game for game in games if has_role(game.attack, *roles.GAME_ROLES)]
+    for model in models if known else ():
+        observers = model.observers()
+        for game in known if observers else ():
+            try:
+                observer_of(game, model.label, observers)
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+
 
 # What is asked about submissions where a config names no attack.
 BATTERY = [
@@ -151,13 +207,12 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
     for attack in attacks:
         if attack.name not in known:
             continue
-        part = registry.load("attacks", attack.name)
-        if ranking and not hasattr(part, "lists"):
+        if ranking and not has_role(attack.name, roles.ListReconstruction):
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers ratings, and model {ranking[0].label!r} "
                 "ranks: use 'ranking-reconstruction'"
             )
-        if others and hasattr(part, "lists"):
+        if others and has_role(attack.name, roles.ListReconstruction):
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
                 f"{others[0].label!r} predicts ratings: use 'reconstruction'"
@@ -204,14 +259,4 @@ def _check_game(game: Game) -> None:
         raise ValueError(
             f"[[game]] {game.label!r}: many ratings are told apart by the steps of a training: "
             "use observe = 'iterates'"
-        )
-    wanted = _reader(game.observe)
-    known = registry.names("attacks")
-    fits = {*READ_STEPS, "canary"} if game.observe is None else {wanted}
-    if wanted in READ_STEPS:
-        fits |= set(READ_STEPS)
-    if game.attack in known and game.attack not in fits:
-        raise ValueError(
-            f"[[game]] {game.label!r}: attack {game.attack!r} does not read what is seen there: "
-            f"use {wanted!r}"
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from dpaudit.attacks import base as roles
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.schema import Attack, Config, Game, Gate, Policy
 from dpaudit.core import registry
@@ -100,28 +101,38 @@ def _check_parts(path: Path, config: Config) -> None:
                         f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
                         f"{suggestion(game.pair, pairs)}"
                     )
-    of_models = ("reconstruct", "lists", "read", *(("watch",) if config.transcript else ()))
-    asked = of_models if config.trains else ("infer",)
-    played: Sequence[tuple[str, Sequence[Attack | Game], tuple[str, ...]]] = (
+    recovering = (*roles.RECONSTRUCTIONS, roles.SubmissionReconstruction)
+    asked: tuple[type[roles.Attack], ...] = (roles.Inference,)
+    if config.trains:
+        asked = (*recovering, roles.SubmissionTest) if config.transcript else recovering
+    played: Sequence[tuple[str, Sequence[Attack | Game], tuple[type[roles.Attack], ...]]] = (
         ("attack", config.attack, asked),
-        ("game", config.game, ("score", "features") if config.trains else ("score",)),
+        ("game", config.game, roles.GAME_ROLES if config.trains else (roles.Distinguisher,)),
     )
-    for table, parts, verbs in played:
+    for table, parts, wanted in played:
         for index, part in enumerate(parts):
             place = f"{path}: {table}.{index}"
-            made = part.create(place)
-            if not any(hasattr(made, verb) for verb in verbs):
+            if not isinstance(part.create(place), wanted):
                 raise ConfigError(
                     f"{place}: {part.part!r} is not played by [[{table}]]: [[attack]] takes those "
                     "that recover a rating, such as 'linear-ideal' or, of models that are trained, "
                     "'reconstruction', or with [transcript] read submissions, such as 'zero-mean', "
                     "and [[game]] those that tell two worlds apart, such as 'likelihood-ratio'"
                 )
-    for index, campaign in enumerate(config.campaign):
-        campaign.create(f"{path}: campaign.{index}")
+    _check_campaigns(path, config)
     measured = config.measured() if config.gate else []
     for index, gate in enumerate(config.gate):
         _check_gate(f"{path}: gate.{index}", gate, measured)
+
+
+def _check_campaigns(path: Path, config: Config) -> None:
+    for index, campaign in enumerate(config.campaign):
+        made = campaign.create(f"{path}: campaign.{index}")
+        if not isinstance(made, roles.SybilAttack | roles.PassiveAttack):
+            raise ConfigError(
+                f"{path}: campaign.{index}.attack = {campaign.attack!r} makes no accounts and "
+                "observes no public lists: use 'campaign' or 'list-watcher'"
+            )
 
 
 def _check_gate(place: str, gate: Gate, measured: Sequence[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import product
 from typing import Annotated, Any, Literal, Self
 
@@ -10,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.defenses.base import shows_lists
-from dpaudit.defenses.training import trains
+from dpaudit.core.observation import Observer
+from dpaudit.defenses.base import Defense, FederatedDefense, ListDefense, TrainedDefense
 
 Epsilon = Annotated[float, Field(gt=0)]
 # Of a grid, each of which is trained.
@@ -81,28 +82,40 @@ class Model(_Table):
         return self
 
     @property
+    def part(self) -> type[Defense]:
+        """The registered class; the role itself where the name is unknown."""
+        if self.defense not in registry.names("defenses"):
+            return Defense
+        part: type[Defense] = registry.load("defenses", self.defense)
+        return part
+
+    def observers(self) -> Mapping[str, Observer[Any]]:
+        """Who observes it, at its first ε; nobody where its parameters are refused elsewhere."""
+        try:
+            defense: Defense = self.defenses("model")[0]
+        except ConfigError:
+            return {}
+        return defense.observers()
+
+    @property
     def shows_lists(self) -> bool:
         """Whether lists alone are shown, no predictions; False of an unknown defense."""
-        known = self.defense in registry.names("defenses")
-        return known and shows_lists(registry.load("defenses", self.defense))
+        return issubclass(self.part, ListDefense)
 
     @property
     def trains(self) -> bool:
         """Whether it learns a model from the ratings; False of an unknown defense."""
-        known = self.defense in registry.names("defenses")
-        return known and trains(registry.load("defenses", self.defense))
+        return issubclass(self.part, TrainedDefense)
 
     @property
     def ranks(self) -> bool:
         """Whether its models have lists and no predicted ratings; False of an unknown defense."""
-        known = self.defense in registry.names("defenses")
-        return known and getattr(registry.load("defenses", self.defense), "ranks", False)
+        return issubclass(self.part, TrainedDefense) and self.part.ranks
 
     @property
     def submits(self) -> bool:
         """Whether its users submit to a server, real things and fakes; False of an unknown one."""
-        known = self.defense in registry.names("defenses")
-        return known and hasattr(registry.load("defenses", self.defense), "transcript")
+        return issubclass(self.part, FederatedDefense)
 
     @property
     def walks_chain(self) -> bool:

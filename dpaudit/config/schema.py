@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from inspect import signature
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -18,7 +17,13 @@ from pydantic import (
 )
 
 from dpaudit.bounds.frequentist.seeds import fresh_seed
-from dpaudit.config.compatibility import BATTERY, check_against, check_trained, trained_game
+from dpaudit.config.compatibility import (
+    BATTERY,
+    check_against,
+    check_games,
+    check_trained,
+    with_attack,
+)
 from dpaudit.config.model import TABLE, Model, PythonDefense, as_list
 from dpaudit.config.tables import (
     Attack,
@@ -30,7 +35,6 @@ from dpaudit.config.tables import (
     reads,
     recovers,
 )
-from dpaudit.core import registry
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -181,9 +185,7 @@ class Config(_Table):
     @classmethod
     def _by_model(cls, games: Any, info: ValidationInfo) -> Any:
         """An attack that is not named is one that reads what is seen of such models."""
-        if not any(model.trains for model in info.data.get("model", [])):
-            return games
-        return [trained_game(game) for game in as_list(games)]
+        return [with_attack(game, info.data.get("model", [])) for game in as_list(games)]
 
     @model_validator(mode="after")
     def _either(self) -> Self:
@@ -227,6 +229,7 @@ class Config(_Table):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         """Refuse what cannot be played together; unknown names are refused where they are made."""
+        check_games(self.model, self.game)
         if self.trains:
             check_trained(
                 self.model,
@@ -259,32 +262,9 @@ class Config(_Table):
                 "[train] is about models that are trained, such as 'dpsgd-mf', and there is none: "
                 "remove it, or use [split]"
             )
-        for game in self.game:
-            if game.observe in {"iterates", "recommender", "friend", "public"}:
-                raise ValueError(
-                    f"[[game]] {game.label!r}: observe = {game.observe!r} is of models that are "
-                    "trained: use 'values' or 'list'"
-                )
         for model in self.model:
             if model.shows_lists:
                 _check_lists(model, self.attack, self.game, self.campaign)
-            bits = [game.label for game in self.game if game.attack == "float-bits"]
-            if model.shows_lists and bits:
-                raise ValueError(
-                    f"[[game]] {bits[0]!r}: attack 'float-bits' reads noised numbers, and model "
-                    f"{model.label!r} shows lists: use 'likelihood-ratio'"
-                )
-        known = registry.names("attacks")
-        for game in self.game:
-            score = game.attack in known and getattr(
-                registry.load("attacks", game.attack), "score", None
-            )
-            if score and game.knowledge not in signature(score).parameters:
-                fits = "item-place" if game.observe == "list" else "likelihood-ratio"
-                raise ValueError(
-                    f"[[game]] {game.label!r}: attack {game.attack!r} does not read what is seen "
-                    f"there: use one such as {fits!r}"
-                )
         if self.convergence and not any(model.walks_chain for model in self.model):
             raise ValueError(
                 "[convergence] is about the chain of a published defense: add a [[model]] with "
@@ -385,15 +365,13 @@ def _check_lists(
             "config of its own"
         )
     for game in games:
-        if game.observe:
-            raise ValueError(f"{place}: remove observe from [[game]] {game.pair!r}")
         if game.pair == "data":
             raise ValueError(
                 f"{place}, so no change of the data is searched for: name a constructed pair of "
                 f"'dpaudit show {model.defense}' in place of 'data'"
             )
     for campaign in campaigns:
-        if campaign.attack == "list-watcher":
+        if campaign.is_passive:
             raise ValueError(
                 f"{place}, and none of related items, which [[campaign]] {campaign.label!r} "
                 "watches: remove it"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from dpaudit.attacks import base as roles
 from dpaudit.config.model import TABLE
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -35,22 +36,29 @@ class _Played(_Table, ABC):
         return registry.create("attacks", self.part, place, self.params)
 
 
+def has_role(name: Any, *wanted: type[roles.Attack]) -> bool:
+    """Whether a name is that of a registered attack with one of these roles."""
+    return name in registry.names("attacks") and issubclass(registry.load("attacks", name), wanted)
+
+
 def watches(name: Any) -> bool:
     """Whether a registered attack reads the submissions of a federated training."""
-    return name in registry.names("attacks") and hasattr(registry.load("attacks", name), "watch")
+    return has_role(name, roles.SubmissionTest)
 
 
 def recovers(name: Any) -> bool:
     """Whether a registered attack recovers sensitive ratings from a released model."""
-    if name not in registry.names("attacks"):
-        return False
-    part = registry.load("attacks", name)
-    return hasattr(part, "reconstruct") or hasattr(part, "lists")
+    return has_role(name, *roles.RECONSTRUCTIONS)
 
 
 def reads(name: Any) -> bool:
     """Whether a registered attack recovers sensitive ratings from what users submit."""
-    return name in registry.names("attacks") and hasattr(registry.load("attacks", name), "read")
+    return has_role(name, roles.SubmissionReconstruction)
+
+
+def infers(name: Any) -> bool:
+    """Whether a registered attack recovers a hidden rating from predictions."""
+    return has_role(name, roles.Inference)
 
 
 class Attack(_Played):
@@ -60,9 +68,9 @@ class Attack(_Played):
         label: its name in reports; the attack's name unless given, of submissions with the
             parameters' values.
         name: a registered attack.
-        draw: of `linear-ideal`: what is drawn for each trial. `users`: a user, and a rating of
-            theirs; `ratings`: one of all attacked users' ratings, of which those with many have
-            more.
+        draw: of attacks on hidden ratings: what is drawn for each trial. `users`: a user, and a
+            rating of theirs; `ratings`: one of all attacked users' ratings, of which those with
+            many have more.
         params: its parameters, see `dpaudit show ATTACK`.
     """
 
@@ -83,10 +91,10 @@ class Attack(_Played):
 
     @model_validator(mode="after")
     def _draws(self) -> Self:
-        if self.draw == "ratings" and self.name != "linear-ideal":
+        if self.draw == "ratings" and not infers(self.name):
             raise ValueError(
-                f"draw = 'ratings' is of attack 'linear-ideal', which {self.name!r} is not: "
-                "remove it"
+                "draw = 'ratings' is of attacks on hidden ratings such as 'linear-ideal', which "
+                f"{self.name!r} is not: remove it"
             )
         return self
 
@@ -98,7 +106,7 @@ class Attack(_Played):
     @property
     def played(self) -> dict[str, Any]:
         """How it is played, as it stands beside its parameters."""
-        return {"draw": self.draw} if self.name == "linear-ideal" else {}
+        return {"draw": self.draw} if infers(self.name) else {}
 
 
 class Game(_Played):
@@ -109,14 +117,9 @@ class Game(_Played):
             `data`: one rating changed in the audited data; of a defense that is trained `data`,
             `rating`, `user`, or `many`: many ratings, each decided by a coin of its own in every
             training.
-        observe: of a defense that shows predictions: `values` unless given, or the `list` of the
-            best without them. A defense that shows lists leaves no choice. Of one that is trained:
-            its `iterates` unless given, its `public` model, or the `values` or the `list` shown to
-            another user; of one whose users submit to a `recommender`, that unless given; of one
-            whose users send each other something, what a `friend` receives.
-        attack: a registered attack that tells worlds apart: `likelihood-ratio` unless given, of an
-            observed `list` `item-place`, and of whatever a trained model shows but its iterates
-            `canary`.
+        observe: one of the defense's observers (`dpaudit show DEFENSE`); the first unless given.
+        attack: a registered attack that tells data sets apart; unless given the first that reads
+            what the observer sees of `likelihood-ratio`, `item-place` and `canary`.
         params: its parameters, see `dpaudit show ATTACK`.
         trials: worlds of either data set; with `many`, trainings.
         candidates: with `pair = "data"`, how many changed ratings are compared; with `many`, how
@@ -126,18 +129,11 @@ class Game(_Played):
     """
 
     pair: str = "crossing"
-    observe: Literal["iterates", "public", "values", "list", "recommender", "friend"] | None = None
+    observe: str | None = None
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
     candidates: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     details: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _by_place(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("observe") == "list":
-            values = {"attack": "item-place", **values}
-        return values
 
     @model_validator(mode="after")
     def _of_somebody(self) -> Self:
@@ -155,14 +151,10 @@ class Game(_Played):
     @property
     def label(self) -> str:
         """The pair, and what is seen of it where that was chosen."""
+        learns = has_role(self.attack, roles.LearnedDistinguisher)
         # Values are what models show that are not trained; that goes without saying.
-        unsaid = self.observe is None or (self.observe == "values" and self.attack != "canary")
+        unsaid = self.observe is None or (self.observe == "values" and not learns)
         return self.pair if unsaid else f"{self.pair} ({self.observe})"
-
-    @property
-    def knowledge(self) -> str:
-        """What the attack must be told of a release: the parameter of its `score`."""
-        return "item" if self.observe == "list" else "knowledge"
 
 
 class Campaign(_Played):
@@ -179,7 +171,7 @@ class Campaign(_Played):
     """
 
     label: str = ""
-    attack: Literal["campaign", "list-watcher"] = "campaign"
+    attack: str = "campaign"
     efforts: Annotated[
         list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)
     ] = [1, 3, 10, 30, 100, 300]
@@ -192,8 +184,9 @@ class Campaign(_Played):
         if not isinstance(values, dict):
             return values
         params = values.get("params", {})
-        label = "passive"
-        if values.get("attack", "campaign") == "campaign" and isinstance(params, dict):
+        attack = values.get("attack", "campaign")
+        label = "passive" if has_role(attack, roles.PassiveAttack) else attack
+        if attack == "campaign" and isinstance(params, dict):
             label = f"{params.get('category', 'dynamic')}, {params.get('observe', 'values')}"
         return {"label": label, **values}
 
@@ -209,9 +202,14 @@ class Campaign(_Played):
         return self.attack
 
     @property
+    def is_passive(self) -> bool:
+        """Whether its attacker makes no accounts."""
+        return has_role(self.attack, roles.PassiveAttack)
+
+    @property
     def played(self) -> dict[str, Any]:
         """How much is played, as it stands beside the attack's parameters."""
-        watched = {"background": self.background} if self.attack == "list-watcher" else {}
+        watched = {"background": self.background} if self.is_passive else {}
         return {"efforts": self.efforts, "trials": self.trials, **watched}
 
 

@@ -17,7 +17,8 @@ Variant = Literal["nonprivate", "published", "corrected"]
 RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
 
 
-ObserverName = Literal["public", "iterates", "recommender", "friend", "values", "list"]
+# The observers that dpaudit's own defenses have; a plug-in names others.
+OBSERVERS = ("public", "iterates", "recommender", "friend", "values", "list")
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Claim:
     epsilon: float
     delta: float
     adjacency: Adjacency
-    observer: ObserverName
+    observer: str
     public: str
     source: str
-    also: tuple[ObserverName, ...] = ()
+    also: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()

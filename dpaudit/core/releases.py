@@ -80,7 +80,7 @@ class SimilarityRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Suspect:
+class TargetUser:
     """The one user in whom two neighbouring data sets differ, as an attacker may know her.
 
     Attributes:
@@ -101,19 +101,19 @@ class Suspect:
 
 @dataclass(frozen=True, eq=False)
 class SeesItems:
-    """An observer who is shown the predictions of `items` `(W, k)` in each world."""
+    """Asks for the predictions of `items` `(W, k)` in each world."""
 
     items: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class SeesTop:
-    """An observer who is shown the `count` best items of each world with their predictions."""
+    """Asks for the `count` best items of each world with their predictions."""
 
     count: int
 
 
-Observer = SeesItems | SeesTop
+Request = SeesItems | SeesTop
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +162,17 @@ class ListPair:
 
     absent: ListLaw
     present: ListLaw
+
+
+@dataclass(frozen=True)
+class ItemInDoubt:
+    """The one item whose prediction a change moves most, known to a distinguisher.
+
+    Attributes:
+        item: its index.
+    """
+
+    item: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.claim import Claim, ObserverName, Variant
+from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError, DataError, RunError
-from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES
-
-P = TypeVar("P")
-
-# What an observer sees of the steps of some worlds, with their law: of data set D, of D', of the
-# one that is learned from.
-Watch = Callable[[P, P, P, Streams], Iterator[tuple[NoisedSteps, StepsPair]]]
-
 
 # What claims of posterior sampling assume.
 CHAIN = "an exact draw from the posterior, whose distance from what the chain draws is not known"
@@ -45,68 +36,6 @@ def check_rated(name: str, ratings: Ratings) -> None:
             "data.binarize out, correct data.scale, or use a defense that ranks, such as "
             "'privsr-ranking'"
         )
-
-
-class Trained(Protocol):
-    """The models of W worlds."""
-
-    def predict(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The predicted ratings of pairs of a user and an item, on the scale, `(W, n)`."""
-        ...
-
-
-class TrainedDefense(Protocol[P]):
-    """A recommender that learns from the ratings, many worlds at once."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    source: ClassVar[str]
-
-    @property
-    def epsilon(self) -> float:
-        """The ε of the sweep."""
-        ...
-
-    @property
-    def variant(self) -> Variant:
-        """Whose mechanism it is."""
-        ...
-
-    def claim(self) -> Claim | None:
-        """What it says it guarantees."""
-        ...
-
-    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> P:
-        """All that needs no randomness.
-
-        Args:
-            ratings: what is learned from.
-            public: the data whose statistics count as public, `ratings` unless given: neighbouring
-                data sets share them.
-        """
-        ...
-
-    def train(self, prepared: P, streams: Streams) -> Trained:
-        """The models of these worlds; each draws from its own stream alone.
-
-        Raises:
-            RunError: a training left the range of numbers.
-        """
-        ...
-
-
-def watchers(defense: Any) -> Mapping[ObserverName, Watch[Any]]:
-    """How each observer watches who sees steps of a known law; the first is who else is none.
-
-    A defense whose steps have a known law says so by its property of this name.
-    """
-    found: Mapping[ObserverName, Watch[Any]] = getattr(defense, "watchers", {})
-    return found
-
-
-def trains(defense: object) -> bool:
-    """Whether a defense, or its class, learns a model: it has a `train`."""
-    return hasattr(defense, "train")
 
 
 def check_epsilon(epsilon: float, variant: Variant, scaled: str) -> None:

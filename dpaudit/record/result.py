@@ -24,7 +24,6 @@ LEAK, BEYOND_MEANS = "leak", "better than item means"
 BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 # How many users' factors are longer than 1, and how long the longest are (`assumption.norm`).
-LONGER, LONGEST = "share longer than 1", "longest"
 Count = Annotated[int, Field(ge=0)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]

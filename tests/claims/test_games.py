@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.games import predictions as module
+from dpaudit.auditor.games import game as game_module
 from dpaudit.claims import laws
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
 from dpaudit.claims.park_acharya_2011 import data
@@ -39,7 +40,12 @@ def test_blocks_and_further_trials_change_no_world(
     monkeypatch: pytest.MonkeyPatch, game: ListGame | PredictionGame | EntryGame
 ) -> None:
     whole = game.play(300, 4)
-    monkeypatch.setattr(module, "_BLOCK", 64)
+    at_once = game_module.in_blocks
+
+    def in_small_blocks(read: Any, streams: Any, _: int, threads: int) -> Any:
+        return at_once(read, streams, 64, threads)
+
+    monkeypatch.setattr(game_module, "in_blocks", in_small_blocks)
     parts = game.play(200, 4)
     assert np.array_equal(parts.absent, whole.absent[:200])
     assert np.array_equal(parts.present, whole.present[:200])

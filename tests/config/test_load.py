@@ -81,7 +81,10 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
         (
             "[[attack]]\nname = 'reconstruction'\ndraw = 'ratings'",
-            ["draw = 'ratings' is of attack 'linear-ideal'", "'reconstruction' is not"],
+            [
+                "draw = 'ratings' is of attacks on hidden ratings such as 'linear-ideal'",
+                "'reconstruction' is not",
+            ],
         ),
         ("[[attack]]\ndraw = 'rating'", ["attack.0.draw = 'rating'", "'users' or 'ratings'"]),
         ("[[game]]\npair = 'crossin'", ["did you mean 'crossing'?"]),
@@ -101,7 +104,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["two [[game]]", "pair 'crossing'", "rename one"],
         ),
         (
-            "[[game]]\nattack = 'item-place'",
+            "[[game]]\nattack = 'item-place'\nobserve = 'values'",
             ["'crossing'", "'item-place' does not read", "'likelihood-ratio'"],
         ),
         (
@@ -117,8 +120,8 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["'top-k published'", "dpaudit show top-k", "'data'"],
         ),
         (
-            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-ranked'\nobserve = 'list'",
-            ["remove observe from [[game]] 'last-ranked'"],
+            "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-ranked'\nobserve = 'values'",
+            ["'last-ranked'", "observe = 'values' is no observer", "there is list"],
         ),
         (
             "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-rankd'",
@@ -172,19 +175,19 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         (TRAINED + "[[game]]", ["pair = 'crossing'", "'data'"]),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'list'\nattack = 'item-place'",
-            ["'data (list)'", "'item-place' does not read", "use 'canary'"],
+            ["'data (list)'", "'item-place' does not read", "such as 'canary'"],
         ),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'values'\nattack = 'likelihood-ratio'",
-            ["'data'", "'likelihood-ratio' does not read", "use 'canary'"],
+            ["'data'", "'likelihood-ratio' does not read", "such as 'canary'"],
         ),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'iterates'\nattack = 'canary'",
-            ["'data (iterates)'", "'canary' does not read", "use 'likelihood-ratio'"],
+            ["'data (iterates)'", "'canary' does not read", "such as 'likelihood-ratio'"],
         ),
         (
             TRAINED + "[[game]]\npair = 'data'\nattack = 'item-place'",
-            ["'item-place' does not read", "use 'likelihood-ratio'"],
+            ["'item-place' reads nothing", "such as 'likelihood-ratio'"],
         ),
         (
             TRAINED + "[[game]]\npair = 'data'\nattack = 'canery'",
@@ -194,7 +197,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[game]]\nobserve = ['list']", ["game.0.observe"]),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'itrates'",
-            ["game.0.observe = 'itrates'", "'iterates', 'public'"],
+            ["observe = 'itrates'", "did you mean 'iterates'?"],
         ),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'public'\nparams = { ridg = 1 }",
@@ -207,12 +210,12 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         (TRAINED + "params = { passes = 0 }", ["passes = 0", "greater than or equal to 1"]),
         (
             "[[game]]\nobserve = 'iterates'",
-            ["observe = 'iterates'", "models that are trained", "use 'values' or 'list'"],
+            ["observe = 'iterates'", "no observer of model 'slope-one published'", "list, values"],
         ),
-        ("[[game]]\nobserve = 'public'", ["observe = 'public'", "use 'values' or 'list'"]),
+        ("[[game]]\nobserve = 'public'", ["observe = 'public'", "there is list, values"]),
         (
             "[[game]]\nattack = 'canary'",
-            ["'canary' is not played by [[game]]", "'likelihood-ratio'"],
+            ["'canary' reads nothing", "such as 'likelihood-ratio'"],
         ),
         ("[data\n", ["not valid TOML", "line 1"]),
         ("[data]\nformat = 'movielens-100k'", ["path is missing"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from inspect import signature
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -13,18 +12,17 @@ import pytest
 from pydantic import ValidationError
 
 from dpaudit.core import registry
-from dpaudit.core.claim import Adjacency, Claim, ObserverName, Variant
+from dpaudit.core.claim import OBSERVERS, Adjacency, Claim, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.plugin import Part
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import EntryPair, WorldPair, shows_lists
+from dpaudit.defenses.base import EntryPair, ListDefense, TrainedDefense, WorldPair
 from dpaudit.defenses.precision import MOST_EPSILON
-from dpaudit.defenses.training import trains
 from dpaudit.kernels.exact_noise import laplace_at
+from dpaudit.testing.contract import check_attack, check_defense, check_part
 
 DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
@@ -36,10 +34,10 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "prior_rate": {"prior_shape": 1.0},
 }
 # What is trained has its own contract: test_trained.py.
-TRAINED = [name for name, part in DEFENSES.items() if trains(part)]
+TRAINED = [name for name, part in DEFENSES.items() if issubclass(part, TrainedDefense)]
 SHOWN = [name for name in DEFENSES if name not in TRAINED]
 KINDS = [(name, variant) for name in SHOWN for variant in VARIANTS]
-LISTS = [name for name in SHOWN if shows_lists(DEFENSES[name])]
+LISTS = [name for name in SHOWN if issubclass(DEFENSES[name], ListDefense)]
 PREDICTIONS = [name for name in SHOWN if name not in LISTS]
 
 
@@ -83,26 +81,11 @@ def test_the_registered_parts() -> None:
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)
-def test_a_part_says_what_it_is(group: str, name: str) -> None:
+def test_a_part_keeps_the_contract_that_plug_ins_have(group: str, name: str) -> None:
     part = part_of(group, name)
     assert part.name == name
-    assert part.title.strip() == part.title
-    assert len(part.title) > 10
-    assert re.search(r"\b(19|20)\d\d\b", part.source)
-    assert re.search(r"arXiv:|doi:|eq|Theorem|Definition|§", part.source)
-    assert "\n\n" in (part.__doc__ or "").strip()  # more than a title
-    assert issubclass(part, Part)
-
-
-@pytest.mark.parametrize(("group", "name"), PARTS)
-def test_every_parameter_is_documented_and_has_a_default(group: str, name: str) -> None:
-    part = part_of(group, name)
-    text = "".join(base.__doc__ or "" for base in part.__mro__)
-    for field in dataclasses.fields(part):
-        assert re.search(rf"^\s+{field.name}: ", text, re.M), field.name
-        if field.name != "epsilon":
-            assert field.default is not dataclasses.MISSING
     assert create(group, name) == create(group, name)
+    (check_part if group == "defenses" else check_attack)(part)
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)
@@ -133,31 +116,6 @@ def test_values_out_of_range_are_refused_by_name(group: str, name: str) -> None:
         for wrong in (below, "nonsense", [1], float("nan")):
             with pytest.raises(ConfigError, match=rf"model\.0\.params\.{field.name}"):
                 create(group, name, **{field.name: wrong})
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_played_in_a_way_that_the_config_knows(name: str) -> None:
-    part = ATTACKS[name]
-    if hasattr(part, "score"):
-        release, told = list(signature(part.score).parameters)[1:]
-        assert release == "release"
-        assert told in {"knowledge", "item"}
-    elif hasattr(part, "features"):
-        assert list(signature(part.features).parameters)[1:] == ["release", "knowledge"]
-        assert list(signature(part.fit).parameters)[1:] == ["absent", "present"]
-    elif hasattr(part, "watch"):
-        assert list(signature(part.watch).parameters)[1:] == ["pairs"]
-        assert part().reads in {"all", "some"}
-    elif hasattr(part, "reconstruct"):
-        asked = list(signature(part.reconstruct).parameters)[1:]
-        assert asked == ["release", "shared", "users", "items"]
-    elif hasattr(part, "read"):
-        assert list(signature(part.read).parameters)[1:] == ["seen", "release", "shared"]
-    elif hasattr(part, "lists"):
-        asked = list(signature(part.lists).parameters)[1:]
-        assert asked == ["release", "shared", "users", "k", "held"]
-    else:
-        assert callable(getattr(part, "infer", None) or getattr(part, "guess", None))
 
 
 def number(part: Any, field: str) -> type | None:
@@ -300,6 +258,12 @@ def data(defense: Any) -> Ratings:
 
 
 @pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Variant) -> None:
+    defense = create("defenses", name, variant=variant)
+    check_defense(defense, data(defense))
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
 def test_lists_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     ratings = data(defense)
@@ -399,7 +363,7 @@ def test_claims(name: str, variant: Variant, adjacency: Adjacency) -> None:
     assert claim.epsilon == 0.7
     assert 0 <= claim.delta < 1
     assert claim.adjacency == adjacency
-    assert claim.observer in get_args(ObserverName)
+    assert claim.observer in OBSERVERS
     assert (claim.observer == "list") is (name in LISTS)
     assert len(claim.public) > 10
     assert len(claim.source) > 10

@@ -10,22 +10,29 @@ import numpy as np
 import pytest
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.auditor.games.targets import suspect_pair
+from dpaudit.auditor.games.targets import target_pair
 from dpaudit.auditor.games.trained import DataPair
 from dpaudit.core import registry
-from dpaudit.core.claim import Adjacency, Claim, ObserverName, Variant
+from dpaudit.core.claim import OBSERVERS, Adjacency, Claim, Variant
 from dpaudit.core.errors import ConfigError, DpauditError
-from dpaudit.core.releases import ItemFactors
+from dpaudit.core.observation import PreparedPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import Change, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.precision import MOST_EPSILON, grids
 from dpaudit.defenses.social.ranking_rows import RankingRows
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.training import lane_blocks, trains, watchers
+from dpaudit.defenses.training import lane_blocks
+from dpaudit.testing.contract import check_defense
 
-DEFENSES = {name: part for name, part in registry.load_all("defenses").items() if trains(part)}
+DEFENSES = {
+    name: part
+    for name, part in registry.load_all("defenses").items()
+    if issubclass(part, TrainedDefense)
+}
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 # Small, and every draw of a posterior passes.
 SMALL: dict[str, dict[str, Any]] = {
@@ -94,7 +101,7 @@ def data(name: str, n_users: int = 9, n_items: int = 7) -> Ratings:
 
 def neighbours(ratings: Ratings, adjacency: Adjacency) -> DataPair:
     if ratings.scale.width:
-        return suspect_pair(ratings, adjacency, 1)[0]
+        return target_pair(ratings, adjacency, 1)[0]
     last = int(ratings.profile(1).items[-1])
     change: Change = RatingRemoved(1, last)
     if adjacency == "user-replace":
@@ -151,7 +158,7 @@ def test_claims(name: str, variant: Variant) -> None:
         assert create(name, variant, epsilon=1.4).claim().epsilon == 2 * claim.epsilon
     assert 0 <= claim.delta < 1
     assert claim.adjacency in get_args(Adjacency)
-    assert claim.observer in get_args(ObserverName)
+    assert claim.observer in OBSERVERS
     assert claim.observer in {"iterates", "recommender", "public"}
     # Steps are played by their law, which only what is watched has.
     assert (claim.observer != "public") is hasattr(defense, "watch")
@@ -181,6 +188,11 @@ def test_neighbours_that_are_not_derived_for_are_refused_by_name(adjacency: Adja
 def test_a_model_without_privacy_has_no_other_variant(variant: str) -> None:
     with pytest.raises(ConfigError, match=rf"{variant!r} does not exist.*use 'nonprivate'"):
         create("neighborhood", variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Variant) -> None:
+    check_defense(create(name, variant), data(name))
 
 
 @pytest.mark.parametrize(("name", "variant"), KINDS)
@@ -297,9 +309,12 @@ def test_bits_of_what_is_released_tell_nothing(name: str, variant: Variant) -> N
     pair = neighbours(data(name), defense.claim().adjacency)
     before, after = (defense.prepare(each, pair.public) for each in (pair.before, pair.after))
     attacks = FloatBits(), FloatBits(precision="single", bits=31)
-    for observer, watch in watchers(defense).items():
+    for observer, seen in defense.observers().items():
+        if seen.shows != (NoisedSteps, StepsPair):
+            continue
         impossible = numbers_seen = 0
-        for release, known in watch(before, after, after, Streams.first(1, observer, 16)):
+        streams = Streams.first(1, observer, 16)
+        for release, known in seen.views(PreparedPair(before, after), after, streams):
             noised = np.broadcast_to(known.scale, release.shown.shape) > 0
             # Of mini-batches a step is scaled to the whole; two numbers may share a grid.
             steps = np.broadcast_to(known.grid, release.shown.shape)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.auditor.games.predictions import play_game
+from dpaudit.auditor.games.predictions import prediction_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError
@@ -93,9 +93,8 @@ def test_bits_of_predictions_tell_nothing(
     defense = kind(epsilon=1, variant=variant)
     scale = Scale(1, 1, 1) if kind is Cosine else Scale()
     pair = defense.pair(name, scale)
-    found = play_game(
-        defense, defense.prepare(pair.ratings), pair, FloatBits(), trials=5000, seed=1
-    )
+    game = prediction_game(defense, defense.prepare(pair.ratings), pair, FloatBits())
+    found = game.run(trials=5000, seed=1)
     assert not found.absent.any()
     assert not found.present.any()
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import Distinguisher, Readable
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import LaplacePair, NoisedSteps, Predictions, StepsPair
 
 Reals = NDArray[np.float64]
@@ -23,7 +24,7 @@ _SLACK = 2.0**-20
 
 
 @parameters(frozen=True, config=STRICT)
-class FloatBits(Part):
+class FloatBits(Distinguisher):
     """Ask of each released number whether any draw of the noise source gives its bits.
 
     A sum `f + s z` of floating-point numbers has only the values that some drawable z leads to.
@@ -47,6 +48,11 @@ class FloatBits(Part):
     source: ClassVar[str] = (
         "Mironov, On significance of the least significant bits for differential privacy, 2012, "
         "doi:10.1145/2382196.2382264"
+    )
+
+    reads: ClassVar[tuple[Readable, ...]] = (
+        (Predictions, LaplacePair),
+        (NoisedSteps, StepsPair),
     )
 
     def score(

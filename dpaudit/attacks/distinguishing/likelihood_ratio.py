@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import Distinguisher, Readable
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import (
     ItemList,
     LaplacePair,
@@ -21,7 +22,7 @@ from dpaudit.core.releases import (
 
 
 @parameters(frozen=True, config=STRICT)
-class LikelihoodRatio(Part):
+class LikelihoodRatio(Distinguisher):
     """Tell world D' from world D by the most powerful test (Neyman & Pearson 1933).
 
     For independent Laplace noise of scale b, `f` in D and `f'` in D',
@@ -50,6 +51,12 @@ class LikelihoodRatio(Part):
     source: ClassVar[str] = (
         "Neyman & Pearson, On the problem of the most efficient tests of statistical hypotheses, "
         "1933, doi:10.1098/rsta.1933.0009"
+    )
+
+    reads: ClassVar[tuple[Readable, ...]] = (
+        (ItemList, ListPair),
+        (Predictions, LaplacePair),
+        (NoisedSteps, StepsPair),
     )
 
     def score(

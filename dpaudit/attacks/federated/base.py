@@ -11,7 +11,7 @@ are no p-values then, but those of the ideal attacker who knows it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,36 +20,10 @@ from dpaudit.core.transcripts import Floats, Indices, Pairs, Round, Verdicts
 from dpaudit.kernels.likelihood import minus_logs
 
 About = Literal["zero", "fake"]
-Reads = Literal["all", "some"]
 Numbers = NDArray[np.float64]
 
 # Below the least p-value that a double holds: logarithms stay finite.
 _LEAST = 1e-300
-
-
-class Watcher(Protocol):
-    """Sees a transcript round by round, and can be asked at any time."""
-
-    def see(self, round_: Round) -> None:
-        """Take in one round; keeps nothing of its arrays."""
-        ...
-
-    def verdicts(self) -> Verdicts:
-        """What is made of all rounds seen so far; changes nothing."""
-        ...
-
-
-class TranscriptAttack(Protocol):
-    """An attack that tells real submissions from fakes."""
-
-    @property
-    def reads(self) -> Reads:
-        """Whether it can watch all pairs, or keeps so much that it watches `pairs` of them."""
-        ...
-
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs that has seen nothing yet."""
-        ...
 
 
 class Residuals(ABC):

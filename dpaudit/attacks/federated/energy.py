@@ -7,14 +7,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.federated.base import About, Numbers, Reads, Residuals, Watcher
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.federated.base import About, Numbers, Residuals
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Floats, Indices, Pairs
 from dpaudit.kernels.federated import transcripts as folds
 
 
 @parameters(frozen=True, config=STRICT)
-class Energy(Part):
+class Energy(SubmissionTest):
     """Tell real submissions by their squared distance from what a fake's is without noise.
 
     With k submissions of a pair in d dimensions and `r = x − F` (or x itself):
@@ -44,7 +45,6 @@ class Energy(Part):
         "doi:10.1109/PROC.1967.5573; Wilson & Hilferty, The Distribution of Chi-Square, 1931, "
         "doi:10.1073/pnas.17.12.684"
     )
-    reads: ClassVar[Reads] = "all"
 
     def watch(self, pairs: Pairs) -> Watcher:
         """A watcher of these pairs that has seen nothing yet."""

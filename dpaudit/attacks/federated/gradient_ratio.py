@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.federated.base import Numbers, Reads, Watcher
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.federated.base import Numbers
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
 from dpaudit.kernels.federated import transcripts as folds
 
@@ -21,7 +22,7 @@ _USUAL = 50
 
 
 @parameters(frozen=True, config=STRICT)
-class GradientRatio(Part):
+class GradientRatio(SubmissionTest):
     """Tell real submissions by the likelihood of a gradient against that of the fake.
 
     **`gradient`** knows each round's `g_t`, as no server does: the most powerful test there is
@@ -72,7 +73,6 @@ class GradientRatio(Part):
         "doi:10.2307/2981683; two-valued: Nguyên et al., Collecting and Analyzing Data from Smart "
         "Device Users with Local Differential Privacy, 2016, arXiv:1606.05053"
     )
-    reads: ClassVar[Reads] = "all"
 
     def watch(self, pairs: Pairs) -> Watcher:
         """A watcher of these pairs that has seen nothing yet."""

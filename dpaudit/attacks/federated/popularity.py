@@ -7,13 +7,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.federated.base import Numbers, Reads, Watcher
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.federated.base import Numbers
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
 
 
 @parameters(frozen=True, config=STRICT)
-class Popularity(Part):
+class Popularity(SubmissionTest):
     """Take a pair for real by what the server knows of its item before any round.
 
     It looks at no submission, so what another attack finds beyond it is what the rounds leak. It
@@ -34,7 +35,6 @@ class Popularity(Part):
         "Gradients to Protect Users Items in Recommender Systems, 2020, "
         "doi:10.1155/2020/6683834, sections 4.2 and 4.4 (the randomised response)"
     )
-    reads: ClassVar[Reads] = "all"
 
     def watch(self, pairs: Pairs) -> Watcher:
         """A watcher of these pairs; it sees nothing in any round."""

@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.federated.base import About, Numbers, Reads, Residuals, Watcher, fisher
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.federated.base import About, Numbers, Residuals, fisher
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import stream_key
 from dpaudit.core.transcripts import Floats, Indices, Pairs
 from dpaudit.kernels import noise
@@ -20,7 +21,7 @@ from dpaudit.kernels.social.preference_fits import exponentials
 
 
 @parameters(frozen=True, config=STRICT)
-class TwoSample(Part):
+class TwoSample(SubmissionTest):
     """Tell real submissions by their whole law, not by its mean alone.
 
     The k residuals `x − F` of a pair (or x itself) stand against k draws of `N(0, σ²I)`; of
@@ -59,7 +60,11 @@ class TwoSample(Part):
         "doi:10.1016/j.jspi.2013.03.018, section 7; Gnedenko & Korolyuk, On the maximum "
         "discrepancy between two empirical distributions, 1951"
     )
-    reads: ClassVar[Reads] = "some"
+
+    @property
+    def most_pairs(self) -> int | None:
+        """`pairs`."""
+        return self.pairs
 
     def watch(self, pairs: Pairs) -> Watcher:
         """A watcher of these pairs that has seen nothing yet."""

@@ -8,16 +8,15 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.attacks.base import SubmissionTest, Watcher
 from dpaudit.attacks.federated.base import (
     About,
     Numbers,
-    Reads,
     Residuals,
-    Watcher,
     fisher,
     log_score,
 )
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Floats, Indices, Pairs
 from dpaudit.kernels.federated import transcripts as folds
 from dpaudit.kernels.normal_equations import solved
@@ -27,7 +26,7 @@ _RIDGE = 1e-12
 
 
 @parameters(frozen=True, config=STRICT)
-class ZeroMean(Part):
+class ZeroMean(SubmissionTest):
     """Tell real submissions by a mean that is not what a fake's is.
 
     With k submissions of a pair, their mean m and `r = x − F` (or x itself):
@@ -62,9 +61,9 @@ class ZeroMean(Part):
     )
 
     @property
-    def reads(self) -> Reads:
-        """`some` for `hotelling`."""
-        return "some" if self.statistic == "hotelling" else "all"
+    def most_pairs(self) -> int | None:
+        """`pairs` for `hotelling`, else None."""
+        return self.pairs if self.statistic == "hotelling" else None
 
     def watch(self, pairs: Pairs) -> Watcher:
         """A watcher of these pairs that has seen nothing yet."""

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import Inference
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import Predictions, SideInformation, TopList
 from dpaudit.kernels.likelihood import top_list_log_likelihood
 
@@ -16,7 +17,7 @@ Indices = NDArray[np.int64]
 
 
 @parameters(frozen=True, config=STRICT)
-class LinearIdeal(Part):
+class LinearIdeal(Inference):
     """Recover one hidden rating from a user's noised predictions, knowing all the rest.
 
     Theorems 3.3 and 3.4 invert `A_j = (known_j + term_j(v))/n + noise`:
@@ -51,6 +52,11 @@ class LinearIdeal(Part):
         "Park & Acharya, Differentially Private Recommendation Systems: Practical Implementation "
         "and Interpretation, 2011, Definitions 3-5, Theorems 3.3 and 3.4, eqs (23) and (26)"
     )
+
+    @property
+    def shown(self) -> Literal["one", "list"]:
+        """What `observe` says."""
+        return self.observe
 
     def infer(
         self, release: Predictions | TopList, side: SideInformation, noise_scale: float

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import PassiveAttack
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemList
 
 Counts = NDArray[np.int64]
 
 
 @parameters(frozen=True, config=STRICT)
-class ListWatcher(Part):
+class ListWatcher(PassiveAttack):
     """Infer a purchase from the lists of related items of things that the target is known to have.
 
     The attacker makes no account and changes nothing. When the target buys x, x becomes more

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.attacks.base import LearnedDistinguisher, Ratio, Readable
 from dpaudit.attacks.membership.list_places import PlaceRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SimilarityRows, Suspect
+from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SimilarityRows, TargetUser
 from dpaudit.kernels.normal_equations import inverses, ridged, solved
 
 Features = NDArray[np.float64]
@@ -24,16 +25,8 @@ Features = NDArray[np.float64]
 _FLOOR = 1e-12
 
 
-class Ratio(Protocol):
-    """The log-likelihood ratio of two laws."""
-
-    def score(self, features: NDArray[Any]) -> Features:
-        """Large where world D' is likelier `(W,)`."""
-        ...
-
-
 @parameters(frozen=True, config=STRICT)
-class Canary(Part):
+class Canary(LearnedDistinguisher):
     """Tell whose ratings a model was trained on by the losses of both versions of one user.
 
     A released factorisation is completed by her own factors, fitted to either version of her
@@ -63,8 +56,25 @@ class Canary(Part):
         "Principles, 2022, doi:10.1109/SP46214.2022.9833649, section V"
     )
 
+    reads: ClassVar[tuple[Readable, ...]] = (
+        (ItemFactors, TargetUser),
+        (SimilarityRows, TargetUser),
+        (Predictions, TargetUser),
+        (ItemList, TargetUser),
+    )
+
+    @property
+    def fitted_on(self) -> int:
+        """`calibration`."""
+        return self.calibration
+
+    @property
+    def list_length(self) -> int:
+        """`top_k`."""
+        return self.top_k
+
     def features(
-        self, release: ItemFactors | SimilarityRows | Predictions | ItemList, knowledge: Suspect
+        self, release: ItemFactors | SimilarityRows | Predictions | ItemList, knowledge: TargetUser
     ) -> NDArray[Any]:
         """What is read off each world `(W, F)`.
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.attacks.base import ListReconstruction
 from dpaudit.core.errors import InputError, RunError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES, aligned
@@ -24,7 +25,7 @@ Starts = NDArray[np.int64]
 
 
 @parameters(frozen=True, config=STRICT)
-class RankingReconstruction(Part):
+class RankingReconstruction(ListReconstruction):
     """Fit each user to the purchases that she shares, then list what else ranks high.
 
     Equation (22) of Meng et al. 2018 with a ridge, solved for each user to convergence by Newton's

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import RatingReconstruction
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.normal_equations import inverses, solved
@@ -22,7 +23,7 @@ _AT_ONCE = 2**22
 
 
 @parameters(frozen=True, config=STRICT)
-class Reconstruction(Part):
+class Reconstruction(RatingReconstruction):
     """Fit each user to the ratings that she shares, then read off those that she keeps to herself.
 
     Equation (21) of Meng et al. 2018, solved exactly for each user by ridge regression on the

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.attacks.reconstruction.ratings import Reconstruction
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings
@@ -31,7 +32,7 @@ _AT_ONCE = 2**22
 
 
 @parameters(frozen=True, config=STRICT)
-class FromSubmissions(Part):
+class FromSubmissions(SubmissionReconstruction):
     """Follow each user by her own update, and fit what she keeps to all that she submitted.
 
     The recommender knows each round's V, who rated what, how users learn and what they share. So of

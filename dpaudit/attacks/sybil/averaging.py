@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.attacks.base import SybilAttack
+from dpaudit.core.plugin import STRICT
 
 Indices = NDArray[np.int64]
 Table = NDArray[np.float64]
@@ -21,7 +22,7 @@ _SAME = 1e-9
 
 
 @parameters(frozen=True, config=STRICT)
-class Campaign(Part):
+class Campaign(SybilAttack):
     """Recover one hidden rating of a target from releases to accounts that the attacker controls.
 
     The attacker knows all but the hidden rating, so he knows the noiseless predictions that his

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.federated.base import TranscriptAttack, Watcher
+from dpaudit.attacks.base import SubmissionTest, Watcher
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
 from dpaudit.defenses.federated.transcript import Distances, Transcript
 from dpaudit.kernels.federated import divergences
@@ -16,7 +16,6 @@ from dpaudit.kernels.federated import divergences
 Rows = NDArray[np.int64]
 
 # The pairs that an attacker watches who must keep whole sequences and says nothing else.
-_SOME = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Checkpoint:
 
 def play_transcript(
     transcript: Transcript,
-    attacks: Mapping[str, TranscriptAttack],
+    attacks: Mapping[str, SubmissionTest],
     steps: Sequence[int],
     asked: Sequence[int],
     seed: int,
@@ -95,11 +94,11 @@ class _Eyes:
     local: NDArray[np.int32] | None  # the place of each pair among his own, −1 of another's
 
     @classmethod
-    def of(cls, attack: TranscriptAttack, transcript: Transcript, seed: int) -> _Eyes:
+    def of(cls, attack: SubmissionTest, transcript: Transcript, seed: int) -> _Eyes:
         pairs = transcript.pairs
-        if attack.reads == "all":
+        if attack.most_pairs is None:
             return cls(np.arange(len(pairs)), attack.watch(pairs), None)
-        rows = _some(transcript.real, getattr(attack, "pairs", _SOME), seed)
+        rows = _some(transcript.real, attack.most_pairs, seed)
         local = np.full(len(pairs), -1, np.int32)
         local[rows] = np.arange(len(rows))
         own = replace(pairs, users=pairs.users[rows], items=pairs.items[rows])

@@ -2,74 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.releases import ListLaw
-from dpaudit.core.streams import Streams
-from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.defenses.top_k.laws import JointLaw
+from dpaudit.defenses.base import EntryPair, ListDefense
 
 Scores = NDArray[np.float32]
 # The grid of an integral in Laplace scales: how far beyond the predictions, how long, how fine.
 _REACH, _LONGEST, _NODES = 40.0, 500.0, 20.0
 
 
-def entry_epsilon(defense: TopK, pair: EntryPair) -> float | None:
-    """The ε of a list when one entry of the completed matrix changes; None if several do.
-
-    The largest |ln P'(list)/P(list)| is looked for among the lists where it must be: without
-    privacy the two that are shown; published, the sets of all states in either world; corrected,
-    see `extreme_lists`.
-    """
-    moved = np.flatnonzero(pair.before.scores != pair.after.scores)
-    if len(moved) != 1:
-        return None
-    rows = (pair.before, pair.after)
-    laws = [defense.law(exact) for exact in rows]
-    if defense.variant == "nonprivate":
-        lists = np.concatenate([law.draw(Streams.first(0, "shown", 1)) for law in laws])
-    elif defense.variant == "published":
-        sets = [defense.chain(exact).sets for exact in rows]
-        lists = np.concatenate([each.items(np.arange(len(each.out))) for each in sets])
-    else:
-        lists = extreme_lists(pair.before.scores, int(moved[0]), defense.top_k)
-    return _largest_ratio(laws, lists)
-
-
-def entry_truth(defense: TopK, pair: EntryPair) -> Estimate | None:
-    """`entry_epsilon` as it stands beside a certificate."""
-    epsilon = entry_epsilon(defense, pair)
+def entry_truth(defense: ListDefense, pair: EntryPair) -> Estimate | None:
+    """The ε of the list by its law, as it stands beside a certificate; None if it is not known."""
+    epsilon = defense.pair_epsilon(pair)
     return None if epsilon is None else Estimate.exact(epsilon, "law of the list")
-
-
-def sets_epsilon(before: Scores, after: Scores, rate: float, k: int) -> float:
-    """The ε of drawing a set of k with probability `∝ exp(rate · Σ scores)`, one score changing."""
-    items = np.arange(len(before), dtype=np.int32)
-    moved = int(np.flatnonzero(before != after)[0])
-    laws = [JointLaw(items, rate * row.astype(np.float64), k) for row in (before, after)]
-    return _largest_ratio(laws, extreme_lists(before, moved, k))
-
-
-def extreme_lists(scores: Scores, item: int, k: int) -> NDArray[np.int32]:
-    """The two lists on which one item's weight matters most `(2, k)`.
-
-    Every factor of the ratio that the weight enters is the further from 1 the less the others'
-    weights add up to: they are the item first, and the heaviest others first without it.
-    """
-    order = np.argsort(-scores, kind="stable").astype(np.int32)
-    others = order[(order != item) & np.isfinite(scores[order])]
-    return np.stack((np.append(np.int32(item), others[: k - 1]), others[:k]))
-
-
-def _largest_ratio(laws: Sequence[ListLaw], lists: NDArray[np.int32]) -> float:
-    before, after = (law.log_probability(lists) for law in laws)
-    possible = ~(np.isneginf(before) & np.isneginf(after))
-    return float(abs(after[possible] - before[possible]).max())
 
 
 def place_epsilon(

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.predictions import CERTAIN
-from dpaudit.auditor.games.trained import StepsDefense
+from dpaudit.attacks.base import Distinguisher
+from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.core.errors import DataError
+from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import TrainedDefense
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,11 @@ def rare_ratings(ratings: Ratings, count: int) -> NDArray[np.int64]:
 
 
 def play_coins_game(
-    defense: StepsDefense,
+    defense: TrainedDefense[Any],
+    observer: str,
     ratings: Ratings,
     rows: NDArray[np.int64],
-    attack: LikelihoodRatio,
+    attack: Distinguisher,
     *,
     trainings: int,
     seed: int,
@@ -69,6 +71,7 @@ def play_coins_game(
 
     Args:
         defense: one whose steps show each rating apart.
+        observer: who sees these steps.
         ratings: the audited data; their statistics count as public.
         rows: the canaries' rows, increasing `(C,)`.
         attack: reads the steps.
@@ -90,11 +93,13 @@ def play_coins_game(
     )
     streams = Streams.first(seed, "coins", trainings)
 
+    views = defense.observers()[observer].views
+
     def scores(training: int) -> NDArray[np.float64]:
         values = np.where(coins[training], scale.maximum, scale.minimum)
         trained = defense.prepare(_set(ratings, rows, values), ratings)
         world = Streams(streams.key, streams.worlds[training : training + 1])
-        parts = defense.watch(low, high, trained, world)
+        parts = views(PreparedPair(low, high), trained, world)
         return np.concatenate([_apart(attack, *part, len(rows)) for part in parts])
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -112,7 +117,7 @@ def _set(ratings: Ratings, rows: NDArray[np.int64], values: NDArray[Any]) -> Rat
 
 
 def _apart(
-    attack: LikelihoodRatio, release: NoisedSteps, pair: StepsPair, count: int
+    attack: Distinguisher, release: NoisedSteps, pair: StepsPair, count: int
 ) -> NDArray[np.float64]:
     """The score of each canary, whose numbers stand `count` apart, in the one world `(C,)`."""
 

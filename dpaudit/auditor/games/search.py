@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import WorldPair
-from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.base import PredictionDefense, WorldPair
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.kernels.item_item.pairs import co_rating_row
 
@@ -26,7 +25,7 @@ Candidate = tuple[int, RatingChange]
 
 
 def search_pair(
-    defense: ItemItem,
+    defense: PredictionDefense,
     model: ItemModel,
     users: Users,
     *,
@@ -81,7 +80,7 @@ def search_pair(
 
 
 def _random_change(
-    ratings: Ratings, defense: ItemItem, users: NDArray[np.int64], rng: np.random.Generator
+    ratings: Ratings, defense: PredictionDefense, users: NDArray[np.int64], rng: np.random.Generator
 ) -> Candidate | None:
     target, other = (int(user) for user in rng.choice(users, 2, replace=False))
     value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
@@ -99,7 +98,7 @@ def _random_change(
 
 
 def _proposed(
-    defense: ItemItem, model: ItemModel, users: Users, rng: np.random.Generator
+    defense: PredictionDefense, model: ItemModel, users: Users, rng: np.random.Generator
 ) -> list[Candidate]:
     """Promising changes, the best first."""
     ratings = model.ratings

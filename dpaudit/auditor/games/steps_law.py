@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.predictions import ListScores
-from dpaudit.auditor.games.trained import DataPair, StepsDefense, over_worlds
+from dpaudit.auditor.games.game import Game, Scores, in_blocks
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.errors import InputError
@@ -26,8 +25,7 @@ _SQUARES, _SUM, _LAPLACE = range(3)
 
 
 def steps_epsilon(
-    defense: StepsDefense,
-    pair: DataPair,
+    game: Game[Any],
     *,
     delta: float,
     seed: int,
@@ -58,20 +56,18 @@ def steps_epsilon(
     training bounds what that training shows, and no other.
 
     Args:
-        defense: one whose steps have noise of a known law.
-        pair: the two data sets.
+        game: one whose observer sees steps with noise of a known law.
         delta: δ.
         seed: decides the trainings.
         trainings: of each data set.
         threads: number of threads; the number does not depend on it.
     """
-    before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
 
     def of(name: str, trained: Any) -> NDArray[np.float64]:
-        score = partial(_apart, defense, before, after, trained)
-        return over_worlds(score, Streams.first(seed, f"law/{name}", trainings), threads)
+        streams = Streams.first(seed, f"law/{name}", trainings)
+        return in_blocks(partial(_apart, game, trained), streams, game.observer.block, threads)
 
-    apart = [of("absent", before), of("present", after)]
+    apart = [of("absent", game.pair.before), of("present", game.pair.after)]
     steps = max(float(each[:, _LAPLACE].max()) for each in apart)
     if steps:
         largest = max(float(each[:, _SUM].max()) for each in apart)
@@ -90,15 +86,13 @@ def steps_epsilon(
     )
 
 
-def _apart(
-    defense: StepsDefense, before: Any, after: Any, trained: Any, streams: Streams
-) -> NDArray[np.float64]:
+def _apart(game: Game[Any], trained: Any, streams: Streams) -> NDArray[np.float64]:
     """How far apart the steps of each training are, in units of their noise `(W, 3)`.
 
     The sum of squares, the sum, and how many of the steps have Laplace noise.
     """
     found = np.zeros((len(streams), 3))
-    for _, law in defense.watch(before, after, trained, streams):
+    for _, law in game.observer.views(game.pair, trained, streams):
         away = abs(law.present - law.absent) / law.scale
         found[:, _SQUARES] += (away**2).sum(1)
         found[:, _SUM] += away.sum(1)
@@ -121,7 +115,7 @@ def _mixture(mu: NDArray[np.float64], delta: float) -> float:
     return float(brentq(excess, 0.0, gaussian_epsilon(float(mu.max()), delta) + 1e-9))
 
 
-def score_divergences(scores: ListScores, *, seed: int, alpha: float) -> dict[str, Estimate]:
+def score_divergences(scores: Scores, *, seed: int, alpha: float) -> dict[str, Estimate]:
     """The divergence of D' from D in what a game saw, estimated from its scores in three ways.
 
     All but the first are of the scores' laws, and no more than what was seen has.

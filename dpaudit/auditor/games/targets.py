@@ -11,7 +11,7 @@ from dpaudit.auditor.games.trained import DataPair
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import Suspect
+from dpaudit.core.releases import TargetUser
 from dpaudit.data.neighbors import (
     Change,
     RatingRemoved,
@@ -21,17 +21,15 @@ from dpaudit.data.neighbors import (
     apply,
 )
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Targets
 
 
-def suspect_pair(
+def target_pair(
     ratings: Ratings,
     adjacency: Adjacency,
     more_than: int,
-    *,
-    allowed: NDArray[np.bool_] | None = None,
-    remedy: str = "use more data",
-    crowded: bool = False,
-) -> tuple[DataPair, Suspect]:
+    targets: Targets | None = None,
+) -> tuple[DataPair, TargetUser]:
     """A pair that is likely to show much: neighbours under this adjacency, in the audited data.
 
     Of a rating: the user with the fewest ratings that are learned from, so that each weighs most;
@@ -44,10 +42,8 @@ def suspect_pair(
         ratings: the audited data, world `D`.
         adjacency: what neighbours are.
         more_than: users with more ratings than this are learned from.
-        allowed: which ratings may be in doubt, and so whose user, `(R,)`; all unless given.
-        remedy: what to do where nothing is allowed.
-        crowded: whether an item with many raters shows more of each than one with few: then the
-            suspect is a rater of the one with the most, how far her rating may move comes second.
+        targets: which users may be in doubt; all unless given. Where they are `crowded` it is a
+            rater of the item with the most raters, and how far the rating may move comes second.
 
     Raises:
         DataError: no user has so many ratings or is allowed, or there is no other user to watch.
@@ -62,7 +58,10 @@ def suspect_pair(
             f"no user has more than {max(more_than, 1)} ratings, so there is nobody to suspect: "
             "use more data"
         )
-    rows = np.ones(len(ratings), np.bool_) if allowed is None else allowed
+    targets = targets or Targets()
+    rows, crowded = targets.rows, targets.crowded
+    if rows is None:
+        rows = np.ones(len(ratings), np.bool_)
     if ratings.kept_private.any() and not of_user:
         rows = rows & ratings.kept_private
     rows = rows & able[ratings.user]
@@ -70,7 +69,7 @@ def suspect_pair(
     if not len(learned):
         raise DataError(
             f"none of the {able.sum()} users with more than {max(more_than, 1)} ratings can be "
-            f"suspected: {remedy}"
+            f"suspected: {targets.remedy or 'use more data'}"
         )
     most = counts[learned].max() if of_user else counts[learned].min()
     user = int(learned[counts[learned] == most][0])
@@ -83,7 +82,7 @@ def suspect_pair(
     after = apply(ratings, change)
     pair = DataPair(ratings, after, ratings, words.summary, words.details)
     watcher = _watcher(ratings, user)
-    return pair, Suspect(watcher, ratings.profile(user), after.profile(user))
+    return pair, TargetUser(watcher, ratings.profile(user), after.profile(user))
 
 
 def size_class(size: int) -> str:

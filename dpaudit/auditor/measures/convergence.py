@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.profile import Profile
+from dpaudit.defenses.base import ListDefense
 from dpaudit.defenses.item_model import ItemModel
-from dpaudit.defenses.top_k.defense import TopK
 
 # The states that the paper's figure compares at most.
 FIRST = 10
@@ -28,7 +28,7 @@ def chosen_users(users: Sequence[Profile], count: int, seed: int) -> list[Profil
 
 
 def mean_divergence(
-    defense: TopK,
+    defense: ListDefense,
     model: ItemModel,
     profiles: Sequence[Profile],
     steps: Sequence[int],

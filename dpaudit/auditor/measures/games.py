@@ -18,8 +18,9 @@ from dpaudit.auditor.games.controls import (
     mutant_of,
     reported,
 )
+from dpaudit.auditor.games.game import Game
 from dpaudit.auditor.games.list_truth import entry_truth, place_epsilon
-from dpaudit.auditor.games.predictions import play_entry_game, play_game, play_list_game
+from dpaudit.auditor.games.predictions import entry_game, prediction_game, shifts
 from dpaudit.auditor.games.search import search_pair
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.sweep import Sweep
@@ -27,14 +28,20 @@ from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config import schema as configs
+from dpaudit.config.compatibility import observer_of
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.releases import ItemList, LaplacePair
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Defense, EntryPair, WorldPair, shows_lists
-from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_model import ItemModel
-from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.base import (
+    EntryPair,
+    ListDefense,
+    OnDemandDefense,
+    PredictionDefense,
+    WorldPair,
+)
+from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.record import result as records
 
 
@@ -82,37 +89,51 @@ class _Values:
     model: ItemModel
     pair: WorldPair
     attack: Any
+    observer: str
 
     @property
     def summary(self) -> str:
         return self.pair.summary
 
-    def play(self, defense: ItemItem, trials: int, seed: int) -> Round:
-        found = play_game(defense, self.model, self.pair, self.attack, trials=trials, seed=seed)
-        sensitivity = defense.sensitivity(self.pair.ratings.scale)
+    def game(self, defense: PredictionDefense) -> Game[ExactScores]:
+        return prediction_game(defense, self.model, self.pair, self.attack, self.observer)
+
+    def play(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+        game = self.game(defense)
+        found = game.run(trials=trials, seed=seed)
+        noise = defense.noise_of_predictions(self.pair.ratings.scale)
+        moved = shifts(game.pair)
         return Round(
             found.absent,
             found.present,
-            theory=laplace_vector_epsilon(found.shifts, found.noise_scale, delta=_delta(defense)),
-            shift=found.shift,
-            share=_shift_share(found.shift, sensitivity),
+            theory=laplace_vector_epsilon(moved, noise.scale, delta=_delta(defense)),
+            shift=float(moved.sum()),
+            share=_shift_share(float(moved.sum()), noise.sensitivity),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Anything(_Values):
+    """A plug-in's own release is shown, of whose law nothing is known here."""
+
+    def play(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+        found = self.game(defense).run(trials=trials, seed=seed)
+        return Round(found.absent, found.present, theory=None, shift=None, share=1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _PredictedList(_Values):
     """The list of the best predictions is shown without their values."""
 
-    def play(self, defense: ItemItem, trials: int, seed: int) -> Round:
-        pair = self.pair
-        found = play_list_game(defense, self.model, pair, self.attack, trials=trials, seed=seed)
-        before = defense.exact(self.model, pair.ratings.profile(pair.target))
-        after = defense.exact_after(self.model, pair.change, pair.target)
-        scale = defense.noise_scale(pair.ratings.scale)
-        item, k = pair.items[0], defense.top_k
-        theory = place_epsilon(before.scores, after.scores, item, k, scale)
+    def play(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+        game = self.game(defense)
+        found = game.run(trials=trials, seed=seed)
+        before, after = game.pair.before, game.pair.after
+        noise = defense.noise_of_predictions(self.pair.ratings.scale)
+        item, k = self.pair.items[0], defense.top_k
+        theory = place_epsilon(before.scores, after.scores, item, k, noise.scale)
         shift = float(abs(after.scores[item] - before.scores[item]))
-        share = _shift_share(shift, defense.sensitivity(pair.ratings.scale))
+        share = _shift_share(shift, noise.sensitivity)
         return Round(
             found.absent,
             found.present,
@@ -134,11 +155,9 @@ class _DrawnList:
     def summary(self) -> str:
         return self.pair.summary
 
-    def play(self, defense: Defense, trials: int, seed: int) -> Round:
-        if not shows_lists(defense):
-            raise TypeError(f"{defense.name} shows no list of a known law")
-        found = play_entry_game(defense, self.pair, self.attack, trials=trials, seed=seed)
-        theory = entry_truth(defense, self.pair) if isinstance(defense, TopK) else None
+    def play(self, defense: ListDefense, trials: int, seed: int) -> Round:
+        found = entry_game(defense, self.pair, self.attack).run(trials=trials, seed=seed)
+        theory = entry_truth(defense, self.pair)
         share = 1.0 if theory is None else _share(theory, defense.claim())
         return Round(found.absent, found.present, theory, None, share)
 
@@ -151,12 +170,17 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
         DataError: the data are too few for a pair.
     """
     attack, first = game.create("game"), sweep.defenses[0]
-    if shows_lists(first):
+    if isinstance(first, ListDefense):
         return _DrawnList(first.pair(game.pair, sweep.train.scale), attack)
     pair, model = _pair_of(sweep, game, seed)
-    if game.observe != "list":
-        return _Values(model, pair, attack)
     defense = sweep.predicting[0]
+    observers = defense.observers()
+    observer = observer_of(game, sweep.model.label, observers)
+    release, knowledge = observers[observer].shows
+    if issubclass(knowledge, LaplacePair):
+        return _Values(model, pair, attack, observer)
+    if not issubclass(release, ItemList):
+        return _Anything(model, pair, attack, observer)
     wider = _widened(pair, defense.top_k)
     if wider is not pair:
         pair, model = wider, defense.prepare(wider.ratings)
@@ -168,7 +192,7 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
             f"of model {sweep.model.label!r} covers {defense.outputs}: remove observe, or set "
             "params.outputs"
         )
-    return _PredictedList(model, pair, attack)
+    return _PredictedList(model, pair, attack, observer)
 
 
 def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, ItemModel]:
@@ -247,7 +271,7 @@ def measure(
 
 def _controls(
     match: Match,
-    defense: Defense,
+    defense: OnDemandDefense,
     made: tuple[Round, Estimate],
     family: records.Family,
     seed: int,
@@ -267,7 +291,7 @@ def _controls(
 
 
 def _certified(
-    match: Match, defense: Defense, trials: int, family: records.Family, seed: int
+    match: Match, defense: OnDemandDefense, trials: int, family: records.Family, seed: int
 ) -> tuple[Round, Estimate, LabelTest]:
     """A game with its bound; a mutant keeps the δ of the claim that it breaks."""
     found = match.play(defense, trials, seed)
@@ -282,7 +306,7 @@ def _certified(
     return found, estimate, test
 
 
-def _delta(defense: Defense) -> float:
+def _delta(defense: OnDemandDefense) -> float:
     claim = defense.claim()
     return claim.delta if claim else 0.0
 

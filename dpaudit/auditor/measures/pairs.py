@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpaudit.auditor.games.targets import suspect_pair
+from dpaudit.auditor.games.targets import target_pair
 from dpaudit.auditor.games.trained import DataPair
-from dpaudit.auditor.measures.observers import STEPS, observed
+from dpaudit.auditor.measures.observers import observed
 from dpaudit.config import schema as configs
-from dpaudit.core.claim import Adjacency, Claim, ObserverName
+from dpaudit.core.claim import Adjacency, Claim
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.releases import Suspect
+from dpaudit.core.releases import TargetUser
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.social.ranking import PrivSRRanking
+from dpaudit.defenses.base import TrainedDefense
 
 # Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
 _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
@@ -23,14 +22,6 @@ _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "rating-add-remove": ("rating-add-remove",),
     "user-replace": ("user-replace", "rating-replace", "rating-add-remove"),
     "user-add-remove": ("user-add-remove",),
-}
-_FRIENDS = "all who may be in doubt have friends, whose messages the observer does not see"
-# What to do where none can be suspected whose factors an observer can follow.
-_ALONE: dict[ObserverName, str] = {
-    "recommender": f"{_FRIENDS}; set params.social = 0",
-    "iterates": f"{_FRIENDS}; set params.social = 0",
-    "friend": "nobody without friends of her own is somebody's friend who reads anything of her; "
-    "use observe = 'recommender' and params.social = 0",
 }
 
 
@@ -45,8 +36,8 @@ class Pairs:
     ratings: Ratings
 
     def of(
-        self, label: str, game: configs.Game, defense: Any
-    ) -> tuple[Adjacency, ObserverName, DataPair, Suspect]:
+        self, label: str, game: configs.Game, defense: TrainedDefense[Any]
+    ) -> tuple[Adjacency, str, DataPair, TargetUser]:
         """What neighbours a game is of, who observes, the two data sets, who is in doubt.
 
         Raises:
@@ -56,7 +47,7 @@ class Pairs:
         purchases = not self.ratings.scale.width
         adjacency = adjacency_of(label, game, defense.claim(), purchases)
         observe = observed(label, game, defense)
-        return adjacency, observe, *self._suspects(defense, adjacency, observe)
+        return adjacency, observe, *self._targets(defense, adjacency, observe)
 
     def check(self, model: configs.Model, games: Sequence[configs.Game]) -> None:
         """Refuse games for which the data hold no pair, before anything is trained.
@@ -76,7 +67,7 @@ class Pairs:
                     raise ConfigError(f"{where}: {tried[0]}") from tried[0]
 
     def _refused(
-        self, label: str, game: configs.Game, defense: Any
+        self, label: str, game: configs.Game, defense: TrainedDefense[Any]
     ) -> ConfigError | DataError | None:
         try:
             self.of(label, game, defense)
@@ -84,22 +75,11 @@ class Pairs:
             return error
         return None
 
-    def _suspects(
-        self, defense: Any, adjacency: Adjacency, observe: ObserverName
-    ) -> tuple[DataPair, Suspect]:
-        if isinstance(defense, PrivSR) and observe in STEPS:
-            # The more submit, the smaller the share of the noise that a recommender sees on each.
-            return suspect_pair(
-                self.ratings, adjacency, 0,
-                allowed=defense.watchable(self.ratings, observe)[self.ratings.user],
-                remedy=_ALONE[observe], crowded=observe == "recommender",
-            )  # fmt: skip
-        allowed = None
-        if isinstance(defense, PrivSRRanking):
-            allowed = defense.telling(self.ratings)
-        return suspect_pair(
-            self.ratings, adjacency, getattr(defense, "more_than", 0), allowed=allowed
-        )
+    def _targets(
+        self, defense: TrainedDefense[Any], adjacency: Adjacency, observe: str
+    ) -> tuple[DataPair, TargetUser]:
+        targets = defense.targets(self.ratings, observe)
+        return target_pair(self.ratings, adjacency, defense.least_ratings(), targets)
 
 
 def adjacency_of(

@@ -1,4 +1,4 @@
-"""ε-Risk: how often the linear ideal adversary recovers a hidden rating."""
+"""ε-Risk: how often an attack recovers a hidden rating."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.attacks.base import Inference
 from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.base import PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
 
 
@@ -44,10 +44,10 @@ def _shown_items(
 
 
 def play_risk(
-    defenses: Sequence[ItemItem],
+    defenses: Sequence[PredictionDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
-    attack: LinearIdeal,
+    attack: Inference,
     *,
     trials: int,
     seed: int,
@@ -78,7 +78,8 @@ def play_risk(
     """
     scale = model.ratings.scale
     sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
-    games = plan(seed, f"risk/{attack.observe}", trials, len(profiles), sizes)
+    scales = [defense.noise_of_predictions(scale).scale for defense in defenses]
+    games = plan(seed, f"risk/{attack.shown}", trials, len(profiles), sizes)
 
     def play(user: int, streams: Streams) -> NDArray[np.bool_]:
         profile, draws = profiles[user], games.draws[streams.worlds]
@@ -86,16 +87,13 @@ def play_risk(
         hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
         side = defenses[0].side_information(model, profile, hidden)
         truth = _true_index(profile, hidden, side.candidates)
-        observer: SeesItems | SeesTop = SeesTop(defenses[0].top_k)
-        if attack.observe == "one":
-            observer = SeesItems(_shown_items(exact.candidates, hidden, draws[:, 2]))
+        request: SeesItems | SeesTop = SeesTop(defenses[0].top_k)
+        if attack.shown == "one":
+            request = SeesItems(_shown_items(exact.candidates, hidden, draws[:, 2]))
         return np.stack(
             [
-                attack.infer(
-                    defense.release(exact, streams, observer), side, defense.noise_scale(scale)
-                )
-                == truth
-                for defense in defenses
+                attack.infer(defense.release(exact, streams, request), side, noise_scale) == truth
+                for defense, noise_scale in zip(defenses, scales, strict=True)
             ]
         )
 

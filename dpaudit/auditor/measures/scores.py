@@ -21,6 +21,7 @@ from dpaudit.auditor.measures.training_errors import (
 from dpaudit.auditor.top_lists import precision_and_recall
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import TrainedDefense
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class Scores:
     guessed: Callable[[Ratings], Numbers]
 
 
-def scores_of(defense: Any, k: int) -> Scores:
+def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
     """Errors, or the hits of lists of k where a model ranks."""
-    if not getattr(defense, "ranks", False):
+    if not defense.ranks:
         return Scores(KINDS, 1.0, errors, recovered, guessed)
 
     def tested(fold: Fold) -> Probe:

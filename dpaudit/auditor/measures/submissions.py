@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.auditor.measures.trained_utility import over_folds
 from dpaudit.auditor.measures.training_errors import KINDS, guessed, in_threads, mean_errors
 from dpaudit.config import schema as configs
@@ -18,6 +19,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import SubmittingDefense
 from dpaudit.record import result as records
 
 Numbers = NDArray[np.float64]
@@ -38,7 +40,7 @@ class Reading:
     """
 
     folds: Sequence[Fold]
-    attacks: dict[str, Any]
+    attacks: dict[str, SubmissionReconstruction]
     worlds: int
     seed: int
     confidence: float
@@ -133,7 +135,7 @@ def check_reading(config: configs.Config) -> None:
         made = attack.create("attack")
         for model in config.model:
             for defense in model.defenses("model"):
-                if not hasattr(defense, "submissions"):
+                if not isinstance(defense, SubmittingDefense):
                     raise ConfigError(
                         f"[[attack]] {attack.label!r} reads what users submit to a recommender, "
                         f"and those of model {model.label!r} ({defense.name}) submit nothing that "
@@ -141,8 +143,7 @@ def check_reading(config: configs.Config) -> None:
                     )
                 try:
                     defense.check_submissions()
-                    if hasattr(made, "check_rounds"):
-                        made.check_rounds(defense.rounds)
+                    made.check_rounds(defense.rounds)
                 except ConfigError as error:
                     raise ConfigError(
                         f"[[attack]] {attack.label!r} on model {model.label!r}: {error}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.inference.passive_lists import ListWatcher
+from dpaudit.attacks.base import PassiveAttack
 from dpaudit.attacks.sybil.averaging import Campaign
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.auditor.sybil.averaging import play_campaign
@@ -17,8 +17,7 @@ from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Defense
-from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.base import ListDefense, OnDemandDefense
 from dpaudit.record import result as records
 
 
@@ -56,16 +55,16 @@ def measure_campaign(
 
 
 def _play(
-    defense: Defense,
+    defense: OnDemandDefense,
     ratings: Ratings,
-    attack: Campaign | ListWatcher,
+    attack: Campaign | PassiveAttack,
     campaign: configs.Campaign,
     seed: int,
     threads: int,
     advance: Callable[[int], None],
 ) -> NDArray[np.bool_]:
     """Whether the attack succeeds with each effort in each trial `(E, T)`."""
-    if isinstance(attack, ListWatcher):
+    if isinstance(attack, PassiveAttack):
         return play_watching(
             defense,
             ratings,
@@ -89,7 +88,7 @@ def _play(
     ).correct
 
 
-def _reading(attack: Campaign, defense: Defense) -> Campaign:
+def _reading(attack: Campaign, defense: OnDemandDefense) -> Campaign:
     """The attack, which reads off a set no more than what is in it."""
-    unordered = isinstance(defense, TopK) and defense.form not in {None, "peeling"}
+    unordered = isinstance(defense, ListDefense) and not defense.is_ordered()
     return replace(attack, reads="membership") if unordered else attack

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpaudit.auditor.games.controls import Trial, control_seed, controls_of, mutant_of, reported
+from dpaudit.auditor.games.game import Scores
 from dpaudit.auditor.games.one_training import play_coins_game, rare_ratings
-from dpaudit.auditor.games.predictions import ListScores
 from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
-from dpaudit.auditor.games.trained import DataPair, SeenBy, play_release_game, play_steps_game
+from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measures.observers import STEPS, check_watched, observed
+from dpaudit.auditor.measures.observers import check_observed, observed, sees_steps
 from dpaudit.auditor.measures.pairs import Pairs, adjacency_of
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.config import schema as configs
-from dpaudit.core.claim import ObserverName
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.releases import Suspect
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.factorization.sgd import SgdFactors
-from dpaudit.defenses.training import watchers
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.record import result as records
+
+# Who observes where many ratings are in doubt.
+_MANY = "iterates"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Found:
     summary: str
     estimate: Estimate
     event: str
-    observer: ObserverName | None = None
+    observer: str | None = None
     theory: Estimate | None = None
     divergences: dict[str, Estimate] = field(default_factory=dict)
 
@@ -124,12 +124,13 @@ class TrainedGames:
         self, label: str, defense: Any, attack: Any, game: configs.Game
     ) -> tuple[_Found, _Certify]:
         """Two neighbouring data sets, told apart by the label test."""
-        adjacency, observe, pair, suspect = Pairs(self.ratings).of(label, game, defense)
+        adjacency, observe, pair, target = Pairs(self.ratings).of(label, game, defense)
         claim = defense.claim()
         delta = claim.delta if claim else 0.0
 
-        def played(defense: Any, seed: int) -> tuple[ListScores, Estimate, LabelTest]:
-            scores = self._scores(defense, pair, suspect, observe, attack, game, seed)
+        def played(defense: Any, seed: int) -> tuple[Scores, Estimate, LabelTest]:
+            playing = trained_game(defense, pair, attack, observe, target)
+            scores = playing.run(trials=game.trials, seed=seed, threads=self.threads)
             estimate, test = label_epsilon(
                 scores.absent,
                 scores.present,
@@ -144,9 +145,9 @@ class TrainedGames:
         said = pair.details if game.details else pair.summary
         summary = f"{said} ({adjacency}, observer {observe})"
         found = _Found(summary, estimate, str(test))
-        if observe in STEPS and "recommender" in watchers(defense):
-            seen = SeenBy(defense, watchers(defense)[observe])
-            theory = steps_epsilon(seen, pair, delta=delta, seed=self.seed, threads=self.threads)
+        if sees_steps(defense, observe) and "recommender" in defense.observers():
+            playing = trained_game(defense, pair, attack, observe, target)
+            theory = steps_epsilon(playing, delta=delta, seed=self.seed, threads=self.threads)
             kl = score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence)
             found = replace(found, observer=observe, theory=theory, divergences=kl)
         return found, lambda mutant, seed: played(mutant, seed)[1]
@@ -160,6 +161,7 @@ class TrainedGames:
         def certify(defense: Any, seed: int) -> Estimate:
             found = play_coins_game(
                 defense,
+                _MANY,
                 self.ratings,
                 rows,
                 attack,
@@ -183,22 +185,6 @@ class TrainedGames:
         )
         return _Found(summary, estimate, estimate.method), certify
 
-    def _scores(
-        self,
-        defense: Any,
-        pair: DataPair,
-        suspect: Suspect,
-        observe: ObserverName,
-        attack: Any,
-        game: configs.Game,
-        seed: int,
-    ) -> Any:
-        options = {"trials": game.trials, "seed": seed, "threads": self.threads}
-        if observe == "public" or observe == "values" or observe == "list":  # noqa: PLR1714 (narrows)
-            return play_release_game(defense, pair, suspect, observe, attack, **options)
-        seen = SeenBy(defense, watchers(defense)[observe])
-        return play_steps_game(seen, pair, attack, **options)
-
 
 def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
     """Refuse games that the model's claim does not cover, before anything is trained.
@@ -220,15 +206,15 @@ def trainings(game: configs.Game) -> int:
     return game.trials if game.pair == "many" else 2 * game.trials
 
 
-def _check_many(label: str, defense: Any) -> None:
+def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
     """Refuse many ratings in doubt where the steps do not show each apart.
 
     Raises:
         ConfigError: they do not.
     """
-    if not (isinstance(defense, SgdFactors) and defense.variant == "published"):
+    if not defense.separates_ratings():
         raise ConfigError(
             f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
             "use pair = 'data', or the published 'dpsgd-mf'"
         )
-    check_watched(label, defense)
+    check_observed(label, defense, _MANY)

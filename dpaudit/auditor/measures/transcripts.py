@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.federated.base import TranscriptAttack
+from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.federated.scores import Finding, Truth, averaged, gated
 from dpaudit.auditor.federated.transcripts import play_transcript
 from dpaudit.auditor.measures.training_errors import in_threads
@@ -42,7 +42,7 @@ class Transcripts:
     """
 
     wanted: configs.Transcript
-    attacks: dict[str, TranscriptAttack]
+    attacks: dict[str, SubmissionTest]
     fold: Fold
     family: records.Family
     gated: bool

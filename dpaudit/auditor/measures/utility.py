@@ -11,14 +11,13 @@ from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.base import Defense
-from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
 
 
 def play_overlap(
-    defenses: Sequence[Defense],
+    defenses: Sequence[OnDemandDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
     *,
@@ -45,7 +44,7 @@ def play_overlap(
 
 
 def play_held_out(
-    defenses: Sequence[ItemItem],
+    defenses: Sequence[PredictionDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
     *,
@@ -68,7 +67,7 @@ def play_held_out(
         items, place = np.unique(profile.items[rows], return_inverse=True)
         scores = np.zeros(model.ratings.n_items, np.float32)
         scores[items] = [defenses[0].exact_held_out(model, profile, int(i)) for i in items]
-        exact = ExactScores(scores, defenses[0].sensitivity(scale))
+        exact = ExactScores(scores, defenses[0].noise_of_predictions(scale).sensitivity)
         observer = SeesItems(items[place][:, None])
         shown = np.stack([d.release(exact, streams, observer).values[:, 0] for d in defenses])
         error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]

@@ -16,7 +16,7 @@ from dpaudit.attacks.sybil.averaging import (
     learned_log_likelihood,
     thresholds,
 )
-from dpaudit.auditor.sybil.attacked import ShowsValues, similar
+from dpaudit.auditor.sybil.attacked import similar
 from dpaudit.auditor.sybil.fake_accounts import Planter, Planting, joined
 from dpaudit.auditor.trials import choose, plan, play_blocks
 from dpaudit.bounds.frequentist.intervals import clopper_pearson_each
@@ -24,7 +24,7 @@ from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, without
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Defense
+from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 
 
@@ -91,7 +91,7 @@ def effort_needed(
 
 
 def play_campaign(
-    defense: Defense,
+    defense: OnDemandDefense,
     ratings: Ratings,
     attack: Campaign,
     *,
@@ -127,7 +127,7 @@ def play_campaign(
         DataError: no user has enough ratings.
         InputError: efforts that are not increasing positive numbers.
     """
-    if attack.observe == "values" and not isinstance(defense, ShowsValues):
+    if attack.observe == "values" and not isinstance(defense, PredictionDefense):
         raise ConfigError(
             "observe is 'values' and this defense shows lists without values: use observe = 'list'"
         )
@@ -179,7 +179,7 @@ class _Trial:
         source: seed and purpose of the trial's noise.
     """
 
-    defense: Defense
+    defense: OnDemandDefense
     attack: Campaign
     model: ItemModel
     user: int
@@ -214,7 +214,7 @@ class _Trial:
         releases = Streams.first(*self._purpose("noise"), max(effort - len(planting.planted), 1))
         scores = np.array([scores.scores[self.item] for scores in exact], np.float64)
         noise_scale = exact[0].sensitivity / self.defense.epsilon
-        if self.attack.observe == "values" and isinstance(self.defense, ShowsValues):
+        if self.attack.observe == "values" and isinstance(self.defense, PredictionDefense):
             items = np.full((len(releases), 1), self.item, np.int32)
             shown = self.defense.release_items(exact[truth], releases, items).values[:, 0]
             return laplace_log_likelihood(shown.astype(np.float64), scores, noise_scale)
@@ -222,7 +222,7 @@ class _Trial:
             return self._listed(exact, truth, releases, "")
         levels = thresholds(scores)
         # Where the noise of values covers the distance of neighbours, every threshold tells alike.
-        if isinstance(self.defense, ShowsValues) and noise_scale > planting.signal:
+        if isinstance(self.defense, PredictionDefense) and noise_scale > planting.signal:
             levels = levels[[len(levels) // 2]]
         seen = np.empty((len(releases), len(exact)))
         for turn, level in enumerate(levels):

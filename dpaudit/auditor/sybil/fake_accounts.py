@@ -15,7 +15,7 @@ from dpaudit.auditor.sybil.attacked import similar
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import Defense
+from dpaudit.defenses.base import OnDemandDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
 from dpaudit.kernels.item_item import pairs
 
@@ -100,7 +100,7 @@ class Planter:
         item: the hidden item.
     """
 
-    defense: Defense
+    defense: OnDemandDefense
     model: ItemModel
     target: Profile
     item: int

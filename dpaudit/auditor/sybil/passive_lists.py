@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.inference.passive_lists import ListWatcher
+from dpaudit.attacks.base import PassiveAttack
 from dpaudit.auditor.trials import plan, play_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.item_item.recommender import ItemItem
+from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,9 @@ class WatchingScores:
 
 
 def play_watching(
-    defense: object,
+    defense: OnDemandDefense,
     ratings: Ratings,
-    attack: ListWatcher,
+    attack: PassiveAttack,
     *,
     auxiliary: Sequence[int],
     background: int,
@@ -75,7 +75,7 @@ def play_watching(
         DataError: no user has enough ratings, or there are too few other users.
         InputError: `auxiliary` or `background` out of range.
     """
-    if not isinstance(defense, ItemItem):
+    if not isinstance(defense, PredictionDefense):
         raise ConfigError(
             "the attack 'list-watcher' watches lists of related items, which this defense does "
             "not have: use an item-item recommender"
@@ -94,7 +94,7 @@ def play_watching(
             "or background users"
         )
     # The list of item k: a user whose only item is k.
-    single: ItemItem = replace(defense, min_ratings=1)
+    single = defense.serving(1)
     games = plan(seed, "watching", trials, len(users))
 
     def trial(target: int, world: int) -> NDArray[np.bool_]:
@@ -183,7 +183,7 @@ def _kept(ratings: Ratings, rows: NDArray[np.bool_]) -> Ratings:
 
 
 def _lists(
-    single: ItemItem, ratings: Ratings, items: NDArray[np.int32], streams: Streams
+    single: PredictionDefense, ratings: Ratings, items: NDArray[np.int32], streams: Streams
 ) -> ItemList:
     """The released list of each item `(A, N)`; list `i` draws from world `i`."""
     model = single.prepare(ratings)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.trained import DataPair, SeenBy, over_worlds, play_steps_game
+from dpaudit.auditor.games.game import in_blocks
+from dpaudit.auditor.games.trained import DataPair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.claims.entry import Worlds
@@ -20,10 +21,9 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import width
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.lanes import aligned
+from dpaudit.kernels.lanes import LANES, aligned
 
 Floats = NDArray[np.float64]
 
@@ -34,18 +34,7 @@ _SCALES, _NOISE = 0, 1
 class ItemsGame(StepsGame):
     """Observers `public`, of one round, and `iterates`: V after each, told apart by its law."""
 
-    defense: PrivSR | PrivSRRanking
-
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Train and score."""
-        found = play_steps_game(
-            SeenBy(self.defense, self.defense.watch_items),
-            self.data,
-            LikelihoodRatio(),
-            trials=trials,
-            seed=seed,
-        )
-        return Worlds(found.absent, found.present, self.truth)
+    observer: str = "iterates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +57,9 @@ class FinalGame(StepsGame):
                 return items.factors[:, 0, 0]
 
             streams = Streams.first(seed, f"final/{world}", trials)
-            return graded(-over_worlds(of_block, streams, 1).astype(np.float64) / self.defense.rate)
+            return graded(
+                -in_blocks(of_block, streams, LANES, 1).astype(np.float64) / self.defense.rate
+            )
 
         return Worlds(
             score(self.data.before, "absent"), score(self.data.after, "present"), self.truth

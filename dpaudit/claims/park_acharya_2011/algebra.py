@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.auditor.games import list_truth
 from dpaudit.auditor.measures.risk import play_risk
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.profile import Profile
@@ -22,6 +21,7 @@ from dpaudit.defenses.base import EntryPair
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.top_k import list_epsilon
 from dpaudit.defenses.top_k.chain import SetChain, meant_swaps, printed_swaps, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
 
@@ -235,7 +235,7 @@ def all_sets(seed: int) -> str | None:
         after = before.copy()
         after[0] = 6 - before[0] if before[0] != 3 else 5
         # φ^{ε/2} = exp(ε Σ r / (2 U_r))
-        loss = list_truth.sets_epsilon(before, after, epsilon / (2 * 5), k)
+        loss = list_epsilon.sets_epsilon(before, after, epsilon / (2 * 5), k)
         if loss > epsilon + _ROUNDING:
             return f"k = {k}, ε = {epsilon:g}: a log-ratio of {loss:g}"
     return None
@@ -256,7 +256,7 @@ def divergence_and_ratio(_: int) -> str | None:
     )
     pair = EntryPair(_row(before), _row(after), "the last of the predictions becomes the highest")
     gap = max(_divergence(defense.chain(exact), steps) for exact in (pair.before, pair.after))
-    loss = list_truth.entry_epsilon(defense, pair)
+    loss = defense.pair_epsilon(pair)
     if loss is not None and loss > 2 * epsilon and gap < 0.001:
         return (
             f"k = 1, {items} predictions, every one listed, ε = {epsilon:g}, {steps} steps: a "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.predictions import CERTAIN
+from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.trained import DataPair
 from dpaudit.claims.entry import Worlds
 from dpaudit.claims.trained_games import StepsGame

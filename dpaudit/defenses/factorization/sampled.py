@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -12,9 +13,12 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.observation import Observer
+from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled_training import (
     FactorChain,
     FactorDraw,
@@ -25,6 +29,7 @@ from dpaudit.defenses.factorization.single_model import TOGETHER, check_size
 from dpaudit.defenses.factorization.single_model_chain import draw_single
 from dpaudit.defenses.factorization.user_fits import fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows
+from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.training import CHAIN, check_epsilon, check_rated, lane_blocks
 
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @parameters(frozen=True, config=STRICT)
-class SampledFactors(Part):
+class SampledFactors(TrainedDefense[SampledRows]):
     """Matrix factorisation with biases, one draw from a scaled posterior by Langevin dynamics.
 
     The target is the law with density proportional to
@@ -168,6 +173,10 @@ class SampledFactors(Part):
             assumes=(CHAIN,),
             source="class docstring" if corrected else "Liu, Wang, Smola 2015, Theorem 2",
         )
+
+    def observers(self) -> Mapping[str, Observer[SampledRows]]:
+        """Everybody has the items' side of the model."""
+        return release_observers(self, ItemFactors)
 
     def largest_loss(self, scale: Scale) -> float:
         """B.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import ObserverName
+from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sgd_observation import watched_errors, watched_rounds
 from dpaudit.defenses.factorization.sgd_settings import SgdSettings
 from dpaudit.defenses.factorization.sgd_training import play_rounds
@@ -22,7 +23,9 @@ from dpaudit.defenses.factorization.single_model import (
 )
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
 from dpaudit.defenses.precision import grid
-from dpaudit.defenses.training import Watch, check_finite, lane_blocks
+from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.step_observation import step_observer
+from dpaudit.defenses.training import check_finite, lane_blocks
 from dpaudit.kernels.factorization import model as factor_model
 
 _NOBODY = np.empty(0, np.int32)
@@ -30,7 +33,7 @@ _NOTHING = np.empty(0, np.float32)
 
 
 @parameters(frozen=True, config=STRICT)
-class SgdFactors(SgdSettings):
+class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     """Matrix factorisation with biases, trained by stochastic gradient descent with noise.
 
     **Published** (Berlioz et al. 2015, as wt17 uses it): K passes over the ratings in a fixed
@@ -124,10 +127,25 @@ class SgdFactors(SgdSettings):
                 self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
         return block
 
-    @property
-    def watchers(self) -> dict[ObserverName, Watch[FactorRows]]:
-        """Everybody sees each iterate."""
-        return {"iterates": self.watch}
+    def observers(self) -> Mapping[str, Observer[FactorRows]]:
+        """Everybody sees each iterate, and the final model."""
+        return {
+            "iterates": step_observer(self.watch, "each iterate"),
+            **release_observers(self, ItemFactors),
+        }
+
+    def check_observed(self, observer: str) -> None:
+        """Refuse to observe every step of a model that is trained alone.
+
+        Raises:
+            ConfigError: it is.
+        """
+        if observer == "iterates":
+            check_small(self.dimensions, "games that see each step play")
+
+    def separates_ratings(self) -> bool:
+        """Whether each rating has noise of its own: in the published form."""
+        return self.variant == "published"
 
     def watch(
         self, before: FactorRows, after: FactorRows, trained: FactorRows, streams: Streams

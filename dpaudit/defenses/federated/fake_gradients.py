@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import ObserverName
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
+from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.observation import watched_rounds
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
 from dpaudit.defenses.federated.training import Federation
 from dpaudit.defenses.federated.transcript import Transcript
-from dpaudit.defenses.training import Watch
+from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.step_observation import step_observer
 
 
 @parameters(frozen=True, config=STRICT)
-class FakeGradients(FakeGradientsSettings):
+class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
     """Federated matrix factorisation under local differential privacy, `r̂ = b + u · v`.
 
     The server keeps the items' factors V and a vector F_j for each item; each user keeps her u. A
@@ -106,10 +108,12 @@ class FakeGradients(FakeGradientsSettings):
             found.append(federation.models())
         return joined(found)
 
-    @property
-    def watchers(self) -> dict[ObserverName, Watch[Candidates]]:
-        """The server sees what is submitted."""
-        return {"recommender": self.watch}
+    def observers(self) -> Mapping[str, Observer[Candidates]]:
+        """The server sees what is submitted; everybody has the items' side of the model."""
+        return {
+            "recommender": step_observer(self.watch, "submissions"),
+            **release_observers(self, ItemFactors),
+        }
 
     def watch(
         self, before: Candidates, after: Candidates, trained: Candidates, streams: Streams
@@ -127,16 +131,16 @@ class FakeGradients(FakeGradientsSettings):
                 have other candidates.
             RunError: a training diverged.
         """
-        self.check_watched()
+        self.check_observed("recommender")
         return watched_rounds(self, before, after, trained, streams)
 
-    def check_watched(self) -> None:
+    def check_observed(self, observer: str) -> None:
         """Refuse games that see each round where what is seen has no normal law of known mean.
 
         Raises:
             ConfigError: with the remedy.
         """
-        if not self.noisy or self.fakes == "rating":
+        if observer == "recommender" and (not self.noisy or self.fakes == "rating"):
             raise ConfigError(
                 f"games that see each round compare submissions whose noise is normal around known "
                 f"means, and variant = {self.variant!r}, fakes = {self.fakes!r} have none: use a "

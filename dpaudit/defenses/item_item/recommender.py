@@ -11,7 +11,9 @@ are. All that needs no randomness is prepared once; a world is one draw of the n
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -21,13 +23,23 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.observation import Observer, PreparedPair, View
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import ItemList, Observer, Predictions, SeesTop, SideInformation, TopList
+from dpaudit.core.releases import (
+    ItemInDoubt,
+    ItemList,
+    LaplacePair,
+    Predictions,
+    Request,
+    SeesTop,
+    SideInformation,
+    TopList,
+)
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense, WorldPair
 from dpaudit.defenses.item_model import (
     ExactScores,
     ItemModel,
@@ -44,7 +56,7 @@ from dpaudit.kernels.top_k import ranking
 
 
 @parameters(frozen=True, config=STRICT)
-class ItemItem(Part, ABC):
+class ItemItem(PredictionDefense):
     """Hyper-parameters of an item-item recommender with Laplace output perturbation.
 
     Attributes:
@@ -168,6 +180,44 @@ class ItemItem(Part, ABC):
             source=self.claim_source if published else "derivation in ItemItem.sensitivity",
         )
 
+    def observers(self) -> Mapping[str, Observer[ExactScores]]:
+        """Who is shown the values of some predictions, or the best items without values."""
+        return {
+            "values": Observer(
+                (Predictions, LaplacePair), self._values, "predictions", "game", BLOCK
+            ),
+            "list": Observer((ItemList, ItemInDoubt), self._listed, "the list", "list", BLOCK),
+        }
+
+    def _values(
+        self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
+    ) -> Iterator[View]:
+        items = np.repeat(pair.items[None], len(streams), axis=0)
+        yield View(self.release_items(shown, streams, items), self.law_of_values(pair))
+
+    def _listed(
+        self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
+    ) -> Iterator[View]:
+        yield View(self.release_list(shown, streams), ItemInDoubt(int(pair.items[0])))
+
+    def law_of_values(self, pair: PreparedPair[ExactScores]) -> LaplacePair:
+        """The law of the predictions of `pair.items` in D and D'."""
+        scale = self._spread(pair.before.sensitivity)
+        return LaplacePair(
+            pair.before.scores[pair.items].astype(np.float64),
+            pair.after.scores[pair.items].astype(np.float64),
+            scale,
+            list_grid(scale),
+        )
+
+    def serving(self, min_ratings: int) -> ItemItem:
+        """The same with this `min_ratings`."""
+        return replace(self, min_ratings=min_ratings)
+
+    def similarities(self) -> ItemItem:
+        """Its own."""
+        return self
+
     def prepare(self, ratings: Ratings) -> ItemModel:
         """The item-item statistics; no randomness.
 
@@ -219,6 +269,10 @@ class ItemItem(Part, ABC):
         """The Laplace scale `b = Δf/ε` of each prediction's noise."""
         return self._spread(self.sensitivity(scale))
 
+    def noise_of_predictions(self, scale: Scale) -> LaplaceNoise:
+        """Δf and the noise's scale."""
+        return LaplaceNoise(self.sensitivity(scale), self.noise_scale(scale))
+
     def grid(self, scale: Scale) -> float:
         """The step of the grid that predictions are rounded to, by public numbers; 0 for none."""
         return list_grid(self.noise_scale(scale))
@@ -230,9 +284,9 @@ class ItemItem(Part, ABC):
         return sensitivity / kept
 
     def release(
-        self, exact: ExactScores, streams: Streams, observer: Observer
+        self, exact: ExactScores, streams: Streams, request: Request
     ) -> Predictions | TopList:
-        """What the observer is shown in each world: `f_ij + Lap(Δf/ε)`.
+        """What is shown in each trial: `f_ij + Lap(Δf/ε)`.
 
         The noise of item `j` is coordinate `j`, so a list and a single prediction of one world show
         the same value for the same item. Values are rounded to a public grid, as the low-order bits
@@ -241,9 +295,9 @@ class ItemItem(Part, ABC):
         Raises:
             ConfigError: the list asked for is longer than there are items to show.
         """
-        if isinstance(observer, SeesTop):
-            return self.release_top(exact, streams, observer.count)
-        return self.release_items(exact, streams, observer.items)
+        if isinstance(request, SeesTop):
+            return self.release_top(exact, streams, request.count)
+        return self.release_items(exact, streams, request.items)
 
     def release_items(
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]

@@ -7,21 +7,55 @@ denominators are counted; the training itself pays nothing for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.assumption import Assumption
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import Batches, Floats, SimilarityData
 from dpaudit.defenses.training import lane_blocks
 
 # What rounding in single precision may take from a sum that is C.
 _ROUNDING = 1e-5
+
+
+# Rows of similarities that are looked at, evenly spread, and trainings of each.
+_ROWS, _TRAININGS = 200, 4
+
+
+class Descent(Protocol):
+    """Algorithm 1, as far as its denominators go."""
+
+    @property
+    def steps(self) -> int:
+        """K."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """C."""
+        ...
+
+    @property
+    def neighbors(self) -> int:
+        """N_k."""
+        ...
+
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """The mini-batches of these trials."""
+        ...
+
+    def iterates(
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
+    ) -> Iterator[Floats]:
+        """The row of one item before the first step and after each."""
+        ...
 
 
 class _Counted(NamedTuple):
@@ -55,7 +89,7 @@ class Shortfall:
 
 
 def shortfalls(
-    defense: SgdSimilarity,
+    defense: Descent,
     prepared: SimilarityData,
     streams: Streams,
     items: Sequence[int] | NDArray[np.int32] | None = None,
@@ -85,8 +119,30 @@ def shortfalls(
     return first, last
 
 
+def denominator_assumptions(
+    defense: Descent, prepared: SimilarityData, seed: int
+) -> Iterator[Assumption]:
+    """How often denominators lie below C among some rows, at the first step and at the last.
+
+    Args:
+        defense: the algorithm, with C.
+        prepared: what it learns from.
+        seed: decides the streams.
+
+    Raises:
+        RunError: a training diverged.
+    """
+    items = np.unique(np.linspace(0, prepared.n_items - 1, _ROWS).astype(np.int32))
+    streams = Streams.first(seed, "assumptions", _TRAININGS)
+    first, last = shortfalls(defense, prepared, streams, items)
+    for counted in (first, last) if defense.steps > 1 else (first,):
+        words = f"counted among {counted.of} predictions in {_TRAININGS} trainings"
+        estimate = Estimate.exact(counted.share, words)
+        yield Assumption("assumption.denominator", estimate, counted.step)
+
+
 def _row(
-    defense: SgdSimilarity,
+    defense: Descent,
     prepared: SimilarityData,
     item: int,
     part: Streams,

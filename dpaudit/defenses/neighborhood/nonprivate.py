@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -13,11 +14,14 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import DataError, InputError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.observation import Observer
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import FloatArray, IntArray
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means
+from dpaudit.defenses.release_observation import release_observers
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 
 # Their dense matrix of similarities takes 1 GiB.
@@ -83,7 +87,7 @@ class Neighbors:
 
 
 @parameters(frozen=True, config=STRICT)
-class Neighborhood(Part):
+class Neighborhood(TrainedDefense[NeighborStatistics]):
     """Item neighbourhood model, eq. (2), with similarities that are computed, not learned.
 
         r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|
@@ -153,6 +157,10 @@ class Neighborhood(Part):
     def claim(self) -> None:
         """None: it promises nothing."""
         return
+
+    def observers(self) -> Mapping[str, Observer[NeighborStatistics]]:
+        """Users are shown predictions; no model is published."""
+        return release_observers(self, None)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> NeighborStatistics:
         """The items' means and the similarities; no randomness.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -13,9 +13,12 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.observation import Observer
+from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import SimilarityRows
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.exact_posterior import ExactSimilarity
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
@@ -25,6 +28,7 @@ from dpaudit.defenses.neighborhood.similarity import (
     item_means,
     middle_means,
 )
+from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.training import CHAIN, check_epsilon, check_finite, check_rated
 from dpaudit.kernels import noise
@@ -34,7 +38,7 @@ from dpaudit.kernels.neighborhood import rows as kernels
 
 
 @parameters(frozen=True, config=STRICT)
-class SampledSimilarity(Part):
+class SampledSimilarity(TrainedDefense[SimilarityData]):
     """Item-item similarities drawn from a scaled posterior by Langevin dynamics.
 
     **Published**, Algorithm 2, for t = 1 … K,
@@ -126,6 +130,14 @@ class SampledSimilarity(Part):
             assumes=(CHAIN,),
             source="class docstring" if corrected else "Wang & Tang 2017, Theorem 2",
         )
+
+    def observers(self) -> Mapping[str, Observer[SimilarityData]]:
+        """Everybody has the final model."""
+        return release_observers(self, SimilarityRows)
+
+    def least_ratings(self) -> int:
+        """`more_than`."""
+        return self.more_than
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
         """The ratings with the items' means: those of `public`, the middle if corrected.

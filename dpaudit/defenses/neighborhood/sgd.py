@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import Claim, ObserverName, Variant
+from dpaudit.core.assumption import Assumption
+from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.plugin import STRICT, Part
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.observation import Observer
+from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import NoisedSteps, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
+from dpaudit.defenses.neighborhood.checks import denominator_assumptions
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
@@ -30,7 +34,9 @@ from dpaudit.defenses.neighborhood.similarity import (
     moved_rows,
 )
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
-from dpaudit.defenses.training import Watch, check_epsilon, check_finite, check_rated
+from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.step_observation import step_observer
+from dpaudit.defenses.training import check_epsilon, check_finite, check_rated
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import world_words
 from dpaudit.kernels.lanes import LANES
@@ -41,7 +47,7 @@ _LEAST = 1e-3
 
 
 @parameters(frozen=True, config=STRICT)
-class SgdSimilarity(Part):
+class SgdSimilarity(TrainedDefense[SimilarityData]):
     """Item-item similarities learned by gradient descent with Laplace noise on every coordinate.
 
     **Published**, Algorithm 1, for t = 1 … K, from the same value β s_1 of every similarity,
@@ -285,10 +291,20 @@ class SgdSimilarity(Part):
         # s' = s − η λ s − gain (gradient + noise)
         return on_grid((before - after - pull * before) / gain, step)
 
-    @property
-    def watchers(self) -> dict[ObserverName, Watch[SimilarityData]]:
-        """Everybody sees each iterate."""
-        return {"iterates": self.watch}
+    def observers(self) -> Mapping[str, Observer[SimilarityData]]:
+        """Everybody sees each iterate, and the final model."""
+        return {
+            "iterates": step_observer(self.watch, "each iterate"),
+            **release_observers(self, SimilarityRows),
+        }
+
+    def least_ratings(self) -> int:
+        """`more_than`."""
+        return self.more_than
+
+    def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
+        """How often denominators lie below C, at the first step and at the last."""
+        return denominator_assumptions(self, self.prepare(ratings), seed)
 
     def watch(
         self,

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import ObserverName
+from dpaudit.core.assumption import Assumption
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import SubmittingDefense, Targets
 from dpaudit.defenses.factors import FactorModels, joined
+from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.social.friend_observation import audible, watched_messages
+from dpaudit.defenses.social.lengths import length_assumptions
 from dpaudit.defenses.social.observation import followed, watched_rounds, watched_sums
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.settings import PrivSRSettings
 from dpaudit.defenses.social.submissions import submitted
 from dpaudit.defenses.social.training import Society
-from dpaudit.defenses.training import Watch
+from dpaudit.defenses.step_observation import step_observer
+
+_FRIENDS = "all who may be in doubt have friends, whose messages the observer does not see"
+# What to do where nobody's factors can be followed by an observer of steps.
+_ALONE = {
+    "recommender": f"{_FRIENDS}; set params.social = 0",
+    "iterates": f"{_FRIENDS}; set params.social = 0",
+    "friend": "nobody without friends of their own is somebody's friend who reads anything of "
+    "them; use observe = 'recommender' and params.social = 0",
+}
 
 
 @parameters(frozen=True, config=STRICT)
-class PrivSR(PrivSRSettings):
+class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
     """Matrix factorisation that draws friends together, `r̂ = b + u · v`, by gradient descent.
 
     Everybody has the items' factors V; each user keeps her u, and which of her ratings are
@@ -106,15 +119,19 @@ class PrivSR(PrivSRSettings):
             found.append(society.models())
         return joined(found)
 
-    @property
-    def watchers(self) -> dict[ObserverName, Watch[SocialRows]]:
-        """How each observer watches; friends receive something of what was learned in a round."""
-        found: dict[ObserverName, Watch[SocialRows]] = {
-            "recommender": self.watch, "iterates": self.watch_items,
-        }  # fmt: skip
+    def observers(self) -> Mapping[str, Observer[SocialRows]]:
+        """The recommender, everybody, and friends, who receive what was learned in a round."""
+        found = {
+            "recommender": step_observer(self.watch, "submissions"),
+            "iterates": step_observer(self.watch_items, "the items' factors after each round"),
+        }
         if self.social and self.rounds > 1:
-            found["friend"] = self.watch_messages
-        return found
+            found["friend"] = step_observer(self.watch_messages, "messages")
+        return {**found, **release_observers(self, ItemFactors)}
+
+    def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
+        """How many users' factors end longer than 1."""
+        return length_assumptions(self, self.rounds, ratings, seed)
 
     def watch(
         self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
@@ -131,7 +148,7 @@ class PrivSR(PrivSRSettings):
             ConfigError: the two data sets are no such neighbours, or friends hide the law.
             RunError: a training diverged.
         """
-        self.check_watched()
+        self.check_observed("recommender")
         seen = watched_sums if self.summed else watched_rounds
         return seen(self, before, after, trained, streams)
 
@@ -139,14 +156,14 @@ class PrivSR(PrivSRSettings):
         self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """What everybody sees, V after each round; the arguments are those of `watch`."""
-        self.check_watched()
+        self.check_observed("iterates")
         return watched_sums(self, before, after, trained, streams)
 
     def watch_messages(
         self, before: SocialRows, after: SocialRows, trained: SocialRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """What a friend is sent, round by round; the arguments are those of `watch`."""
-        self.check_watched()
+        self.check_observed("friend")
         return watched_messages(self, before, after, trained, streams)
 
     def submissions(
@@ -171,26 +188,31 @@ class PrivSR(PrivSRSettings):
                 "itself: audit it with 'reconstruction' in a config of its own, or set 'local'"
             )
 
-    def check_watched(self) -> None:
+    def check_observed(self, observer: str) -> None:
         """Refuse games that see each round where there is no noise.
 
         Raises:
             ConfigError: with the remedy.
         """
-        if self.variant == "nonprivate":
+        if self.variant == "nonprivate" and observer in _ALONE:
             raise ConfigError(
                 "games that see each round compare noised submissions, and variant = 'nonprivate' "
                 "has none: use a private variant, or observe = 'public'"
             )
 
-    def watchable(self, ratings: Ratings, observer: ObserverName) -> NDArray[np.bool_]:
-        """The users whose factors can be followed, as friends send them nothing `(N,)`.
+    def targets(self, ratings: Ratings, observer: str) -> Targets:
+        """Users whose factors can be followed, as friends send them nothing.
 
-        Where a `friend` watches, those whose messages show her much.
+        For a `friend`, those whose messages show it much.
 
         Raises:
             ConfigError: the observer sees sums, whose law friends hide.
         """
+        if observer not in _ALONE:
+            return Targets()
         sums = observer == "iterates" or (self.summed and observer == "recommender")
-        alone = followed(self, ratings, sums)
-        return audible(self, ratings, alone) if observer == "friend" else alone
+        users = followed(self, ratings, sums)
+        if observer == "friend":
+            users = audible(self, ratings, users)
+        # The more submit, the smaller the share of the noise that a recommender sees on each.
+        return Targets(users[ratings.user], observer == "recommender", _ALONE[observer])

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.claim import ObserverName
+from dpaudit.core.assumption import Assumption
+from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import NoisedSteps, StepsPair
+from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Targets, TrainedDefense
+from dpaudit.defenses.release_observation import release_observers
+from dpaudit.defenses.social.lengths import length_assumptions
 from dpaudit.defenses.social.ranking_models import RankingModels, joined
 from dpaudit.defenses.social.ranking_observation import watched_rounds, watched_sums
 from dpaudit.defenses.social.ranking_rows import RankingRows, offered
 from dpaudit.defenses.social.ranking_settings import RankingSettings
 from dpaudit.defenses.social.ranking_training import RankingSociety
-from dpaudit.defenses.training import Watch
+from dpaudit.defenses.step_observation import step_observer
 
 
 @parameters(frozen=True, config=STRICT)
-class PrivSRRanking(RankingSettings):
+class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
     """A factorisation that ranks items by `u · v`, by gradient ascent on what users prefer.
 
     Everybody has the items' factors V; each user keeps her u. P_i is what she holds, F_i what her
@@ -93,6 +98,8 @@ class PrivSRRanking(RankingSettings):
         delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
     """
 
+    ranks: ClassVar[bool] = True
+
     def train(self, rows: RankingRows, streams: Streams) -> RankingModels:
         """The models of these worlds.
 
@@ -107,10 +114,21 @@ class PrivSRRanking(RankingSettings):
             found.append(society.models())
         return joined(found)
 
-    @property
-    def watchers(self) -> dict[ObserverName, Watch[RankingRows]]:
+    def observers(self) -> Mapping[str, Observer[RankingRows]]:
         """The recommender sees what is submitted; everybody sees V after each round."""
-        return {"recommender": self.watch, "iterates": self.watch_items}
+        return {
+            "recommender": step_observer(self.watch, "submissions"),
+            "iterates": step_observer(self.watch_items, "the items' factors after each round"),
+            **release_observers(self, ItemFactors),
+        }
+
+    def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
+        """How many users' factors end longer than 1."""
+        return length_assumptions(self, self.rounds, ratings, seed)
+
+    def targets(self, ratings: Ratings, observer: str) -> Targets:
+        """`telling` purchases."""
+        return Targets(self.telling(ratings))
 
     def watch(
         self, before: RankingRows, after: RankingRows, trained: RankingRows, streams: Streams
@@ -127,7 +145,7 @@ class PrivSRRanking(RankingSettings):
             ConfigError: there is no noise or it differs, triples are drawn, or nobody differs.
             RunError: a training diverged.
         """
-        self.check_watched()
+        self.check_observed("recommender")
         sums = self.variant == "corrected" and self.summation == "secure"
         return (watched_sums if sums else watched_rounds)(self, before, after, trained, streams)
 

@@ -118,7 +118,7 @@ class _Suspects:
         Raises:
             ConfigError: there is no noise, triples are drawn, or nobody differs.
         """
-        defense.check_watched()
+        defense.check_observed("recommender")
         users = _changed(before.sets, after.sets)
         if not len(users):
             raise ConfigError("the two data sets are the same: one user must differ")

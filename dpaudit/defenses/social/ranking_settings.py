@@ -139,12 +139,14 @@ class RankingSettings(Part):
             )
         return RankingRows.of(ratings, ratings if public is None else public, self.social)
 
-    def check_watched(self) -> None:
+    def check_observed(self, observer: str) -> None:
         """Refuse games that see each round where there is no noise, or its law is a mixture.
 
         Raises:
             ConfigError: with the remedy.
         """
+        if observer not in {"recommender", "iterates"}:
+            return
         if self.variant == "nonprivate":
             raise ConfigError(
                 "games that see each round compare noised submissions, and variant = 'nonprivate' "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Annotated, ClassVar, Literal
 
@@ -13,13 +14,14 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.observation import Observer, PreparedPair, View
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import ItemList
+from dpaudit.core.releases import ItemList, ListPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import EntryPair
+from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k import bounds as list_bounds
@@ -33,6 +35,7 @@ from dpaudit.defenses.top_k.chain import (
     swap_sets,
 )
 from dpaudit.defenses.top_k.laws import DrawnLaw, JointLaw, PeelingLaw, PointLaw, SwapLaw
+from dpaudit.defenses.top_k.list_epsilon import extreme_lists, largest_ratio
 
 Mechanism = Literal["chain", "exact", "peeling", "joint"]
 MECHANISMS: dict[Variant, tuple[Mechanism, ...]] = {
@@ -55,7 +58,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 @parameters(frozen=True, config=STRICT)
-class TopK(Part):
+class TopK(ListDefense):
     """The k best items of a completed rating matrix, shown without their values.
 
     The completion is Slope One without noise, predictions clipped to the rating scale; a user's row
@@ -213,6 +216,49 @@ class TopK(Part):
             # TV distance of a list from its law: M values of a choice are off by 2^-52 each.
             assumes=("draws of 52 bits: δ = k M (1 + e^ε) 2^-51 at most, for M items",),
         )
+
+    def observers(self) -> Mapping[str, Observer[ExactScores]]:
+        """Who is shown the list."""
+        return {"list": Observer((ItemList, ListPair), self._listed, "the list", "entry", BLOCK)}
+
+    def _listed(
+        self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
+    ) -> Iterator[View]:
+        laws = ListPair(self.law(pair.before), self.law(pair.after))
+        yield View(self.release_list(shown, streams), laws)
+
+    def is_ordered(self) -> bool:
+        """Whether items are ranked: without privacy and by peeling."""
+        return self.form in {None, "peeling"}
+
+    def walks_chain(self) -> bool:
+        """Whether it walks the published chain."""
+        return self.form == "chain"
+
+    def similarities(self) -> SlopeOne:
+        """Those of the completion."""
+        return self.completion
+
+    def pair_epsilon(self, pair: EntryPair) -> float | None:
+        """The ε of a list when one entry of the completed matrix changes; None if several do.
+
+        The largest |ln P'(list)/P(list)| is looked for among the lists where it must be: without
+        privacy the two that are shown; published, the sets of all states in D or D'; corrected,
+        see `extreme_lists`.
+        """
+        moved = np.flatnonzero(pair.before.scores != pair.after.scores)
+        if len(moved) != 1:
+            return None
+        rows = (pair.before, pair.after)
+        laws = [self.law(exact) for exact in rows]
+        if self.variant == "nonprivate":
+            lists = np.concatenate([law.draw(Streams.first(0, "shown", 1)) for law in laws])
+        elif self.variant == "published":
+            sets = [self.chain(exact).sets for exact in rows]
+            lists = np.concatenate([each.items(np.arange(len(each.out))) for each in sets])
+        else:
+            lists = extreme_lists(pair.before.scores, int(moved[0]), self.top_k)
+        return largest_ratio(laws, lists)
 
     def prepare(self, ratings: Ratings) -> ItemModel:
         """The completion's statistics; no randomness.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dpaudit.record.result import LONGER, LONGEST, AuditResult
+from dpaudit.core.assumption import LONGER, LONGEST
+from dpaudit.record.result import AuditResult
 from dpaudit.reports import words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE

@@ -7,12 +7,12 @@ import pytest
 
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.core.registry import create, names
-from dpaudit.core.releases import ItemList
+from dpaudit.core.releases import ItemInDoubt, ItemList
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 
 
 def score(rows: list[list[int]], item: int) -> list[float]:
-    found = ItemPlace().score(ItemList(np.array(rows, np.int32)), item)
+    found = ItemPlace().score(ItemList(np.array(rows, np.int32)), ItemInDoubt(item))
     assert found.dtype == np.float64
     return list(found)
 
@@ -34,7 +34,7 @@ def test_scores_are_places_from_the_end_for_any_length(length: int) -> None:
 
 
 def test_no_world_gives_no_score() -> None:
-    assert ItemPlace().score(ItemList(np.empty((0, 3), np.int32)), 1).shape == (0,)
+    assert ItemPlace().score(ItemList(np.empty((0, 3), np.int32)), ItemInDoubt(1)).shape == (0,)
 
 
 def test_it_is_registered_by_its_name() -> None:
@@ -50,5 +50,5 @@ def test_without_noise_the_place_is_the_rank_of_the_exact_prediction() -> None:
     pair = SlopeOne(epsilon=1.0).pair("crossing", Scale(1, 5, 1))
     exact = defense.exact(defense.prepare(pair.ratings), pair.ratings.profile(pair.target))
     shown = defense.release_list(exact, Streams.first(0, "place", 3))
-    assert ItemPlace().score(shown, 0).tolist() == [1, 1, 1]
-    assert ItemPlace().score(shown, 1).tolist() == [0, 0, 0]
+    assert ItemPlace().score(shown, ItemInDoubt(0)).tolist() == [1, 1, 1]
+    assert ItemPlace().score(shown, ItemInDoubt(1)).tolist() == [0, 0, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.attacks.federated.base import TranscriptAttack
+from dpaudit.attacks.base import SubmissionTest
 from dpaudit.attacks.federated.energy import Energy
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.popularity import Popularity
@@ -30,8 +30,8 @@ def test_scores_are_what_is_known_of_the_items_whatever_is_seen() -> None:
             assert verdicts.p_values is None
 
 
-def test_every_attack_on_transcripts_says_what_it_reads() -> None:
-    attacks: list[TranscriptAttack] = [
+def test_every_attack_on_transcripts_says_how_many_pairs_it_follows() -> None:
+    attacks: list[SubmissionTest] = [
         Popularity(),
         Energy(),
         GradientRatio(),
@@ -39,4 +39,4 @@ def test_every_attack_on_transcripts_says_what_it_reads() -> None:
         ZeroMean(statistic="hotelling"),
         TwoSample(),
     ]
-    assert [attack.reads for attack in attacks] == ["all"] * 4 + ["some"] * 2
+    assert [attack.most_pairs for attack in attacks] == [None] * 4 + [2000, 1000]

@@ -11,7 +11,7 @@ from sklearn.covariance import LedoitWolf
 from dpaudit.attacks.membership.canary import Canary, NormalRatio
 from dpaudit.core.errors import InputError
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import ItemFactors, Predictions, SimilarityRows, Suspect
+from dpaudit.core.releases import ItemFactors, Predictions, SimilarityRows, TargetUser
 
 Exact = NDArray[np.float64]
 W, M, D = 6, 9, 3
@@ -20,8 +20,8 @@ AFTER = Profile(np.array([1, 4, 6, 8], np.int32), np.array([1, 1, 4, 2], np.floa
 NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 
 
-def suspect(before: Profile = BEFORE, after: Profile = AFTER) -> Suspect:
-    return Suspect(0, before, after)
+def suspect(before: Profile = BEFORE, after: Profile = AFTER) -> TargetUser:
+    return TargetUser(0, before, after)
 
 
 @pytest.mark.parametrize("ridge", [0.01, 3.0])

@@ -13,7 +13,7 @@ from dpaudit.attacks.membership.canary import Canary
 from dpaudit.attacks.membership.list_places import PlaceRatio
 from dpaudit.core.errors import InputError
 from dpaudit.core.profile import Profile
-from dpaudit.core.releases import ItemList, Suspect
+from dpaudit.core.releases import ItemList, TargetUser
 
 NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 
@@ -66,7 +66,7 @@ def test_one_item_that_climbs_is_seen_in_it() -> None:
 
 def test_lists_are_read_as_they_are() -> None:
     lists = chosen(np.zeros(9), 5, 3, 0)
-    read = Canary().features(ItemList(lists), Suspect(0, NOBODY, NOBODY))
+    read = Canary().features(ItemList(lists), TargetUser(0, NOBODY, NOBODY))
     np.testing.assert_array_equal(read, lists)
 
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from dpaudit.auditor.games.list_truth import entry_epsilon, place_epsilon
+from dpaudit.auditor.games.list_truth import place_epsilon
 from dpaudit.claims.laws import first_of_two
-from dpaudit.data.ratings import Scale
-from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.item_model import ExactScores
-from dpaudit.defenses.top_k.defense import TopK
 
 
 def scores(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -61,11 +55,3 @@ def test_place_is_not_known_without_noise_or_over_too_many_scales() -> None:
     row = scores(1, 2, 3)
     assert place_epsilon(row, row, 0, 1, 0.0) is None
     assert place_epsilon(row, scores(4, 2, 3), 0, 1, 1e-3) is None
-
-
-def test_without_privacy_two_lists_are_told_apart_or_are_the_same() -> None:
-    defense = TopK(epsilon=math.inf, variant="nonprivate", top_k=3)
-    assert entry_epsilon(defense, defense.pair("last-ranked", Scale())) == math.inf
-    row = scores(5, 4, 3, 2, 1)
-    low = scores(5, 4, 3, 2, 1.5)
-    assert entry_epsilon(defense, EntryPair(ExactScores(row, 0), ExactScores(low, 0), "")) == 0

@@ -14,8 +14,7 @@ from scipy import stats
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.auditor.games.list_truth import entry_epsilon
-from dpaudit.auditor.games.predictions import play_entry_game, play_game, play_list_game
+from dpaudit.auditor.games.predictions import entry_game, prediction_game, shifts
 from dpaudit.auditor.games.search import search_pair
 from dpaudit.auditor.measures.risk import _shown_items, hidden_items, play_risk
 from dpaudit.auditor.measures.utility import play_held_out, play_overlap
@@ -316,9 +315,8 @@ def test_held_out_error_is_that_of_the_prediction_from_the_rest() -> None:
 
 def bound(part: ItemItem, pair: str, alpha: float, trials: int = 8000) -> float:
     case = part.pair(pair, PURCHASES if isinstance(part, Cosine) else STARS)
-    scores = play_game(
-        part, part.prepare(case.ratings), case, LikelihoodRatio(), trials=trials, seed=11
-    )
+    game = prediction_game(part, part.prepare(case.ratings), case, LikelihoodRatio())
+    scores = game.run(trials=trials, seed=11)
     found, _ = label_epsilon(scores.absent, scores.present, alpha=alpha)
     return found.lower
 
@@ -394,15 +392,15 @@ def test_a_list_is_not_covered_by_the_claim_for_so_many_predictions() -> None:
 def test_a_game_is_reproducible_and_its_worlds_share_nothing() -> None:
     part = SlopeOne(epsilon=1)
     case = part.pair("crossing", STARS)
-    model = part.prepare(case.ratings)
+    game = prediction_game(part, part.prepare(case.ratings), case, LikelihoodRatio())
 
     def play(trials: int, seed: int) -> Any:
-        return play_game(part, model, case, LikelihoodRatio(), trials=trials, seed=seed)
+        return game.run(trials=trials, seed=seed)
 
     long, short = play(4000, 1), play(1000, 1)
     np.testing.assert_array_equal(short.absent, long.absent[:1000])
     np.testing.assert_array_equal(short.present, long.present[:1000])
-    assert long.shift == pytest.approx(4)
+    assert shifts(game.pair).sum() == pytest.approx(4)
     assert (play(4000, 2).absent != long.absent).mean() > 0.5
     # Were the noise shared, the two scores of a trial would be strongly dependent. Both are ±10 or
     # between; correlation times √n is standard normal, two-sided 1e-6.
@@ -526,13 +524,13 @@ def test_a_search_without_a_possible_candidate_is_refused() -> None:
 def test_a_list_drawn_by_its_law_is_scored_by_the_ratio_of_the_laws() -> None:
     part = TopK(epsilon=1.0, variant="corrected", top_k=3)
     pair = part.pair("among-best", STARS)
-    found = play_entry_game(part, pair, LikelihoodRatio(), trials=3000, seed=1)
+    found = entry_game(part, pair, LikelihoodRatio()).run(trials=3000, seed=1)
     lists = part.release_list(pair.before, Streams.first(1, "entry/absent", 3000)).items
     laws = [part.law(row).log_probability(lists) for row in (pair.before, pair.after)]
     np.testing.assert_allclose(found.absent, laws[1] - laws[0], atol=2.0**-9)
-    short = play_entry_game(part, pair, LikelihoodRatio(), trials=500, seed=1)
+    short = entry_game(part, pair, LikelihoodRatio()).run(trials=500, seed=1)
     np.testing.assert_array_equal(short.present, found.present[:500])
-    truth = entry_epsilon(part, pair)
+    truth = part.pair_epsilon(pair)
     assert truth is not None
     assert abs(found.absent).max() <= abs(found.present).max() + truth <= 2 * truth + 0.01
 
@@ -540,7 +538,7 @@ def test_a_list_drawn_by_its_law_is_scored_by_the_ratio_of_the_laws() -> None:
 def test_a_list_possible_in_one_world_alone_is_certain() -> None:
     part = TopK(epsilon=0.1, top_k=3)
     pair = part.pair("last-ranked", STARS)
-    found = play_entry_game(part, pair, LikelihoodRatio(), trials=4000, seed=1)
+    found = entry_game(part, pair, LikelihoodRatio()).run(trials=4000, seed=1)
     assert (found.present == 1e300).any()
     assert np.isfinite(found.absent).all()
     bound, _ = label_epsilon(found.absent, found.present, alpha=0.01, confidence=0.99, seed=1)
@@ -583,12 +581,12 @@ def test_a_change_that_changes_nothing_is_refused() -> None:
     same = float(profile.values[profile.items == item][0])
     alike = replace(pair, change=RatingReplaced(user, item, same))
     model = defense.prepare(pair.ratings)
-    attack, options = LikelihoodRatio(), {"trials": 10, "seed": 0}
+    attack = LikelihoodRatio()
     with pytest.raises(DataError, match="already: choose another rating"):
-        play_game(defense, model, alike, attack, **options)
+        prediction_game(defense, model, alike, attack)
     with pytest.raises(DataError, match="already: choose another rating"):
-        play_list_game(defense, model, alike, ItemPlace(), **options)
+        prediction_game(defense, model, alike, ItemPlace(), "list")
     lists = TopK(epsilon=1.0, variant="corrected")
     row = lists.pair("last-ranked", STARS)
     with pytest.raises(DataError, match="no entry of the two rows differs"):
-        play_entry_game(lists, replace(row, after=row.before), attack, **options)
+        entry_game(lists, replace(row, after=row.before), attack)

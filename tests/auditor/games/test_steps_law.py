@@ -13,12 +13,13 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.predictions import ListScores
+from dpaudit.auditor.games.game import Game, Scores
 from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
-from dpaudit.auditor.games.targets import suspect_pair
-from dpaudit.auditor.games.trained import DataPair, SeenBy, play_steps_game
+from dpaudit.auditor.games.targets import target_pair
+from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
@@ -27,6 +28,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import Federation
 from dpaudit.defenses.social.privsr import PrivSR
+from dpaudit.defenses.step_observation import step_observer
 from dpaudit.kernels.lanes import LANES
 
 STARS = Scale()
@@ -53,6 +55,11 @@ def replaced(user: int = 0) -> DataPair:
     ratings = from_profiles([[(0, 1.0)], [(0, 4.0), (2, 2.0)], [(1, 3.0), (2, 5.0)]], 5, STARS)
     item = int(ratings.profile(user).items[0])
     return pair_of(ratings, apply(ratings, RatingReplaced(user, item, 5.0)))
+
+
+def submitted(defense: FakeGradients, pair: DataPair) -> Game[Any]:
+    """The game of the server."""
+    return trained_game(defense, pair, LikelihoodRatio(), "recommender")
 
 
 TRAININGS = 2 * LANES
@@ -87,8 +94,11 @@ class Stated:
         self.shifts, self.scale = shifts, scale
         self.seen = [0, 0]
 
-    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Ratings:
-        return ratings
+    @property
+    def game(self) -> Game[Any]:
+        """The game on two data sets that are not looked at."""
+        pair: PreparedPair[Any] = PreparedPair(object(), object())
+        return Game(step_observer(self.watch, "steps"), pair, LikelihoodRatio())
 
     def watch(
         self, before: Any, after: Any, trained: Any, streams: Streams
@@ -118,7 +128,7 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
     shifts[larger] *= 1.2
     scale = np.array([0.5, 2.0, 9.0])
     stated = Stated(shifts, scale)
-    found = steps_epsilon(stated, replaced(), delta=DELTA, seed=1, trainings=TRAININGS)
+    found = steps_epsilon(stated.game, delta=DELTA, seed=1, trainings=TRAININGS)
     assert stated.seen == [TRAININGS, TRAININGS]
     mu = np.array([
         [
@@ -149,9 +159,7 @@ def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> 
 def test_where_every_training_is_as_far_apart_epsilon_is_that_of_one_normal() -> None:
     shifts = np.full((2, 4, TRAININGS, 1), 0.3)
     shifts[0] /= 2
-    found = steps_epsilon(
-        Stated(shifts, np.ones(1)), replaced(), delta=DELTA, seed=1, trainings=TRAININGS
-    )
+    found = steps_epsilon(Stated(shifts, np.ones(1)).game, delta=DELTA, seed=1, trainings=TRAININGS)
     assert found.value == pytest.approx(gaussian_epsilon(0.6, DELTA), rel=1e-8)
     is_of_all_trainings(found, TRAININGS)
 
@@ -159,7 +167,7 @@ def test_where_every_training_is_as_far_apart_epsilon_is_that_of_one_normal() ->
 def test_steps_that_show_nothing_have_no_epsilon() -> None:
     for delta in (0.0, DELTA):
         stated = Stated(np.zeros((2, 2, 64, 1)), np.ones(1))
-        found = steps_epsilon(stated, replaced(), delta=delta, seed=1)
+        found = steps_epsilon(stated.game, delta=delta, seed=1)
         assert (found.lower, found.value, found.upper) == (0, 0, 0)
         assert stated.seen == [64, 64]
         assert found.n == 64
@@ -169,7 +177,7 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     # One rating differs: by (r' − r) u, u the initial factors of its user, and no cut.
     defense = FakeGradients(2.0, fakes="zero", dimensions=3, rounds=1, spread=0.9, delta=DELTA)
     pair = replaced()
-    found = steps_epsilon(defense, pair, delta=DELTA, seed=SEED, trainings=TRAININGS)
+    found = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS)
     wanted = []
     for name, data in (("absent", pair.before), ("present", pair.after)):
         own = defense.prepare(data)
@@ -183,9 +191,10 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     # The worlds of both are different ones.
     assert max(wanted) > 1.001 * min(wanted)
     is_of_all_trainings(found, TRAININGS)
-    other = steps_epsilon(defense, pair, delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
+    other = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
     assert other.value != found.value
-    more = steps_epsilon(defense, pair, delta=DELTA, seed=SEED, trainings=TRAININGS, threads=3)
+    game = submitted(defense, pair)
+    more = steps_epsilon(game, delta=DELTA, seed=SEED, trainings=TRAININGS, threads=3)
     assert more == found
 
 
@@ -194,7 +203,7 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
     defense = FakeGradients(
         3.0, fakes=fakes, dimensions=2, rounds=6, spread=0.9, offset=3.0, bound=3.0, delta=DELTA
     )
-    pair, _ = suspect_pair(replaced().before, "user-replace", 1)
+    pair, _ = target_pair(replaced().before, "user-replace", 1)
     before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
     wanted = []
     for name, trained in (("absent", before), ("present", after)):
@@ -207,7 +216,7 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
                 total += np.einsum("wc,wc->w", away, away) / defense.sigma(before) ** 2
             squares += total.tolist()
         wanted.append(mixture_epsilon(np.sqrt(squares)))
-    found = steps_epsilon(defense, pair, delta=DELTA, seed=SEED, trainings=TRAININGS)
+    found = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED, trainings=TRAININGS)
     assert found.value == pytest.approx(max(wanted), rel=1e-6)
     assert max(wanted) > (1 + 1e-4) * min(wanted)
     is_of_all_trainings(found, TRAININGS)
@@ -237,7 +246,7 @@ def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
     full = np.array([gaussian_epsilon(float(mu), DELTA) for mu in np.sqrt(squares)])
     assert (full > 1.5 * (1 - 1e-3)).sum() >= LANES - 2
     assert full.max() <= 1.5
-    found = steps_epsilon(defense, pair, delta=DELTA, seed=SEED)
+    found = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED)
     # σ is within 1e-4 of the least that keeps ε, and vectors are cut 1e-5 short of the bound.
     assert 1.5 * (1 - near) < found.value <= 1.5
     claim = defense.claim()
@@ -253,52 +262,53 @@ def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch
     ratings = from_profiles(data, 6, STARS)
     turned = np.array([5.0, 1.0, 5.0], np.float32)
     change = UserReplaced(0, ratings.profile(0).items, turned)
-    found = steps_epsilon(defense, pair_of(ratings, apply(ratings, change)), delta=DELTA, seed=SEED)
+    game = submitted(defense, pair_of(ratings, apply(ratings, change)))
+    found = steps_epsilon(game, delta=DELTA, seed=SEED)
     assert 0.1 < found.value <= 1.5
 
 
-def sums(rounds: int, **changes: Any) -> tuple[SeenBy, DataPair]:
+def sums(rounds: int, **changes: Any) -> Game[Any]:
     """What everybody sees of a social training that starts from one value."""
     given: dict[str, Any] = {"noise_kind": "equal", "spread": 0.5} | changes
     part = PrivSR(2.0, dimensions=1, social=0.0, rounds=rounds, start="constant", **given)
-    return SeenBy(part, part.watchers["iterates"]), replaced()
+    return trained_game(part, replaced(), LikelihoodRatio(), "iterates")
 
 
 def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
-    seen, pair = sums(1)
-    found = steps_epsilon(seen, pair, delta=0.0, seed=SEED, trainings=8)
+    seen = sums(1)
+    found = steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8)
     # 2 (r' − r) u, with noise Lap(2Δ/ε): the share u of ε, as it goes from end to end.
     assert found.value == pytest.approx(2.0 * 0.5, rel=1e-6)
     assert found.kind == "assumes-law"
     assert found.upper == found.value
     # Of one kind alone it is that kind's ε.
-    kinds, _ = sums(1, noise_kind="personal", beta=0.5)
-    other = steps_epsilon(kinds, pair, delta=0.0, seed=SEED, trainings=8)
+    kinds = sums(1, noise_kind="personal", beta=0.5)
+    other = steps_epsilon(kinds, delta=0.0, seed=SEED, trainings=8)
     assert other.value == pytest.approx((1 + 1 / 0.5) * 2.0 * 0.5, rel=1e-6)
     # No world shows more, and some show as much.
-    scores = play_steps_game(seen, pair, LikelihoodRatio(), trials=400, seed=1)
+    scores = seen.run(trials=400, seed=1)
     largest = max(abs(scores.present).max(), abs(scores.absent).max())
     assert largest == pytest.approx(1.0, abs=GRID)
 
 
 def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
-    seen, pair = sums(2, rate=0.1)
-    assert math.isinf(steps_epsilon(seen, pair, delta=0.0, seed=SEED, trainings=8).value)
+    seen = sums(2, rate=0.1)
+    assert math.isinf(steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8).value)
     # V has no bound, nor has what the second step shows: more than both would if nothing moved.
-    scores = play_steps_game(seen, pair, LikelihoodRatio(), trials=500, seed=1)
+    scores = seen.run(trials=500, seed=1)
     assert max(abs(scores.present).max(), abs(scores.absent).max()) > 3 * 2 * 1.0
 
 
 # Divergences from scores.
 
 
-def scored(source: np.random.Generator, mu: float, n: int) -> ListScores:
+def scored(source: np.random.Generator, mu: float, n: int) -> Scores:
     """Log-likelihood ratios of N(0, 1) and N(μ, 1), on the grid."""
     present, absent = (
         np.rint((sign * mu**2 / 2 + mu * source.standard_normal(n)) / GRID) * GRID
         for sign in (1, -1)
     )
-    return ListScores(absent, present)
+    return Scores(absent, present)
 
 
 def misses(found: list[Estimate], truth: float, width: float = 1.0) -> int:
@@ -348,7 +358,7 @@ def test_the_mean_log_ratio_is_of_the_scores_as_they_are() -> None:
 def test_the_divergence_is_that_of_the_second_data_set_from_the_first() -> None:
     # No log-ratios, but numbers whose two divergences differ. Rate 1e-6 for each interval.
     source = np.random.default_rng(7)
-    scores = ListScores(source.standard_normal(3000), 0.5 * source.standard_normal(3000))
+    scores = Scores(source.standard_normal(3000), 0.5 * source.standard_normal(3000))
     found = score_divergences(scores, seed=0, alpha=1e-6)
     there, back = (0.25 - 1) / 2 + math.log(2), (4 - 1) / 2 - math.log(2)
     for name in WAYS[1:]:
@@ -357,13 +367,13 @@ def test_the_divergence_is_that_of_the_second_data_set_from_the_first() -> None:
 
 def test_scores_that_are_all_the_same_show_no_divergence() -> None:
     same = np.zeros(300)
-    found = score_divergences(ListScores(same, same), seed=0, alpha=1e-6)
+    found = score_divergences(Scores(same, same), seed=0, alpha=1e-6)
     assert list(found) == WAYS
     for estimate in found.values():
         assert estimate.lower == 0
         assert estimate.value < 0.5
     # And two atoms apart from each other are told apart.
-    apart = score_divergences(ListScores(same, same + 1), seed=0, alpha=1e-6)
+    apart = score_divergences(Scores(same, same + 1), seed=0, alpha=1e-6)
     assert all(estimate.lower > 0.5 for estimate in apart.values())
 
 

@@ -7,12 +7,13 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from dpaudit.auditor.games.targets import size_class, suspect_pair
+from dpaudit.auditor.games.targets import size_class, target_pair
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import Targets
 
 STARS = Scale()
 # The least are those of user 1, the most those of user 2; user 0 has too few to count. Item 4 has
@@ -41,8 +42,8 @@ def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: in
     user, item = np.nonzero(source.random((12, 9)) < 0.5)
     value = source.integers(1, 6, len(user)).astype(np.float32)
     ratings = Ratings.build(user, item, value, 12, 9, STARS)
-    pair, suspect = suspect_pair(ratings, adjacency, 2)
-    again, _ = suspect_pair(ratings, adjacency, 2)
+    pair, suspect = target_pair(ratings, adjacency, 2)
+    again, _ = target_pair(ratings, adjacency, 2)
     assert pair.before is pair.public is ratings
     assert (pair.after.digest, pair.summary) == (again.after.digest, again.summary)
     assert (pair.after.n_users, pair.after.n_items) == (12, 9)
@@ -79,32 +80,32 @@ def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: in
 
 def test_a_rating_moves_as_far_as_one_can() -> None:
     # Of user 1 both 5 and 1 move by 4; item 3 has fewer raters than item 0.
-    pair, suspect = suspect_pair(data(), "rating-replace", 1)
+    pair, suspect = target_pair(data(), "rating-replace", 1)
     assert dictionary(suspect.before) == {0: 5, 3: 1, 4: 3}
     assert dictionary(suspect.after) == {0: 5, 3: 5, 4: 3}
     words = "of 3 ratings of one user, that of an item with 2 raters goes from 1 to 5"
     classes = "of at most 10 ratings of one user, that of an item with at most 10 raters "
     assert pair.details == words
     assert pair.summary == f"{classes}goes to the far end of the scale"
-    pair, suspect = suspect_pair(data(), "rating-add-remove", 1)
+    pair, suspect = target_pair(data(), "rating-add-remove", 1)
     assert dictionary(suspect.after) == {0: 5, 4: 3}
     assert pair.details == words.replace("goes from 1 to 5", "disappears")
     assert pair.summary == f"{classes}disappears"
     # She counts only if she is learned from.
-    pair, suspect = suspect_pair(data(), "rating-replace", 3)
+    pair, suspect = target_pair(data(), "rating-replace", 3)
     assert dictionary(suspect.before) == dict(PROFILES[3])
     # Both ends are 4 away: of items 0 and 5 the latter has fewer raters, but only its 1 is far.
     assert dictionary(suspect.after) == dict(PROFILES[3]) | {5: 5}
 
 
 def test_a_user_takes_the_far_end_everywhere_or_leaves() -> None:
-    pair, suspect = suspect_pair(data(), "user-replace", 1)
+    pair, suspect = target_pair(data(), "user-replace", 1)
     assert dictionary(suspect.before) == dict(PROFILES[2])
     assert dictionary(suspect.after) == {0: 5, 1: 5, 2: 1, 3: 5, 5: 1}
     assert suspect.watcher == 3
     assert pair.details == "one user with 5 ratings takes each at the far end of the scale"
     assert pair.summary == "one user with at most 10 ratings takes each at the far end of the scale"
-    pair, suspect = suspect_pair(data(), "user-add-remove", 1)
+    pair, suspect = target_pair(data(), "user-add-remove", 1)
     assert len(suspect.after) == 0
     assert suspect.items.tolist() == [0, 1, 2, 3, 5]
     assert pair.details == "one user with 5 ratings disappears"
@@ -114,7 +115,7 @@ def test_a_buyer_takes_other_items() -> None:
     held = np.array([[1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 1, 0]], bool)
     user, item = np.nonzero(held)
     ratings = Ratings.build(user, item, np.ones(len(user)), 2, 6, Scale(1, 1, 1))
-    pair, suspect = suspect_pair(ratings, "user-replace", 0)
+    pair, suspect = target_pair(ratings, "user-replace", 0)
     assert suspect.before.items.tolist() == [0, 1, 2]
     assert suspect.after.items.tolist() == [3, 4, 5]
     assert pair.after.profile(1).items.tolist() == [0, 4]
@@ -122,7 +123,7 @@ def test_a_buyer_takes_other_items() -> None:
         np.repeat([0, 1], 3), np.tile(np.arange(3), 2), np.ones(6), 2, 3, Scale(1, 1, 1)
     )
     with pytest.raises(DataError, match="all of the 3 items"):
-        suspect_pair(everything, "user-replace", 0)
+        target_pair(everything, "user-replace", 0)
 
 
 def test_sensitive_ratings_are_suspected_and_crowds_preferred_where_asked() -> None:
@@ -136,24 +137,24 @@ def test_sensitive_ratings_are_suspected_and_crowds_preferred_where_asked() -> N
         sensitive=sensitive,
     )  # fmt: skip
     for crowded, expected in ((True, {0}), (False, {0, 3})):
-        pair, suspect = suspect_pair(ratings, "rating-replace", 0, crowded=crowded)
+        pair, suspect = target_pair(ratings, "rating-replace", 0, Targets(crowded=crowded))
         assert "which is sensitive" in pair.summary
         [moved] = np.flatnonzero(pair.before.value != pair.after.value)
         assert pair.before.kept_private[moved]
         assert int(pair.before.item[moved]) in expected
         assert len(suspect.before) == len(suspect.after)
     allowed = ratings.user == 4
-    pair, _ = suspect_pair(ratings, "rating-replace", 0, allowed=allowed, crowded=True)
+    pair, _ = target_pair(ratings, "rating-replace", 0, Targets(allowed, True))
     [moved] = np.flatnonzero(pair.before.value != pair.after.value)
     assert int(pair.before.user[moved]) == 4
     for crowded in (True, False):
         one = int(np.flatnonzero(sensitive)[-1])
         allowed = np.arange(len(ratings)) == one
-        pair, _ = suspect_pair(ratings, "rating-replace", 0, allowed=allowed, crowded=crowded)
+        pair, _ = target_pair(ratings, "rating-replace", 0, Targets(allowed, crowded))
         [moved] = np.flatnonzero(pair.before.value != pair.after.value)
         assert moved == one
     with pytest.raises(DataError, match=r"none of the \d+ users with more than 1 .*: do this"):
-        suspect_pair(ratings, "rating-replace", 0, allowed=~sensitive, remedy="do this")
+        target_pair(ratings, "rating-replace", 0, Targets(~sensitive, remedy="do this"))
 
 
 def test_a_size_is_one_of_few_classes() -> None:
@@ -173,19 +174,19 @@ def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
     named = Ratings.build(
         ratings.user, ratings.item, ratings.value, 4, 6, STARS, user_ids=users, item_ids=items
     )
-    pair, _ = suspect_pair(named, adjacency, 1)
+    pair, _ = target_pair(named, adjacency, 1)
     assert "person" not in pair.summary
     assert "film" not in pair.summary
-    assert pair.summary == suspect_pair(ratings, adjacency, 1)[0].summary
+    assert pair.summary == target_pair(ratings, adjacency, 1)[0].summary
 
 
 def test_data_without_a_suspect_or_a_watcher_are_refused() -> None:
     for more_than in (5, 100):
         with pytest.raises(DataError, match=f"no user has more than {more_than} .*more data"):
-            suspect_pair(data(), "rating-replace", more_than)
+            target_pair(data(), "rating-replace", more_than)
     alone = from_profiles(PROFILES[2:3], 6, STARS)
     with pytest.raises(DataError, match=r"one user, and none to be shown.*more data"):
-        suspect_pair(alone, "rating-replace", 1)
+        target_pair(alone, "rating-replace", 1)
     single = from_profiles([[(0, 1.0)], [(1, 2.0)]], 2, STARS)
     with pytest.raises(DataError, match=r"no user has more than 1 ratings"):
-        suspect_pair(single, "user-replace", 0)
+        target_pair(single, "user-replace", 0)

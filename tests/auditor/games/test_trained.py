@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,21 +14,24 @@ from scipy import stats
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
-from dpaudit.auditor.games.predictions import CERTAIN, ListScores
-from dpaudit.auditor.games.targets import suspect_pair
-from dpaudit.auditor.games.trained import DataPair, play_release_game, play_steps_game
+from dpaudit.auditor.games.game import CERTAIN, Scores
+from dpaudit.auditor.games.targets import target_pair
+from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.releases import Suspect
+from dpaudit.core.observation import Observer
+from dpaudit.core.releases import TargetUser
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.release_observation import release_observers
 from dpaudit.kernels import exact_noise
 
 STARS = Scale()
@@ -47,9 +51,9 @@ def drawn(seed: int = 0, n_users: int = 6, n_items: int = 5) -> Ratings:
 
 def steps(
     defense: Any, adjacency: Adjacency, trials: int, attack: LikelihoodRatio = FINE, **options: Any
-) -> ListScores:
-    pair, _ = suspect_pair(drawn(), adjacency, getattr(defense, "more_than", 1))
-    return play_steps_game(defense, pair, attack, trials=trials, seed=3, **options)
+) -> Scores:
+    pair, _ = target_pair(drawn(), adjacency, max(defense.least_ratings(), 1))
+    return trained_game(defense, pair, attack, "iterates").run(trials=trials, seed=3, **options)
 
 
 def away(ratios: NDArray[np.float64]) -> float:
@@ -57,7 +61,7 @@ def away(ratios: NDArray[np.float64]) -> float:
     return float((ratios.mean() - 1) / (ratios.std() / math.sqrt(len(ratios))))
 
 
-def assert_likelihood_ratios(scores: ListScores, wrong: float) -> None:
+def assert_likelihood_ratios(scores: Scores, wrong: float) -> None:
     """E e^L = 1 in D and E e^−L = 1 in D', which no multiple of L keeps: rate 1e-6 for each.
 
     Only the log-likelihood ratio, or a coarser version of it, keeps both for every event as well:
@@ -96,7 +100,7 @@ def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> N
     pair = DataPair(ratings, after, ratings, "one rating")
     defense = SgdFactors(2.0, dimensions=1, passes=1, bound=bound, spread=0.0)
     n = 12_000
-    scores = play_steps_game(defense, pair, FINE, trials=n, seed=3)
+    scores = trained_game(defense, pair, FINE, "iterates").run(trials=n, seed=3)
     laws = [stats.laplace(exact, 2.0) for exact in (-1.5, 2.5)]
     tails = [(law.logsf(bound), law.logcdf(-bound)) for law in laws]
     for world, found in enumerate((scores.absent, scores.present)):
@@ -167,13 +171,12 @@ def test_the_claim_of_noised_errors_is_certified_almost_whole(passes: int) -> No
     ratings = from_profiles([[(0, 1.0), (1, 3.0)], [(0, 4.0), (1, 2.0)]], 2, STARS)
     pair = DataPair(ratings, apply(ratings, RatingReplaced(0, 0, 5.0)), ratings, "one rating")
     defense = SgdFactors(1.0, dimensions=1, passes=passes, bound=1e3)
-    scores = play_steps_game(defense, pair, LikelihoodRatio(), trials=12_000, seed=1)
+    scores = trained_game(defense, pair, LikelihoodRatio(), "iterates").run(trials=12_000, seed=1)
     found, _ = label_epsilon(scores.absent, scores.present, alpha=1e-6)
     assert (0.85 if passes == 1 else 0.6) < found.lower <= 1
     # Half the noise would be certified to be false.
-    loud = play_steps_game(
-        replace(defense, epsilon=2.0), pair, LikelihoodRatio(), trials=12_000, seed=1
-    )
+    half = trained_game(replace(defense, epsilon=2.0), pair, LikelihoodRatio(), "iterates")
+    loud = half.run(trials=12_000, seed=1)
     assert label_epsilon(loud.absent, loud.present, alpha=1e-6)[0].lower > 1.2
 
 
@@ -189,8 +192,8 @@ def test_the_claim_of_noised_errors_is_certified_almost_whole(passes: int) -> No
 def test_steps_without_noise_are_certain(defense: Any) -> None:
     certain = 0
     for seed in range(12):
-        pair, _ = suspect_pair(drawn(seed, 20, 12), "rating-replace", 1)
-        scores = play_steps_game(defense, pair, FINE, trials=20, seed=3)
+        pair, _ = target_pair(drawn(seed, 20, 12), "rating-replace", 1)
+        scores = trained_game(defense, pair, FINE, "iterates").run(trials=20, seed=3)
         certain += bool((scores.absent == -CERTAIN).all() and (scores.present == CERTAIN).all())
     assert certain == 12
 
@@ -199,8 +202,8 @@ def test_steps_that_rounding_lets_contradict_have_a_score() -> None:
     # A single neighbour has no gradient but for rounding, which speaks for either world.
     defense = SgdSimilarity(math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, rate=1.0)
     for seed in range(40):
-        pair, _ = suspect_pair(drawn(seed), "rating-replace", 1)
-        scores = play_steps_game(defense, pair, FINE, trials=2, seed=3)
+        pair, _ = target_pair(drawn(seed), "rating-replace", 1)
+        scores = trained_game(defense, pair, FINE, "iterates").run(trials=2, seed=3)
         assert np.isfinite(np.concatenate([scores.absent, scores.present])).all()
 
 
@@ -233,21 +236,21 @@ def test_a_trial_is_the_same_on_any_threads_and_whatever_their_number(
 
 def release(
     defense: Any,
-    found: tuple[DataPair, Suspect],
+    found: tuple[DataPair, TargetUser],
     observe: Any = "public",
     trials: int = 1000,
     **options: Any,
-) -> ListScores:
-    return play_release_game(
-        defense, *found, observe, Canary(calibration=200), trials=trials, seed=5, **options
-    )
+) -> Scores:
+    pair, target = found
+    game = trained_game(defense, pair, Canary(calibration=200), observe, target)
+    return game.run(trials=trials, seed=5, **options)
 
 
-def certified(scores: ListScores, alpha: float = 1e-6) -> float:
+def certified(scores: Scores, alpha: float = 1e-6) -> float:
     return label_epsilon(scores.absent, scores.present, alpha=alpha)[0].lower
 
 
-def excluded() -> tuple[DataPair, Suspect]:
+def excluded() -> tuple[DataPair, TargetUser]:
     """A user who has too few ratings to be learned from, and whose rating of item 0 changes."""
     others = drawn(0, 8, 6)
     profiles = [
@@ -257,7 +260,7 @@ def excluded() -> tuple[DataPair, Suspect]:
     ratings = from_profiles([*profiles, [(0, 1.0)]], 6, STARS)
     after = apply(ratings, RatingReplaced(8, 0, 5.0))
     pair = DataPair(ratings, after, ratings, "a rating that nothing is learned from")
-    return pair, Suspect(0, ratings.profile(8), after.profile(8))
+    return pair, TargetUser(0, ratings.profile(8), after.profile(8))
 
 
 def test_a_change_that_nothing_is_learned_from_certifies_nothing() -> None:
@@ -270,7 +273,7 @@ def test_a_change_that_nothing_is_learned_from_certifies_nothing() -> None:
 
 def test_models_that_the_change_moves_far_are_told_apart() -> None:
     ratings = drawn(1, 5, 4)
-    found = suspect_pair(ratings, "user-replace", 1)
+    found = target_pair(ratings, "user-replace", 1)
     loud: list[Any] = [
         SgdFactors(math.inf, "nonprivate", dimensions=2, passes=60, rate=0.05, spread=0.01),
         SgdSimilarity(2000.0, steps=10, more_than=1),
@@ -284,15 +287,14 @@ def test_models_that_the_change_moves_far_are_told_apart() -> None:
 
 
 def test_models_that_nothing_is_drawn_for_are_certain() -> None:
-    found = suspect_pair(drawn(1, 5, 4), "user-replace", 1)
+    found = target_pair(drawn(1, 5, 4), "user-replace", 1)
     for defense, observe in (
         (Neighborhood(), "values"),
         (SgdSimilarity(math.inf, "nonprivate", steps=3, more_than=1), "public"),
     ):
         scores = release(defense, found, observe, 200)
         assert scores.absent.max() < -100 < 100 < scores.present.min()
-    with pytest.raises(ConfigError, match="use observe = 'values'"):
-        release(Neighborhood(), found, "public", 20)
+    assert "public" not in Neighborhood().observers()
 
 
 @pytest.mark.parametrize("observe", ["public", "values", "list"])
@@ -306,7 +308,7 @@ def test_models_that_nothing_is_drawn_for_are_certain() -> None:
     ids=["factors", "sampled", "similarities"],
 )
 def test_a_release_is_scored_alike_on_any_threads(defense: Any, observe: str) -> None:
-    found = suspect_pair(drawn(2, 6, 12), "user-replace", 1)
+    found = target_pair(drawn(2, 6, 12), "user-replace", 1)
     whole = release(defense, found, observe, 50)
     for trials, threads in ((50, 2), (17, 1)):
         part = release(defense, found, observe, trials, threads=threads)
@@ -319,13 +321,14 @@ def test_the_worlds_that_certify_are_not_those_that_were_fitted() -> None:
     seen: list[NDArray[np.float64]] = []
 
     class Watching(Canary):
-        def features(self, release: Any, knowledge: Suspect) -> NDArray[np.float64]:
+        def features(self, release: Any, knowledge: TargetUser) -> NDArray[np.float64]:
             seen.append(super().features(release, knowledge))
             return seen[-1]
 
-    found = suspect_pair(drawn(), "user-replace", 1)
+    found = target_pair(drawn(), "user-replace", 1)
     defense = SgdFactors(1.0, dimensions=2, passes=2)
-    play_release_game(defense, *found, "public", Watching(calibration=32), trials=32, seed=5)
+    game = trained_game(defense, found[0], Watching(calibration=32), "public", found[1])
+    game.run(trials=32, seed=5)
     numbers = np.concatenate(seen)
     assert numbers.shape == (4 * 32, 2)
     assert len(np.unique(numbers[:, 0])) == 4 * 32
@@ -345,7 +348,7 @@ class Shown:
         return self.predictions[:, items].astype(np.float32)
 
 
-class Noised:
+class Noised(TrainedDefense[float]):
     """A recommender with predictions of a law of its own: item 3 is `leak` better if r_00 = 5.
 
     The noise is from the double-exponential law of scale 1/2: the pair's ε is 2 · leak.
@@ -353,6 +356,12 @@ class Noised:
 
     def __init__(self, leak: float) -> None:
         self.leak = leak
+
+    def claim(self) -> None:
+        return
+
+    def observers(self) -> Mapping[str, Observer[float]]:
+        return release_observers(self, None)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> float:
         return self.leak * float(ratings.profile(0).values[0] == 5)
@@ -370,9 +379,9 @@ WATCHED = from_profiles([[(0, 1.0), (1, 2.0)], [(0, 4.0)]], 5, STARS)
 def listed(defense: Any, trials: int = 4000, top_k: int = 2, ratings: Ratings = WATCHED) -> Any:
     after = apply(ratings, RatingReplaced(0, 0, 5.0))
     pair = DataPair(ratings, after, ratings, "one rating")
-    suspect = Suspect(1, ratings.profile(0), after.profile(0))
+    suspect = TargetUser(1, ratings.profile(0), after.profile(0))
     attack = Canary(calibration=200, top_k=top_k)
-    return play_release_game(defense, pair, suspect, "list", attack, trials=trials, seed=5)
+    return trained_game(defense, pair, attack, "list", suspect).run(trials=trials, seed=5)
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 4, 10])
@@ -400,7 +409,7 @@ def test_a_list_has_the_best_items_that_she_has_not_rated() -> None:
     seen: list[NDArray[np.int32]] = []
 
     class Watching(Canary):
-        def features(self, release: Any, knowledge: Suspect) -> Any:
+        def features(self, release: Any, knowledge: TargetUser) -> Any:
             seen.append(release.items)
             return super().features(release, knowledge)
 
@@ -410,11 +419,11 @@ def test_a_list_has_the_best_items_that_she_has_not_rated() -> None:
 
     after = apply(WATCHED, RatingReplaced(0, 0, 5.0))
     pair = DataPair(WATCHED, after, WATCHED, "one rating")
-    suspect = Suspect(1, WATCHED.profile(0), WATCHED.profile(0))
+    suspect = TargetUser(1, WATCHED.profile(0), WATCHED.profile(0))
     for top_k, wanted in ((1, [2]), (3, [2, 3, 4]), (10, [2, 3, 4, 1])):
         seen.clear()
         attack = Watching(calibration=16, top_k=top_k)
-        play_release_game(Known(0.0), pair, suspect, "list", attack, trials=16, seed=5)
+        trained_game(Known(0.0), pair, attack, "list", suspect).run(trials=16, seed=5)
         assert {tuple(row) for block in seen for row in block.tolist()} == {tuple(wanted)}
 
 
@@ -425,7 +434,7 @@ def test_one_data_set_is_no_pair() -> None:
 
 def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
     ratings = drawn(2, 30, 40)
-    found = suspect_pair(ratings, "user-replace", 1)
+    found = target_pair(ratings, "user-replace", 1)
     defense = SgdFactors(20.0, dimensions=2, passes=5, rate=0.02)
     assert certified(release(defense, found, "list", 600)) > 1
     quiet = SampledFactors(0.5, "corrected", dimensions=2, passes=2, cap=40)

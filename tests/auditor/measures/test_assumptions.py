@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.measures.assumptions import assumptions, user_lengths
+from dpaudit.auditor.measures.assumptions import assumptions
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.schema import Config
+from dpaudit.core.assumption import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.factors import FactorModels
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.defenses.social.ranking_models import RankingModels
-from dpaudit.record.result import LONGER, LONGEST, AuditResult, Measurement
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import html, markdown
 
 N, M, D = 30, 12, 2
@@ -40,17 +39,6 @@ def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float
     found = assumptions("m", defenses, drawn() if ratings is None else ratings, 5)
     assert {each.metric for each in found} <= {"assumption.norm"}
     return {(each.epsilon, each.states or ""): each.estimate.value for each in found}
-
-
-def test_lengths_are_those_of_the_factors_without_bias_and_padding() -> None:
-    users = np.array([[3, 4], [0, 1]], np.float32)
-    items = np.ones((3, 2), np.float32)
-    single = FactorModels.single(users, items, 2, 3.0, Scale())
-    assert user_lengths(single).tolist() == [5, 1]
-    single.users[0][:, -1] = 7  # the bias
-    assert user_lengths(single).tolist() == [5, 1]
-    padded = np.pad(users, ((0, 0), (0, 14)))
-    assert user_lengths(RankingModels([padded], [padded], 2)).tolist() == [5, 1]
 
 
 def test_users_longer_than_one_are_counted_in_the_model_that_is_trained() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
@@ -127,12 +128,12 @@ def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
 @pytest.mark.parametrize(
     ("changes", "observe", "words"),
     [
-        ({"params": {"social": 0.0}}, "friend", "shows no messages of a known law"),
-        ({"params": {"rounds": 1}}, "friend", "shows no messages of a known law"),
+        ({"params": {"social": 0.0}}, "friend", "no observer of model"),
+        ({"params": {"rounds": 1}}, "friend", "no observer of model"),
         ({"variant": "nonprivate", "epsilon": [math.inf]}, "friend", "has none"),
         ({}, "iterates", r"set params\.social = 0"),
-        ({"defense": "fake-gradients", "params": {}}, "friend", "claims nothing for observer"),
-        ({"defense": "fake-gradients", "params": {}}, "iterates", "shows no iterates"),
+        ({"defense": "fake-gradients", "params": {}}, "friend", "no observer of model"),
+        ({"defense": "fake-gradients", "params": {}}, "iterates", "no observer of model"),
     ],
 )
 def test_observers_who_see_nothing_of_a_known_law_are_refused(
@@ -141,7 +142,7 @@ def test_observers_who_see_nothing_of_a_known_law_are_refused(
     own = model("own", **changes)
     if own["defense"] == "fake-gradients":
         own["params"] = {"dimensions": 3, "rounds": 3}
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises((ConfigError, ValidationError), match=words):
         play([own], game=[game(observe)])
 
 

@@ -21,6 +21,7 @@ from dpaudit.auditor.sybil.averaging import (
 )
 from dpaudit.auditor.sybil.fake_accounts import Planter, Planting, joined
 from dpaudit.core.errors import ConfigError, DataError, InputError
+from dpaudit.core.observation import Observer
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams
@@ -34,6 +35,7 @@ from dpaudit.data.neighbors import (
     without,
 )
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import OnDemandDefense
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne
@@ -347,7 +349,7 @@ def test_smaller_efforts_are_the_same_in_a_longer_campaign() -> None:
 
 
 @dataclass(frozen=True)
-class SetsOnly:
+class SetsOnly(OnDemandDefense):
     """A defense that releases sets, increasing, and no values."""
 
     inner: SlopeOne
@@ -355,8 +357,16 @@ class SetsOnly:
     min_ratings: int = SIZE
     top_k: int = 2
 
-    @property
-    def completion(self) -> SlopeOne:
+    def claim(self) -> None:
+        return
+
+    def observers(self) -> dict[str, Observer[ExactScores]]:
+        return {}
+
+    def pairs(self) -> dict[str, str]:
+        return {}
+
+    def similarities(self) -> SlopeOne:
         return self.inner
 
     def prepare(self, ratings: Ratings) -> ItemModel:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.games import list_truth
 from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.claims.entry import Check
 from dpaudit.claims.park_acharya_2011 import algebra
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.top_k import list_epsilon
 from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, printed_swaps, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
 
@@ -112,8 +112,8 @@ def two_swapped(patch: pytest.MonkeyPatch) -> None:
 
 
 def more_lost(patch: pytest.MonkeyPatch) -> None:
-    truth = list_truth.sets_epsilon
-    patch.setattr(list_truth, "sets_epsilon", lambda *rest: 3 * truth(*rest))
+    truth = list_epsilon.sets_epsilon
+    patch.setattr(list_epsilon, "sets_epsilon", lambda *rest: 3 * truth(*rest))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_large_divergence_or_a_small_loss_is_no_counterexample(
     monkeypatch: pytest.MonkeyPatch, gap: float, loss: float
 ) -> None:
     monkeypatch.setattr(algebra, "_divergence", lambda *_: gap)
-    monkeypatch.setattr(list_truth, "entry_epsilon", lambda *_: loss)
+    monkeypatch.setattr(TopK, "pair_epsilon", lambda *_: loss)
     assert algebra.divergence_and_ratio(0) is None
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.predictions import ListScores
-from dpaudit.auditor.games.trained import DataPair, play_steps_game
+from dpaudit.auditor.games.game import Game, Scores
+from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
@@ -456,7 +456,7 @@ def test_what_cannot_be_watched_is_refused() -> None:
 # Games.
 
 
-def certified(scores: ListScores, delta: float) -> float:
+def certified(scores: Scores, delta: float) -> float:
     found, _ = label_epsilon(scores.absent, scores.present, delta=delta, alpha=ONE_IN_A_MILLION)
     return found.lower
 
@@ -470,6 +470,11 @@ def opposed() -> DataPair:
     return DataPair(ratings, apply(ratings, ones), ratings, "one user")
 
 
+def server(defense: FakeGradients, pair: DataPair) -> Game[Any]:
+    """The game of the server."""
+    return trained_game(defense, pair, LikelihoodRatio(), "recommender")
+
+
 GAME: dict[str, Any] = {"dimensions": 2, "rounds": 2, "offset": 3.0, "spread": 1.0, "bound": 0.5}
 
 
@@ -477,7 +482,7 @@ def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) ->
     near: dict[str, Any] = GAME | {"spread": 0.1, "bound": 0.01}
     defense, trials = FakeGradients(2.0, "corrected", **near), 700
     pair = opposed()
-    scores = play_steps_game(defense, pair, LikelihoodRatio(), trials=trials, seed=1)
+    scores = server(defense, pair).run(trials=trials, seed=1)
     # A false alarm has the rate 1e-6.
     assert certified(scores, defense.delta) <= 2
     # The mean log-ratios are μ² apart at most, μ = 2 G √K/σ, and these users are nearly opposed.
@@ -486,7 +491,7 @@ def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) ->
     assert 0.7 < apart < 1 + 5 * math.sqrt(2 / trials / square)
     quiet = FakeGradients.sigma
     monkeypatch.setattr(FakeGradients, "sigma", lambda self, c: quiet(self, c) / 8)
-    scores = play_steps_game(defense, pair, LikelihoodRatio(), trials=300, seed=1)
+    scores = server(defense, pair).run(trials=300, seed=1)
     assert certified(scores, defense.delta) > 2
 
 
@@ -495,11 +500,11 @@ def test_the_published_claim_is_exceeded_where_gradients_are_longer_than_its_bou
     pair = DataPair(ratings, apply(ratings, RatingRemoved(0, 0)), ratings, "one rating")
     # Of an observer who knows the initial factors: the game computes her gradients from them.
     defense = FakeGradients(1.0, **(GAME | {"offset": 0.0}))
-    scores = play_steps_game(defense, pair, LikelihoodRatio(), trials=400, seed=1)
+    scores = server(defense, pair).run(trials=400, seed=1)
     assert certified(scores, defense.delta) > 2
     # With a bound that holds, the same pair is within it.
     honest = replace(defense, bound=40.0)
-    scores = play_steps_game(honest, pair, LikelihoodRatio(), trials=400, seed=1)
+    scores = server(honest, pair).run(trials=400, seed=1)
     assert certified(scores, honest.delta) <= 1
 
 

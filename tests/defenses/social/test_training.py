@@ -509,18 +509,20 @@ def test_the_friend_who_hears_best_is_asked() -> None:
     np.testing.assert_array_equal(law.scale[0], heard.message.deviations)
     # Who has friends is not followed exactly, and who is nobody's is not heard.
     for form in (part, corrected(social=0.5)):
-        watched = form.watchable(replace(drawn(), friends=LINKS, sensitive=None), "friend")
-        assert set(np.flatnonzero(watched)) <= {0, 4, 5}
-        assert watched[0] or form is part
+        ratings = replace(drawn(), friends=LINKS, sensitive=None)
+        followed_rows = form.targets(ratings, "friend").rows
+        users = set(ratings.user[followed_rows].tolist())
+        assert users <= {0, 4, 5}
+        assert 0 in users or form is part
 
 
 def test_messages_without_a_law_are_refused() -> None:
     part = defense(social=0.5, rounds=2)
     before, after = followed(part)
-    assert list(part.watchers) == ["recommender", "iterates", "friend"]
+    assert list(part.observers())[:3] == ["recommender", "iterates", "friend"]
     # What is sent before anything is learned says nothing, and without friends nothing is sent.
     for silent in (defense(social=0.5, rounds=1), defense(social=0.0)):
-        assert list(silent.watchers) == ["recommender", "iterates"]
+        assert "friend" not in silent.observers()
     alone = pair(part)
     with pytest.raises(ConfigError, match="somebody's friend"):
         next(part.watch_messages(*alone, alone[0], world()))

@@ -1,0 +1,204 @@
+"""What every defense and every attack has to keep, as checks for a plug-in's own test suite.
+
+Each check raises AssertionError with what is wrong; none needs the part to be registered.
+
+Example:
+    def test_the_defense_keeps_the_contract():
+        check_defense(MyDefense(epsilon=1.0), ratings)
+        check_game(MyDefense(epsilon=1.0), pair, MyAttack(), "my-observer")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
+from dpaudit.auditor.games.game import Scores
+from dpaudit.auditor.games.trained import DataPair, trained_game
+from dpaudit.core.observation import Observer
+from dpaudit.core.plugin import Part
+from dpaudit.core.releases import TargetUser
+from dpaudit.core.streams import Streams
+from dpaudit.data.ratings import Ratings
+from dpaudit.defenses.base import Defense, OnDemandDefense, TrainedDefense
+
+_YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
+_TRIALS = 40
+
+
+def check_part(part: type[Part]) -> None:
+    """A part says what it is, documents its parameters, refuses unknown ones and is frozen.
+
+    Args:
+        part: the class; its parameters but `epsilon` have defaults.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    _require(part.title.strip() == part.title and len(part.title) > 10, part, "needs a title")
+    _require(bool(_YEAR.search(part.source)), part, "source needs the year of the paper")
+    _require(bool(_PLACE.search(part.source)), part, "source needs a DOI, an arXiv id or a place")
+    text = "".join(base.__doc__ or "" for base in part.__mro__)
+    _require("\n\n" in (part.__doc__ or "").strip(), part, "docstring needs more than a title")
+    fields = dataclasses.fields(part)  # type: ignore[arg-type]
+    for field in fields:
+        known = re.search(rf"^\s+{field.name}: ", text, re.M)
+        _require(known is not None, part, f"docstring does not explain {field.name}")
+        has_default = field.default is not dataclasses.MISSING
+        _require(has_default or field.name == "epsilon", part, f"{field.name} needs a default")
+    required = {"epsilon": 1.0} if issubclass(part, Defense) else {}
+    made = part(**required)
+    _require(made == part(**required), part, "equal parameters need to make equal parts")
+    try:
+        part(**required, no_such_parameter=1)  # type: ignore[call-arg]
+    except ValidationError:
+        pass
+    else:
+        raise AssertionError(f"{part.name}: an unknown parameter is accepted")
+    for name in ("no_such_parameter", *(field.name for field in fields[:1])):
+        try:
+            setattr(made, name, 1)
+        except dataclasses.FrozenInstanceError:
+            continue
+        raise AssertionError(f"{part.name}: {name} can be changed; use a frozen dataclass")
+
+
+def check_attack(attack: type[Attack]) -> None:
+    """An attack keeps `check_part`, has exactly one role, and says what it reads.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    check_part(attack)
+    roles = [*(set(Attack.__subclasses__()) - {Reads}), *Reads.__subclasses__()]
+    count = sum(issubclass(attack, role) for role in roles)
+    _require(count == 1, attack, f"has {count} roles of dpaudit.attacks.base and needs one")
+    if issubclass(attack, Reads):
+        _require(bool(attack.reads), attack, "reads nothing")
+
+
+def check_defense(defense: Defense, ratings: Ratings) -> None:
+    """A defense keeps `check_part`, states its claim, names its observers, and trains by streams.
+
+    Args:
+        defense: one that is private or not.
+        ratings: data that it takes.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    check_part(type(defense))
+    _check_claim(defense)
+    observers = defense.observers()
+    _require(bool(observers), type(defense), "has no observers")
+    for name, observer in observers.items():
+        _require(isinstance(observer, Observer), type(defense), f"observer {name} is none")
+        _require(len(observer.words) > 3, type(defense), f"observer {name} needs words")
+    if isinstance(defense, OnDemandDefense):
+        _check_lists(defense, ratings)
+    if isinstance(defense, TrainedDefense):
+        _check_trainings(defense, ratings)
+
+
+def check_game(
+    defense: TrainedDefense[Any],
+    pair: DataPair,
+    attack: Distinguisher | LearnedDistinguisher,
+    observer: str,
+    target: TargetUser | None = None,
+) -> Scores:
+    """A trial of a game depends on the seed and its index alone, and views are of stated types.
+
+    Args:
+        defense: what is trained.
+        pair: two data sets that it takes.
+        attack: an attack that reads what the observer sees.
+        observer: one of the defense's observers.
+        target: who differs, for observers of a released model.
+
+    Returns:
+        The scores of the game.
+
+    Raises:
+        AssertionError: a score depends on other trials, on threads, or not on the seed.
+    """
+    kind, game = type(defense), trained_game(defense, pair, attack, observer, target)
+    streams = Streams.first(0, "contract", 2)
+    for view in game.observer.views(game.pair, game.pair.before, streams):
+        for part, wanted in zip(view, game.observer.shows, strict=True):
+            words = f"observer {observer} shows {type(part).__name__}, not {wanted.__name__}"
+            _require(isinstance(part, wanted), kind, words)
+    _require(type(attack).can_read(game.observer.shows), type(attack), f"cannot read {observer}")
+    whole = game.run(trials=_TRIALS, seed=1)
+    for trials, threads in ((_TRIALS, 1), (_TRIALS, 2), (_TRIALS // 3, 1)):
+        part = game.run(trials=trials, seed=1, threads=threads)
+        for name in ("absent", "present"):
+            same = np.array_equal(getattr(part, name), getattr(whole, name)[:trials])
+            _require(same, kind, f"{name}: {trials} trials on {threads} threads differ")
+    return whole
+
+
+def _check_claim(defense: Defense) -> None:
+    claim, kind = defense.claim(), type(defense)
+    if defense.variant == "nonprivate":
+        _require(claim is None, kind, "the variant 'nonprivate' claims something")
+        return
+    if claim is None:
+        return
+    _require(claim.epsilon > 0 and 0 <= claim.delta < 1, kind, "claims no (ε, δ)")
+    named = {claim.observer, *claim.also} <= set(defense.observers())
+    _require(named, kind, f"claims something for {claim.observer!r}, which observes nothing")
+    _require(len(claim.public) > 3, kind, "does not say what the claim takes for public")
+    _require(len(claim.source) > 3, kind, "does not say where the claim stands")
+
+
+def _check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
+    """Lists depend on the seed and the trial's index, and hold no item twice."""
+    kind, model = type(defense), defense.prepare(ratings)
+    sizes = np.diff(ratings.by_user.start)
+    able = np.flatnonzero(sizes >= defense.min_ratings)
+    _require(len(able) > 0, kind, f"no user of these data has {defense.min_ratings} ratings")
+    exact = defense.exact(model, ratings.profile(int(able[0])))
+    streams = Streams.first(1, "contract", _TRIALS)
+    once, again = (defense.release_list(exact, streams).items for _ in range(2))
+    _require(once.shape == (_TRIALS, defense.top_k), kind, "lists are not of length top_k")
+    _require(once.tobytes() == again.tobytes(), kind, "a seed gives different lists")
+    unlike = all(len(set(row)) == defense.top_k for row in once.tolist())
+    _require(unlike, kind, "a list holds an item twice")
+    _require(bool(np.isin(once, exact.candidates).all()), kind, "a rated item is listed")
+    some = Streams(streams.key, np.array([3, 17], np.int64))
+    alone = defense.release_list(exact, some).items
+    _require(np.array_equal(alone, once[[3, 17]]), kind, "a list depends on other trials")
+
+
+def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+    """Models depend on the seed and the trial's index alone, in any blocks and threads."""
+    kind, prepared = type(defense), defense.prepare(ratings)
+    users, items = (part.astype(np.int32).reshape(-1) for part in np.indices((2, ratings.n_items)))
+
+    def shown(streams: Streams) -> Any:
+        return defense.train(prepared, streams).predict(users, items)
+
+    streams = Streams.first(1, "contract", 19)
+    whole = shown(streams)
+    _require(whole.shape == (19, len(users)), kind, "predictions are not of shape (W, n)")
+    _require(whole.dtype == np.float32, kind, "predictions are not float32")
+    _require(bool(np.isfinite(whole).all()), kind, "a prediction is not finite")
+    _require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
+    for chosen in ([16], [18, 3]):
+        part = shown(Streams(streams.key, np.array(chosen, np.int64)))
+        _require(part.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
+    with ThreadPoolExecutor(2) as pool:
+        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
+    _require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")
+
+
+def _require(holds: bool, part: type[Part], words: str) -> None:
+    if not holds:
+        raise AssertionError(f"{part.name}: {words}")

@@ -1,0 +1,1 @@
+"""A defense, an attack and an observer of their own, for dpaudit."""

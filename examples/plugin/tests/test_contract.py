@@ -1,0 +1,29 @@
+"""The parts keep dpaudit's contract."""
+
+from __future__ import annotations
+
+from dpaudit_newsletter.attack import NewsletterReader
+from dpaudit_newsletter.defense import NoisyPopularity
+
+from dpaudit.auditor.games.targets import target_pair
+from dpaudit.data import Ratings, SyntheticParams, generate
+from dpaudit.testing.contract import check_attack, check_defense, check_game
+
+
+def data() -> Ratings:
+    return generate(SyntheticParams(n_users=40, n_items=40, mean_per_user=25))
+
+
+def test_the_defense_keeps_the_contract() -> None:
+    ratings = data()
+    for variant in ("published", "nonprivate"):
+        check_defense(NoisyPopularity(epsilon=1.0, variant=variant), ratings)
+
+
+def test_the_attack_keeps_the_contract() -> None:
+    check_attack(NewsletterReader)
+
+
+def test_the_new_observer_can_be_played() -> None:
+    pair, target = target_pair(data(), "rating-add-remove", 0)
+    check_game(NoisyPopularity(epsilon=1.0), pair, NewsletterReader(), "newsletter", target)

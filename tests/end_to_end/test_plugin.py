@@ -1,0 +1,60 @@
+"""The example plug-in, installed and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a Python that has the plug-in."""
+    place = tmp_path_factory.mktemp("plugin")
+    install = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target"]
+    subprocess.run(
+        [sys.executable, *install, str(place), str(PLUGIN)], check=True, capture_output=True
+    )
+    return {**os.environ, "PYTHONPATH": str(place)}
+
+
+def run(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env=environment,
+        cwd=PLUGIN,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_an_observer_that_nobody_knows_needs_no_change_of_the_auditor(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert "noisy-popularity" in run(environment, "dpaudit", "list", "defenses")
+    assert "Observers for [[game]]" in run(environment, "dpaudit", "show", "noisy-popularity")
+    run(environment, "dpaudit", "run", "audit.toml", "-o", str(tmp_path), "--quiet")
+    record = json.loads((tmp_path / "record.json").read_text())
+    found = {
+        each["epsilon"]: each["estimate"]["lower"]
+        for each in record["measurements"]
+        if each["metric"] == "epsilon"
+    }
+    # The game finds nearly all that the noise allows, and no more.
+    for epsilon, lower in found.items():
+        assert 0.8 * epsilon < lower <= epsilon
+    assert len(found) == 2
+
+
+def test_its_own_suite_runs_the_contract(environment: dict[str, str]) -> None:
+    options = ["-q", "-o", "addopts=", "-p", "no:cacheprovider"]
+    assert "3 passed" in run(environment, "pytest", *options, "tests")
