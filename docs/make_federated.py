@@ -39,7 +39,7 @@ from federated_design import (
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.auditor.measures.trained_utility import over_folds
-from dpaudit.auditor.measures.training_errors import errors, mean_errors
+from dpaudit.auditor.trained.errors import errors, mean_errors
 from dpaudit.config.load import load
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.reconstruction.rankings import guess_popular
 from dpaudit.attacks.reconstruction.ratings import guess_means
-from dpaudit.auditor.measures.grids import Grids
-from dpaudit.auditor.measures.training_errors import mean_errors
-from dpaudit.auditor.run import Progress
-from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.auditor.progress import Progress
+from dpaudit.auditor.trained.errors import mean_errors
+from dpaudit.auditor.trained.grids import Grids
+from dpaudit.auditor.trained.top_lists import precision_and_recall
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import RunError
 from dpaudit.core.streams import Streams

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpaudit.auditor.measures.games import Round, match_of
-from dpaudit.auditor.run import family_of
+from dpaudit.auditor.plan import family_of
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.bounds.power.planning import trials_needed
 from dpaudit.config import schema as configs

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from dpaudit.auditor.describe import model_record, point_record
 from dpaudit.auditor.trials import eligible
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import DataError
@@ -14,6 +15,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
+from dpaudit.record.result import ModelRecord, PointRecord
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,19 @@ class Sweep:
         """The sweeps of all models, which share the split of the users."""
         train, attacked = split_users(ratings, config.split.test_share, config.seed)
         return [cls(model, train, attacked) for model in config.model]
+
+    @property
+    def label(self) -> str:
+        """The model's label."""
+        return self.model.label
+
+    def record(self) -> ModelRecord:
+        """The model, whatever its ε."""
+        return model_record(self.label, self.defenses[0])
+
+    def points(self) -> list[PointRecord]:
+        """The model at each ε."""
+        return [point_record(self.label, defense, self.train.scale) for defense in self.defenses]
 
     @cached_property
     def defenses(self) -> list[OnDemandDefense]:

@@ -76,6 +76,7 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in this folder is used.
     """
+    from dpaudit.auditor.plan import check_gates
     from dpaudit.auditor.run import run_audit
     from dpaudit.cli.progress import Bar
     from dpaudit.config import load as config_file
@@ -87,6 +88,7 @@ def run(
         overrides = (*overrides, f"seed={_seed(seed)}")
     extra = [_parse_report(option) for option in reports]
     checked = config_file.load(path, overrides)
+    check_gates(checked, f"{path}: ")
     folder = output or own_folder(path.stem)
     targets = [(name, folder / file) for name, file in _FILES.items()] + extra
     _check_targets([folder / record.NAME, *(target for _, target in targets)])

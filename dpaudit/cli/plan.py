@@ -75,10 +75,12 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
     from rich.text import Text
 
     from dpaudit.auditor.forecast import forecast
+    from dpaudit.auditor.plan import check_gates
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
 
     checked = config_file.load(path)
+    check_gates(checked, f"{path}: ")
     if checked.defense is not None:
         claim, learned = checked.defense, checked.defense.score == "learned"
         raise ConfigError(

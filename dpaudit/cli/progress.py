@@ -16,7 +16,7 @@ from rich.progress import (
     Progress as RichProgress,
 )
 
-from dpaudit.auditor.run import Progress
+from dpaudit.auditor.progress import Progress
 from dpaudit.core.messages import plain
 
 

@@ -11,6 +11,7 @@ from dpaudit.config.tables import Attack, Campaign, Game, has_role, reads, recov
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
+from dpaudit.core.releases import ItemFactors
 
 # The pairs of models that are trained, each in a sentence.
 PAIRS = {
@@ -136,6 +137,7 @@ def check_trained(
     """
     _check_transcript(models, attacks, gated, transcript)
     _check_lists(models, attacks)
+    _check_factors(models, attacks)
     trained = next(model for model in models if model.trains)
     for model in models:
         if not model.trains:
@@ -217,6 +219,26 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
                 f"{others[0].label!r} predicts ratings: use 'reconstruction'"
             )
+
+
+def _check_factors(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
+    """Refuse attacks that read a released factorisation where a model releases none.
+
+    Raises:
+        ValueError: with the attack, the model and the remedy.
+    """
+    for attack in attacks:
+        if not (recovers(attack.name) or reads(attack.name)):
+            continue
+        for model in models:
+            observers = model.observers()
+            public = observers.get("public")
+            if observers and (public is None or not issubclass(public.shows[0], ItemFactors)):
+                raise ValueError(
+                    f"[[attack]] {attack.label!r} reads a released factorisation, and model "
+                    f"{model.label!r} ({model.defense}) releases none: remove it, or audit one "
+                    "such as 'dpsgd-mf'"
+                )
 
 
 def _check_transcript(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,6 @@ def _check_parts(path: Path, config: Config) -> None:
                     "and [[game]] those that tell two worlds apart, such as 'likelihood-ratio'"
                 )
     _check_campaigns(path, config)
-    measured = config.measured() if config.gate else []
-    for index, gate in enumerate(config.gate):
-        _check_gate(f"{path}: gate.{index}", gate, measured)
 
 
 def _check_campaigns(path: Path, config: Config) -> None:
@@ -133,30 +130,6 @@ def _check_campaigns(path: Path, config: Config) -> None:
                 f"{path}: campaign.{index}.attack = {campaign.attack!r} makes no accounts and "
                 "observes no public lists: use 'campaign' or 'list-watcher'"
             )
-
-
-def _check_gate(place: str, gate: Gate, measured: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a gate that picks nothing of what is measured."""
-    measured = [point for point in measured if point["metric"] == gate.metric]
-    if not measured:
-        needs = {
-            "attack.accuracy": "[[attack]]",
-            "attack.auc": "[transcript] and a private model",
-            "epsilon": "[[game]]",
-            "campaign.accuracy": "[[campaign]]",
-        }
-        remedy = needs.get(gate.metric, "a model that predicts ratings")
-        raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: add {remedy}")
-    for key, value in gate.where.items():
-        known = list(dict.fromkeys(point.get(key) for point in measured))
-        if value not in known:
-            choices = ", ".join(f"{choice}" for choice in known if choice is not None)
-            raise ConfigError(
-                f"{place}.where.{key} = {value!r} is not measured"
-                + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
-            )
-    if not any(gate.picks(point) for point in measured):
-        raise ConfigError(f"{place}.where picks no point: its keys fit none together")
 
 
 def _read(path: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dpaudit.core import registry
+from dpaudit.core.assumption import AssumptionMetric
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.defenses.base import Defense, FederatedDefense, ListDefense, TrainedDefense
@@ -111,6 +112,11 @@ class Model(_Table):
     def ranks(self) -> bool:
         """Whether its models have lists and no predicted ratings; False of an unknown defense."""
         return issubclass(self.part, TrainedDefense) and self.part.ranks
+
+    @property
+    def assumes(self) -> tuple[AssumptionMetric, ...]:
+        """Which unenforced assumptions of its published claim are counted."""
+        return self.part.counts if issubclass(self.part, TrainedDefense) else ()
 
     @property
     def submits(self) -> bool:

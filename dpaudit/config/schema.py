@@ -299,60 +299,6 @@ class Config(_Table):
         """The attacks that recover them from what users submit."""
         return [attack for attack in self.attack if reads(attack.name)]
 
-    def measured(self) -> list[dict[str, Any]]:
-        """The intervals that this config measures: metric, model, ε, and attack or pair."""
-        if self.defense:
-            part = self.defense
-            where = {"model": part.label, "epsilon": part.epsilon, "pair": "given"}
-            return [{"metric": "epsilon", **where}]
-        if self.trains:
-            watched = [
-                {
-                    "metric": "attack.auc",
-                    "attack": attack.label,
-                    "model": model.label,
-                    "epsilon": epsilon,
-                }
-                for model in self.model
-                if model.variant != "nonprivate"  # whose users submit no fakes
-                for epsilon in model.epsilon
-                for attack in self.watching
-                if any(gate.metric == "attack.auc" for gate in self.gate)
-            ]
-            return watched + [
-                {
-                    "metric": "epsilon",
-                    "attack": game.attack,
-                    "pair": game.label,
-                    "model": model.label,
-                    "epsilon": epsilon,
-                }
-                for model in self.model
-                for epsilon in model.epsilon
-                for game in self.game
-            ]
-        rated = self.data.binarize is None and (
-            self.data.columns is None or self.data.columns.rating is not None
-        )
-        kinds: list[dict[str, Any]] = [
-            *({"metric": "attack.accuracy", "attack": attack.label} for attack in self.attack),
-            {"metric": "utility.overlap"},
-            *([{"metric": "utility.rmse"}] if rated else []),
-            *({"metric": "epsilon", "attack": g.attack, "pair": g.label} for g in self.game),
-            *(
-                {"metric": "campaign.accuracy", "attack": each.label, "effort": effort}
-                for each in self.campaign
-                for effort in each.efforts
-            ),
-        ]
-        return [
-            {**kind, "model": model.label, "epsilon": epsilon}
-            for model in self.model
-            for epsilon in model.epsilon
-            for kind in kinds
-            if not (model.shows_lists and kind["metric"] == "utility.rmse")
-        ]
-
 
 def _check_lists(
     model: Model, attacks: list[Attack], games: list[Game], campaigns: list[Campaign]

@@ -156,6 +156,11 @@ class Game(_Played):
         unsaid = self.observe is None or (self.observe == "values" and not learns)
         return self.pair if unsaid else f"{self.pair} ({self.observe})"
 
+    @property
+    def trainings(self) -> int:
+        """How many trainings it takes of a model that is trained, at each ε."""
+        return self.trials if self.pair == "many" else 2 * self.trials
+
 
 class Campaign(_Played):
     """An attacker who makes accounts, changes his own entries, or watches public lists.

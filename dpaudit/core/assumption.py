@@ -11,6 +11,9 @@ from dpaudit.core.estimate import Estimate
 LONGER, LONGEST = "share longer than 1", "longest"
 
 
+AssumptionMetric = Literal["assumption.denominator", "assumption.norm"]
+
+
 @dataclass(frozen=True)
 class Assumption:
     """One number about an assumption.
@@ -22,7 +25,7 @@ class Assumption:
         states: which of several numbers it is; None where there is one.
     """
 
-    metric: Literal["assumption.denominator", "assumption.norm"]
+    metric: AssumptionMetric
     estimate: Estimate
     step: int
     states: str | None = None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import Part
@@ -290,6 +290,8 @@ class TrainedDefense(Defense, Generic[P]):
 
     # Whether its models rank items and predict no ratings.
     ranks: ClassVar[bool] = False
+    # What `assumptions` counts of the published variant.
+    counts: ClassVar[tuple[AssumptionMetric, ...]] = ()
 
     @abstractmethod
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> P:

@@ -21,7 +21,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     subprocess.run(
         [sys.executable, *install, str(place), str(PLUGIN)], check=True, capture_output=True
     )
-    return {**os.environ, "PYTHONPATH": str(place)}
+    paths = [str(place), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def run(environment: dict[str, str], *arguments: str) -> str:

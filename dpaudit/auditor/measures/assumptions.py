@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import TrainedDefense
+from dpaudit.auditor.measures.base import Measure, MetricKey
+from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
+from dpaudit.config.schema import Config
 from dpaudit.record.result import Measurement
 
 
-def assumptions(
-    label: str, defenses: Sequence[TrainedDefense[Any]], ratings: Ratings, seed: int
-) -> list[Measurement]:
-    """How often what a published claim assumes fails in trainings of a model, at each ε.
+class Assumptions(Measure[TrainedModel]):
+    """`assumption.denominator` and `….norm`: how often what a published claim assumes fails."""
 
-    Args:
-        label: of the model.
-        defenses: the model at each ε.
-        ratings: what is learned from.
-        seed: decides the streams.
+    def __init__(self, subject: TrainedModels) -> None:
+        """Take what the measures share."""
+        self.ratings, self.seed = subject.learned, subject.context.seed
 
-    Raises:
-        RunError: a training of which denominators are counted diverged.
-    """
-    return [
-        Measurement(
-            metric=found.metric,
-            model=label,
-            epsilon=defense.epsilon,
-            estimate=found.estimate,
-            step=found.step,
-            states=found.states,
-        )
-        for defense in defenses
-        if defense.variant == "published"
-        for found in defense.assumptions(ratings, seed)
-    ]
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """What the models' classes count, of published variants."""
+        for model in config.model:
+            for epsilon in model.epsilon if model.variant == "published" else ():
+                for metric in model.assumes:
+                    yield MetricKey(metric, model.label, epsilon, joint=False)
+
+    def run(self, model: TrainedModel) -> Iterator[Measurement]:
+        """Train the model at each ε and count.
+
+        Raises:
+            RunError: a training of which denominators are counted diverged.
+        """
+        for defense in model.defenses:
+            if defense.variant != "published":
+                continue
+            for found in defense.assumptions(self.ratings, self.seed):
+                yield Measurement(
+                    metric=found.metric,
+                    model=model.label,
+                    epsilon=defense.epsilon,
+                    estimate=found.estimate,
+                    step=found.step,
+                    states=found.states,
+                )

@@ -5,15 +5,21 @@ Nothing is sampled: the law of the state after every number of steps is computed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.auditor.measures.base import Measure, MetricKey
+from dpaudit.auditor.subjects.on_demand import OnDemandModels
+from dpaudit.auditor.sweep import Sweep
+from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.profile import Profile
 from dpaudit.defenses.base import ListDefense
 from dpaudit.defenses.item_model import ItemModel
+from dpaudit.record.result import Measurement
 
 # The states that the paper's figure compares at most.
 FIRST = 10
@@ -53,3 +59,41 @@ def mean_divergence(
     with ThreadPoolExecutor(max_workers=threads) as pool:
         mean = np.mean(list(pool.map(of, profiles)), axis=0)
     return dict(zip(STATES, mean, strict=True))
+
+
+class Convergence(Measure[Sweep]):
+    """`chain.divergence`: how far a published chain is from its stationary law, at every ε."""
+
+    def __init__(self, subject: OnDemandModels) -> None:
+        """Take what the measures share."""
+        self.context = subject.context
+
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """The divergences of models that walk a chain, where `[convergence]` asks for them."""
+        for model in config.model:
+            for epsilon in model.epsilon if config.convergence and model.walks_chain else ():
+                yield MetricKey("chain.divergence", model.label, epsilon, joint=False)
+
+    def run(self, model: Sweep) -> Iterator[Measurement]:
+        """Compute the laws; nothing is sampled."""
+        context, wanted = self.context, self.context.config.convergence
+        if wanted is None or not model.chains:
+            return
+        context.progress.stage(f"{model.label}: convergence")
+        users = chosen_users(model.users(), wanted.users, context.seed)
+        method = f"law of the chain, mean of {len(users)} users"
+        for defense in model.chains:
+            found = mean_divergence(
+                defense, model.prepared, users, wanted.steps, threads=context.threads
+            )
+            for states, row in found.items():
+                for step, value in zip(wanted.steps, row, strict=True):
+                    yield Measurement(
+                        metric="chain.divergence",
+                        model=model.label,
+                        epsilon=defense.epsilon,
+                        estimate=Estimate.exact(float(value), method),
+                        step=step,
+                        states=states,
+                    )

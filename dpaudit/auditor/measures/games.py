@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ from dpaudit.auditor.games.list_truth import entry_truth, place_epsilon
 from dpaudit.auditor.games.predictions import entry_game, prediction_game, shifts
 from dpaudit.auditor.games.search import search_pair
 from dpaudit.auditor.gate import bars
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
+from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
@@ -229,44 +231,50 @@ def _widened(pair: WorldPair, k: int) -> WorldPair:
     return replace(pair, ratings=wider, summary=f"{pair.summary}; {more} {items} listed too")
 
 
-def measure(
-    sweep: Sweep,
-    game: configs.Game,
-    family: records.Family,
-    seed: int,
-    gates: Sequence[configs.Gate] = (),
-) -> tuple[records.PairRecord, list[records.Measurement]]:
-    """The certified lower bound on ε of one pair at every ε of a model, with its controls.
+class Games(Measure[Sweep]):
+    """`epsilon`: the certified lower bound of every game at every ε, with its controls."""
 
-    Args:
-        sweep: the model.
-        game: the game.
-        family: the level of each bound.
-        seed: decides every stream.
-        gates: those of the config; they say which mutants have to be found.
-    """
-    match, label = match_of(sweep, game, seed), sweep.model.label
-    measurements = []
-    for defense in sweep.defenses:
+    def __init__(self, subject: OnDemandModels) -> None:
+        """Take what the measures share."""
+        self.context = subject.context
+
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """One bound for each game."""
+        for model, epsilon in points(config):
+            for game in config.game:
+                yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
+
+    def run(self, model: Sweep) -> Iterator[Found]:
+        """Play each game of the config."""
+        for game in self.context.config.game:
+            self.context.progress.stage(f"{model.label}: game {game.label}")
+            match = match_of(model, game, self.context.seed)
+            yield records.PairRecord(model=model.label, pair=game.label, summary=match.summary)
+            for defense in model.defenses:
+                yield self._certify(match, model.label, game, defense)
+
+    def _certify(
+        self, match: Match, label: str, game: configs.Game, defense: OnDemandDefense
+    ) -> records.Measurement:
+        family, seed = self.context.family, self.context.seed
         found, estimate, test = _certified(match, defense, game.trials, family, seed)
         where: dict[str, Any] = {
             "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
         }  # fmt: skip
-        asked = bars(gates, where, claim.epsilon if (claim := defense.claim()) else None)
+        claimed = claim.epsilon if (claim := defense.claim()) else None
+        asked = bars(self.context.config.gate, where, claimed)
         tried = _controls(match, defense, (found, estimate), family, seed, asked)
-        measurements.append(
-            records.Measurement(
-                metric="epsilon",
-                estimate=estimate,
-                event=str(test),
-                shift=found.shift,
-                theory=found.theory,
-                control=reported(tried),
-                tried=tried if len(tried) > 1 else (),
-                **where,
-            )
+        return records.Measurement(
+            metric="epsilon",
+            estimate=estimate,
+            event=str(test),
+            shift=found.shift,
+            theory=found.theory,
+            control=reported(tried),
+            tried=tried if len(tried) > 1 else (),
+            **where,
         )
-    return records.PairRecord(model=label, pair=game.label, summary=match.summary), measurements
 
 
 def _controls(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Inference
+from dpaudit.auditor.measures.base import Measure, MetricKey, points
+from dpaudit.auditor.subjects.on_demand import OnDemandModels
+from dpaudit.auditor.sweep import Sweep
 from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.bounds.frequentist.intervals import proportion
+from dpaudit.config.schema import Config
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
+from dpaudit.record.result import Measurement
 
 
 def hidden_items(
@@ -98,6 +104,48 @@ def play_risk(
         )
 
     return play_blocks(games, play, threads, advance)
+
+
+class Risk(Measure[Sweep]):
+    """`attack.accuracy`: how often each attack recovers a hidden rating, at every ε."""
+
+    def __init__(self, subject: OnDemandModels) -> None:
+        """Make the attacks."""
+        self.context, self.attacks = subject.context, subject.inferring
+
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """One number for each attack."""
+        for model, epsilon in points(config):
+            for attack in config.attack:
+                yield MetricKey("attack.accuracy", model, epsilon, attack=attack.label)
+
+    def run(self, model: Sweep) -> Iterator[Measurement]:
+        """Attack the model."""
+        context = self.context
+        for asked in context.config.attack:
+            context.progress.stage(f"{model.label}: attack {asked.label}")
+            correct = play_risk(
+                model.predicting,
+                model.prepared,
+                model.users(),
+                self.attacks[asked.label],
+                draw=asked.draw,
+                trials=context.config.audit.trials,
+                seed=context.seed,
+                threads=context.threads,
+                advance=context.progress.advance,
+            )
+            for epsilon, row in zip(model.model.epsilon, correct, strict=True):
+                yield Measurement(
+                    metric="attack.accuracy",
+                    model=model.label,
+                    epsilon=epsilon,
+                    attack=asked.label,
+                    estimate=proportion(
+                        int(row.sum()), len(row), context.family.alpha, context.family.confidence
+                    ),
+                )
 
 
 def _true_index(

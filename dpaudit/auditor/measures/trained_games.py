@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,23 +12,19 @@ from dpaudit.auditor.games.one_training import play_coins_game, rare_ratings
 from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
 from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measures.observers import check_observed, observed, sees_steps
-from dpaudit.auditor.measures.pairs import Pairs, adjacency_of
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
+from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
+from dpaudit.auditor.trained.observers import sees_steps
+from dpaudit.auditor.trained.pairs import MANY, Pairs
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.config import schema as configs
-from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import TrainedDefense
 from dpaudit.record import result as records
-
-# Who observes where many ratings are in doubt.
-_MANY = "iterates"
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Outcome:
     """What a game found.
 
     Attributes:
@@ -52,62 +48,60 @@ class _Found:
 _Certify = Callable[[Any, int], Estimate]
 
 
-@dataclass(frozen=True)
-class TrainedGames:
-    """Plays the games of a config.
+class TrainedGames(Measure[TrainedModel]):
+    """`epsilon` and `game.kl`: what every game certifies at every ε, with its controls."""
 
-    Attributes:
-        ratings: what the models learn from.
-        family: the level of each bound.
-        seed: decides every stream.
-        threads: number of threads; the numbers do not depend on it.
-        advance: told the number of trainings done.
-        gates: those of the config; they say which mutants have to be found.
-    """
+    def __init__(self, subject: TrainedModels) -> None:
+        """Take what the measures share."""
+        self.context, self.ratings = subject.context, subject.learned
 
-    ratings: Ratings
-    family: records.Family
-    seed: int
-    threads: int
-    advance: Callable[[int], None]
-    gates: Sequence[configs.Gate] = ()
-
-    def play(
-        self, label: str, defenses: Sequence[Any], game: configs.Game
-    ) -> tuple[records.PairRecord, list[records.Measurement]]:
-        """The certified lower bound on ε of one pair at every ε of a model, with its controls."""
-        attack = game.create("game")
-        summary, found = "", []
-        for defense in defenses:
-            started = self._many if game.pair == "many" else self._pair
-            one, certify = started(label, defense, attack, game)
-            summary = one.summary
-            where: dict[str, Any] = {
-                "model": label, "epsilon": defense.epsilon, "attack": game.attack,
-                "pair": game.label,
-            }  # fmt: skip
-            tried = self._controls(defense, one, certify, where)
-            found.append(
-                records.Measurement(
-                    metric="epsilon",
-                    estimate=one.estimate,
-                    event=one.event,
-                    theory=one.theory,
-                    observer=one.observer,
-                    control=reported(tried),
-                    tried=tried if len(tried) > 1 else (),
-                    **where,
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """One bound for each game, and divergences of what steps showed."""
+        for model, epsilon in points(config):
+            for game in config.game:
+                yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
+        for model, epsilon in points(config):
+            for game in config.game:
+                yield MetricKey(
+                    "game.kl", model, epsilon, attack=game.attack, pair=game.label, joint=False
                 )
-            )
-            found += [
-                records.Measurement(metric="game.kl", estimate=estimate, states=name, **where)
-                for name, estimate in one.divergences.items()
-            ]
-            self.advance(trainings(game))
-        return records.PairRecord(model=label, pair=game.label, summary=summary), found
+
+    def run(self, model: TrainedModel) -> Iterator[Found]:
+        """Play each game of the config."""
+        for game in self.context.config.game:
+            self.context.progress.stage(f"{model.label}: game {game.label}")
+            attack, summary = game.create("game"), ""
+            for defense in model.defenses:
+                started = self._many if game.pair == "many" else self._pair
+                one, certify = started(model.label, defense, attack, game)
+                summary = one.summary
+                yield from self._measured(model.label, defense, game, one, certify)
+                self.context.progress.advance(game.trainings)
+            yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
+
+    def _measured(
+        self, label: str, defense: Any, game: configs.Game, one: _Outcome, certify: _Certify
+    ) -> Iterator[records.Measurement]:
+        where: dict[str, Any] = {
+            "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
+        }  # fmt: skip
+        tried = self._controls(defense, one, certify, where)
+        yield records.Measurement(
+            metric="epsilon",
+            estimate=one.estimate,
+            event=one.event,
+            theory=one.theory,
+            observer=one.observer,
+            control=reported(tried),
+            tried=tried if len(tried) > 1 else (),
+            **where,
+        )
+        for name, estimate in one.divergences.items():
+            yield records.Measurement(metric="game.kl", estimate=estimate, states=name, **where)
 
     def _controls(
-        self, defense: Any, found: _Found, certify: _Certify, where: dict[str, Any]
+        self, defense: Any, found: _Outcome, certify: _Certify, where: dict[str, Any]
     ) -> tuple[records.Control, ...]:
         """What the same game finds on mutants of a defense that claims something."""
         claim = defense.claim()
@@ -115,14 +109,16 @@ class TrainedGames:
             return ()
 
         def of_mutant(factor: float) -> float:
-            return certify(mutant_of(defense, factor), control_seed(self.seed, factor)).lower
+            return certify(
+                mutant_of(defense, factor), control_seed(self.context.seed, factor)
+            ).lower
 
         trial = Trial(claim.epsilon, claim.delta, found.estimate, found.theory)
-        return controls_of(of_mutant, trial, bars(self.gates, where, claim.epsilon))
+        return controls_of(of_mutant, trial, bars(self.context.config.gate, where, claim.epsilon))
 
     def _pair(
         self, label: str, defense: Any, attack: Any, game: configs.Game
-    ) -> tuple[_Found, _Certify]:
+    ) -> tuple[_Outcome, _Certify]:
         """Two neighbouring data sets, told apart by the label test."""
         adjacency, observe, pair, target = Pairs(self.ratings).of(label, game, defense)
         claim = defense.claim()
@@ -130,91 +126,61 @@ class TrainedGames:
 
         def played(defense: Any, seed: int) -> tuple[Scores, Estimate, LabelTest]:
             playing = trained_game(defense, pair, attack, observe, target)
-            scores = playing.run(trials=game.trials, seed=seed, threads=self.threads)
+            scores = playing.run(trials=game.trials, seed=seed, threads=self.context.threads)
             estimate, test = label_epsilon(
                 scores.absent,
                 scores.present,
                 delta=delta,
-                alpha=self.family.alpha,
-                confidence=self.family.confidence,
+                alpha=self.context.family.alpha,
+                confidence=self.context.family.confidence,
                 seed=seed,
             )
             return scores, estimate, test
 
-        scores, estimate, test = played(defense, self.seed)
+        scores, estimate, test = played(defense, self.context.seed)
         said = pair.details if game.details else pair.summary
         summary = f"{said} ({adjacency}, observer {observe})"
-        found = _Found(summary, estimate, str(test))
+        found = _Outcome(summary, estimate, str(test))
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             playing = trained_game(defense, pair, attack, observe, target)
-            theory = steps_epsilon(playing, delta=delta, seed=self.seed, threads=self.threads)
-            kl = score_divergences(scores, seed=self.seed, alpha=1 - self.family.confidence)
+            theory = steps_epsilon(
+                playing, delta=delta, seed=self.context.seed, threads=self.context.threads
+            )
+            kl = score_divergences(
+                scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
+            )
             found = replace(found, observer=observe, theory=theory, divergences=kl)
         return found, lambda mutant, seed: played(mutant, seed)[1]
 
     def _many(
         self, label: str, defense: Any, attack: Any, game: configs.Game
-    ) -> tuple[_Found, _Certify]:
+    ) -> tuple[_Outcome, _Certify]:
         """Many ratings, each decided by a coin that is guessed."""
         rows = rare_ratings(self.ratings, game.candidates)
 
         def certify(defense: Any, seed: int) -> Estimate:
             found = play_coins_game(
                 defense,
-                _MANY,
+                MANY,
                 self.ratings,
                 rows,
                 attack,
                 trainings=game.trials,
                 seed=seed,
-                threads=self.threads,
+                threads=self.context.threads,
             )
             return one_run_scores_epsilon(
                 found.scores,
                 found.coins,
-                alpha=self.family.alpha,
-                confidence=self.family.confidence,
+                alpha=self.context.family.alpha,
+                confidence=self.context.family.confidence,
                 seed=seed,
             )
 
-        estimate = certify(defense, self.seed)
+        estimate = certify(defense, self.context.seed)
         summary = (
             f"in each of {game.trials} trainings {len(rows)} ratings, one of each of as many users "
             "on the items with the fewest raters, are at either end of the scale by coins of their "
             "own (rating-replace, observer iterates)"
         )
-        return _Found(summary, estimate, estimate.method), certify
-
-
-def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
-    """Refuse games that the model's claim does not cover, before anything is trained.
-
-    Raises:
-        ConfigError: with the game and the remedy.
-    """
-    for defense in model.defenses("model"):
-        for game in games:
-            if game.pair == "many":
-                _check_many(model.label, defense)
-                continue
-            adjacency_of(model.label, game, defense.claim())
-            observed(model.label, game, defense)
-
-
-def trainings(game: configs.Game) -> int:
-    """The trainings of a game."""
-    return game.trials if game.pair == "many" else 2 * game.trials
-
-
-def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
-    """Refuse many ratings in doubt where the steps do not show each apart.
-
-    Raises:
-        ConfigError: they do not.
-    """
-    if not defense.separates_ratings():
-        raise ConfigError(
-            f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
-            "use pair = 'data', or the published 'dpsgd-mf'"
-        )
-    check_observed(label, defense, _MANY)
+        return _Outcome(summary, estimate, estimate.method), certify

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measures.recovery import Recovery
-from dpaudit.auditor.measures.scores import scores_of
-from dpaudit.auditor.measures.training_errors import Training, played
-from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.auditor.measures.base import Measure, MetricKey, metric_of, points
+from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
+from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, played
+from dpaudit.auditor.trained.recovery import Recovery
+from dpaudit.auditor.trained.scores import scores_of
+from dpaudit.config import schema as configs
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.data.folds import Fold
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.record import result as records
 
 Numbers = NDArray[np.float64]
@@ -24,41 +25,52 @@ Numbers = NDArray[np.float64]
 Point = tuple[str, float]
 
 
-@dataclass(frozen=True)
-class Utility:
-    """Trains models on folds, and reads their errors.
+class TrainedUtility(Measure[TrainedModel]):
+    """`utility.…` on test ratings, and `reconstruction.…` of sensitive ones, over folds."""
 
-    Attributes:
-        folds: the divisions of the data.
-        recovering: the attackers who recover sensitive ratings, by label.
-        worlds: trainings of each model on each fold.
-        seed: decides every stream.
-        confidence: of each interval.
-        threads: number of threads; the numbers do not depend on it.
-        top_k: the length of the lists of models that rank.
-        advance: told the number of trainings done.
-    """
+    def __init__(self, subject: TrainedModels) -> None:
+        """Make the attacks."""
+        config = subject.context.config
+        self.context, self.folds = subject.context, subject.folds
+        self.train = config.training
+        self.recovering = {each.label: each.create("attack") for each in config.recovering}
+        self.by_fold: dict[Point, Numbers] = {}
+        self.kinds: Sequence[str] = ()
 
-    folds: Sequence[Fold]
-    recovering: dict[str, Any]
-    worlds: int
-    seed: int
-    confidence: float
-    threads: int
-    top_k: int
-    advance: Callable[[int], None]
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """Two numbers on test ratings, two of each attack, and what is compared."""
+        kinds = ("precision", "recall") if any(m.ranks for m in config.model) else KINDS
+        against = config.training.against
+        own = next((m.epsilon for m in config.model if m.label == against), [])
+        for model, epsilon in points(config):
+            for kind in kinds:
+                yield MetricKey(metric_of("utility", kind), model, epsilon, joint=False)
+            for attack in config.recovering:
+                for kind in kinds:
+                    metric = metric_of("reconstruction", kind)
+                    yield MetricKey(metric, model, epsilon, attack=attack.label, joint=False)
+            if own and model != against and (epsilon in own or len(own) == 1):
+                yield MetricKey("utility.difference", model, epsilon, attack=against, joint=False)
 
-    def play(
-        self, label: str, defenses: Sequence[Any], stage: Callable[[str], None]
+    def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
+        """Train the model on the folds, and read its errors."""
+        measurements, by_fold = self._measured(model.label, model.defenses)
+        self.by_fold |= by_fold
+        yield from measurements
+
+    def _measured(
+        self, label: str, defenses: Sequence[TrainedDefense[Any]]
     ) -> tuple[list[records.Measurement], dict[Point, Numbers]]:
         """All of one model at every ε.
 
         Returns:
             What was measured, and at each ε the errors on test ratings by fold `(F, 2)`.
         """
-        scores = scores_of(defenses[0], self.top_k)
-        recovery = Recovery(scores, self.folds, self.recovering, self.seed)
-        kinds = scores.kinds
+        stage = self.context.progress.stage
+        scores = scores_of(defenses[0], self.train.top_k)
+        recovery = Recovery(scores, self.folds, self.recovering, self.context.seed)
+        kinds = self.kinds = scores.kinds
 
         def tested() -> Iterator[Training]:
             for defense in defenses:
@@ -68,7 +80,9 @@ class Utility:
                     yield Training(defense, fold.train, probes, self._streams(number))
                 yield from recovery.trainings(defense, self._streams)
 
-        found = iter(played(tested(), self.worlds, self.threads, self.advance))
+        found = iter(
+            played(tested(), self.train.worlds, self.context.threads, self.context.progress.advance)
+        )
         measurements: list[records.Measurement] = []
         by_fold: dict[Point, Numbers] = {}
         for defense in defenses:
@@ -76,7 +90,7 @@ class Utility:
             where = {"model": label, "epsilon": defense.epsilon}
             measurements += [
                 records.Measurement(
-                    metric=f"utility.{kind}",
+                    metric=metric_of("utility", kind),
                     estimate=self._over_folds(seen[:, place]),
                     **where,
                 )
@@ -85,7 +99,7 @@ class Utility:
             by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
             measurements += [
                 records.Measurement(
-                    metric=f"reconstruction.{each.kind}",
+                    metric=metric_of("reconstruction", each.kind),
                     attack=each.attack,
                     states=each.states,
                     estimate=self._over_folds(each.by_fold),
@@ -95,46 +109,26 @@ class Utility:
             ]
         return measurements, by_fold
 
-    def compared(
-        self, by_fold: Mapping[Point, Numbers], against: str | None, kinds: Sequence[str]
-    ) -> list[records.Measurement]:
-        """By how much the errors are above those of one model, fold by fold: a paired test.
-
-        Args:
-            by_fold: the errors of every model at every ε `(F, 2)`.
-            against: the model: at the same ε, or at its only one; none for nothing.
-            kinds: what the two errors are.
-        """
+    def compared(self) -> Iterator[records.Measurement]:
+        """By how much errors are above those of one model, fold by fold: a paired test."""
+        against, by_fold = self.train.against, self.by_fold
         own = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
-        if not own:
-            return []
-        return [
-            records.Measurement(
-                metric="utility.difference",
-                model=label,
-                epsilon=epsilon,
-                attack=against,
-                states=kind,
-                estimate=self._over_folds((errors - base)[:, place]),
-            )
-            for (label, epsilon), errors in by_fold.items()
-            if label != against and (epsilon in own or len(own) == 1)
-            for base in [own.get(epsilon, next(iter(own.values())))]
-            for place, kind in enumerate(kinds)
-        ]
+        for (label, epsilon), errors in by_fold.items():
+            if not own or label == against or not (epsilon in own or len(own) == 1):
+                continue
+            base = own.get(epsilon, next(iter(own.values())))
+            for place, kind in enumerate(self.kinds):
+                yield records.Measurement(
+                    metric="utility.difference",
+                    model=label,
+                    epsilon=epsilon,
+                    attack=against,
+                    states=kind,
+                    estimate=self._over_folds((errors - base)[:, place]),
+                )
 
     def _streams(self, number: int) -> Streams:
-        return Streams.first(self.seed, f"fold/{number}", self.worlds)
+        return Streams.first(self.context.seed, f"fold/{number}", self.train.worlds)
 
     def _over_folds(self, values: Numbers) -> Estimate:
-        return over_folds(values.tolist(), self.confidence)
-
-
-def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
-    """The mean over folds with Student's interval.
-
-    The folds share training data, so their errors are not quite independent, and few of them are no
-    proof of a normal law: the interval shows scatter and gates nothing. It stands for itself, not
-    together with others.
-    """
-    return student_mean(errors, 1 - confidence, "folds")
+        return over_folds(values.tolist(), self.context.family.confidence)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.auditor.measures.base import Measure, MetricKey, points
+from dpaudit.auditor.subjects.on_demand import OnDemandModels
+from dpaudit.auditor.sweep import Sweep
 from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.bounds.frequentist.means import betting_mean
+from dpaudit.config.schema import Config
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
+from dpaudit.record.result import Measurement, Metric
 
 
 def play_overlap(
@@ -74,3 +83,59 @@ def play_held_out(
         return (error.astype(np.float64) / scale.width) ** 2
 
     return play_blocks(games, play, threads, advance)
+
+
+class Utility(Measure[Sweep]):
+    """`utility.overlap` and `utility.rmse`: what is left of lists and predictions, at every ε."""
+
+    def __init__(self, subject: OnDemandModels) -> None:
+        """Take what the measures share."""
+        self.context = subject.context
+
+    @classmethod
+    def plan(cls, config: Config) -> Iterator[MetricKey]:
+        """The overlap, and the error where ratings are predicted, if the config tells."""
+        data = config.data
+        rated = data.binarize is None and (data.columns is None or data.columns.rating is not None)
+        lists = {model.label for model in config.model if model.shows_lists}
+        for model, epsilon in points(config):
+            yield MetricKey("utility.overlap", model, epsilon)
+            if rated and model not in lists:
+                yield MetricKey("utility.rmse", model, epsilon)
+
+    def run(self, model: Sweep) -> Iterator[Measurement]:
+        """What is kept of the list, and the error on held-out ratings."""
+        context = self.context
+        context.progress.stage(f"{model.label}: utility")
+        options: dict[str, Any] = {
+            "trials": context.config.audit.trials,
+            "seed": context.seed,
+            "threads": context.threads,
+            "advance": context.progress.advance,
+        }
+        kept = play_overlap(model.defenses, model.prepared, model.users(), **options)
+        for epsilon, row in zip(model.model.epsilon, kept, strict=True):
+            yield self._mean("utility.overlap", model, epsilon, row)
+        if model.has_rmse:
+            width = model.train.scale.width
+            errors = play_held_out(
+                model.predicting, model.prepared, model.users(extra=1), **options
+            )
+            for epsilon, row in zip(model.model.epsilon, errors, strict=True):
+                square = self._mean("utility.rmse", model, epsilon, row)
+                yield square.model_copy(update={"estimate": _root(square.estimate, width)})
+
+    def _mean(self, metric: Metric, model: Sweep, epsilon: float, row: Any) -> Measurement:
+        family = self.context.family
+        estimate = betting_mean(row, family.alpha, family.confidence)
+        return Measurement(metric=metric, model=model.label, epsilon=epsilon, estimate=estimate)
+
+
+def _root(square: Estimate, width: float) -> Estimate:
+    """The interval of `width · √mean` from that of the mean."""
+    return square.changed(
+        **{
+            field: width * math.sqrt(getattr(square, field))
+            for field in ("value", "lower", "upper")
+        }
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
@@ -297,6 +297,8 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             "iterates": step_observer(self.watch, "each iterate"),
             **release_observers(self, SimilarityRows),
         }
+
+    counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.denominator",)
 
     def least_ratings(self) -> int:
         """`more_than`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
@@ -104,6 +105,8 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         friends_share: the share of μ² that is spent on what friends see.
         delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
     """
+
+    counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.norm",)
 
     def train(self, rows: SocialRows, streams: Streams) -> FactorModels:
         """The models of these worlds.

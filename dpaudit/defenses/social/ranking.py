@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.core.assumption import Assumption
+from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
@@ -98,6 +98,7 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
     """
 
+    counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.norm",)
     ranks: ClassVar[bool] = True
 
     def train(self, rows: RankingRows, streams: Streams) -> RankingModels:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpaudit.auditor.measures.assumptions import assumptions
+from dpaudit.auditor.measures.assumptions import Assumptions
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.schema import Config
 from dpaudit.core.assumption import LONGER, LONGEST
@@ -36,7 +37,10 @@ def drawn(purchases: bool = False) -> Ratings:
 
 
 def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float, str], float]:
-    found = assumptions("m", defenses, drawn() if ratings is None else ratings, 5)
+    learned = drawn() if ratings is None else ratings
+    subject: Any = SimpleNamespace(learned=learned, context=SimpleNamespace(seed=5))
+    model: Any = SimpleNamespace(label="m", defenses=defenses)
+    found = list(Assumptions(subject).run(model))
     assert {each.metric for each in found} <= {"assumption.norm"}
     return {(each.epsilon, each.states or ""): each.estimate.value for each in found}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from pydantic import ValidationError
 from dpaudit.attacks.inference.passive_lists import ListWatcher
 from dpaudit.attacks.sybil.averaging import Campaign
 from dpaudit.auditor.measures import sybil as run_campaigns
-from dpaudit.auditor.run import Progress, run_audit
+from dpaudit.auditor.plan import plan
+from dpaudit.auditor.progress import Progress
+from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.auditor.sybil.averaging import play_campaign
 from dpaudit.auditor.sybil.passive_lists import play_watching
@@ -26,7 +29,7 @@ from dpaudit.config.schema import Config
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.record.result import AuditResult, Family, Measurement
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import toml
 
 TRIALS = 20
@@ -100,7 +103,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
     config = Config.model_validate(BASE)
     keys = ("metric", "model", "epsilon", "attack", "pair", "effort")
     measured = [{key: m.model_dump()[key] for key in keys} for m in result.measurements]
-    planned = [{key: point.get(key) for key in keys} for point in config.measured()]
+    planned = [{key: asdict(point)[key] for key in keys} for point in plan(config)]
     assert sorted(measured, key=str) == sorted(planned, key=str)
     efforts = sum(len(efforts) for efforts in LABELS.values())
     # An overlap and an rmse beside the campaigns, at each of three ε.
@@ -267,15 +270,7 @@ def test_membership_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -
 
 
 def measure(**changes: Any) -> list[Measurement]:
-    config = Config.model_validate(BASE | changes)
-    (sweep,) = Sweep.of(config, load(config.data))
-    family = Family(confidence=0.95, size=1, alpha=0.05)
-    (campaign,) = config.campaign
-    return list(
-        run_campaigns.measure_campaign(
-            sweep, campaign, family, seed=5, threads=1, advance=lambda done: None
-        )
-    )
+    return run_audit(Config.model_validate(BASE | changes)).measurements
 
 
 def test_what_does_not_fit_is_refused_with_its_campaign_and_model() -> None:

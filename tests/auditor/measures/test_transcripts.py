@@ -16,8 +16,11 @@ from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.base import SubmissionTest
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
+from dpaudit.auditor.measures.base import MetricKey
 from dpaudit.auditor.measures.transcripts import _check_pairs
-from dpaudit.auditor.run import Progress, run_audit
+from dpaudit.auditor.plan import check_gates, plan
+from dpaudit.auditor.progress import Progress
+from dpaudit.auditor.run import run_audit
 from dpaudit.config.compatibility import BATTERY
 from dpaudit.config.load import load as load_file
 from dpaudit.config.schema import Config, Transcript
@@ -258,26 +261,30 @@ def test_attackers_are_asked_after_halves_of_the_rounds_or_as_said(
     assert Transcript(rounds=rounds).steps(last) == steps
 
 
+def joint(config: Config) -> list[MetricKey]:
+    return [key for key in plan(config) if key.joint]
+
+
 def test_intervals_are_counted_for_every_private_point_and_attack() -> None:
     game = {"pair": "data", "observe": "public", "trials": 20}
-    measured = config(game=[game]).measured()
-    areas = [point for point in measured if point["metric"] == "attack.auc"]
-    assert [(p["model"], p["epsilon"], p["attack"]) for p in areas] == [
+    measured = joint(config(game=[game]))
+    areas = [key for key in measured if key.metric == "attack.auc"]
+    assert [(key.model, key.epsilon, key.attack) for key in areas] == [
         (*point, label) for point in PRIVATE for label in LABELS
     ]
-    bounds = [(p["model"], p["epsilon"]) for p in measured if p["metric"] == "epsilon"]
+    bounds = [(key.model, key.epsilon) for key in measured if key.metric == "epsilon"]
     assert bounds == [*PRIVATE, ("exact", math.inf)]
     assert len(measured) == 9 + 4
-    assert len(config(attack=[]).measured()) == 3 * 14
-    assert config(model=[EXACT]).measured() == []
-    assert len(config(attack=[], game=[game], transcript=None, gate=[]).measured()) == 4
+    assert len(joint(config(attack=[]))) == 3 * 14
+    assert joint(config(model=[EXACT])) == []
+    assert len(joint(config(attack=[], game=[game], transcript=None, gate=[]))) == 4
 
 
 @pytest.mark.parametrize("gate", [[], [{"metric": "epsilon", "max": 9, "detectable": 12}]])
 def test_areas_that_no_gate_asks_for_are_not_measured(gate: list[dict[str, Any]]) -> None:
     game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
     given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL], "game": [game]}
-    assert [point["metric"] for point in config(**given, gate=gate).measured()] == ["epsilon"]
+    assert [key.metric for key in joint(config(**given, gate=gate))] == ["epsilon"]
     without = play(**given, gate=gate)
     assert without.family.size == 1
     assert not of(without, "attack.auc")
@@ -341,7 +348,7 @@ def test_a_file_that_asks_for_what_is_not_measured_is_refused(
     tmp_path: Path, more: str, variant: str, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        from_file(tmp_path, more, variant)
+        check_gates(from_file(tmp_path, more, variant))
 
 
 # The audit.

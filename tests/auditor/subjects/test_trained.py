@@ -21,11 +21,11 @@ from pydantic import ValidationError
 from rich.console import Console
 from scipy import stats
 
-from dpaudit.auditor.measures.grids import Grids
-from dpaudit.auditor.measures.trained_utility import over_folds
-from dpaudit.auditor.measures.training_errors import in_threads
-from dpaudit.auditor.run import Progress, run_audit
-from dpaudit.auditor.run_trained import _attack_records
+from dpaudit.auditor.progress import Progress
+from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.subjects.trained import game_attacks
+from dpaudit.auditor.trained.errors import in_threads, over_folds
+from dpaudit.auditor.trained.grids import Grids
 from dpaudit.cli import main
 from dpaudit.config.load import load as load_file
 from dpaudit.config.schema import Config, Transcript
@@ -401,10 +401,10 @@ def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
         {"pair": pair, "observe": observe, "params": params} for pair, observe, params in settings
     ]
     config = Config.model_validate({"model": [{"defense": "dpps-mf"}], "game": games})
-    found = _attack_records(config.game)
+    found = game_attacks(config.game)
     assert found["canary, data (list)"]["top_k"] == 3
     assert set(found) == {f"canary, {game.label}" for game in config.game}
-    assert set(_attack_records(config.game[::2])) == {"canary"}
+    assert set(game_attacks(config.game[::2])) == {"canary"}
 
 
 def test_observers_and_neighbours_that_a_claim_covers_are_played() -> None:
@@ -629,7 +629,7 @@ def test_test_files_of_other_data_are_refused(tmp_path: Path) -> None:
     assert errors[0]["estimate"]["n"] == 2
 
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TRAINED = [path for path in sorted(EXAMPLES.glob("*.toml")) if "[train]" in path.read_text()]
 
 

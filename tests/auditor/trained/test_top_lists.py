@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.auditor.trained.top_lists import precision_and_recall
 from dpaudit.core.errors import InputError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.reconstruction.rankings import guess_popular
-from dpaudit.auditor.measures.training_errors import (
+from dpaudit.auditor.trained.errors import (
     KINDS,
     Numbers,
     Probe,
@@ -18,7 +18,7 @@ from dpaudit.auditor.measures.training_errors import (
     guessed,
     recovered,
 )
-from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.auditor.trained.top_lists import precision_and_recall
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense

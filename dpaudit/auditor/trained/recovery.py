@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measures.scores import Scores
-from dpaudit.auditor.measures.training_errors import Numbers, Probe, Training
+from dpaudit.auditor.trained.errors import Numbers, Probe, Training
+from dpaudit.auditor.trained.scores import Scores
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold

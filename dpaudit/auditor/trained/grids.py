@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from dpaudit.auditor.measures.scores import Scores, scores_of
-from dpaudit.auditor.measures.training_errors import Training, played
+from dpaudit.auditor.progress import Progress
+from dpaudit.auditor.trained.errors import Training, played
+from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import DataError, RunError
 from dpaudit.core.streams import Streams
@@ -19,19 +20,6 @@ from dpaudit.data.folds import Fold, random_folds
 
 # One part in so many of the first fold's training is held back to choose from grids.
 _VALIDATION = 10
-
-
-class Progress(Protocol):
-    """Told what is being done."""
-
-    def start(self, total: int) -> None:
-        """The number of trainings to come."""
-
-    def stage(self, text: str) -> None:
-        """What is done now."""
-
-    def advance(self, trials: int) -> None:
-        """So many trainings are done."""
 
 
 def combinations(config: configs.Config) -> int:

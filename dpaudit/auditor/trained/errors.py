@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
+from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.errors import RunError
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
@@ -153,3 +155,13 @@ def played(
     each = -(-worlds // LANES)
     found = [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
     return [np.array([math.fsum(column) / worlds for column in rows.T]) for rows in found]
+
+
+def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
+    """The mean over folds with Student's interval.
+
+    The folds share training data, so their errors are not quite independent, and few of them are no
+    proof of a normal law: the interval shows scatter and gates nothing. It stands for itself, not
+    together with others.
+    """
+    return student_mean(errors, 1 - confidence, "folds")

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.attacks.reconstruction.submissions import FromSubmissions
-from dpaudit.auditor.measures.pairs import Pairs
-from dpaudit.auditor.run import Progress, run_audit
+from dpaudit.auditor.progress import Progress
+from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.trained.pairs import Pairs
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams

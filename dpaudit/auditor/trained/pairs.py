@@ -8,7 +8,7 @@ from typing import Any
 
 from dpaudit.auditor.games.targets import target_pair
 from dpaudit.auditor.games.trained import DataPair
-from dpaudit.auditor.measures.observers import observed
+from dpaudit.auditor.trained.observers import check_observed, observed
 from dpaudit.config import schema as configs
 from dpaudit.core.claim import Adjacency, Claim
 from dpaudit.core.errors import ConfigError, DataError
@@ -16,6 +16,8 @@ from dpaudit.core.releases import TargetUser
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 
+# Who observes where many ratings are in doubt.
+MANY = "iterates"
 # Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
 _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "rating-replace": ("rating-replace",),
@@ -82,6 +84,21 @@ class Pairs:
         return target_pair(self.ratings, adjacency, defense.least_ratings(), targets)
 
 
+def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
+    """Refuse games that the model's claim does not cover, before anything is trained.
+
+    Raises:
+        ConfigError: with the game and the remedy.
+    """
+    for defense in model.defenses("model"):
+        for game in games:
+            if game.pair == "many":
+                _check_many(model.label, defense)
+                continue
+            adjacency_of(model.label, game, defense.claim())
+            observed(model.label, game, defense)
+
+
 def adjacency_of(
     label: str, game: configs.Game, claim: Claim | None, purchases: bool = False
 ) -> Adjacency:
@@ -108,3 +125,17 @@ def adjacency_of(
             f"{claim.adjacency}: use pair = 'data'"
         )
     return one if one in reached else reached[0]
+
+
+def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
+    """Refuse many ratings in doubt where the steps do not show each apart.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    if not defense.separates_ratings():
+        raise ConfigError(
+            f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
+            "use pair = 'data', or the published 'dpsgd-mf'"
+        )
+    check_observed(label, defense, MANY)

@@ -1,0 +1,1 @@
+"""What is audited: recommenders that serve on demand, and recommenders that are trained."""

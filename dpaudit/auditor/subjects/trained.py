@@ -1,0 +1,187 @@
+"""Recommenders that are trained, with the folds and data that their measures share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.auditor.trained.checks import check_reading, check_transcript
+from dpaudit.auditor.trained.grids import Grids, combinations
+from dpaudit.auditor.trained.pairs import Pairs, check_games
+from dpaudit.auditor.trained.recovery import check_kept
+from dpaudit.config import schema as configs
+from dpaudit.core.errors import DataError
+from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.source import DataSource
+from dpaudit.defenses.base import TrainedDefense
+from dpaudit.record.result import DataRecord, ModelRecord, PointRecord
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """One model of a config at all its ε, with what its grid chose.
+
+    Attributes:
+        model: the model of the config.
+        defenses: the recommender at each ε.
+        scale: the rating scale.
+    """
+
+    model: configs.Model
+    defenses: Sequence[TrainedDefense[Any]]
+    scale: Scale
+
+    @property
+    def label(self) -> str:
+        """The model's label."""
+        return self.model.label
+
+    def record(self) -> ModelRecord:
+        """The recommender; where a grid was searched, what was offered."""
+        found = model_record(self.label, self.defenses[0])
+        return found.model_copy(update={"params": {**found.params, **self.model.grid}})
+
+    def points(self) -> list[PointRecord]:
+        """The recommender at each ε, with what a grid search chose."""
+        return [
+            point_record(self.label, defense, self.scale).model_copy(
+                update={"chosen": {name: getattr(defense, name) for name in self.model.grid}}
+            )
+            for defense in self.defenses
+        ]
+
+
+@dataclass(frozen=True)
+class TrainedModels(Subject):
+    """Recommenders that are trained.
+
+    Attributes:
+        context: what the measures share.
+        ratings: the data.
+        folds: those that are run, their training cut to what models learn from.
+        grids: chooses from the models' grids.
+    """
+
+    one_thread: ClassVar[bool] = True
+
+    context: Context
+    ratings: Ratings
+    folds: list[Fold]
+    grids: Grids
+
+    @classmethod
+    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+        """Check the games and attacks before anything is trained, and divide the data.
+
+        Raises:
+            DataError: nobody can be in doubt, or the data are too few to divide.
+            ConfigError: a game does not fit a model's claim, or an attack the data.
+        """
+        if ratings is None:
+            raise TypeError("recommenders need ratings")
+        config = context.config
+        for model in config.model:
+            check_games(model, config.game)
+        check_transcript(config)
+        check_reading(config)
+        pairs = Pairs(_learned(config.training, ratings, config.seed))
+        for model in config.model:
+            pairs.check(model, config.game)
+        folds = _folds(config.training, ratings, config.seed)
+        grids = Grids(config, folds[0], context.threads, context.progress)
+        folds = grids.untouched(folds)
+        check_kept(folds, [attack.label for attack in config.recovering + config.reading])
+        return cls(context, ratings, folds, grids)
+
+    @cached_property
+    def learned(self) -> Ratings:
+        """The ratings that games train on: those of users with enough, at most so many each."""
+        return _learned(self.context.config.training, self.ratings, self.context.seed)
+
+    def trials(self) -> int:
+        """The trainings."""
+        config = self.context.config
+        train = config.training
+        folds = min(len(train.files) or train.folds, train.play or 100)
+        points = sum(len(model.epsilon) for model in config.model)
+        games = sum(game.trainings for game in config.game)
+        observed = config.transcript.worlds if config.transcript else 0
+        runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
+        each = runs * train.worlds + games + observed
+        return points * each + combinations(config) * train.worlds
+
+    def models(self) -> Iterator[TrainedModel]:
+        """Each with the settings that its grid chooses."""
+        for model in self.context.config.model:
+            yield TrainedModel(model, self.grids.chosen(model), self.ratings.scale)
+
+    def data(self) -> DataRecord:
+        """The ratings, of which one user is attacked."""
+        return data_record(self.ratings, self.learned, attacked=1)
+
+    def settings(self) -> dict[str, Any]:
+        """All but `[defense]` and `[split]`, with `[train]` in full."""
+        config = self.context.config
+        return config.model_copy(update={"train": config.training}).model_dump(
+            mode="json", exclude={"defense", "split"}
+        )
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Those on submissions and models by label, then those of games by name."""
+        config = self.context.config
+        labelled = (*config.watching, *config.recovering, *config.reading)
+        return {
+            **{each.label: attack_record(each.create("attack")) for each in labelled},
+            **game_attacks(config.game),
+        }
+
+
+def game_attacks(games: Sequence[configs.Game]) -> dict[str, dict[str, Any]]:
+    """Each attack by its name; with its game where games give it different parameters."""
+    tried = [(game, attack_record(game.create("game"))) for game in games]
+    found = {}
+    for game, attack in tried:
+        alike = all(other == attack for each, other in tried if each.attack == game.attack)
+        found[game.attack if alike else f"{game.attack}, {game.label}"] = attack
+    return found
+
+
+def _learned(train: configs.Train, ratings: Ratings, seed: int) -> Ratings:
+    kept = active(ratings, train.more_than) if train.more_than else ratings
+    return kept if train.cap is None else capped(kept, train.cap, seed)
+
+
+def _folds(train: configs.Train, ratings: Ratings, seed: int) -> list[Fold]:
+    """The folds that are run, their training cut to what models learn from."""
+    if train.files:
+        found = files_folds(ratings, _test_files(train.files))
+    else:
+        found = random_folds(ratings, train.folds, seed)
+    return [
+        Fold(_learned(train, fold.train, seed), fold.users, fold.items, fold.values)
+        for fold in found[: train.play]
+    ]
+
+
+def _test_files(files: Sequence[str]) -> list[Path]:
+    """Where the published test files lie.
+
+    Raises:
+        DataError: there are too few for an interval, or one does not exist.
+    """
+    if len(files) < 2:
+        raise DataError(
+            f"train.files names {len(files)} file, and the interval over folds needs at least 2: "
+            "add one, or use train.folds"
+        )
+    places = [DataSource(format="movielens-100k", path=file).file() for file in files]
+    for place in places:
+        if not place.is_file():
+            raise DataError(f"train.files names {place}, which is no file: correct the path")
+    return places

@@ -1,0 +1,119 @@
+"""What a run emits is known from its config, and gates pick of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpaudit.auditor.measures.base import metric_of
+from dpaudit.auditor.plan import check_gates, family_of, plan
+from dpaudit.auditor.run import run_audit
+from dpaudit.config import load as config_file
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError
+
+SMALL = """
+[model]
+epsilon = [0.5, 1]
+[[attack]]
+"""
+TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3", ["is not measured", "[[attack]]"]),
+        (
+            SMALL + "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3\nwhere = { epsilon = 7 }",
+            ["where.epsilon = 7", "0.5, 1"],
+        ),
+        (
+            "[model]\ndefense = 'top-k'\n[[gate]]\nmetric = 'utility.rmse'\nmax = 1",
+            ["utility.rmse' is not measured"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2",
+            ["'epsilon' is not measured", "[[game]]"],
+        ),
+    ],
+)
+def test_a_gate_that_picks_nothing_is_refused(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = tmp_path / "audit.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        check_gates(config_file.load(path), f"{path}: ")
+    for word in [f"{path}: gate.0", *words]:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError):
+        run_audit(config_file.load(path))
+
+
+def test_lists_have_no_rating_error() -> None:
+    config = Config.model_validate({"model": [{"defense": "top-k"}, {"label": "slope-one"}]})
+    measured = [(key.metric, key.model) for key in plan(config)]
+    assert measured == [
+        ("utility.overlap", "top-k published"),
+        ("utility.overlap", "slope-one"),
+        ("utility.rmse", "slope-one"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "model": {"params": {"top_k": 3, "min_ratings": 10}},
+            "attack": [{}],
+            "game": [{"trials": 20}, {"observe": "list", "trials": 20}],
+            "campaign": [{"trials": 4, "efforts": [1, 3]}],
+        },
+        {
+            "model": {"defense": "top-k", "params": {"top_k": 3, "min_ratings": 5}},
+            "convergence": {"steps": [1], "users": 2},
+            "game": [{"pair": "last-ranked", "trials": 20}],
+        },
+        {
+            "model": [
+                {"defense": "privsr", "params": {"rounds": 2, "dimensions": 2, "social": 0.0}},
+                {"label": "MF", "defense": "dpsgd-mf", "variant": "nonprivate"},
+            ],
+            "train": {"folds": 2, "worlds": 1, "against": "MF"},
+            "data": {"sensitive": {"share": 0.3}},
+            "attack": {"name": "reconstruction"},
+        },
+        {
+            "model": {"defense": "fake-gradients", "params": {"rounds": 2, "dimensions": 2}},
+            "train": {"folds": 2, "worlds": 1},
+            "transcript": {"worlds": 2, "rounds": [2]},
+            "attack": [{"name": "energy"}],
+        },
+    ],
+    ids=["on demand", "lists", "trained", "federated"],
+)
+def test_a_run_emits_what_was_planned(values: dict[str, object]) -> None:
+    few = {"n_users": 24, "n_items": 30, "mean_per_user": 22, "minimum_per_user": 20}
+    data = {"synthetic": few} | values.get("data", {})  # type: ignore[operator]
+    given = {"seed": 1, "audit": {"trials": 20}, **values, "data": data}
+    config = Config.model_validate(given)
+    result = run_audit(config)
+    planned = plan(config)
+    joint = [key for key in planned if key.joint]
+    # What gates nothing may be left out where nothing is found, and nothing else is emitted.
+    measured = {(m.metric, m.model, m.epsilon) for m in result.measurements}
+    assert measured <= {(key.metric, key.model, key.epsilon) for key in planned}
+    named = {
+        (m.metric, m.model, m.epsilon, m.attack, m.pair, m.effort) for m in result.measurements
+    }
+    for key in joint:
+        assert (key.metric, key.model, key.epsilon, key.attack, key.pair, key.effort) in named
+    assert result.family == family_of(config, None)
+    assert result.family.size == max(1, len(joint))
+
+
+def test_a_metric_is_known_by_its_parts() -> None:
+    assert metric_of("utility", "rmse") == "utility.rmse"
+    with pytest.raises(ValueError, match=r"there is no metric 'utility\.nothing'"):
+        metric_of("utility", "nothing")
