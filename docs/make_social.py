@@ -139,7 +139,7 @@ def _chosen(result: AuditResult) -> str:
     longer = {
         (each.model, each.epsilon): each.estimate.value
         for each in result.measurements
-        if each.metric == "assumption.norm" and each.states == "share longer than 1"
+        if each.metric == "assumption.norm" and each.detail == "share longer than 1"
     }
     cells = []
     for point in result.points:

@@ -35,7 +35,7 @@ def rated(results: dict[float, AuditResult]) -> list[str]:
             "Errors above those of DPMF at the same ε (rmse, paired)",
             results,
             ["utility.difference"],
-            states="rmse",
+            detail="rmse",
             sure=True,
         ),
     ]
@@ -45,14 +45,14 @@ def rated(results: dict[float, AuditResult]) -> list[str]:
                 f"Figures 8 and 9: {kind} {recovered}",
                 results,
                 [f"reconstruction.{kind}"],
-                states=RELEASED,
+                detail=RELEASED,
                 last="item means",
             )
             for kind in ("rmse", "mae")
         ),
         *(
-            _by_share(caption, results, ["reconstruction.rmse"], states=states, sure=True)
-            for caption, states in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
+            _by_share(caption, results, ["reconstruction.rmse"], detail=detail, sure=True)
+            for caption, detail in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
         ),
     ]
     return [
@@ -90,12 +90,12 @@ def ranked(results: dict[float, AuditResult]) -> list[Table]:
             "by the most popular items",
             results,
             ["reconstruction.precision", "reconstruction.recall"],
-            states=RELEASED,
+            detail=RELEASED,
             last="most popular",
         ),
         *(
-            _by_share(caption, results, ["reconstruction.recall"], states=states, sure=True)
-            for caption, states in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
+            _by_share(caption, results, ["reconstruction.recall"], detail=detail, sure=True)
+            for caption, detail in ((beyond, BEYOND_WITHOUT), (leak, LEAK))
         ),
     ]
 
@@ -104,13 +104,13 @@ def _by_share(
     caption: str,
     results: dict[float, AuditResult],
     metrics: Sequence[str],
-    states: str | None = None,
+    detail: str | None = None,
     last: str | None = None,
     sure: bool = False,
 ) -> Table:
     """A row for each share, a column for each model and ε, and one `last` for no model."""
     at = {
-        share: [_found(result, metric, states) for metric in metrics]
+        share: [_found(result, metric, detail) for metric in metrics]
         for share, result in results.items()
     }
     columns = list(dict.fromkeys(key for found in at.values() for key in found[0]))
@@ -133,12 +133,12 @@ def _shown(found: Sequence[Measurement], sure: bool) -> str:
 
 
 def _found(
-    result: AuditResult, metric: str, states: str | None
+    result: AuditResult, metric: str, detail: str | None
 ) -> dict[tuple[str, float], Measurement]:
     return {
         (each.model, each.epsilon): each
         for each in result.measurements
-        if each.metric == metric and each.states == states
+        if each.metric == metric and each.detail == detail
     }
 
 

@@ -128,10 +128,10 @@ def _compare_epsilon(
     if found.theory is not None and _above_by_law(found, limit):
         law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
         return "inconclusive", f"{certified}, but {law}: use more trials to certify it"
-    factor, claimed = gate.detectable or 1.0, point.claim.epsilon if point.claim else limit
+    factor = gate.detectable or 1.0
     controls = sorted(found.controls, key=lambda control: control.factor)
     for control in controls:
-        if shows(control, limit, claimed, factor):
+        if shows(control, limit, factor):
             return "pass", f"{certified} on this pair alone, where {_said(control)}"
     remedy = "use more trials, or a pair that shows more"
     if not controls:

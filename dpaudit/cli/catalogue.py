@@ -13,26 +13,13 @@ import click
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import write_text
 
-METRICS = {
-    "attack.accuracy": "ε-Risk: share of hidden ratings that the attack recovers",
-    "utility.overlap": "ε-Utility: share of the noiseless top-k list that the noised list keeps",
-    "utility.rmse": "root mean squared error of noised predictions of held-out ratings",
-    "epsilon": "certified lower bound on ε of a distinguishing game",
-    "campaign.accuracy": "share of hidden ratings that an attacker of so much effort reads",
-    "chain.divergence": "of a published chain from its stationary law, computed; judged by no gate",
-    "assumption.denominator": "share of training's denominators below what a published claim "
-    "assumes, counted; judged by no gate",
-    "assumption.norm": "share of users whose factors are longer than a published claim assumes, "
-    "and the longest, counted; judged by no gate",
-}
-
 
 @click.command("list")
 @click.argument("what", type=click.Choice(["defenses", "attacks", "reports", "data", "metrics"]))
 def list_(what: str) -> None:
     """Print what there is."""
     for name, title in _titles(what).items():
-        click.echo(f"{name:18} {title}")
+        click.echo(f"{name:24} {title}")
 
 
 @click.command()
@@ -71,7 +58,13 @@ def schema() -> None:
 
 def _titles(what: str) -> dict[str, str]:
     if what == "metrics":
-        return METRICS
+        from dpaudit.record.metrics import METRICS
+
+        return {
+            metric.name: f"{metric.words} ({metric.unit}"
+            + (", may gate)" if metric.gateable else ")")
+            for metric in METRICS.values()
+        }
     if what == "data":
         from dpaudit.data.download import DATASETS
 

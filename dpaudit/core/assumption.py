@@ -22,10 +22,10 @@ class Assumption:
         metric: of denominators, or of norms.
         estimate: the number.
         step: after which step or round.
-        states: which of several numbers it is; None where there is one.
+        part: which of several numbers it is; None where there is one.
     """
 
     metric: AssumptionMetric
     estimate: Estimate
     step: int
-    states: str | None = None
+    part: str | None = None

@@ -10,34 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from dpaudit.core.files import nested
-from dpaudit.record.result import AuditResult, Measurement, Metric, worst
+from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.result import AuditResult, worst
 
-# What a measurement of a metric is about, beside its model and ε.
-_ABOUT: Mapping[Metric, tuple[str, ...]] = {
-    "attack.accuracy": ("attack",),
-    "attack.auc": ("attack", "step"),
-    "campaign.accuracy": ("attack", "effort"),
-    "epsilon": ("attack", "pair"),
-    "chain.divergence": ("step", "states"),
-    "assumption.denominator": ("step",),
-    "assumption.norm": ("states",),
-    "utility.difference": ("attack", "states"),
-    "reconstruction.rmse": ("attack", "states"),
-    "reconstruction.mae": ("attack", "states"),
-    "reconstruction.precision": ("attack", "states"),
-    "reconstruction.recall": ("attack", "states"),
-    "submissions.rmse": ("attack", "states"),
-    "submissions.mae": ("attack", "states"),
-    "game.kl": ("pair", "states"),
-    "transcript.auc": ("attack", "step"),
-    "transcript.tpr": ("attack", "step", "at"),
-    "transcript.roc": ("attack", "step", "at"),
-    "transcript.kl": ("step", "states"),
-    "transcript.rmse": ("step",),
-}
 # Of these a model has the same at every ε, and a report's columns show them side by side.
-_EVERYWHERE: Mapping[Metric, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
-_SHARES = ("attack.accuracy", "attack.auc", "utility.overlap", "campaign.accuracy")
+_EVERYWHERE: Mapping[MetricName, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
 # A config has tables of tables of lists; more is no config.
 _DEPTH = 20
 
@@ -83,20 +60,14 @@ def _measurements(result: AuditResult) -> Iterator[str]:
         what = f"{found.metric} of {found.model!r}"
         if (found.model, found.epsilon) not in points:
             yield f"{what} is at ε = {found.epsilon:g}, which is no point"
-        lacking = [name for name in _ABOUT.get(found.metric, ()) if getattr(found, name) is None]
-        if lacking:
-            yield f"{what} does not say its {lacking[0]}"
-        if found.metric in _SHARES and not 0 <= found.estimate.value <= 1:
+        metric = METRICS[found.metric]
+        is_share = metric.unit == "share" and metric.gateable
+        if is_share and not 0 <= found.estimate.value <= 1:
             yield f"{what} is {found.estimate.value:g}, which is no share"
     yield from (
         f"{key[0]} of {key[1]!r} at ε = {key[2]:g} stands twice"
-        for key in _twice(_key(found) for found in result.measurements)
+        for key in _twice(found.key for found in result.measurements)
     )
-
-
-def _key(found: Measurement) -> tuple[Any, ...]:
-    about = (found.attack, found.pair, found.observer, found.effort, found.step, found.states)
-    return (found.metric, found.model, found.epsilon, *about, found.at)
 
 
 def _sides(result: AuditResult) -> Iterator[str]:

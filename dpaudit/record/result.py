@@ -10,55 +10,31 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from dpaudit.core.estimate import Estimate, Number, Probability
+from dpaudit.record.metrics import METRICS, MetricName
 
-SCHEMA = 1
-# The divergence itself, beside the parts that it consists of (`states` of `transcript.kl`).
+SCHEMA = 2
+# The divergence itself, beside the parts that it consists of (`part` of `transcript.kl`).
 WHOLE = "whole"
-# What sensitive ratings are recovered from, and by how much one error is above another (`states` of
+# What sensitive ratings are recovered from, and by how much one error is above another (`basis` of
 # `reconstruction.…` and `submissions.…`).
 RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
 LEAK, BEYOND_MEANS = "leak", "better than item means"
 BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
-# How many users' factors are longer than 1, and how long the longest are (`assumption.norm`).
 Count = Annotated[int, Field(ge=0)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
-Metric = Literal[
-    "attack.accuracy",
-    "utility.overlap",
-    "utility.rmse",
-    "utility.mae",
-    "utility.precision",
-    "utility.recall",
-    "utility.difference",
-    "reconstruction.rmse",
-    "reconstruction.mae",
-    "reconstruction.precision",
-    "reconstruction.recall",
-    "submissions.rmse",
-    "submissions.mae",
-    "epsilon",
-    "campaign.accuracy",
-    "chain.divergence",
-    "assumption.denominator",
-    "assumption.floor",
-    "assumption.norm",
-    "attack.auc",
-    "game.kl",
-    "transcript.auc",
-    "transcript.tpr",
-    "transcript.power",
-    "transcript.exposed",
-    "transcript.false",
-    "transcript.kl",
-    "transcript.rmse",
-    "transcript.roc",
-]
 
 
 class _Part(BaseModel):
@@ -156,94 +132,135 @@ class Control(_Part):
         factor: by how much it breaks the claim: its noise is that of `factor` times the claimed ε,
             or a violation of so much is planted in it. A pair that does not exhaust the claim shows
             less.
+        epsilon: the ε that it has in place of the claimed one, if the pair shows all of it.
         certified: the lower bound on ε that the same game, pair and score certified on it.
         found: whether that exceeds the claimed ε.
     """
 
     mutant: str
     factor: Size
+    epsilon: Size
     certified: Number
     found: bool
 
 
 class Measurement(_Part):
-    """One measured number.
+    """One measured number; which of the fields it has its metric decides (`record/metrics.py`).
 
     Attributes:
-        metric: what was measured. `attack.accuracy`: ε-Risk, the share of hidden ratings that were
-            recovered; `utility.overlap`: ε-Utility, the share of the noiseless top-k list that the
-            noised list keeps; `utility.rmse`: root mean squared error on held-out ratings;
-            `utility.mae`: mean absolute error on them; `utility.precision` and `….recall`: how much
-            of a list is held out, and how much of what is held out is listed;
-            `utility.difference`: by how much an error, or a share of hits,
-            is above that of the model that `attack` names; `reconstruction.rmse` and `….mae`: the
-            errors of sensitive ratings that are recovered, `….precision` and `….recall` the hits of
-            sensitive items that are listed, or by how much one is better than another, and
-            `submissions.rmse` and `….mae` those of some users, from what they submit;
-            `epsilon`: the certified lower bound on ε of a distinguishing game;
-            `campaign.accuracy`: how often an attacker with so many accounts, changes or watched
-            lists reads a hidden rating; `chain.divergence`: how far the law of a chain's state
-            after `step` steps is from the law that it tends to; `assumption.denominator`: the share
-            of training's predictions in `step` whose denominator is smaller than the claim assumes;
-            `assumption.floor`: how many items' shares were estimated below the least that is used;
-            `assumption.norm`: the share of users whose factors are longer after `step` rounds than
-            the claim assumes, or how long the longest are (`states`).
-            `game.kl`: the divergence of what a game saw in D' from what it saw in D, in nats.
-            Of the submissions of a federated training: `attack.auc`: how often the attacker takes
-            a real pair of a user and an item for likelier than a fake one, after the last round;
-            `transcript.auc` the same after `step` rounds, of users like these; `transcript.tpr`:
-            the share of real pairs found at the false-positive rate `at`; `transcript.power`: the
-            share of real or fake pairs (`states`) that a test at level `at` calls real;
-            `transcript.exposed`: the share of real pairs found by all tests together at level `at`,
-            corrected as `states` says; `transcript.false`: the share of fakes among what is found;
-            `transcript.kl`: the divergence of real submissions from fakes, a mean over real pairs,
-            in nats, or a part of it;
-            `transcript.roc`: a point of the curve, the share of real pairs above the score that the
-            share `at` of fakes exceeds; `transcript.rmse`: the error on held-out ratings.
+        metric: what was measured.
         model: the model's label.
         epsilon: the ε of the sweep.
-        attack: the attack's label, of `attack.…`, `campaign.accuracy`, `epsilon`, `transcript.…`.
-        pair: the pair's name, of `epsilon`; with `(list)` where only the list was seen.
         estimate: the number.
-        event: the event that certifies, chosen on other worlds.
-        observer: who saw submissions, or messages to friends, of `epsilon`: a `recommender`, say.
+        attack: the attack's label.
+        pair: the pair's name; with `(list)` where only the list was seen.
+        effort: the accounts, planted ones included, changes or lists of a campaign.
+        step: after how many steps or rounds.
+        at: the level of tests, or the false-positive rate.
+        against: the label of the model that is compared with.
+        kind: the error or share that is compared.
+        basis: from what sensitive ratings are recovered, or how much better than from what else.
+        states: the states whose laws are compared.
+        part: which part of a divergence, or which number of an assumption, it is.
+        estimator: how a divergence was estimated.
+        truth: whether the pairs that a test is asked about are real or fake.
+        correction: how tests are corrected for one another.
+        items: of items of which popularity.
+        event: the event that certifies, chosen on other trials.
+        observer: who saw submissions, or messages to friends: a `recommender`, say.
         shift: by how much the exact prediction differs between the two data sets; None where a list
             was seen.
-        theory: the ε of this pair by the law of the noise, or of the list, of `epsilon` where it is
-            known; it judges nothing.
-        effort: the accounts, planted ones included, changes or lists, of `campaign.accuracy`.
-        step: the number of steps or rounds, of `chain.divergence`, `assumption.denominator`,
-            `assumption.norm`, `attack.auc` and `transcript.…`.
-        states: the states whose laws are compared, of `chain.divergence`; what it is about, of
-            `assumption.norm` and `transcript.…`: items by popularity, a correction, a part of the
-            divergence.
-        at: the level or false-positive rate, of `transcript.…`.
-        control: the least mutant that the same game found to break the claim, of `epsilon`, or the
-            last that it did not find; None where none was tried.
+        theory: the ε of this pair by the law of the noise, or of the list, where it is known; it
+            judges nothing.
+        control: the least mutant that the same game found to break the claim, or the last that it
+            did not find; None where none was tried.
         tried: every mutant that was tried, where there are several.
     """
 
-    metric: Metric
+    metric: MetricName
     model: str
     epsilon: Number
+    estimate: Estimate
     attack: str | None = None
     pair: str | None = None
-    estimate: Estimate
+    effort: Count | None = None
+    step: Count | None = None
+    at: Probability | None = None
+    against: str | None = None
+    kind: str | None = None
+    basis: str | None = None
+    states: str | None = None
+    part: str | None = None
+    estimator: str | None = None
+    truth: str | None = None
+    correction: str | None = None
+    items: str | None = None
     event: str | None = None
     observer: str | None = None
     shift: Number | None = None
     theory: Estimate | None = None
-    effort: Count | None = None
-    step: Count | None = None
-    states: str | None = None
-    at: Probability | None = None
     control: Control | None = None
     tried: tuple[Control, ...] = ()
+
+    @model_validator(mode="after")
+    def _fields_of_the_metric(self) -> Self:
+        metric = METRICS[self.metric]
+        given = {name for name in _OPTIONAL if getattr(self, name) not in (None, ())}
+        lacking = [name for name in metric.fields if name not in given]
+        foreign = sorted(given - set(metric.known))
+        if lacking:
+            raise ValueError(f"{self.metric} of {self.model!r} does not say its {lacking[0]}")
+        if foreign:
+            raise ValueError(f"{self.metric} of {self.model!r} has no {foreign[0]}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _own_fields(self, every: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        foreign = set(_OPTIONAL) - set(METRICS[self.metric].known)
+        return {name: value for name, value in every(self).items() if name not in foreign}
+
+    @property
+    def detail(self) -> str | None:
+        """What tells it from others of its metric that agree in all else."""
+        name = METRICS[self.metric].detail
+        found: str | None = getattr(self, name) if name else None
+        return found
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from all others of a record."""
+        return (
+            self.metric, self.model, self.epsilon, self.attack, self.against, self.pair,
+            self.observer, self.effort, self.step, self.detail, self.at,
+        )  # fmt: skip
 
     @property
     def controls(self) -> tuple[Control, ...]:
         """Every mutant that was tried."""
         return self.tried or ((self.control,) if self.control else ())
+
+
+_OPTIONAL = tuple(
+    name
+    for name in Measurement.model_fields
+    if name not in {"metric", "model", "epsilon", "estimate"}
+)
+
+
+def measured(
+    metric: MetricName,
+    model: str,
+    epsilon: float,
+    estimate: Estimate,
+    *,
+    detail: str | None = None,
+    **fields: Any,
+) -> Measurement:
+    """A measurement whose `detail` stands in the field that its metric has for it."""
+    name = METRICS[metric].detail
+    if detail is not None and name is not None:
+        fields[name] = detail
+    return Measurement(metric=metric, model=model, epsilon=epsilon, estimate=estimate, **fields)
 
 
 class PairRecord(_Part):

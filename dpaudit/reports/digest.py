@@ -108,7 +108,7 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
                 games={m.pair or "": m for m in _of(here, "epsilon")},
                 divergence=_divergence(_of(here, "chain.divergence")),
                 short={m.step or 0: m.estimate.value for m in _of(here, "assumption.denominator")},
-                norms={m.states or "": m.estimate.value for m in _of(here, "assumption.norm")},
+                norms={m.detail or "": m.estimate.value for m in _of(here, "assumption.norm")},
                 hits={
                     name: m.estimate
                     for name in ("precision", "recall")

@@ -10,6 +10,7 @@ from dpaudit.auditor.gate import bars, judge
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
+from dpaudit.record.metrics import METRICS
 from dpaudit.record.result import (
     ClaimRecord,
     Control,
@@ -50,6 +51,8 @@ def found(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Mea
         kind=other.pop("kind", "frequentist"),
     )
     metric = other.pop("metric", "attack.accuracy")
+    for name in METRICS[metric].fields:
+        other.setdefault(name, 1 if name in {"effort", "step"} else "one")
     return Measurement(metric=metric, model="m", epsilon=epsilon, estimate=estimate, **other)
 
 
@@ -86,7 +89,7 @@ def test_nan_never_passes(gate: Gate, decides: str) -> None:
 @pytest.mark.parametrize("field", ["lower", "theory"])
 def test_nan_never_passes_a_gate_on_epsilon(field: str) -> None:
     gate = Gate(metric="epsilon", max="claim", detectable=2)
-    control = Control(mutant="m", factor=1.5, certified=1.2, found=True)
+    control = Control(mutant="m", factor=1.5, epsilon=1.5, certified=1.2, found=True)
     measured = found(0.5, math.inf, metric="epsilon", pair="p", attack="a", control=control)
     assert judge(gate, POINTS, [measured]).outcome == "pass"
     nan = measured.estimate.model_copy(update={"lower": math.nan, "value": math.nan})
@@ -128,6 +131,7 @@ def control(factor: float, certified: float, claimed: float = 1.0) -> Control:
     return Control(
         mutant=f"noise for ε = {factor * claimed:g}",
         factor=factor,
+        epsilon=factor * claimed,
         certified=certified,
         found=certified > claimed,
     )

@@ -14,6 +14,9 @@ from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.reports.render import claims as reports
 
+# The catalogue is played with all its mutants.
+pytestmark = pytest.mark.long
+
 ROWS = [
     (entry, game)
     for entry in CATALOGUE

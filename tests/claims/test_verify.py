@@ -124,6 +124,7 @@ def test_p_values_are_adjusted_over_all_games_and_no_check() -> None:
     assert (check.p_value, check.adjusted, check.verdict) == (0.0, 0.0, "falsified")
 
 
+@pytest.mark.long
 def test_true_claims_are_rarely_called_false_and_bounds_rarely_exceed_the_truth() -> None:
     repeats, alpha, games = 200, 0.2, 6
     accused = above = alone = 0

@@ -56,7 +56,7 @@ def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
         "report.md",
     ]
     record = json.loads((folder / "record.json").read_text())
-    assert record["schema_version"] == 1
+    assert record["schema_version"] == 2
     assert record["config"]["seed"] == 3
     assert {found["metric"] for found in record["measurements"]} == {
         "attack.accuracy",
@@ -303,7 +303,16 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
         assert found.scale.width == (0 if source.binarize else 4)
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+QUICK = {"quickstart", "black-box", "ml-100k-slope-one", "ml-100k-top-k", "ml-100k-dpsgd-mf"}
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, marks=() if path.stem in QUICK else pytest.mark.long, id=path.stem)
+        for path in sorted(EXAMPLES.glob("*.toml"))
+    ],
+)
 def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = example.read_text()
     # What is played is the same on fewer ratings; published divisions belong to their data.

@@ -231,6 +231,7 @@ def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Var
 
 
 @pytest.mark.parametrize(("name", "variant"), PRIVATE)
+@pytest.mark.long
 def test_worlds_are_independent(name: str, variant: Variant) -> None:
     defense = create(name, variant)
     n = 3000

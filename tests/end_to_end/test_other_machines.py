@@ -87,6 +87,7 @@ def play(kernel: str) -> list[Any]:
     return [kernels, *records]
 
 
+@pytest.mark.long
 def test_records_do_not_depend_on_the_kernels_of_linear_algebra() -> None:
     if not any(each["internal_api"] == "openblas" for each in threadpool_info()):
         pytest.skip("numpy's linear algebra is not OpenBLAS, whose kernel can be chosen")

@@ -98,7 +98,7 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
         [utility] = of(result, f"utility.{kind}", model="PrivSR")
         assert utility.estimate.value == pytest.approx(np.mean(tested, axis=0)[place])
         at = {
-            each.states: each.estimate.value
+            each.detail: each.estimate.value
             for each in of(result, f"reconstruction.{kind}", model="PrivSR")
         }
         assert at["released model"] == pytest.approx(np.mean(listed, axis=0)[place])
@@ -111,7 +111,7 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
         assert at["better than item means"] == pytest.approx(beyond, abs=1e-12)
     assert not of(result, "utility.rmse")
     differences = of(result, "utility.difference")
-    assert {(each.model, each.states) for each in differences} == {
+    assert {(each.model, each.detail) for each in differences} == {
         ("PrivSR", "precision"),
         ("PrivSR", "recall"),
     }

@@ -6,6 +6,7 @@ import pytest
 from fuzz_harness import fuzz, fuzz_long  # type: ignore[import-not-found]
 
 
+@pytest.mark.long
 def test_hostile_outputs_end_well() -> None:
     found = fuzz("outputs", count=40, seconds=20)
     assert found.tried >= 10

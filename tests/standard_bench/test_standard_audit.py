@@ -17,6 +17,7 @@ AUDITED["prefix-sum-all"] = 120_000
 
 
 @pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.long
 def test_no_more_than_the_truth_is_certified_and_wrong_claims_break(name: str) -> None:
     mechanism: Mechanism = next(each for each in MECHANISMS if each.name == name)
     pairs = input_pairs(mechanism.neighbours, mechanism.length)

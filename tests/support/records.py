@@ -54,6 +54,7 @@ def control(epsilon: float) -> Control:
     return Control(
         mutant=f"noise for ε = {factor * epsilon:g}",
         factor=factor,
+        epsilon=factor * epsilon,
         certified=1.1 * epsilon if epsilon < 10 else 8.2,
         found=epsilon < 10,
     )

@@ -94,6 +94,7 @@ def test_the_telling_pair_of_a_list_is_named() -> None:
     assert assert_satisfies_dp(laplace, pairs[:2], 0.5, trials=400).epsilon.lower == 0
 
 
+@pytest.mark.long
 def test_the_false_alarm_is_the_level_of_the_test() -> None:
     """200 tests of a claim that is exact, at a false alarm of 0.1. False-failure rate 1e-6.
 

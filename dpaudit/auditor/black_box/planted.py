@@ -96,6 +96,7 @@ def positive_control(
         return Control(
             mutant="any planted violation (the outputs on D are too much alike to carry one)",
             factor=factor,
+            epsilon=epsilon,
             certified=0.0,
             found=False,
         )
@@ -127,6 +128,7 @@ def positive_control(
     return Control(
         mutant=_said(missed or list(bounds), epsilon, rare, found=not missed),
         factor=factor,
+        epsilon=epsilon,
         certified=min(bounds.values()),
         found=not missed,
     )

@@ -20,7 +20,8 @@ from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.transcripts import Pairs
-from dpaudit.record.result import WHOLE, Metric
+from dpaudit.record.metrics import MetricName
+from dpaudit.record.result import WHOLE
 
 # The false-positive rates at which true positives are counted.
 RATES = (0.01, 0.001)
@@ -58,19 +59,19 @@ CORRECTIONS = {"Benjamini-Hochberg": benjamini_hochberg, "Holm": holm}
 
 @dataclass(frozen=True)
 class Finding:
-    """One number of a training; the fields are those of `result.Measurement`."""
+    """One number of a training; the fields are those of `result.measured`."""
 
-    metric: Metric
+    metric: MetricName
     step: int
     estimate: Estimate
     attack: str | None = None
-    states: str | None = None
+    detail: str | None = None
     at: float | None = None
 
     @property
-    def key(self) -> tuple[Metric, int, str | None, str | None, float | None]:
+    def key(self) -> tuple[MetricName, int, str | None, str | None, float | None]:
         """What tells it from others of the same training."""
-        return self.metric, self.step, self.attack, self.states, self.at
+        return self.metric, self.step, self.attack, self.detail, self.at
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +123,11 @@ class Truth:
             self.pairs.users[real],
             alpha=self.alpha,
         )
-        yield Finding("transcript.kl", step, whole, states=WHOLE)
+        yield Finding("transcript.kl", step, whole, detail=WHOLE)
         if checkpoint.parts:
             for name, value in vars(checkpoint.parts).items():
                 exact = Estimate.exact(value, "mean over all ratings")
-                yield Finding("transcript.kl", step, exact, states=name)
+                yield Finding("transcript.kl", step, exact, detail=name)
 
     def _auc(self, scores: NDArray[np.float64], rows: NDArray[np.int64]) -> Estimate:
         return clustered_auc(scores, self.real[rows], self.pairs.users[rows], alpha=self.alpha)
@@ -227,7 +228,7 @@ def gated(
     areas: dict[str | None, list[float]] = {}
     for world in worlds:
         for each in world:
-            if each.metric == "transcript.auc" and each.step == last and each.states is None:
+            if each.metric == "transcript.auc" and each.step == last and each.detail is None:
                 areas.setdefault(each.attack, []).append(each.estimate.value)
     for label, values in areas.items():
         yield Finding("attack.auc", last, betting_mean(values, alpha, confidence), label)

@@ -101,8 +101,7 @@ def controls_of(
         bars = (*bars, Bar(trial.epsilon))
     for bar in bars:
         if trial.estimate.lower > bar.limit or any(
-            shows(control, bar.limit, trial.epsilon, bar.factor or LADDER[0])
-            for control in tried.values()
+            shows(control, bar.limit, bar.factor or LADDER[0]) for control in tried.values()
         ):
             continue
         for factor in _rungs(bar, trial):
@@ -114,6 +113,7 @@ def controls_of(
                 tried[factor] = Control(
                     mutant=f"noise for ε = {factor * trial.epsilon:.4g}",
                     factor=factor,
+                    epsilon=factor * trial.epsilon,
                     certified=certified,
                     found=certified > trial.epsilon,
                 )
@@ -128,9 +128,9 @@ def reported(controls: Sequence[Control]) -> Control | None:
     return min(found, key=_size) if found else max(controls, key=_size, default=None)
 
 
-def shows(control: Control, limit: float, claimed: float, factor: float) -> bool:
+def shows(control: Control, limit: float, factor: float) -> bool:
     """Whether a control exceeded a limit with noise for at most `factor` times that limit."""
-    return control.certified > limit and control.factor * claimed <= factor * limit * (1 + _SAME)
+    return control.certified > limit and control.epsilon <= factor * limit * (1 + _SAME)
 
 
 def _size(control: Control) -> float:

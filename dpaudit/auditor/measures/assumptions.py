@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dpaudit.auditor.measures.base import Measure, MetricKey
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.config.schema import Config
-from dpaudit.record.result import Measurement
+from dpaudit.record.result import Measurement, measured
 
 
 class Assumptions(Measure[TrainedModel]):
@@ -35,11 +35,11 @@ class Assumptions(Measure[TrainedModel]):
             if defense.variant != "published":
                 continue
             for found in defense.assumptions(self.ratings, self.seed):
-                yield Measurement(
-                    metric=found.metric,
-                    model=model.label,
-                    epsilon=defense.epsilon,
-                    estimate=found.estimate,
+                yield measured(
+                    found.metric,
+                    model.label,
+                    defense.epsilon,
+                    found.estimate,
                     step=found.step,
-                    states=found.states,
+                    detail=found.part,
                 )

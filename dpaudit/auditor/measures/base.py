@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args
 
 from dpaudit.config.schema import Config
-from dpaudit.record.result import Measurement, Metric, PairRecord
+from dpaudit.record.metrics import MetricName
+from dpaudit.record.result import Measurement, PairRecord
 
 M = TypeVar("M")
 Found = Measurement | PairRecord
@@ -28,7 +29,7 @@ class MetricKey:
         joint: whether its interval holds together with the others of the run.
     """
 
-    metric: Metric
+    metric: MetricName
     model: str
     epsilon: float
     attack: str | None = None
@@ -61,16 +62,16 @@ class Measure(ABC, Generic[M]):
         yield from ()
 
 
-def metric_of(group: str, kind: str) -> Metric:
+def metric_of(group: str, kind: str) -> MetricName:
     """The metric `group.kind`.
 
     Raises:
         ValueError: there is none.
     """
     name = f"{group}.{kind}"
-    for metric in get_args(Metric):
+    for metric in get_args(MetricName):
         if metric == name:
-            found: Metric = metric
+            found: MetricName = metric
             return found
     raise ValueError(f"there is no metric {name!r}")
 

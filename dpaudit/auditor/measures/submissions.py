@@ -24,10 +24,11 @@ from dpaudit.config import schema as configs
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
+from dpaudit.record.metrics import MetricName
 
 Numbers = NDArray[np.float64]
 
-_METRICS: tuple[records.Metric, ...] = ("submissions.rmse", "submissions.mae")
+_METRICS: tuple[MetricName, ...] = ("submissions.rmse", "submissions.mae")
 
 
 class Reading(Measure[TrainedModel]):
@@ -81,7 +82,7 @@ class Reading(Measure[TrainedModel]):
         found = []
         for place, metric in enumerate(_METRICS):
             submitted, released, means = by_fold[:, place].T
-            for states, values in (
+            for basis, values in (
                 (records.SUBMITTED, submitted),
                 (records.RELEASED, released),
                 (records.MEANS, means),
@@ -94,7 +95,7 @@ class Reading(Measure[TrainedModel]):
                         model=label,
                         epsilon=epsilon,
                         attack=attack,
-                        states=states,
+                        basis=basis,
                         estimate=over_folds(values.tolist(), self.context.family.confidence),
                     )
                 )

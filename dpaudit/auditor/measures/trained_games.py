@@ -98,7 +98,7 @@ class TrainedGames(Measure[TrainedModel]):
             **where,
         )
         for name, estimate in one.divergences.items():
-            yield records.Measurement(metric="game.kl", estimate=estimate, states=name, **where)
+            yield records.Measurement(metric="game.kl", estimate=estimate, estimator=name, **where)
 
     def _controls(
         self, defense: Any, found: _Outcome, certify: _Certify, where: dict[str, Any]

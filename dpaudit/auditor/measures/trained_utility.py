@@ -101,7 +101,7 @@ class TrainedUtility(Measure[TrainedModel]):
                 records.Measurement(
                     metric=metric_of("reconstruction", each.kind),
                     attack=each.attack,
-                    states=each.states,
+                    basis=each.basis,
                     estimate=self._over_folds(each.by_fold),
                     **where,
                 )
@@ -122,8 +122,8 @@ class TrainedUtility(Measure[TrainedModel]):
                     metric="utility.difference",
                     model=label,
                     epsilon=epsilon,
-                    attack=against,
-                    states=kind,
+                    against=against,
+                    kind=kind,
                     estimate=self._over_folds((errors - base)[:, place]),
                 )
 

@@ -22,12 +22,13 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.record import result as records
+from dpaudit.record.metrics import METRICS, MetricName
 
 # The error is measured after about so many numbers of rounds.
 _CURVE = 40
-_ERROR: records.Metric = "transcript.rmse"
+_ERROR: MetricName = "transcript.rmse"
 # What is seen of every model, then what the attacks see of those whose users submit fakes.
-_SEEN: tuple[records.Metric, ...] = (
+_SEEN: tuple[MetricName, ...] = (
     _ERROR, "assumption.floor", "transcript.auc", "transcript.tpr", "transcript.roc",
     "transcript.power", "transcript.exposed", "transcript.false", "transcript.kl",
 )  # fmt: skip
@@ -83,9 +84,7 @@ class Transcripts(Measure[TrainedModel]):
             if not isinstance(defense, FederatedDefense):
                 raise TypeError(f"users of {defense.name} submit nothing to a server")
             for finding in self._together(mine, defense.rounds):
-                yield records.Measurement(
-                    model=model.label, epsilon=defense.epsilon, **vars(finding)
-                )
+                yield _measured(model.label, defense.epsilon, finding)
 
     def _together(self, worlds: list[list[Finding]], last: int) -> Iterator[Finding]:
         measured = [[each for each in world if each.metric != _ERROR] for world in worlds]
@@ -146,6 +145,16 @@ class Transcripts(Measure[TrainedModel]):
         fold = self.fold
         shown = transcript.models().predict(fold.users, fold.items)[0].astype(np.float64)
         return float(np.sqrt(np.mean((shown - fold.values) ** 2)))
+
+
+def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement:
+    """What the record has of a finding: only what its metric asks for."""
+    given = {"attack": found.attack, "step": found.step, "at": found.at}
+    known = METRICS[found.metric].known
+    fields = {name: value for name, value in given.items() if name in known}
+    return records.measured(
+        found.metric, label, epsilon, found.estimate, detail=found.detail, **fields
+    )
 
 
 def _check_pairs(transcript: Any) -> None:

@@ -22,7 +22,8 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
-from dpaudit.record.result import Measurement, Metric
+from dpaudit.record.metrics import MetricName
+from dpaudit.record.result import Measurement
 
 
 def play_overlap(
@@ -125,7 +126,7 @@ class Utility(Measure[Sweep]):
                 square = self._mean("utility.rmse", model, epsilon, row)
                 yield square.model_copy(update={"estimate": _root(square.estimate, width)})
 
-    def _mean(self, metric: Metric, model: Sweep, epsilon: float, row: Any) -> Measurement:
+    def _mean(self, metric: MetricName, model: Sweep, epsilon: float, row: Any) -> Measurement:
         family = self.context.family
         estimate = betting_mean(row, family.alpha, family.confidence)
         return Measurement(metric=metric, model=model.label, epsilon=epsilon, estimate=estimate)

@@ -24,13 +24,13 @@ class Recovered:
     Attributes:
         attack: who.
         kind: what is measured.
-        states: from what, or how much better than from what else.
+        basis: from what, or how much better than from what else.
         by_fold: in each fold `(F,)`.
     """
 
     attack: str
     kind: str
-    states: str
+    basis: str
     by_fold: Numbers
 
 
@@ -99,7 +99,7 @@ class Recovery:
         mine = released.reshape(-1, count, kinds)
         means = np.stack([self.scores.guessed(fold.train) for fold in self.folds])[:, None]
         sign = self.scores.sign
-        states = {
+        bases = {
             records.RELEASED: mine,
             records.WITHOUT: without,
             records.BEYOND_WITHOUT: sign * (without - mine),
@@ -109,7 +109,7 @@ class Recovery:
         }
         for place, attack in enumerate(self.attackers):
             for number, kind in enumerate(self.scores.kinds):
-                for name, values in states.items():
+                for name, values in bases.items():
                     yield Recovered(attack, kind, name, values[:, place, number])
 
     def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:

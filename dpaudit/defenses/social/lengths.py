@@ -45,8 +45,8 @@ def length_assumptions(
         lengths = user_lengths(models)[rated]
         longer = lengths > 1 + _ROUNDING
         values = {LONGER: float(longer.mean()), LONGEST: float(lengths.max())}
-    for states, value in values.items():
-        yield Assumption("assumption.norm", Estimate.exact(value, told), rounds, states)
+    for part, value in values.items():
+        yield Assumption("assumption.norm", Estimate.exact(value, told), rounds, part)
 
 
 def user_lengths(models: FactorModels | RankingModels) -> NDArray[np.float64]:

@@ -78,14 +78,7 @@ def _alone(found: Measurement) -> bool:
 
 
 def _method(found: Measurement) -> tuple[str, ...]:
-    by = {
-        "epsilon": found.pair,
-        "assumption.norm": found.states,
-        "chain.divergence": found.states,
-        "transcript.kl": found.states,
-        "game.kl": found.states,
-    }
-    of = by.get(found.metric, found.attack)
+    of = found.pair if found.metric == "epsilon" else found.attack or found.detail
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
     if _alone(found):  # by the score of attacks and rounds, each on other numbers of users

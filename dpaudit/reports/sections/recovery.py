@@ -84,7 +84,7 @@ def note(result: AuditResult) -> list[str]:
 def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]) -> Table:
     mine = [each for each in found if each.attack == label]
     points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in mine)
-    at = {(each.model, each.epsilon, each.metric, each.states): each.estimate for each in mine}
+    at = {(each.model, each.epsilon, each.metric, each.detail): each.estimate for each in mine}
     # Who has no model lists what is popular.
     guess = "the most popular" if mine[0].metric.endswith(("precision", "recall")) else "item means"
     return Table(
@@ -106,10 +106,10 @@ def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]
 
 
 def _compared(found: Sequence[Measurement]) -> Table:
-    kinds = list(dict.fromkeys(each.states or "" for each in found))
-    at = {(each.model, each.epsilon, each.states): each.estimate for each in found}
+    kinds = list(dict.fromkeys(each.detail or "" for each in found))
+    at = {(each.model, each.epsilon, each.detail): each.estimate for each in found}
     return Table(
-        f"Difference on what is held out from {found[0].attack}, fold by fold (paired)",
+        f"Difference on what is held out from {found[0].against}, fold by fold (paired)",
         ["model", "ε", *kinds],
         [
             [

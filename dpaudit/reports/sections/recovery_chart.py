@@ -67,7 +67,7 @@ def _of(result: AuditResult, states: str) -> list[Measurement]:
     return [
         each
         for each in result.measurements
-        if each.metric == "reconstruction.rmse" and each.states == states
+        if each.metric == "reconstruction.rmse" and each.detail == states
     ]
 
 

@@ -46,11 +46,11 @@ def games(result: AuditResult) -> Table | None:
     found = found_in(result, "game.kl")
     if not found:
         return None
-    names = list(dict.fromkeys(m.states or "" for m in found))
+    names = list(dict.fromkeys(m.detail or "" for m in found))
     rows = list(dict.fromkeys((*_key(m), m.pair or "") for m in found))
     cells = []
     for model, epsilon, pair in rows:
-        here = {m.states: m.estimate for m in found if (*_key(m), m.pair) == (model, epsilon, pair)}
+        here = {m.detail: m.estimate for m in found if (*_key(m), m.pair) == (model, epsilon, pair)}
         cells.append(
             [model, words.epsilon(epsilon), pair, *(_interval(here.get(name)) for name in names)]
         )
@@ -110,7 +110,7 @@ def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
     at = {
         (_key(m), m.attack): m.estimate
         for m in areas
-        if m.states is None and m.step == last[_key(m)]
+        if m.detail is None and m.step == last[_key(m)]
     }
     return Table(
         "Real submissions told from fakes after the last round: area under the curve, by attack",
@@ -124,7 +124,7 @@ def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
     steps = sorted({m.step or 0 for m in areas})
     cells = []
     for key in _keys(areas):
-        here = [m for m in areas if _key(m) == key and m.states is None and m.attack not in ideal]
+        here = [m for m in areas if _key(m) == key and m.detail is None and m.attack not in ideal]
         at = {
             step: max((m for m in here if m.step == step), key=_value, default=None)
             for step in steps
@@ -157,8 +157,8 @@ def _details(result: AuditResult, key: Key, step: int) -> Table:
         if what not in _ORDER or _key(m) != key or m.step != step or not m.attack:
             continue
         here = cells.setdefault(m.attack, {})
-        if (what, m.states) != ("auc", None):
-            here[what, m.states, m.at] = m.estimate
+        if (what, m.detail) != ("auc", None):
+            here[what, m.detail, m.at] = m.estimate
     columns = list(dict.fromkeys(column for here in cells.values() for column in here))
     columns.sort(key=lambda column: _ORDER.index(column[0]))
     return Table(
@@ -188,7 +188,7 @@ def _header(what: str, states: str | None, at: float | None) -> str:
 def _divergences(found: Sequence[Measurement], last: dict[Key, int]) -> Table:
     cells = []
     for key, step in last.items():
-        at = {m.states: m.estimate for m in found if _key(m) == key and m.step == step}
+        at = {m.detail: m.estimate for m in found if _key(m) == key and m.step == step}
         shown = [
             _interval(at.get(WHOLE)),
             *(words.measured(at[name].value) if name in at else NONE for name in _PARTS.values()),

@@ -27,7 +27,7 @@ def _areas(result: AuditResult) -> Chart | None:
     data = [
         {**_datum(m), "attack": plain(m.attack or "")}
         for m in found_in(result, "transcript.auc")
-        if m.states is None
+        if m.detail is None
     ]
     if not data:
         return None
@@ -129,7 +129,7 @@ def _curves(result: AuditResult) -> Chart | None:
 
 
 def _divergences(result: AuditResult) -> Chart | None:
-    found = [m for m in found_in(result, "transcript.kl") if m.states == WHOLE]
+    found = [m for m in found_in(result, "transcript.kl") if m.detail == WHOLE]
     data = [_datum(m) for m in found if m.estimate.value > 0]
     if not data:
         return None

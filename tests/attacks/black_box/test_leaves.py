@@ -138,6 +138,7 @@ def accused(forms: dict[str, Callable[[Rng], Any]], audits: int) -> int:
 
 
 # The level of each audit is 5 %; that so many of them err has a chance below 1e-4.
+@pytest.mark.long
 def test_mechanisms_that_ignore_their_data_are_not_accused() -> None:
     assert accused(FORMS, 10) <= 20
     assert accused(RARE, 30) <= 19

@@ -139,6 +139,7 @@ def test_randomised_response_is_exact() -> None:
     assert sorted(event.rates) == pytest.approx([1 - right, right], abs=0.03)
 
 
+@pytest.mark.long
 def test_certificates_exceed_the_truth_no_more_often_than_stated() -> None:
     """300 audits of randomised response at 90 %. False-failure rate 1e-6.
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dpaudit.auditor.black_box.search_pairs import most_telling
 
 
+@pytest.mark.long
 def test_the_stronger_of_weak_pairs_is_found() -> None:
     """Laplace noise whose shifts differ: the luckiest tail of twelve weaker pairs wins nothing."""
     shifts = [0.01] * 6 + [0.06] + [0.01] * 6

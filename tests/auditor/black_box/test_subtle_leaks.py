@@ -26,7 +26,7 @@ def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
 
 
 @pytest.mark.parametrize("teller", [0, 1])
-@pytest.mark.parametrize("kind", ["number", "word"])
+@pytest.mark.parametrize("kind", ["number", pytest.param("word", marks=pytest.mark.long)])
 def test_a_rare_leak_breaks_its_claim(kind: str, teller: int) -> None:
     """One output in a thousand tells; with 400,000 outputs some 100 of those certify.
 

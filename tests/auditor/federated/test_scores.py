@@ -33,7 +33,7 @@ from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.transcripts import Pairs, Verdicts
 from dpaudit.defenses.federated.transcript import Distances
-from dpaudit.record.result import Metric
+from dpaudit.record.metrics import MetricName
 
 Exact = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -80,7 +80,7 @@ def checkpoint(
 def found_in(truth: Truth, given: Checkpoint, last: bool = False) -> dict[Key, Finding]:
     found = list(truth.findings(given, last=last))
     named: dict[Key, Finding] = {
-        (each.metric, each.attack, each.states, each.at): each for each in found
+        (each.metric, each.attack, each.detail, each.at): each for each in found
     }
     assert len(named) == len(found)
     assert len({each.key for each in found}) == len(found)
@@ -373,20 +373,20 @@ def test_uniform_p_values_have_the_level_of_each_test() -> None:
 # Several trainings.
 
 
-def one(value: float, metric: Metric = "transcript.auc", **changes: Any) -> Finding:
-    given: dict[str, Any] = {"step": 4, "attack": "one", "states": None, "at": None}
+def one(value: float, metric: MetricName = "transcript.auc", **changes: Any) -> Finding:
+    given: dict[str, Any] = {"step": 4, "attack": "one", "detail": None, "at": None}
     given |= changes
     estimate = Estimate(
         value=value, lower=value - 0.1, upper=value + 0.2, confidence=0.95, alpha=0.05, n=31,
         method="clustered auc", kind="assumes-law",
     )  # fmt: skip
-    return Finding(metric, given["step"], estimate, given["attack"], given["states"], given["at"])
+    return Finding(metric, given["step"], estimate, given["attack"], given["detail"], given["at"])
 
 
 def test_means_are_over_the_trainings_that_have_a_number() -> None:
     worlds = [
         [one(0.5), one(0.9, attack="two"), one(0.2, "transcript.tpr", at=0.01)],
-        [one(0.7), one(0.4, "transcript.tpr", at=0.001), one(0.1, states=QUARTERS[1])],
+        [one(0.7), one(0.4, "transcript.tpr", at=0.001), one(0.1, detail=QUARTERS[1])],
         [one(0.9), one(0.3, step=8), one(0.6, "transcript.tpr", at=0.01)],
     ]
     found = {each.key: each for each in averaged(worlds)}
@@ -410,13 +410,13 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
 
 def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
     areas = [0.61, 0.58, 0.7, 0.66, 0.9, 0.55]
-    others = [one(0.1, step=3), one(0.1, states=QUARTERS[0]), one(0.1, "transcript.tpr", at=0.01)]
+    others = [one(0.1, step=3), one(0.1, detail=QUARTERS[0]), one(0.1, "transcript.tpr", at=0.01)]
     worlds = [[*others, one(area), one(1 - area, attack="two")] for area in areas]
     found = {each.attack: each for each in gated(worlds, 4, 0.01, 0.9)}
     assert set(found) == {"one", "two"}
     for label, values in (("one", areas), ("two", [1 - area for area in areas])):
         each = found[label]
-        assert (each.metric, each.step, each.states, each.at) == ("attack.auc", 4, None, None)
+        assert (each.metric, each.step, each.detail, each.at) == ("attack.auc", 4, None, None)
         assert each.estimate == betting_mean(values, 0.01, 0.9)
         assert each.estimate.value == pytest.approx(np.mean(values))
         assert (each.estimate.kind, each.estimate.n) == ("frequentist", 6)

@@ -316,7 +316,7 @@ def fixed(k: int, mu: float) -> tuple[Fixed, Checkpoint]:
 def findings(given: Fixed, found: Checkpoint) -> dict[tuple[str, Any, Any, Any], Finding]:
     truth = Truth(given.pairs, given.real, 1 - ALPHA)
     return {
-        (each.metric, each.attack, each.states, each.at): each
+        (each.metric, each.attack, each.detail, each.at): each
         for each in truth.findings(found, last=False)
     }
 

@@ -114,11 +114,11 @@ def test_a_mutant_that_cannot_be_made_is_no_control(error: Exception) -> None:
 
 
 def test_a_control_shows_a_limit() -> None:
-    control = Control(mutant="noise for ε = 3", factor=1.5, certified=2.7, found=True)
-    assert shows(control, 2.0, 2.0, 1.5)
-    assert not shows(control, 2.0, 2.0, 1.4)
-    assert not shows(control, 2.8, 2.0, 2.0)
-    assert shows(control, 1.0, 2.0, 3.0)
+    control = Control(mutant="m", factor=1.5, epsilon=3.0, certified=2.7, found=True)
+    assert shows(control, 2.0, 1.5)
+    assert not shows(control, 2.0, 1.4)
+    assert not shows(control, 2.8, 2.0)
+    assert shows(control, 1.0, 3.0)
 
 
 def test_controls_share_no_stream() -> None:

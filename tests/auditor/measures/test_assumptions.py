@@ -42,7 +42,7 @@ def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float
     model: Any = SimpleNamespace(label="m", defenses=defenses)
     found = list(Assumptions(subject).run(model))
     assert {each.metric for each in found} <= {"assumption.norm"}
-    return {(each.epsilon, each.states or ""): each.estimate.value for each in found}
+    return {(each.epsilon, each.detail or ""): each.estimate.value for each in found}
 
 
 def test_users_longer_than_one_are_counted_in_the_model_that_is_trained() -> None:
@@ -121,7 +121,7 @@ def norms(result: AuditResult) -> list[Measurement]:
 
 def test_an_audit_measures_it_after_the_last_round(result: AuditResult) -> None:
     found = norms(result)
-    assert [(each.model, each.epsilon, each.states, each.step) for each in found] == [
+    assert [(each.model, each.epsilon, each.detail, each.step) for each in found] == [
         ("as published", eps, states, 6) for eps in (1, 50) for states in (LONGER, LONGEST)
     ]
     assert {each.estimate.kind for each in found} == {"exact"}
@@ -135,7 +135,7 @@ def test_reports_say_it_beside_the_claim(result: AuditResult) -> None:
     assert page.count("no user's factors are longer than 1, which nothing enforces") == 1
     assert "| length of users' factors, longest | – | – | counted among 40 users" in page
     share, longest = (
-        next(each.estimate.value for each in norms(result) if each.states == states)
+        next(each.estimate.value for each in norms(result) if each.detail == states)
         for states in (LONGER, LONGEST)
     )
     assert f"| {100 * share:.3g} % | {longest:.4g} |" in page

@@ -102,7 +102,7 @@ def test_every_model_epsilon_campaign_and_effort_is_measured_once(result: AuditR
 def test_the_family_counts_every_effort(result: AuditResult) -> None:
     config = Config.model_validate(BASE)
     keys = ("metric", "model", "epsilon", "attack", "pair", "effort")
-    measured = [{key: m.model_dump()[key] for key in keys} for m in result.measurements]
+    measured = [{key: getattr(m, key) for key in keys} for m in result.measurements]
     planned = [{key: asdict(point)[key] for key in keys} for point in plan(config)]
     assert sorted(measured, key=str) == sorted(planned, key=str)
     efforts = sum(len(efforts) for efforts in LABELS.values())

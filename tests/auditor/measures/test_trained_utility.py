@@ -112,7 +112,7 @@ def test_errors_are_those_of_the_attack_on_either_model_and_of_means(result: Aud
     for place, kind in enumerate(("rmse", "mae")):
         for states, values in by.items():
             [each] = of(
-                result, f"reconstruction.{kind}", model="PrivSR", epsilon=2.0, states=states
+                result, f"reconstruction.{kind}", model="PrivSR", epsilon=2.0, detail=states
             )
             assert each.attack == "reconstruction"
             assert each.estimate.value == pytest.approx(values[:, place].mean(), abs=1e-9)
@@ -126,7 +126,7 @@ def test_errors_are_those_of_the_attack_on_either_model_and_of_means(result: Aud
 def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult) -> None:
     leaks = {
         (each.model, each.epsilon): each.estimate.value
-        for each in of(result, "reconstruction.rmse", states="leak")
+        for each in of(result, "reconstruction.rmse", detail="leak")
     }
     assert leaks["SoReg", np.inf] > 0.02
     assert leaks["SoReg", np.inf] > leaks["PrivSR", 2.0]
@@ -139,13 +139,13 @@ def test_what_a_model_tells_of_others_is_no_leak() -> None:
         model=[MODELS[0] | {"params": SMALL | {"dimensions": 1, "rate": 0.002}}],
         train={"folds": 3},
     )
-    at = {each.states: each.estimate for each in of(found, "reconstruction.rmse")}
+    at = {each.detail: each.estimate for each in of(found, "reconstruction.rmse")}
     assert at["better than without them"].lower > 4 * abs(at["leak"].value)
 
 
 def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
     found = of(result, "utility.difference")
-    assert {(each.model, each.epsilon, each.states) for each in found} == {
+    assert {(each.model, each.epsilon, each.detail) for each in found} == {
         (model, epsilon, kind)
         for model, epsilon in (("SoReg", np.inf), ("PrivSR", 2.0), ("PrivSR", 5000.0))
         for kind in ("rmse", "mae")
@@ -153,10 +153,10 @@ def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
     base = {each.metric: each.estimate.value for kind in ("rmse", "mae")
             for each in of(result, f"utility.{kind}", model="DPMF")}  # fmt: skip
     for each in found:
-        [own] = of(result, f"utility.{each.states}", model=each.model, epsilon=each.epsilon)
+        [own] = of(result, f"utility.{each.detail}", model=each.model, epsilon=each.epsilon)
         expected = own.estimate.value - base[own.metric]
         assert each.estimate.value == pytest.approx(expected, abs=1e-9)
-        assert each.attack == "DPMF"
+        assert each.against == "DPMF"
     assert not of(play(train={"folds": 3, "worlds": 2}), "utility.difference")
 
 
@@ -184,10 +184,10 @@ def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -
         (each.model, each.epsilon): each.estimate.value for each in of(result, "utility.rmse")
     }
     assert sorted(point["error"] for point in points) == sorted(errors.values())
-    found = of(result, "reconstruction.rmse", states="released model")
+    found = of(result, "reconstruction.rmse", detail="released model")
     assert {point["recovered"] for point in points} == {each.estimate.value for each in found}
     [mean] = chart.spec["datasets"]["means"]
-    assert mean["mean"] == of(result, "reconstruction.rmse", states="item means")[0].estimate.value
+    assert mean["mean"] == of(result, "reconstruction.rmse", detail="item means")[0].estimate.value
     none = [each for each in charts.render(play(attack=[])) if each.name == "recovery"]
     assert not none
 

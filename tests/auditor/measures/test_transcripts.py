@@ -367,7 +367,7 @@ def test_every_attack_has_an_area_at_every_private_point(result: AuditResult) ->
     assert result.family.size == len(areas) == 9
     for found in areas:
         estimate = found.estimate
-        assert (found.step, found.states, found.at, found.pair) == (5, None, None, None)
+        assert (found.step, found.detail, found.at, found.pair) == (5, None, None, None)
         assert (estimate.kind, estimate.n) == ("frequentist", 3)
         assert estimate.alpha == result.family.alpha == pytest.approx(0.05 / 9)
         assert estimate.confidence == pytest.approx(0.95)
@@ -390,7 +390,7 @@ def test_attackers_are_asked_after_the_rounds_of_the_config_alone(result: AuditR
         errors = of(result, "transcript.rmse", model=point[0], epsilon=point[1])
         assert [each.step for each in errors] == [1, 2, 3, 4, 5]
         assert all(0.3 < each.estimate.value < 4 for each in errors)
-    quarters = [each for each in of(result, "transcript.auc") if each.states]
+    quarters = [each for each in of(result, "transcript.auc") if each.detail]
     assert quarters
     assert {each.step for each in quarters} == {5}
 
@@ -400,14 +400,14 @@ def test_numbers_of_one_training_stand_for_users_like_these(result: AuditResult)
         if found.metric.startswith("transcript."):
             assert found.estimate.kind in {"assumes-law", "exact"}
             assert found.estimate.alpha == 0 or found.estimate.alpha == pytest.approx(0.05)
-    parts = {each.states for each in of(result, "transcript.kl", model="published", step=5)}
+    parts = {each.detail for each in of(result, "transcript.kl", model="published", step=5)}
     assert parts == {"whole", "scatter", "apart", "delay", "estimate"}
     # What is cut has no parts; its divergence is far smaller.
     [cut] = of(result, "transcript.kl", model="corrected", step=5)
-    [whole] = of(result, "transcript.kl", model="published", epsilon=5.0, states="whole", step=5)
+    [whole] = of(result, "transcript.kl", model="published", epsilon=5.0, detail="whole", step=5)
     assert 0 < cut.estimate.value < whole.estimate.value
     kl = {
-        each.states: each.estimate.value
+        each.detail: each.estimate.value
         for each in of(result, "transcript.kl", model="published", epsilon=40.0, step=5)
     }
     # All users are watched and submit for all candidates.
@@ -446,7 +446,7 @@ def test_areas_are_means_over_the_trainings_of_the_first_fold(result: AuditResul
         where = {"model": "published", "epsilon": epsilon, "step": 5}
         [area] = of(result, "attack.auc", **where, attack="gradient-ratio")
         assert area.estimate.value == pytest.approx(np.mean(areas), rel=1e-9)
-        [same] = of(result, "transcript.auc", **where, attack="gradient-ratio", states=None)
+        [same] = of(result, "transcript.auc", **where, attack="gradient-ratio", detail=None)
         assert same.estimate.value == pytest.approx(np.mean(areas), rel=1e-9)
         [error] = of(result, "transcript.rmse", **where)
         assert error.estimate.value == pytest.approx(np.mean(errors), rel=1e-5)
@@ -482,8 +482,8 @@ def test_some_users_are_watched_and_the_training_is_of_all() -> None:
     given: dict[str, Any] = {"model": [PUBLISHED | {"epsilon": 5}], "attack": [IDEAL]}
     some, more = (play(transcript={"worlds": 2, "users": n}, **given) for n in (8, 2000))
     for record, count in ((some, 8), (more, 30)):
-        areas = of(record, "transcript.auc", states=None)
-        for found in areas + of(record, "transcript.kl", states="whole"):
+        areas = of(record, "transcript.auc", detail=None)
+        for found in areas + of(record, "transcript.kl", detail="whole"):
             # Those of whom the fold's training has a rating.
             assert count - 2 <= found.estimate.n <= count
     # Errors are those of the same data, with other draws of the same noise.
@@ -601,7 +601,7 @@ def test_gates_judge_what_the_recommender_sees() -> None:
 
 def test_games_of_the_recommender_estimate_divergences(played: AuditResult) -> None:
     for model in ("published", "corrected"):
-        found = {each.states: each for each in of(played, "game.kl", model=model)}
+        found = {each.detail: each for each in of(played, "game.kl", model=model)}
         assert set(found) == {"mean log-ratio", "normal plug-in", "nearest neighbours"}
         [bound] = of(played, "epsilon", model=model)
         for each in found.values():

@@ -636,7 +636,16 @@ TRAINED = [path for path in sorted(EXAMPLES.glob("*.toml")) if "[train]" in path
 _ROUNDS = {"fake-gradients", "privsr", "privsr-ranking"}
 
 
-@pytest.mark.parametrize("path", TRAINED, ids=lambda path: path.stem)
+QUICK = {"ml-100k-dpsgd-mf", "ml-100k-fake-gradients-delay", "filmtrust-privsr"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path.stem in QUICK else pytest.mark.long, id=path.stem)
+        for path in TRAINED
+    ],
+)
 def test_every_example_that_trains_can_be_played(path: Path) -> None:
     config = load_file(path)
     small = [

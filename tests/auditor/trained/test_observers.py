@@ -122,7 +122,7 @@ def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
     result = play(models, game=[game("friend", 60)])
     [found] = of(result, "epsilon")
     assert found.estimate.lower > 0
-    [kl] = of(result, "game.kl", states="mean log-ratio")
+    [kl] = of(result, "game.kl", detail="mean log-ratio")
     assert kl.estimate.lower > 0
 
 
@@ -195,7 +195,7 @@ def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
         ("better than item means", means - submitted),
         ("better than released model", released - submitted),
     ):
-        [each] = of(read, "submissions.rmse", attack="scale", epsilon=100.0, states=states)
+        [each] = of(read, "submissions.rmse", attack="scale", epsilon=100.0, detail=states)
         assert each.estimate.value == pytest.approx(value, abs=1e-9)
         assert each.estimate.kind == "assumes-law"
         assert each.model == "PrivSR"
@@ -205,7 +205,7 @@ def test_without_noise_all_is_read_and_with_much_no_more_than_the_model_gives(
     read: AuditResult,
 ) -> None:
     errors = {
-        (each.epsilon, each.states): each.estimate.value
+        (each.epsilon, each.detail): each.estimate.value
         for each in of(read, "submissions.rmse", attack="h")
     }
     assert errors[math.inf, "submissions"] < 0.05

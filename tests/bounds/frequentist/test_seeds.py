@@ -47,6 +47,7 @@ def responses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 @pytest.mark.parametrize("draw", [two_atoms, responses])
+@pytest.mark.long
 def test_few_distinct_scores_at_the_default_seed(draw: object) -> None:
     """False-failure rate 1e-6. With seed = 0 in all audits the responses err in 10 % of them."""
     rng = np.random.default_rng(3)

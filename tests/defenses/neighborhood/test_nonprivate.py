@@ -338,6 +338,7 @@ def root_mean_square(errors: Any) -> float:
     return float(np.sqrt(np.mean(np.square(errors, dtype=float))))
 
 
+@pytest.mark.long
 def test_movielens_100k(real_data: Path) -> None:
     folder = real_data / "ml-100k"
     if not (folder / "u5.test").is_file():

@@ -64,7 +64,7 @@ def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
     assert [row[0] for row in areas.cells] == ["popularity", "zero-mean (z)", "my own"]
     for row in areas.cells:
         for cell, model in zip(row[1:], (EVIL, "corrected"), strict=True):
-            found = area(result, model=model, attack=row[0], step=5, states=None)
+            found = area(result, model=model, attack=row[0], step=5, detail=None)
             assert cell.startswith(f"{found.estimate.value:.3f} [")
     assert rounds.header == ["model", "2", "5"]
     # Who knows the gradient is no server, whatever he is called.
