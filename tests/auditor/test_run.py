@@ -53,6 +53,7 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
     assert numbers(play(seed=6)) != numbers(result)
 
 
+@pytest.mark.long
 def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often() -> None:
     """Their noise n Δf/ε is larger: what is drawn lowers the accuracy, and moves nothing else."""
     nearest = {"params": {"reader": "round"}}
@@ -372,6 +373,7 @@ def test_a_list_of_which_the_claim_does_not_speak_is_refused(
         play(attack=[], game=game)
 
 
+@pytest.mark.long
 def test_movielens_follows_the_closed_form(real_data: Path) -> None:
     """The paper's Figure 1(b): accuracy E[1 − q], q = exp(−1/(2b)), b = nΔf/ε, over the users."""
     path = real_data / "ml-100k" / "u.data"

@@ -44,6 +44,7 @@ def test_closed_form_of_a_single_round() -> None:
     assert double == pytest.approx(2 * one, rel=2e-4)
 
 
+@pytest.mark.long
 def test_with_sampling_it_is_within_a_percent_of_the_least() -> None:
     rest: dict[str, Any] = {"delta": 1e-5, "compositions": 2, "sampling": 0.2}
     sigma = noise_multiplier(2.0, **rest)

@@ -165,6 +165,7 @@ def trained(source: DataSource, *ids: str) -> list[tuple[str, Any]]:
     return on_real_data({"mine": source}, chosen(ids or ["wt17"]))
 
 
+@pytest.mark.long
 def test_trained_recommenders_are_played_as_published_and_corrected(source: DataSource) -> None:
     played: dict[str, list[str]] = {}
     for id_, game in trained(source):

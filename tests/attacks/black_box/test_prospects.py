@@ -20,6 +20,7 @@ def exact(shift: float) -> float:
     return prospect(*worlds(shift, 2_000_000, 99), TRIALS, believed=0.16, alpha=0.1).epsilon
 
 
+@pytest.mark.long
 def test_weak_signals_are_foreseen_where_tails_are_luck() -> None:
     shift = 0.03
     foreseen = [

@@ -331,6 +331,7 @@ EPSILONS = (0.3, 1, 3, 6, 10, 20, 30, 60, 100, 300)
     ("n", "scale", "delta_r", "phi"),
     [(20, STARS, 5.0, 10), (7, STARS, None, 3), (40, HALVES, None, 10)],
 )
+@pytest.mark.long
 def test_slope_one_accuracy(n: int, scale: Scale, delta_r: float | None, phi: int) -> None:
     # 10 values of ε, the least, a middle and the largest rating, both readers: 60 comparisons.
     ratings = instance(n, scale)
@@ -511,6 +512,7 @@ def naive_term(family: str, value: float, similarity: NDArray[np.float64]) -> ND
 @pytest.mark.parametrize(
     ("family", "epsilons"), [("slope-one", (3.0, 30.0, 150.0)), ("cosine", (3.0, 12.0, 40.0))]
 )
+@pytest.mark.long
 def test_bayes_on_lists_is_calibrated_and_at_least_as_accurate(
     family: str, epsilons: tuple[float, ...]
 ) -> None:

@@ -100,6 +100,7 @@ def test_laplace_in_single_and_in_batched_calls() -> None:
     assert dpaudit.audit_pairs is audit_pairs
 
 
+@pytest.mark.long
 def test_delta_is_what_the_bound_is_at() -> None:
     """Laplace noise, ε = 1: at δ it is (ε', δ)-DP with ε' = 1 + 2 ln(1 − δ)."""
 

@@ -537,6 +537,7 @@ def test_a_state_between_calls_is_told(project: Project) -> None:
         assert "outputs change with the number of the call" in text
 
 
+@pytest.mark.long
 def test_a_process_for_every_call_keeps_no_state(project: Project) -> None:
     (project.folder / f"{project.module}.py").write_text(
         MODULE + "\nCOUNT = iter(range(10**9))\ndef counts(data, rng):\n"

@@ -132,6 +132,7 @@ def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult
     assert leaks["SoReg", np.inf] > leaks["PrivSR", 2.0]
 
 
+@pytest.mark.long
 def test_what_a_model_tells_of_others_is_no_leak() -> None:
     # Two thirds are sensitive: without them a model is worse for everybody.
     found = play(

@@ -103,6 +103,7 @@ def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
     assert found.control.certified > 1.0
 
 
+@pytest.mark.long
 def test_what_v_alone_shows_is_found_by_the_canary() -> None:
     # With little noise the final V gives a whole user away, with much it does not.
     params = {"social": 0.0, "rounds": 30, "rate": 0.03, "clip": 20.0}
@@ -116,6 +117,7 @@ def test_what_v_alone_shows_is_found_by_the_canary() -> None:
     assert little > 1.5
 
 
+@pytest.mark.long
 def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
     # Noise for ε = 10 on each message of a training, and each is seen with the size of its noise.
     models = [model("loud", epsilon=10.0, params={"rounds": 20, "rate": 0.07})]

@@ -100,6 +100,7 @@ FLAT = SampledFactors(
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_without_information_factors_are_students_and_precisions_gamma() -> None:
     users, items, precisions = drawn(FLAT, RATINGS, 2048)
     gamma = stats.gamma(2.0, scale=1 / 3.0)
@@ -147,6 +148,7 @@ def quadrature(alpha: float, beta: float, error: float) -> tuple[Any, Any]:
     )
 
 
+@pytest.mark.long
 def test_one_rating_moves_factors_and_precisions_to_their_law() -> None:
     ratings = from_profiles([[(0, 5.0)]], 1, STARS)
     # Temperature 1/2 doubles ε/4B = 1/2.

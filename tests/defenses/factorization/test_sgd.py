@@ -319,6 +319,7 @@ def exact_moments(
         ("corrected", {}, 2.0, 3.0, 1.0),
     ],
 )
+@pytest.mark.long
 def test_the_chain_reaches_its_law(
     variant: Any, extra: dict[str, Any], k: float, start: float, power: float
 ) -> None:

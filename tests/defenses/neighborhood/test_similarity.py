@@ -424,6 +424,7 @@ def statistics(s: Exact, t: Exact, weight: Exact) -> Exact:
         ({"share": 0.5}, 0.25, 1.0),
     ],
 )
+@pytest.mark.long
 def test_the_chain_reaches_its_law(extra: dict[str, Any], k: float, prior: float) -> None:
     # ε/4B = ¼ at ε = 48 and B = 48.
     model = SampledSimilarity(48.0, **extra, **TINY)

@@ -177,6 +177,7 @@ def test_late_noise_has_the_law_of_noise_at_every_step(case: Case) -> None:
     assert chance(dense, mean, cover) > RATE
 
 
+@pytest.mark.long
 def test_late_noise_has_the_law_of_noise_at_every_step_with_factors() -> None:
     # Size 1 and the product of two factors in the drift: no closed form, so the means and second
     # moments of 40 960 worlds are compared with those of as many dense chains in numpy.

@@ -199,6 +199,7 @@ def test_picks_have_their_law() -> None:
     assert not fits(states[:, None], {(j,): p for j, p in enumerate(wrong)})
 
 
+@pytest.mark.long
 def test_small_probabilities_are_drawn() -> None:
     # A uniform draw of 23 bits is never below 2^-24 = 6e-8; here 20 worlds go up on average.
     n, count, p = 100_000, 4000, 5e-8
