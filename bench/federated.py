@@ -1,4 +1,4 @@
-"""Prints how fast submissions of a federated training are made, noised, summed and watched.
+"""Prints how fast submissions of a federated training are made, noised, summed and observed.
 
     python bench/federated.py
 
@@ -23,7 +23,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.kernels.federated import submissions as federated
 from dpaudit.kernels.noise import TILE, normal_row
 
@@ -51,12 +51,12 @@ def main() -> None:
     ratings = generate(SyntheticParams(n_users=943, n_items=1682, mean_per_user=85, seed=1))
     defense = FakeGradients(epsilon=50.0)
     candidates = defense.prepare(ratings)
-    world = Streams.first(0, "bench", 1)
+    trial = Streams.first(0, "bench", 1)
     everybody = np.ones(candidates.n_users, bool)
-    training = Federation(defense, candidates, world, everybody)
+    training = FederatedTraining(defense, candidates, trial, everybody)
     for _ in range(20):
-        training.play()
-    devices, server = training.devices, training.server
+        training.run()
+    clients, server = training.clients, training.server
     size = server.factors.shape[1]
     order = np.arange(len(candidates), dtype=np.int32)
     count = len(order) * size
@@ -65,32 +65,32 @@ def main() -> None:
 
     def bare() -> None:
         for first in range(0, count, TILE):
-            normal_row(draws, words, first, 1, 0, world.key)
+            normal_row(draws, words, first, 1, 0, trial.key)
 
     def send(kept: np.ndarray) -> None:
         federated.submit(
-            order, candidates.users, candidates.items, devices.values,
-            candidates.real.astype(np.float32), devices.factors.reshape(-1),
+            order, candidates.users, candidates.items, clients.values,
+            candidates.real.astype(np.float32), clients.factors.reshape(-1),
             server.factors.reshape(-1), server.fakes.reshape(-1), size, np.float32(1), 1, 0,
-            world.key, sums, kept,
+            trial.key, sums, kept,
         )  # fmt: skip
 
     print(f"{len(order)} pairs, {size} coordinates")
     compare("made, noised and summed", lambda: send(shown[:0]), bare, count)
     compare("made, noised, summed and kept", lambda: send(shown), bare, count)
-    compare("a whole round, users learn, all shown", training.play, bare, count)
-    quiet = Federation(defense, candidates, world)
-    compare("a whole round, noise drawn in sums", quiet.play, bare, count)
-    transcript = defense.transcript(candidates, world)
+    compare("a whole round, users learn, all shown", training.run, bare, count)
+    quiet = FederatedTraining(defense, candidates, trial)
+    compare("a whole round, noise drawn in sums", quiet.run, bare, count)
+    transcript = defense.transcript(candidates, trial)
     round_, _ = next(transcript.rounds())
     for attack in (
         ZeroMean(statistic="z"), ZeroMean(), ZeroMean(statistic="sign"), Energy(),
         GradientRatio(), GradientRatio(knows="model"),
     ):  # fmt: skip
-        watcher = attack.watch(transcript.pairs)
+        reader = attack.reader(transcript.pairs)
         kind = getattr(attack, "statistic", getattr(attack, "knows", ""))
-        name = f"watched by {attack.name} {kind}".strip()
-        compare(name, lambda seen=watcher.see: seen(round_), bare, count)
+        name = f"observed by {attack.name} {kind}".strip()
+        compare(name, lambda seen=reader.see: seen(round_), bare, count)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.defenses.social.ranking_training import RankingSociety
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.ranking_training import RankingTraining
+from dpaudit.defenses.social.training import SocialTraining
 from dpaudit.kernels import noise
 
 _TURNS, _FACTORS = 20, 10
@@ -48,11 +48,11 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def trainings(ratings: Ratings, triples: int) -> Iterator[tuple[str, Any]]:
-    """What is timed: a name, and a training that plays a round."""
-    world = Streams.first(0, "bench", 1)
+    """What is timed: a name, and a training that runs a round."""
+    trial = Streams.first(0, "bench", 1)
     for variant in ("nonprivate", "published"):
         rated = PrivSR(epsilon=1.0 if variant == "published" else np.inf, variant=variant)
-        yield f"privsr, {variant}", Society(rated, rated.prepare(ratings), world)
+        yield f"privsr, {variant}", SocialTraining(rated, rated.prepare(ratings), trial)
     held = ratings.only(ratings.value >= 4)
     bought = Ratings.build(
         held.user, held.item, np.ones(len(held)), held.n_users, held.n_items, Scale(1, 1, 1),
@@ -64,21 +64,21 @@ def trainings(ratings: Ratings, triples: int) -> Iterator[tuple[str, Any]]:
         )
         rows = ranked.prepare(bought)
         name = f"privsr-ranking, {variant}, {triples} triples"
-        yield name, RankingSociety(ranked, rows, ranked.noise(rows), world)
+        yield name, RankingTraining(ranked, rows, ranked.noise(rows), trial)
 
 
-def compare(name: str, society: Any, n_items: int) -> None:
+def compare(name: str, training: Any, n_items: int) -> None:
     """Print what a round costs, and its ratio to the noise source."""
     draws = np.empty((1, n_items * _FACTORS), np.float32)
-    world = np.zeros(1, np.int64)
+    trial = np.zeros(1, np.int64)
     key = np.array([1, 2], np.uint32)
 
     def bare() -> None:
-        noise.laplace(draws, world, 1, key)
-        noise.normal(draws, world, 2, key)
+        noise.laplace(draws, trial, 1, key)
+        noise.normal(draws, trial, 2, key)
 
-    society.play(), bare()
-    pairs = [(seconds(society.play), seconds(bare)) for _ in range(_TURNS)]
+    training.run(), bare()
+    pairs = [(seconds(training.run), seconds(bare)) for _ in range(_TURNS)]
     round_ = 1000 * statistics.median(ours for ours, _ in pairs)
     ratio = statistics.median(ours / limit for ours, limit in pairs)
     print(f"  {name:45} {round_:8.2f} ms a round {ratio:6.1f} times the noise source")
@@ -108,8 +108,8 @@ def main() -> None:
     for name, shape in SHAPES.items():
         ratings = generate(shape)
         print(f"{name}: {len(ratings)} ratings, {ratings.n_users} users, {ratings.n_items} items")
-        for what, society in trainings(ratings, triples=30):
-            compare(what, society, ratings.n_items)
+        for what, training in trainings(ratings, triples=30):
+            compare(what, training, ratings.n_items)
         folds(ratings)
 
 

@@ -16,8 +16,8 @@ from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope, item_means
-from dpaudit.kernels.factorization import worlds as factor_worlds
-from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, normal_lanes, world_words
+from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.neighborhood import rows as similarity_rows
 
@@ -30,8 +30,8 @@ def ratings() -> Ratings:
 
 
 @pytest.fixture(scope="session")
-def worlds() -> np.ndarray:
-    return world_words(np.arange(LANES))
+def trials() -> np.ndarray:
+    return trial_words(np.arange(LANES))
 
 
 def rate(benchmark: Any, count: float, unit: str) -> None:
@@ -40,26 +40,26 @@ def rate(benchmark: Any, count: float, unit: str) -> None:
     print(f"\n{benchmark.name}: {per_second:.3g} {unit}/s")
 
 
-@pytest.mark.benchmark(group="noise source, 16 worlds")
+@pytest.mark.benchmark(group="noise source, 16 trials")
 @pytest.mark.parametrize("law", [exact_laplace_lanes, normal_lanes], ids=["laplace", "normal"])
-def test_noise(benchmark: Any, law: Any, worlds: np.ndarray, key: np.ndarray) -> None:
+def test_noise(benchmark: Any, law: Any, trials: np.ndarray, key: np.ndarray) -> None:
     size, exact = LANE_TILE * LANES, law is exact_laplace_lanes
     out = np.empty(size) if exact else aligned(size)
     words = np.empty((2, size) if exact else size, np.uint32)
 
     def draw() -> None:
         for step in range(1000):
-            law(out, words, 0, step, worlds, key)
+            law(out, words, 0, step, trials, key)
 
     benchmark.pedantic(draw, rounds=20, warmup_rounds=1)
     rate(benchmark, 1000 * len(out), "draws")
 
 
-@pytest.mark.benchmark(group="factorisation, 16 worlds")
+@pytest.mark.benchmark(group="factorisation, 16 trials")
 @pytest.mark.parametrize("size", [10, 16])
 @pytest.mark.parametrize("kind", ["plain", "laplace", "clipped", "langevin"])
 def test_pass(
-    benchmark: Any, kind: str, size: int, ratings: Ratings, worlds: np.ndarray, key: np.ndarray
+    benchmark: Any, kind: str, size: int, ratings: Ratings, trials: np.ndarray, key: np.ndarray
 ) -> None:
     rows = FactorRows.of(ratings, 3.5)
     draws = np.random.default_rng(0)
@@ -78,26 +78,26 @@ def test_pass(
         if kind in {"plain", "laplace"}:
             scale = float(kind == "laplace")
             settings = (size, F32(3.5), F32(0.005), F32(0.05), scale, 0.125, F32(2))
-            factor_worlds.descend(*columns, *settings, 1, worlds, key, nobody, nothing)
+            factor_trials.descend(*columns, *settings, 1, trials, key, nobody, nothing)
         elif kind == "clipped":
             parts = (rows.start, rows.items, rows.values, left, right, total, taken)
-            factor_worlds.sum_clipped(*parts, size, F32(3.5), F32(0.005), F32(0.05), F32(1), errors)
+            factor_trials.sum_clipped(*parts, size, F32(3.5), F32(0.005), F32(0.05), F32(1), errors)
             step = (F32(1e-3), F32(0.05), 1.0, 0.125, 1)
-            factor_worlds.take_step(right, total, *step, worlds, key)
+            factor_trials.take_step(right, total, *step, trials, key)
             total[:] = 0
         else:
             whole = (F32(-np.inf), F32(np.inf))
             settings = (size, F32(3.5), F32(1e-9), gains, *shrink, whole, F32(1))
-            factor_worlds.sample(*columns, *settings, *due, 1, worlds, key)
+            factor_trials.sample(*columns, *settings, *due, 1, trials, key)
 
     benchmark.pedantic(once, rounds=20, warmup_rounds=1)
     rate(benchmark, len(rows) * LANES, "rating updates")
 
 
-@pytest.mark.benchmark(group="similarities, 16 worlds")
+@pytest.mark.benchmark(group="similarities, 16 trials")
 @pytest.mark.parametrize("kind", ["plain", "laplace", "clipped"])
 def test_similarity_step(
-    benchmark: Any, kind: str, ratings: Ratings, worlds: np.ndarray, key: np.ndarray
+    benchmark: Any, kind: str, ratings: Ratings, trials: np.ndarray, key: np.ndarray
 ) -> None:
     data = SimilarityData.of(ratings, item_means(ratings), 20)
     row = aligned(data.n_items, LANES)
@@ -116,7 +116,7 @@ def test_similarity_step(
                 0.125,
                 item * data.row_space,
                 1,
-                worlds,
+                trials,
                 key,
             )
 

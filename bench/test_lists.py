@@ -11,7 +11,7 @@ from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.kernels.top_k import lists
 
-WORLDS, ITEMS, K, STEPS = 200_000, 1682, 10, 1000
+TRIALS, ITEMS, K, STEPS = 200_000, 1682, 10, 1000
 
 
 @pytest.fixture(scope="session")
@@ -38,19 +38,19 @@ def test_draws(
         "peeling": (lists.peeling, lambda: law.tree),
         "joint": (lists.weighted_sets, lambda: law.sums),
     }[mechanism]
-    places, worlds = np.empty((WORLDS, K), np.int32), np.arange(WORLDS)
-    benchmark.pedantic(kernel, (places, table(), worlds, 0, key), rounds=5, warmup_rounds=1)
-    rate(benchmark, WORLDS, "lists")
+    places, trials = np.empty((TRIALS, K), np.int32), np.arange(TRIALS)
+    benchmark.pedantic(kernel, (places, table(), trials, 0, key), rounds=5, warmup_rounds=1)
+    rate(benchmark, TRIALS, "lists")
 
 
 @pytest.mark.benchmark(group="top-10 of 1682 items")
 def test_chain_steps(benchmark: Any, scores: np.ndarray, key: np.ndarray) -> None:
     chain = TopK(epsilon=1.0).chain(ExactScores(scores, 5.0))
-    worlds = np.arange(WORLDS // 20)
-    states = np.empty(len(worlds), np.int32)
-    arguments = (states, chain.up, chain.down, STEPS, worlds, 0, key)
+    trials = np.arange(TRIALS // 20)
+    states = np.empty(len(trials), np.int32)
+    arguments = (states, chain.up, chain.down, STEPS, trials, 0, key)
     benchmark.pedantic(lists.chain_states, arguments, rounds=5, warmup_rounds=1)
-    rate(benchmark, len(worlds) * STEPS, "steps")
+    rate(benchmark, len(trials) * STEPS, "steps")
 
 
 @pytest.mark.benchmark(group="law of 1682 items")
@@ -60,10 +60,10 @@ def test_log_probability(benchmark: Any, mechanism: Any, scores: np.ndarray) -> 
 
     exact = ExactScores(scores, 4.0)
     defense = TopK(epsilon=1.0, variant="corrected", mechanism=mechanism)
-    items = defense.release_list(exact, Streams.first(1, "bench", WORLDS)).items
+    items = defense.release_list(exact, Streams.first(1, "bench", TRIALS)).items
     law = defense.law(exact)
     benchmark.pedantic(law.log_probability, (items,), rounds=3, warmup_rounds=1)
-    rate(benchmark, WORLDS, "lists")
+    rate(benchmark, TRIALS, "lists")
 
 
 @pytest.mark.benchmark(group="law of 1682 items")

@@ -89,8 +89,8 @@ def _unequal() -> float:
 
 
 CASES = [
-    Case("label test: two atoms, 20 worlds of either data set", 0.0, _two_atoms, 1000),
-    Case("label test: randomised response, 1000 worlds of either", _RARE, _answers, 1000),
+    Case("label test: two atoms, 20 trials on either data set", 0.0, _two_atoms, 1000),
+    Case("label test: randomised response, 1000 trials of either", _RARE, _answers, 1000),
     Case("black box: randomised response, 2000 calls", _RARE, _answers_of_calls, 150),
     *(Case(f"black box: {name}", 0.0, partial(_stateful, name), 150) for name in STATEFUL),
     *(Case(f"black box, batched: {name}", 0.0, partial(_batched, name), 150) for name in BATCHED),

@@ -19,21 +19,21 @@ Params = dict[str, Value]
 VARIED: dict[str, tuple[Value, ...]] = {
     "epsilon": (5.0, 20.0, 100.0, 500.0, 1e6),
     "truth": (0.55, 0.9, 1.0),
-    "batch": (5, 20, 50, 200),
+    "batch_size": (5, 20, 50, 200),
     "dimensions": (5, 32),
     "decay": (0.001, 0.01, 0.03, 0.3),
-    "rate": (0.1, 0.3, 3.0),
+    "learning_rate": (0.1, 0.3, 3.0),
     "memory": (0.9, 0.99),
     "least_share": (0.01, 0.2),
-    "fake_bound": (1.0, 20.0),
+    "fake_clip_norm": (1.0, 20.0),
     "spread": (0.01, 0.3),
 }
 ALONE: tuple[Params, ...] = ({"dimensions": 64}, {"offset": 3.5})
 DRAWN, DRAWN_BY = 10, 1
 # Of each algorithm, what its error does not depend on.
 IDLE = {
-    "zero": ("truth", "least_share", "fake_bound"),
-    "rating": ("truth", "least_share", "fake_bound"),
+    "zero": ("truth", "least_share", "fake_clip_norm"),
+    "rating": ("truth", "least_share", "fake_clip_norm"),
     "delayed-mean": (),
 }
 ZERO: Params = {"fakes": "zero"}
@@ -56,7 +56,7 @@ LAWS = {
 # Between zero fakes and the delayed mean: the latter, its F cut to nothing.
 APART = {
     "zero, divided by the public 1 − q": ZERO,
-    "zero, divided by the response's π̂": DELAYED | {"fake_bound": 1e-12},
+    "zero, divided by the response's π̂": DELAYED | {"fake_clip_norm": 1e-12},
     "delayed mean": DELAYED,
 }
 # What every algorithm's best is chosen among.
@@ -137,8 +137,9 @@ def settings() -> dict[str, Params]:
 def said(params: Params) -> str:
     """A setting in a paper's letters."""
     names = {
-        "epsilon": "ε", "truth": "p", "batch": "B", "dimensions": "d", "decay": "λ", "rate": "η",
-        "memory": "ρ", "least_share": "floor of π̂", "fake_bound": "cap of F", "offset": "b",
+        "epsilon": "ε", "truth": "p", "batch_size": "B", "dimensions": "d", "decay": "λ",
+        "learning_rate": "η",
+        "memory": "ρ", "least_share": "floor of π̂", "fake_clip_norm": "cap of F", "offset": "b",
     }  # fmt: skip
     return ", ".join(f"{names.get(name, name)} = {value:g}" for name, value in params.items())
 

@@ -1,7 +1,7 @@
 """Writes docs/federated-results.md: fake gradients, with what their paper leaves open varied.
 
 Run it with `DPAUDIT_DATA=… python docs/make_federated.py FOLDER`. Errors that FOLDER/errors.json
-holds are taken from there, the rest is played.
+holds are taken from there, the rest is run.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.data.readers.load import load as read
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import interval, measured
 
 ROOT = Path(__file__).parents[1]
-FOLDS, PLAYED, SEED = 5, 3, 1
+FOLDS, RUN, SEED = 5, 3, 1
 ROUNDS = (10, 25, 50, 100, 200, 300, 400)
 
 HEAD = """# Fake gradients: section 5 of their paper, with its open choices varied
@@ -79,16 +79,16 @@ whole interval. *That learn*: settings in which zero fakes have a smaller error 
 at both densities."""
 
 
-class Played:
+class Rounds:
     """Errors by round of trainings on each fold, kept in a file.
 
     Attributes:
-        folds: what is played.
+        folds: what is run.
     """
 
     def __init__(self, folder: Path) -> None:
         source = load(ROOT / "examples" / "ml-100k-fake-gradients.toml").data
-        self.folds = random_folds(read(source), FOLDS, SEED)[:PLAYED]
+        self.folds = random_folds(read(source), FOLDS, SEED)[:RUN]
         self._inner = [random_folds(fold.train, 10, SEED)[0] for fold in self.folds]
         self._file = folder / "errors.json"
         self._seen: dict[str, list[float]] = {}
@@ -130,11 +130,11 @@ class Played:
         return self._seen[key]
 
 
-def _trained(defense: FakeGradients, fold: Fold, world: Streams) -> list[float]:
+def _trained(defense: FakeGradients, fold: Fold, trial: Streams) -> list[float]:
     probe, found = errors(fold), []
-    training = Federation(defense, defense.prepare(fold.train), world)
+    training = FederatedTraining(defense, defense.prepare(fold.train), trial)
     for _ in range(defense.rounds):
-        training.play()
+        training.run_round()
         if training.done in ROUNDS:
             found.append(float(probe(training.models())[0, 0]))
     return found
@@ -143,29 +143,29 @@ def _trained(defense: FakeGradients, fold: Fold, world: Streams) -> list[float]:
 def main(folder: Path) -> None:
     """Write the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    played, design = Played(folder), settings()
+    outcome, design = Rounds(folder), settings()
     parts = [HEAD, "## Figures 1 and 2: error by round"]
-    parts += [captioned(_figure(played, density)) for density in DENSITIES]
-    parts += ["## Baselines", captioned(_baselines(played)), BASELINES]
+    parts += [captioned(_figure(outcome, density)) for density in DENSITIES]
+    parts += ["## Baselines", captioned(_baselines(outcome)), BASELINES]
     parts += [
         "## Table 2 taken apart",
-        captioned(_above_zero(played, "Ratings made up, by their law", LAWS)),
+        captioned(_above_zero(outcome, "Ratings made up, by their law", LAWS)),
         LAWS_NOTE,
-        captioned(_above_zero(played, "From zero fakes to the delayed mean", APART)),
+        captioned(_above_zero(outcome, "From zero fakes to the delayed mean", APART)),
         APART_NOTE,
         f"## Table 2 in {len(design)} settings",
         f"{len(design) - DRAWN - 1} settings differ from the documented one in one choice; of "
         f"{DRAWN} each choice is drawn from its values, by seed {DRAWN_BY}.",
-        captioned(_counts(played, design)),
+        captioned(_counts(outcome, design)),
         COUNTS,
     ]
-    parts += [captioned(_table(played, design, density)) for density in DENSITIES]
+    parts += [captioned(_table(outcome, design, density)) for density in DENSITIES]
     write_text(ROOT / "docs" / "federated-results.md", "\n\n".join(parts) + "\n")
 
 
-def _figure(played: Played, density: float) -> Table:
+def _figure(outcome: Rounds, density: float) -> Table:
     models = {name: defense(each, density, {}) for name, each in ALGORITHMS.items()}
-    curves = [np.mean(played.curves(each), axis=0) for each in (NEITHER, *models.values())]
+    curves = [np.mean(outcome.curves(each), axis=0) for each in (NEITHER, *models.values())]
     rows = [
         [str(done), *(measured(float(curve[k])) for curve in curves)]
         for k, done in enumerate(ROUNDS)
@@ -177,26 +177,26 @@ def _figure(played: Played, density: float) -> Table:
     )
 
 
-def _baselines(played: Played) -> Table:
+def _baselines(outcome: Rounds) -> Table:
     """Each algorithm as documented, and with what held-back ratings chose for it."""
     choices = [dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())]
-    means = played.items_means()
+    means = outcome.items_means()
     nothing = [replace(NEITHER, **each) for each in choices]  # type: ignore[arg-type]
     rows = [
         ["items' means", _rmse(means), NONE, _rmse(means), NONE],
         [
             "no noise, no fakes",
-            _rmse(played.last(NEITHER)),
+            _rmse(outcome.last(NEITHER)),
             NONE,
-            _rmse(played.best(nothing)),
+            _rmse(outcome.best(nothing)),
             NONE,
         ],
     ]
     for name, algorithm in ALGORITHMS.items():
         cells = {
             q: (
-                _rmse(played.last(defense(algorithm, q, {}))),
-                _rmse(played.best([defense(algorithm, q, each) for each in choices])),
+                _rmse(outcome.last(defense(algorithm, q, {}))),
+                _rmse(outcome.best([defense(algorithm, q, each) for each in choices])),
             )
             for q in DENSITIES
         }
@@ -208,24 +208,24 @@ def _baselines(played: Played) -> Table:
     )
 
 
-def _above_zero(played: Played, caption: str, algorithms: dict[str, Params]) -> Table:
+def _above_zero(outcome: Rounds, caption: str, algorithms: dict[str, Params]) -> Table:
     rows = []
     for name, algorithm in algorithms.items():
         cells = []
         for density in DENSITIES:
-            own = played.last(defense(algorithm, density, {}))
-            zero = played.last(defense(ZERO, density, {}))
+            own = outcome.last(defense(algorithm, density, {}))
+            zero = outcome.last(defense(ZERO, density, {}))
             cells += [_rmse(own), NONE if algorithm is ZERO else _rmse(_less(own, zero))]
         rows.append([name, *cells])
     return Table(caption, ["", "rmse, 50 %", "less zero's", "rmse, 75 %", "less zero's"], rows)
 
 
-def _table(played: Played, design: dict[str, Params], density: float) -> Table:
+def _table(outcome: Rounds, design: dict[str, Params], density: float) -> Table:
     rows = []
     for label, params in design.items():
         by = {name: defense(each, density, params) for name, each in ALGORITHMS.items()}
-        zero, *others = (played.last(each) for each in by.values())
-        sigma = by["zero"].sigma(by["zero"].prepare(played.folds[0].train))
+        zero, *others = (outcome.last(each) for each in by.values())
+        sigma = by["zero"].sigma(by["zero"].prepare(outcome.folds[0].train))
         rows.append([
             label,
             f"{sigma:.3g}",
@@ -240,19 +240,19 @@ def _table(played: Played, design: dict[str, Params], density: float) -> Table:
     )
 
 
-def _counts(played: Played, design: dict[str, Params]) -> Table:
+def _counts(outcome: Rounds, design: dict[str, Params]) -> Table:
     """In how many settings each sentence is so, by the law of made-up ratings."""
-    level_of_means = float(np.mean(played.items_means()))
+    level_of_means = float(np.mean(outcome.items_means()))
     learned = {
         label: params
         for label, params in design.items()
         if all(
-            np.mean(played.last(defense(ZERO, density, params))) < level_of_means
+            np.mean(outcome.last(defense(ZERO, density, params))) < level_of_means
             for density in DENSITIES
         )
     }
     columns = {
-        f"{law}, {len(part)}{said}": list(_numbers(played, part, made_up))
+        f"{law}, {len(part)}{said}": list(_numbers(outcome, part, made_up))
         for part, said in ((design, " settings"), (learned, " that learn"))
         for law, made_up in (("uniform", UNIFORM), ("normal", NORMAL))
     }
@@ -277,13 +277,13 @@ def _so(sentence: Sentence, level: float, found: Sequence[Estimate]) -> str:
 
 
 def _numbers(
-    played: Played, design: dict[str, Params], made_up: Params
+    outcome: Rounds, design: dict[str, Params], made_up: Params
 ) -> Iterator[list[Estimate]]:
     """Of each setting the number of each sentence, over folds."""
     for params in design.values():
         algorithms = {"zero": ZERO, "delayed": DELAYED, "made up": made_up}
         last = {
-            name: {q: played.last(defense(each, q, params)) for q in DENSITIES}
+            name: {q: outcome.last(defense(each, q, params)) for q in DENSITIES}
             for name, each in algorithms.items()
         }
         yield [
@@ -292,7 +292,7 @@ def _numbers(
                     sentence.number(
                         {name: {q: own[q][k] for q in DENSITIES} for name, own in last.items()}
                     )
-                    for k in range(PLAYED)
+                    for k in range(RUN)
                 ],
                 0.95,
             )

@@ -27,9 +27,9 @@ from dpaudit.defenses.factorization.sgd import SgdFactors
 
 SEED, SPLITS = 7, range(1, 6)
 # Those of examples/ml-100k-nonprivate.toml: chosen on a tenth of u1's training.
-LARGE = SgdFactors(math.inf, "nonprivate", 48, 50, rate=0.01, decay=0.1, spread=0.05)
-BIG = SgdFactors(math.inf, "nonprivate", 256, 50, rate=0.01, decay=0.1, spread=0.05)
-SMALL = SgdFactors(math.inf, "nonprivate", 16, 50, rate=0.01, decay=0.1, spread=0.05)
+LARGE = SgdFactors(math.inf, "nonprivate", 48, 50, learning_rate=0.01, decay=0.1, spread=0.05)
+BIG = SgdFactors(math.inf, "nonprivate", 256, 50, learning_rate=0.01, decay=0.1, spread=0.05)
+SMALL = SgdFactors(math.inf, "nonprivate", 16, 50, learning_rate=0.01, decay=0.1, spread=0.05)
 
 Player = Callable[[Fold], float]
 
@@ -53,10 +53,10 @@ def written() -> str:
         "Surprise SVD, d = 16": partial(of_surprise, {"n_factors": 16}),
         "Surprise SVD, d = 48 and our passes, rate and decay": partial(of_surprise, as_ours(LARGE)),
         "Surprise SVD, d = 256 and the same": partial(of_surprise, as_ours(BIG)),
-        "`dpsgd-mf` without privacy, d = 16, 50 passes, 1 world": partial(of_ours, SMALL, 1),
-        "`dpsgd-mf` without privacy, d = 48, 50 passes, 1 world": partial(of_ours, LARGE, 1),
-        "the same, 16 worlds at once": partial(of_ours, LARGE, 16),
-        "`dpsgd-mf` without privacy, d = 256, 50 passes, 1 world": partial(of_ours, BIG, 1),
+        "`dpsgd-mf` without privacy, d = 16, 50 passes, 1 trial": partial(of_ours, SMALL, 1),
+        "`dpsgd-mf` without privacy, d = 48, 50 passes, 1 trial": partial(of_ours, LARGE, 1),
+        "the same, 16 trials at once": partial(of_ours, LARGE, 16),
+        "`dpsgd-mf` without privacy, d = 256, 50 passes, 1 trial": partial(of_ours, BIG, 1),
     }
     head = ["", *(f"u{number}" for number in SPLITS), "mean", "s"]
     rows = [head, ["---"] * len(head)]
@@ -74,9 +74,9 @@ def written() -> str:
     )
 
 
-def of_ours(defense: SgdFactors, worlds: int, fold: Fold) -> float:
-    """The error of our factorisation, a mean over worlds."""
-    models = defense.train(defense.prepare(fold.train), Streams.first(SEED, "peers", worlds))
+def of_ours(defense: SgdFactors, trials: int, fold: Fold) -> float:
+    """The error of our factorisation, a mean over trials."""
+    models = defense.train(defense.prepare(fold.train), Streams.first(SEED, "peers", trials))
     away = models.predict(fold.users, fold.items).astype(np.float64) - fold.values
     return float(np.sqrt((away**2).mean(1)).mean())
 
@@ -97,8 +97,8 @@ def as_ours(defense: SgdFactors) -> dict[str, float]:
     """Surprise's names of our parameters."""
     return {
         "n_factors": defense.dimensions,
-        "n_epochs": defense.passes,
-        "lr_all": defense.rate,
+        "n_epochs": defense.epochs,
+        "lr_all": defense.learning_rate,
         "reg_all": defense.decay,
         "init_std_dev": defense.spread,
     }

@@ -1,4 +1,4 @@
-"""Plays the examples on real data and writes docs/results.md.
+"""Runs the examples on real data and writes docs/results.md.
 
 Run it with `DPAUDIT_DATA=… python docs/make_results.py`.
 """
@@ -42,9 +42,9 @@ Beside the text of Park & Acharya (2011):
   them), of the first from 11.2 % to 13.3 % and from 11.1 % to 11.9 %. Eq. (3) in place of eq. (4)
   gives about 12 % in the first. Intervals are of the users attacked: each trial draws its user and
   rating anew, so trials are independent, and they say nothing of other users.
-- *Theorem 3.1 and 3.2*: more than the claimed ε is certified on the pairs *crossing* and *first*,
-  and on pairs of MovieLens itself, where one further rating carries a user's items over the
-  threshold.
+- *Theorem 3.1 and 3.2*: more than the claimed ε is certified on the pairs *support-threshold* and
+  *tight*, and on pairs of MovieLens itself, where one further rating carries a user's items over
+  the threshold.
 - *Figure 4(a)*: the published chain keeps 91 % of the list at every ε, as it must: every set that
   it can draw shares nine of ten items with the best. The paper's 100 % at ε = 100 comes with Δt =
   1e-8, at which the chain does not move. That is what no finite ε allows, and the game shows it.
@@ -62,14 +62,14 @@ PAGES = {
     "ml-100k-cosine": "Cosine on purchases, MovieLens-100K",
     "ml-1m-slope-one": "Slope One, MovieLens-1M",
     "ml-100k-top-k": "Top-10 lists by an exponential mechanism (Figures 4(a) and 4(b))",
-    "ml-100k-campaigns": "Accounts and changes that an attacker needs, Slope One (section 4.1)",
-    "ml-100k-campaigns-cosine": "Accounts and changes that an attacker needs, cosine",
-    "ml-100k-campaigns-top-k": "Accounts and changes that an attacker needs, top-10 lists",
+    "ml-100k-sybil": "Accounts and changes that an attacker needs, Slope One (section 4.1)",
+    "ml-100k-sybil-cosine": "Accounts and changes that an attacker needs, cosine",
+    "ml-100k-sybil-top-k": "Accounts and changes that an attacker needs, top-10 lists",
 }
 
 
 def main() -> None:
-    """Play every example and write the page."""
+    """Run every example and write the page."""
     parts = [HEAD]
     for name, title in PAGES.items():
         result = run_audit(load(ROOT / "examples" / f"{name}.toml"), threads=2)

@@ -2,7 +2,7 @@
 
 Run it with `DPAUDIT_DATA=… python docs/make_social.py FOLDER [NAME…]`, NAME being filmtrust, ciao
 or epinions; all of them without. What FOLDER holds already is taken from there, as `dpaudit run
-examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` leaves it; the rest is played. The texts are in
+examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` leaves it; the rest is run. The texts are in
 `social_words.py`, tables of results in `social_tables.py`, and what has no example in
 `social_baselines.py`.
 """
@@ -30,7 +30,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.data.readers.load import load as read
 from dpaudit.data.similarity import friends_similarity
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.training import SocialTraining
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import captioned
@@ -129,7 +129,7 @@ def _budget(config: Config) -> str:
     )
     train = config.training
     return (
-        f"{tuned}. {train.folds} folds, {train.worlds} training{'s' * (train.worlds > 1)} of each "
+        f"{tuned}. {train.folds} folds, {train.trials} training{'s' * (train.trials > 1)} of each "
         f"on each, seed {config.seed}."
     )
 
@@ -167,7 +167,7 @@ def _baselines(example: str) -> list[str]:
 
 def _by_x(folder: Path, example: str, shares: Sequence[float]) -> dict[float, AuditResult]:
     return {
-        share: _played(folder, f"{example}-{share:g}", _config(example, share)) for share in shares
+        share: _run(folder, f"{example}-{share:g}", _config(example, share)) for share in shares
     }
 
 
@@ -178,7 +178,7 @@ def _config(example: str, share: float) -> Config:
     return load(ROOT / "examples" / f"{example}.toml", [sensitive, *nobody])
 
 
-def _played(folder: Path, name: str, config: Config) -> AuditResult:
+def _run(folder: Path, name: str, config: Config) -> AuditResult:
     place = folder / name / "record.json"
     if not place.is_file():
         found = run_audit(config, threads=os.cpu_count() or 1)
@@ -197,7 +197,7 @@ def _parameters(folder: Path) -> list[str]:
     name = "filmtrust-privsr-parameters"
     config = load(ROOT / "examples" / f"{name}.toml")
     table = by_point(
-        "Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": _played(folder, name, config)}
+        "Figures 10 and 11: FilmTrust, x = 10 %, by ε and β", {"": _run(folder, name, config)}
     )
     return [f"`examples/{name}.toml`. {_budget(config)}", words.PARAMETERS.text(), captioned(table)]
 
@@ -210,7 +210,7 @@ def _categories(folder: Path) -> list[str]:
     for three in CATEGORIES:
         label, settings = "-".join(map(str, three)), f"categories = {list(three)}"
         found = {
-            shown: _played(
+            shown: _run(
                 folder,
                 f"{name}-{label}{'-random' * matched}",
                 load(
@@ -274,17 +274,18 @@ def _errors(example: str, result: AuditResult) -> Table:
     )
     defense = replace(model.defenses("model")[model.epsilon.index(0.1)], **(chosen or {}))
     rows = defense.prepare(fold.train)
-    society = Society(defense, rows, Streams.first(config.seed, "fold/0", 1))
+    training = SocialTraining(defense, rows, Streams.first(config.seed, "fold/0", 1))
     levels = (0.25, 0.5, 0.75, 0.9)
     cells = []
     for rounds in ROUNDS:
-        while society.done < rounds:
-            society.play()
-        shown = society.models().predict(fold.users, fold.items)[0]
+        while training.done < rounds:
+            training.run()
+        shown = training.models().predict(fold.users, fold.items)[0]
         away = abs(shown.astype(np.float64) - fold.values)
         cells.append([str(rounds), *_quantiles(away, levels), measured(float(away.mean()))])
     return Table(
-        f"Figure 5: absolute errors of PrivSR, ε = 0.1, x = 10 %, rate {defense.rate:g}, after so "
+        f"Figure 5: absolute errors of PrivSR, ε = 0.1, x = 10 %, rate "
+        f"{defense.learning_rate:g}, after so "
         "many rounds",
         ["rounds", *(f"{100 * level:.0f} % are at most" for level in levels), "mean"],
         cells,

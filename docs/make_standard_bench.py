@@ -61,7 +61,7 @@ class Line:
 
 
 def audited(mechanism: Mechanism) -> Line:
-    """Audit one mechanism, on DP-Sniper's pair and on the most telling of ours."""
+    """Audit one mechanism, on DP-Sniper's pair and on the most informative of ours."""
     clock = time.perf_counter()
     published, theirs = PUBLISHED.get(mechanism.name, (None, None))
     pairs = input_pairs(mechanism.neighbours, mechanism.length)
@@ -112,9 +112,9 @@ def _limit(mechanism: Mechanism, pair: Pair, count: int) -> float:
     """
     ratio = log_ratio(mechanism.name, *pair)
     scores = [
-        ratio(mechanism.run(data, np.random.default_rng([SEED, world, i]), BLOCK))
+        ratio(mechanism.run(data, np.random.default_rng([SEED, trial, i]), BLOCK))
         for i in range(DRAWN // BLOCK)
-        for world, data in enumerate(pair)
+        for trial, data in enumerate(pair)
     ]
     labels = np.repeat(np.arange(len(scores)) % 2, BLOCK)
     best = prospect(np.concatenate(scores), labels, count, believed=0.16, alpha=1 - CONFIDENCE)

@@ -10,23 +10,22 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from default_seed import CASES
 from default_seed import false_claims as false_at_default
 
 # scenarios makes soundness_cases, which stands beside its test, importable.
-from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold, rng_of, tightness
+from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold_bound, rng_of, tightness
 from scipy.special import betainccinv, betaincinv
 from soundness_cases import MECHANISMS, METHODS
 
 from dpaudit.core.files import write_text
 
 ROOT = Path(__file__).parents[1]
-# Worlds a class where false claims are counted.
-WORLDS = 200
-# Worlds a class, and the share of --audits that a median rests on.
+# Trials a class where false claims are counted.
+TRIALS = 200
+# Trials a class, and the share of --audits that a median rests on.
 SIZES = {1_000: 1 / 20, 10_000: 1 / 40, 100_000: 1 / 130}
 KINDS = ("frequentist", "credible", "assumes-gdp", "assumes-law")
 PUBLIC = {
@@ -45,7 +44,7 @@ def false_claims(method: int, mechanism: int, audits: int) -> int | None:
     if not how.applies(what):
         return None
     rng = rng_of(how.name, what.name)
-    return sum(what.false(how.audit(what, rng, WORLDS)) for _ in range(audits))
+    return sum(what.false(how.audit(what, rng, TRIALS)) for _ in range(audits))
 
 
 def rate_cell(count: int | None, audits: int, cells: int) -> str:
@@ -79,11 +78,11 @@ def false_claims_text(audits: int, pool: ProcessPoolExecutor) -> str:
             strict=True,
         )
     )
-    played = sum(count is not None for count in counts.values())
+    outcome = sum(count is not None for count in counts.values())
     parts = [
         f"## False claims\n\nShare of {audits} audits, in percent, whose bound at level 5 % lies "
-        f"above the true ε; in brackets its upper 95 % limit. {WORLDS} worlds a class, or "
-        f"{2 * WORLDS} coin flips. **Bold**: above 5 %, the {played} cells together at 95 %. "
+        f"above the true ε; in brackets its upper 95 % limit. {TRIALS} trials a class, or "
+        f"{2 * TRIALS} coin flips. **Bold**: above 5 %, the {outcome} cells together at 95 %. "
         "–: the method does not apply (no δ > 0, or no known law).\n"
     ]
     for kind in KINDS:
@@ -91,7 +90,7 @@ def false_claims_text(audits: int, pool: ProcessPoolExecutor) -> str:
         rows = [
             [
                 f"{what.name} (ε = {what.epsilon:.3g})",
-                *(rate_cell(counts[i, j], audits, played) for i in chosen),
+                *(rate_cell(counts[i, j], audits, outcome) for i in chosen),
             ]
             for j, what in enumerate(MECHANISMS)
         ]
@@ -121,38 +120,33 @@ of a call, or are scored by the batch: `tests/support/null_mechanisms.py`.
 
 
 def tightness_text(audits: int, pool: ProcessPoolExecutor) -> str:
-    """The tables of tightness, one a number of worlds."""
+    """The tables of tightness, one a number of trials."""
     parts = [
         "## Tightness\n\nMedian certified ε over the true ε, 1 being the most that is true. "
         "Gaussian noise at δ = 1e-5, Laplace noise at δ = 0; the score is the log-likelihood "
-        "ratio. n worlds a class, 2n canaries for one run, n worlds D' for the likelihood form. "
+        "ratio. n trials a class, 2n canaries for one run, n trials on D' for the likelihood form. "
         "The first row is what counting could do if threshold and split of α were known in "
-        "advance. The fixed grid holds that threshold τ, −τ, τ/2 and 0. The e-process looks in "
-        f"steps of 1/{STEPS} of the truth. Public tools: the best found, the same scores; "
-        "they were not measured on Laplace noise.\n"
+        f"advance. The e-process looks in steps of 1/{STEPS} of the truth. Public tools: the best "
+        "found, the same scores; they were not measured on Laplace noise.\n"
     ]
     oracle = json.loads((ROOT / "tests/oracles/epsilon_bounds.json").read_text("utf-8"))
     for n, part in SIZES.items():
         runs = max(5, round(audits * part)) | 1
-        known = list(pool.map(known_threshold, SCENARIOS, [n] * len(SCENARIOS)))
-        at = [
-            replace(s, mechanism=replace(s.mechanism, threshold=threshold))
-            for s, (threshold, _) in zip(SCENARIOS, known, strict=True)
-        ]
-        ideal = [best / s.mechanism.epsilon for s, (_, best) in zip(at, known, strict=True)]
-        cells = [(i, s, n, runs) for i in range(len(ROWS)) for s in at]
+        known = list(pool.map(known_threshold_bound, SCENARIOS, [n] * len(SCENARIOS)))
+        ideal = [best / s.mechanism.epsilon for s, best in zip(SCENARIOS, known, strict=True)]
+        cells = [(i, s, n, runs) for i in range(len(ROWS)) for s in SCENARIOS]
         found = list(pool.map(tightness, *zip(*cells, strict=True)))
         name = "threshold known in advance, Clopper-Pearson with the best split"
         rows = [[name, "frequentist", *map(share, ideal)]]
         for i, how in enumerate(ROWS):
-            shares = found[i * len(at) : (i + 1) * len(at)]
+            shares = found[i * len(SCENARIOS) : (i + 1) * len(SCENARIOS)]
             rows.append([how.name, how.kind, *map(share, shares)])
         if n == oracle["tightness"][0]["n_per_class"]:
             for key, (tool, kind) in PUBLIC.items():
                 shares = [row["median"][key] / row["true_eps"] for row in oracle["tightness"]]
                 name = f"public tools, best found: {tool}"
                 rows.append([name, kind, *map(share, shares), *["–"] * 3])
-        names = [f"{s.name} (ε = {s.mechanism.epsilon:.3g})" for s in at]
+        names = [f"{s.name} (ε = {s.mechanism.epsilon:.3g})" for s in SCENARIOS]
         parts += [
             f"### n = {n}, medians of {runs} audits\n",
             table(["method", "kind", *names], rows, 2),

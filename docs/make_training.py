@@ -1,7 +1,7 @@
 """Writes docs/training-results.md: what trained models predict, beside what their papers say.
 
-Run it with `DPAUDIT_DATA=… python docs/make_training.py`, which plays every example that is named
-here, hours on two cores. `python docs/make_training.py FOLDER` plays nothing: it takes FOLDER/NAME
+Run it with `DPAUDIT_DATA=… python docs/make_training.py`, which runs every example that is named
+here, hours on two cores. `python docs/make_training.py FOLDER` runs nothing: it takes FOLDER/NAME
 as `dpaudit run examples/NAME.toml -o FOLDER/NAME` left it, and FOLDER/peers.md from
 `docs/make_peers.py`, and says what is missing.
 """
@@ -62,21 +62,21 @@ def main() -> None:
 
 
 def found(name: str, folder: Path | None) -> AuditResult | None:
-    """The record of an example, played if no folder of records is given; None if it lacks it."""
+    """The record of an example, run if no folder of records is given; None if it lacks it."""
     if folder is None:
         return run_audit(load(ROOT / "examples" / f"{name}.toml"), threads=2)
     here = folder / name
     if not (here / record.NAME).is_file():
         return None
     result, config = record.load(here), load(ROOT / "examples" / f"{name}.toml")
-    played = Config.model_validate(result.config)
-    same = (played.seed, played.model, played.training) == (
+    outcome = Config.model_validate(result.config)
+    same = (outcome.seed, outcome.model, outcome.training) == (
         config.seed,
         config.model,
         config.training,
     )
     if not same:
-        print(f"{here} was played from another config than examples/{name}.toml")
+        print(f"{here} was run from another config than examples/{name}.toml")
     return result if same else None
 
 
@@ -84,7 +84,7 @@ def written(name: str, page: Page, result: AuditResult | None) -> str:
     """The section of one example."""
     lines = [f"## {page.title}\n"]
     if result is None or result.data is None:
-        lines.append(f"Not here yet: `dpaudit run examples/{name}.toml` plays it.\n")
+        lines.append(f"Not here yet: `dpaudit run examples/{name}.toml` runs it.\n")
         return "\n".join(lines)
     lines.append(
         f"`dpaudit run examples/{name}.toml`, data {result.data.digest[:12]}, "
@@ -108,7 +108,11 @@ def tuning(config: Config) -> str:
             offered.setdefault(count, []).append(model.label)
     train = config.training
     folds = len(train.files) or train.folds
-    played = f"{folds} folds" if train.play in {None, folds} else f"{train.play} of {folds} folds"
+    outcome = (
+        f"{folds} folds"
+        if train.evaluate_folds in {None, folds}
+        else f"{train.evaluate_folds} of {folds} folds"
+    )
     said = [
         f"Tuned with {count} settings at each ε: {'; '.join(of)}" for count, of in offered.items()
     ]
@@ -117,7 +121,7 @@ def tuning(config: Config) -> str:
         if offered
         else "Nothing is tuned: all settings stand in the example"
     )
-    return f"{'. '.join(said)}. {played}, {train.worlds} trainings of each, seed {config.seed}"
+    return f"{'. '.join(said)}. {outcome}, {train.trials} trainings of each, seed {config.seed}"
 
 
 Curve = dict[float, Estimate]

@@ -25,7 +25,7 @@ from dpaudit.reports.words import measured
 Numbers = NDArray[np.float64]
 
 # γ, λ, α and d of section 7.1; its number of rounds and its start are not said.
-_PAPER = {"rate": 1e-4, "decay": 1e-3, "dimensions": 10, "rounds": 400}
+_PAPER = {"learning_rate": 1e-4, "decay": 1e-3, "dimensions": 10, "rounds": 400}
 _SYSTEMS = {
     "MF": {"epsilon": math.inf, "variant": "nonprivate", "social": 0.0},
     "SoReg": {"epsilon": math.inf, "variant": "nonprivate", "social": 0.01},

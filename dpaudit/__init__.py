@@ -11,8 +11,8 @@ __all__ = ["__version__", "audit", "audit_pairs"]
 
 
 def __getattr__(name: str) -> Any:
-    # Asking the installed metadata, or importing the auditor, takes longer than a command line's
-    # whole start.
+    # Lazy: reading the package metadata or importing the auditor takes longer than the rest of a
+    # command's start.
     if name == "__version__":
         from importlib.metadata import version
 

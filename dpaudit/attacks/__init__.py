@@ -1,1 +1,1 @@
-"""The attacks: one file each. An attack never imports a defense; knowledge is passed to it."""
+"""Attacks, one file each. Attacks do not import defenses; callers pass what an attacker knows."""

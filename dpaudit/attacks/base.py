@@ -1,7 +1,7 @@
-"""The roles of attacks: what each reads, and what it makes of it.
+"""Base classes of attacks, one per role: its inputs and its result.
 
-An attack subclasses the role whose methods it has. The role decides which table of a config may
-name it, and the types in `reads` which observers' views it is given.
+An attack subclasses the role whose methods it implements. The role decides which table of a config
+may name the attack; the types in `reads` decide which observers' views it can use.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from dpaudit.data.ratings import Ratings
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.int32]
-# A type of release, and the type of what the attacker knows beside it.
+# The type of a release, and the type of the attacker's knowledge.
 Readable = tuple[type, type]
 
 
 class Attack(Part, ABC):
-    """Any attack: a name, a title, a source and its parameters."""
+    """An attack: a name, a title, a source and its parameters."""
 
 
 class Inference(Attack):
-    """`[[attack]]` on recommenders that predict on demand: recovers one hidden rating."""
+    """`[[attack]]` on recommenders that predict on demand: recover one hidden rating."""
 
     @property
     @abstractmethod
     def shown(self) -> Literal["one", "list"]:
-        """Whether the attack reads one prediction, or the list of the best with their values."""
+        """Whether the attack reads one prediction or the top-k list with its values."""
 
     @abstractmethod
     def infer(
         self, release: Predictions | TopList, side: SideInformation, noise_scale: float
     ) -> NDArray[np.int64]:
-        """The guessed index into `side.candidates` in each trial `(W,)`, −1 for none of them."""
+        """Guess an index into `side.candidates` in each trial `(W,)`, −1 for none of them."""
 
 
 class Reads(Attack):
-    """An attack that is given one observer's views.
+    """An attack on the views of one observer.
 
     Attributes:
-        reads: the pairs of a release's type and a knowledge's type that it can read.
+        reads: the supported pairs of a release type and a knowledge type.
     """
 
     reads: ClassVar[tuple[Readable, ...]]
 
     @classmethod
     def can_read(cls, shows: Readable) -> bool:
-        """Whether it reads what an observer is shown, by the types of both."""
+        """Whether the attack supports an observer's types of release and knowledge."""
         return any(
             issubclass(shows[0], release) and issubclass(shows[1], knowledge)
             for release, knowledge in cls.reads
@@ -67,80 +67,80 @@ class Reads(Attack):
 
 
 class Distinguisher(Reads):
-    """`[[game]]`: tells D' from D by what is seen of one release or of each round."""
+    """`[[game]]`: distinguish D' from D by one release, or by each round."""
 
     @abstractmethod
     def score(self, release: Any, knowledge: Any) -> Numbers:
-        """A score of each trial `(W,)`, large for D'; the scores of rounds are added."""
+        """Score each trial `(W,)`, larger for D'; scores of several rounds are added."""
 
 
 class Ratio(Protocol):
-    """The log-likelihood ratio of two laws."""
+    """The log-likelihood ratio of two distributions."""
 
     def score(self, features: NDArray[Any]) -> Numbers:
-        """Large where data set D' is likelier `(W,)`."""
+        """Return scores `(W,)`, larger where data set D' is more likely."""
         ...
 
 
 class LearnedDistinguisher(Reads):
-    """`[[game]]`: tells D' from D by features whose laws it learns from trials of its own."""
+    """`[[game]]`: distinguish D' from D by features whose distributions are learned from trials."""
 
     @property
     @abstractmethod
     def fitted_on(self) -> int:
-        """How many trials of either data set the laws are fitted to."""
+        """Number of trials per data set that the distributions are fitted to."""
 
     @property
     @abstractmethod
     def list_length(self) -> int:
-        """The length of the list that it asks to be shown, where lists are shown."""
+        """Length of the requested list, for observers who are shown lists."""
 
     @abstractmethod
     def features(self, release: Any, knowledge: Any) -> NDArray[Any]:
-        """What it reads off each trial `(W, F)`."""
+        """Extract the features of each trial `(W, F)`."""
 
     @abstractmethod
     def fit(self, absent: NDArray[Any], present: NDArray[Any]) -> Ratio:
-        """The ratio of the laws of features of D and of D'."""
+        """Fit the ratio of the feature distributions of D and D'."""
 
 
-class Watcher(Protocol):
-    """Sees a transcript round by round, and can be asked at any time."""
+class TranscriptReader(Protocol):
+    """A test that reads a transcript round by round and can give verdicts at any time."""
 
     def see(self, round_: Round) -> None:
-        """Take in one round; keeps nothing of its arrays."""
+        """Process one round; must not keep references to its arrays."""
         ...
 
     def verdicts(self) -> Verdicts:
-        """What is made of all rounds seen so far; changes nothing."""
+        """Return verdicts on all rounds so far, without changing any state."""
         ...
 
 
 class SubmissionTest(Attack):
-    """`[[attack]]` beside `[transcript]`: tells real submissions of a training from fakes."""
+    """`[[attack]]` beside `[transcript]`: distinguish real submissions of a training from fakes."""
 
     @property
     def most_pairs(self) -> int | None:
-        """How many pairs it follows at most, where it keeps much of each; None for all."""
+        """Largest number of pairs, if limited to save memory; None for all."""
         return None
 
     @abstractmethod
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs that has seen nothing yet."""
+    def reader(self, pairs: Pairs) -> TranscriptReader:
+        """Return a new reader of these pairs."""
 
 
 class RatingReconstruction(Attack):
-    """`[[attack]]` on trained models: recovers sensitive ratings from the released model."""
+    """`[[attack]]` on trained models: recover sensitive ratings from the released model."""
 
     @abstractmethod
     def reconstruct(
         self, release: ItemFactors, shared: Ratings, users: Indices, items: Indices
     ) -> Numbers:
-        """The recovered ratings of pairs of a user and an item `(W, n)`."""
+        """Recover the ratings of (user, item) pairs `(W, n)`."""
 
 
 class ListReconstruction(Attack):
-    """`[[attack]]` on models that rank: recovers what users keep private, as lists."""
+    """`[[attack]]` on models that rank: recover users' private items, as lists."""
 
     @abstractmethod
     def lists(
@@ -151,51 +151,51 @@ class ListReconstruction(Attack):
         k: int,
         held: Ratings | None = None,
     ) -> Indices:
-        """The k items that each user most likely keeps private `(W, n, k)`, best first."""
+        """Return the k most likely private items of each user `(W, n, k)`, best first."""
 
 
 class SubmissionReconstruction(Attack):
-    """`[[attack]]` on trained models: recovers sensitive ratings from what users submit.
+    """`[[attack]]` on trained models: recover sensitive ratings from users' submissions.
 
     Attributes:
-        users: how many users it follows.
+        users: the number of users it attacks.
     """
 
     users: int
 
     def check_rounds(self, rounds: int) -> None:
-        """Refuse a training of so many rounds.
+        """Check that the attack can read a training of this many rounds.
 
         Raises:
-            ConfigError: it reads none of that length.
+            ConfigError: it cannot.
         """
 
     @abstractmethod
     def read(self, seen: Submissions, release: ItemFactors, shared: Ratings) -> Numbers:
-        """The recovered ratings, from the model alone and with the submissions `(2, kept)`."""
+        """Recover ratings from the model alone, and also from the submissions `(2, kept)`."""
 
 
 class SybilAttack(Attack):
-    """`[[campaign]]`: recovers a hidden rating by fake accounts; see `attacks.sybil.averaging`."""
+    """`[[sybil]]`: recover a hidden rating by fake accounts; see `attacks.sybil.averaging`."""
 
 
 class PassiveAttack(Attack):
-    """`[[campaign]]`: infers a purchase from two views of public lists.
+    """`[[sybil]]`: infer a purchase from public lists at two times.
 
-    The lists are those of related items of what the target user is known to have.
+    They are the related-items lists of items that the target user is known to have.
     """
 
     @abstractmethod
     def scores(self, before: ItemList, after: ItemList, item: int) -> NDArray[np.int64]:
-        """The score of a candidate by how many lists are observed, from none on `(A + 1,)`."""
+        """Score a candidate item from the first 0, 1, …, A observed lists `(A + 1,)`."""
 
     @abstractmethod
     def guess(
         self, first: NDArray[np.int64], second: NDArray[np.int64], draw: float
     ) -> NDArray[np.bool_]:
-        """Whether it takes the first of two candidates, by their scores."""
+        """Whether to guess the first of two candidates, given their scores."""
 
 
-# The roles that play `[[game]]`, and those that recover sensitive ratings from a model.
+# The roles for `[[game]]`, and those that recover sensitive ratings from a model.
 GAME_ROLES = (Distinguisher, LearnedDistinguisher)
 RECONSTRUCTIONS = (RatingReconstruction, ListReconstruction)

@@ -1,1 +1,1 @@
-"""Plays the games and turns their outcomes into numbers with their confidence."""
+"""Run games and attacks, and turn their outcomes into estimates with confidence intervals."""

@@ -1,4 +1,4 @@
-"""What all measures of a run share, and what is audited."""
+"""The context that all measures of a run share, and the base class of what is audited."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dpaudit.record.result import DataRecord, Family, ModelRecord, PointRecord
 
 @dataclass(frozen=True)
 class Context:
-    """What all measures of a run share.
+    """Inputs that all measures of a run share.
 
     Attributes:
-        config: the config as checked.
-        family: the level of each interval that holds together with the others.
-        threads: number of threads; the numbers do not depend on it.
-        progress: told what is being done.
+        config: the checked config.
+        family: the family-wise confidence and the level of each joint interval.
+        threads: number of threads; the results do not depend on it.
+        progress: receives progress reports.
     """
 
     config: Config
@@ -31,12 +31,12 @@ class Context:
 
     @property
     def seed(self) -> int:
-        """Decides every stream."""
+        """Seed of every random stream."""
         return self.config.seed
 
 
 class Audited(Protocol):
-    """One model of a run at all its ε."""
+    """One model of a run, at all its values of ε."""
 
     @property
     def label(self) -> str:
@@ -49,21 +49,22 @@ class Audited(Protocol):
         ...
 
     def record(self) -> ModelRecord:
-        """The model, whatever its ε."""
+        """Return the part of the model's record that is the same at every ε."""
         ...
 
     def points(self) -> list[PointRecord]:
-        """The model at each ε."""
+        """Return the model's record at each ε."""
         ...
 
 
 class Subject(ABC):
-    """What is audited: the data with what is prepared of them, and the models.
+    """What is audited: the data, what is prepared from them, and the models.
 
     Attributes:
-        context: what the measures share.
-        one_thread: whether linear algebra has to keep to one thread. Trainings share the threads:
-            those of linear algebra would only wait for one another, and add sums in another order.
+        context: inputs that the measures share.
+        one_thread: whether linear algebra must run on one thread. Trainings already use all
+            threads; further threads of linear algebra would only wait, and would change the order
+            of summation.
     """
 
     one_thread: ClassVar[bool] = False
@@ -75,34 +76,34 @@ class Subject(ABC):
         """Check that the config fits the data, and prepare what all models share.
 
         Args:
-            context: what the measures share.
-            ratings: the data; None where a mechanism's outputs alone are seen.
+            context: inputs that the measures share.
+            ratings: the data; None for a black-box mechanism.
 
         Raises:
-            DataError: the data are too few.
+            DataError: there are too few data.
             ConfigError: a model does not fit the data, or a game its claim.
         """
 
     @abstractmethod
     def trials(self) -> int:
-        """The number of trials that the progress counts."""
+        """Return the number of trials that the progress counts."""
 
     @abstractmethod
     def models(self) -> Iterator[Audited]:
-        """The models in the order of the config, each prepared when it is asked for."""
+        """Yield the models in the order of the config, each prepared on demand."""
 
     @abstractmethod
     def data(self) -> DataRecord | None:
-        """The audited data in numbers; None where outputs alone are seen."""
+        """Return the sizes of the audited data; None for a black-box mechanism."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The config as it stands in the record."""
+        """Return the config as it is recorded."""
 
     @abstractmethod
     def attacks(self) -> Mapping[str, dict[str, Any]]:
-        """The attacks by label, with their parameters."""
+        """Return the attacks by label, with their parameters."""
 
-    def campaigns(self) -> Mapping[str, dict[str, Any]]:
-        """The Sybil attacks by label, with their parameters."""
+    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the Sybil attacks by label, with their parameters."""
         return {}

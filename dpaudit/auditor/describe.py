@@ -1,4 +1,4 @@
-"""What was audited, as it stands in the record."""
+"""Records of the audited data, models and attacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRec
 
 
 def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecord:
-    """The data in numbers, with the two groups of users."""
+    """Record the sizes of the data and of its two groups of users: trained on, and attacked."""
     scale = ratings.scale
     return DataRecord(
         digest=ratings.digest,
@@ -31,7 +31,7 @@ def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecor
 
 
 def model_record(label: str, defense: Defense) -> ModelRecord:
-    """A recommender with its hyper-parameters, whatever its ε."""
+    """Record a recommender with its hyper-parameters, without its ε."""
     return ModelRecord(
         label=label,
         defense=defense.name,
@@ -44,7 +44,7 @@ def model_record(label: str, defense: Defense) -> ModelRecord:
 
 
 def point_record(label: str, defense: Defense, scale: Scale) -> PointRecord:
-    """A recommender at its ε; only noise on predictions has a sensitivity and a scale."""
+    """Record a recommender at its ε; sensitivity and scale are None without prediction noise."""
     claim, noise = defense.claim(), defense.noise_of_predictions(scale)
     return PointRecord(
         model=label,
@@ -56,7 +56,7 @@ def point_record(label: str, defense: Defense, scale: Scale) -> PointRecord:
 
 
 def attack_record(attack: Part) -> dict[str, Any]:
-    """An attack with its parameters."""
+    """Record an attack with its parameters."""
     return {
         "name": attack.name,
         "title": attack.title,

@@ -1,4 +1,4 @@
-"""Forecasts of what the games of a config find, at best, before they are played."""
+"""Forecasts of what the games of a config can detect, made before they are run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from dpaudit.core.errors import InputError
 from dpaudit.data.readers.load import load
 
 _TIMED = 5_000
-# Worlds of both data sets that a config may ask for.
+# The largest number of trials, of both data sets together, that a config may ask for.
 _MOST = 200_000_000
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one game at one ε can find.
+    """What one game at one ε can detect.
 
     Attributes:
         model: the model's label.
         pair: the game's pair.
         claimed: the claimed ε.
-        trials: worlds of both data sets together.
-        detectable: a forecast, at best: the least ε for which noise too small is found with 95 %
-            power, if the pair shows it in an event as frequent as half of the outputs. A run
-            measures its power on mutants instead.
-        needed: worlds that a violation by the wanted factor needs; infinite where this pair cannot
-            show it or more than 1e9 are needed, None where no factor is wanted.
-        seconds: about how long the game takes.
+        trials: trials of both data sets together.
+        detectable: an optimistic forecast: the least true ε that is found to exceed the claim with
+            95 % power, if the pair shows the violation in an event that half of the outputs fall
+            into. A run measures its power on mutants instead.
+        needed: number of trials needed to detect a violation by the given factor; infinite if the
+            pair cannot show it or more than 1e9 are needed, None if no factor is given.
+        seconds: approximate duration of the game.
     """
 
     model: str
@@ -50,20 +50,20 @@ class Forecast:
 def forecast(
     config: configs.Config, *, factor: float | None = None, minutes: float | None = None
 ) -> list[Forecast]:
-    """The forecast of every game of the config at every claimed ε.
+    """Forecast every game of the config at every claimed ε.
 
-    The pairs are made or searched for as in the audit, and some worlds are played to time them.
+    The pairs are made or searched for as in the audit, and a few trials are run to time them.
 
     Args:
         config: a checked config.
-        factor: the violation that is wanted to be found, as a multiple of the claim; of the gates
-            on ε where none is given.
-        minutes: the time for all games together; their trials are replaced by what fits in, up
-            to what a config may ask for.
+        factor: the violation to detect, as a multiple of the claim; by default the smallest
+            `detectable` of the gates.
+        minutes: total time for all games; replaces their numbers of trials by as many as fit, at
+            most as many as a config may ask for.
 
     Raises:
-        DataError: the data cannot be read or are too few.
-        InputError: the factor or the minutes are out of range.
+        DataError: the data cannot be read, or there are too few.
+        InputError: `factor` or `minutes` is out of range, or the config trains models.
     """
     if factor is not None and not 1 < factor < math.inf:
         raise InputError(f"factor = {factor} is not a finite number above 1: use e.g. 1.2")
@@ -71,8 +71,8 @@ def forecast(
         raise InputError(f"minutes = {minutes} is not a positive number: use e.g. 10")
     if config.trains:
         raise InputError(
-            "models that are trained are not forecast: play their games with few trials first "
-            "(-s game.0.trials=100) and read which mutants they find"
+            "games on trained models cannot be forecast: run them with few trials first "
+            "(-s game.0.trials=100) and see which mutants they find"
         )
     ratings = load(config.data)
     alpha = family_of(config, ratings).alpha
@@ -92,14 +92,14 @@ def forecast(
 
 @dataclass(frozen=True)
 class _Sample:
-    """A game of which a little was played, to see what it shows and the time that it takes."""
+    """A game run for a few trials, to measure what it shows and how long it takes."""
 
     model: str
     pair: str
     claim: Claim
     trials: int
     seconds: float
-    played: Round
+    timed: Round
 
 
 def _samples(config: configs.Config, sweep: Sweep, game: configs.Game) -> Iterator[_Sample]:
@@ -108,9 +108,9 @@ def _samples(config: configs.Config, sweep: Sweep, game: configs.Game) -> Iterat
         claim = defense.claim()
         if claim is None:
             continue
-        match.play(defense, 1, config.seed)  # compiles
+        match.run(defense, 1, config.seed)  # compiles the kernels, so that they are not timed
         clock = time.perf_counter()
-        played = match.play(defense, _TIMED, config.seed)
+        timed = match.run(defense, _TIMED, config.seed)
         seconds = (time.perf_counter() - clock) * game.trials / _TIMED
         yield _Sample(
             model=sweep.model.label,
@@ -118,19 +118,19 @@ def _samples(config: configs.Config, sweep: Sweep, game: configs.Game) -> Iterat
             claim=claim,
             trials=game.trials,
             seconds=seconds,
-            played=played,
+            timed=timed,
         )
 
 
 def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None) -> Forecast:
     claim, trials = sample.claim, max(2, int(min(2 * sample.trials * scale, _MOST)))
-    needed = None if factor is None else _needed(claim, factor * sample.played.share, alpha)
+    needed = None if factor is None else _needed(claim, factor * sample.timed.share, alpha)
     return Forecast(
         model=sample.model,
         pair=sample.pair,
         claimed=claim.epsilon,
         trials=trials,
-        detectable=sample.played.detectable(claim, trials, alpha),
+        detectable=sample.timed.detectable(claim, trials, alpha),
         needed=needed,
         seconds=sample.seconds * trials / (2 * sample.trials),
     )
@@ -147,5 +147,5 @@ def _needed(claim: Claim, factor: float, alpha: float) -> float:
             confidence=1 - alpha,
             game="randomized-response",
         )
-    except InputError:  # more than can be played
+    except InputError:  # more trials than can be run
         return math.inf

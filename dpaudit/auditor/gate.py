@@ -1,4 +1,4 @@
-"""Thresholds on certified bounds; never on a point estimate."""
+"""Gates: thresholds on certified bounds, never on point estimates."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.result import Control, GateRecord, Measurement, Outcome, PointRecord, worst
 
-# An ε by law that is this little above the claim is the claim.
+# Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
 
 
 def judge(
     gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
 ) -> GateRecord:
-    """The outcome of one gate over all the points that it picks, the worst deciding.
+    """Judge one gate on all the points that it picks; the worst outcome decides.
 
-    - `max`: fails when a lower bound lies above it, passes when every upper bound does not.
-    - `min`: fails when an upper bound lies below it, passes when every lower bound does not.
-    - `epsilon`: an upper bound on the true ε does not exist, so it passes only if on some pair the
+    - `max`: fails if a lower bound is above it; passes if no upper bound is.
+    - `min`: fails if an upper bound is below it; passes if no lower bound is.
+    - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
-      and none has an ε above the limit by the law of its noise.
-    - an estimate that is not frequentist is inconclusive.
+      and no pair has an ε above the limit by the law of its noise.
+    - An estimate that is not frequentist is inconclusive.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -56,7 +56,7 @@ def judge(
 
 
 def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
-    """Of several pairs at one ε any may fail, and one whose control was found is enough to pass."""
+    """Combine the pairs at one ε: one failure fails; else one pair with a found control passes."""
     for wanted in ("fail", "pass"):
         some = [verdict for verdict in verdicts if verdict[0] == wanted]
         if some:
@@ -65,7 +65,7 @@ def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
 
 
 def rule(gate: Gate) -> str:
-    """The gate in words."""
+    """Describe the gate in words."""
     where = ", ".join(
         f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in gate.where.items()
@@ -82,7 +82,7 @@ def _place(found: Measurement) -> str:
 
 
 def _limit(gate: Gate, point: PointRecord) -> float | None:
-    """The number to compare with; none where a variant that claims nothing is held to its claim."""
+    """Return the limit; None if it is the claim and the variant claims nothing."""
     limit = gate.max if gate.min is None else gate.min
     if limit == "claim":
         return point.claim.epsilon if point.claim else None
@@ -90,7 +90,10 @@ def _limit(gate: Gate, point: PointRecord) -> float | None:
 
 
 def _above_by_law(found: Measurement, limit: float | None) -> bool:
-    """Whether a pair's ε by the law of its noise, which cannot accuse, is no reason to pass."""
+    """Whether a pair's ε by the law of its noise exceeds the limit.
+
+    Such an ε is not certified: it prevents a pass, but is no failure.
+    """
     law = found.theory
     # Comparisons are written so that NaN, which compares as false, never passes.
     return limit is not None and law is not None and not law.value <= limit * (1 + _ROUNDING)
@@ -115,7 +118,7 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
         return "fail", f"{interval} lies {side} {limit:g}"
     if kept:
         return "pass", f"{interval} keeps {limit:g}"
-    more = "more transcript.worlds" if gate.metric == "attack.auc" else "more trials"
+    more = "more transcript.trials" if gate.metric == "attack.auc" else "more trials"
     return "inconclusive", f"{interval} straddles {limit:g}: {more} narrow it"
 
 
@@ -136,8 +139,8 @@ def _compare_epsilon(
     remedy = "use more trials, or a pair that shows more"
     if not controls:
         return "inconclusive", (
-            f"{certified}, and no mutant that breaks {limit:g} was tried on this pair, or so few "
-            f"trials could show none: {remedy}"
+            f"{certified}, and no mutant that breaks {limit:g} was tried on this pair, or there "
+            f"are too few trials to detect one: {remedy}"
         )
     best = next((each for each in controls if each.certified > limit), controls[-1])
     if best.certified > limit:
@@ -156,11 +159,11 @@ def _said(control: Control) -> str:
 
 
 def bars(gates: Sequence[Gate], point: Mapping[str, Any], claimed: float | None) -> tuple[Bar, ...]:
-    """The controls that the gates on `epsilon` ask for at a point of the sweep.
+    """Return what positive controls must exceed for the `epsilon` gates at a point of the sweep.
 
     Args:
-        gates: of the config.
-        point: what `where` picks by: model, ε, attack and pair.
+        gates: the config's gates.
+        point: the fields that `where` selects on: model, ε, attack and pair.
         claimed: the claimed ε, if any.
     """
     found = []

@@ -1,4 +1,7 @@
-"""What a run will emit, decided by the config alone: the source of multiplicity and of gates."""
+"""The numbers that a run will emit, decided by the config alone.
+
+They give the size of the family of intervals, and what gates can pick.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from dpaudit.record.result import Family
 
 
 class Kind(NamedTuple):
-    """What kind of thing is audited, and what is measured of it."""
+    """The kind of subject that is audited, and the measures applied to it."""
 
     subject: type[Subject]
     measures: Sequence[type[Measure[Any]]]
 
 
 def kind_of(config: Config) -> Kind:
-    """Models on demand, models that are trained, or a mechanism's outputs."""
+    """Select the subject: models that serve on demand, trained models, or a black box."""
     if config.defense:
         from dpaudit.auditor.black_box.subject import BlackBox, OutputGame
 
@@ -40,25 +43,25 @@ def kind_of(config: Config) -> Kind:
     from dpaudit.auditor.measures.convergence import Convergence
     from dpaudit.auditor.measures.games import Games
     from dpaudit.auditor.measures.risk import Risk
-    from dpaudit.auditor.measures.sybil import Campaigns
+    from dpaudit.auditor.measures.sybil import SybilAttacks
     from dpaudit.auditor.measures.utility import Utility
     from dpaudit.auditor.subjects.on_demand import OnDemandModels
 
-    return Kind(OnDemandModels, (Risk, Utility, Convergence, Games, Campaigns))
+    return Kind(OnDemandModels, (Risk, Utility, Convergence, Games, SybilAttacks))
 
 
 def plan(config: Config) -> list[MetricKey]:
-    """Every number that a run of this config emits, in the order of the measures."""
+    """List every number that a run of this config emits, in the order of the measures."""
     return [key for measure in kind_of(config).measures for key in measure.plan(config)]
 
 
 def family_of(config: Config, ratings: Ratings | None) -> Family:
-    """Every joint interval of the run gets the same share of the error probability.
+    """Return the family of joint intervals, which share the error probability equally.
 
     Args:
         config: a checked config.
-        ratings: the data; of a file of purchases alone there is no rmse, which the config may not
-            tell.
+        ratings: the data. Purchases have no rmse, and the config alone may not reveal that a
+            file holds purchases.
     """
     rated = ratings is None or ratings.scale.width > 0
     keys = [key for key in plan(config) if rated or key.metric != "utility.rmse"]
@@ -66,14 +69,14 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
 
 
 def check_gates(config: Config, place: str = "") -> None:
-    """Refuse gates that pick nothing of what will be measured.
+    """Refuse gates that pick none of the planned measurements.
 
     Args:
         config: a checked config.
-        place: what the message begins with, such as the config's file.
+        place: prefix of the message, such as the config's file.
 
     Raises:
-        ConfigError: with the gate and the remedy.
+        ConfigError: a gate picks nothing; names the gate and the remedy.
     """
     keys = [asdict(key) for key in plan(config) if key.joint] if config.gate else []
     for index, gate in enumerate(config.gate):
@@ -87,7 +90,7 @@ def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
             "attack.accuracy": "[[attack]]",
             "attack.auc": "[transcript] and a private model",
             "epsilon": "[[game]]",
-            "campaign.accuracy": "[[campaign]]",
+            "sybil.accuracy": "[[sybil]]",
         }
         remedy = needs.get(gate.metric, "a model that predicts ratings")
         raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: add {remedy}")
@@ -100,4 +103,4 @@ def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
                 + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
             )
     if not any(gate.picks(key) for key in keys):
-        raise ConfigError(f"{place}.where picks no point: its keys fit none together")
+        raise ConfigError(f"{place}.where picks no point: no point has all these values")

@@ -1,16 +1,16 @@
-"""Told what a run is doing."""
+"""The interface that receives a run's progress."""
 
 from __future__ import annotations
 
 
 class Progress:
-    """Told what is being done; the command line shows it, nothing else reads it."""
+    """Receive a run's progress; only the command line shows it."""
 
     def start(self, total: int) -> None:
-        """The number of trials to come."""
+        """Called once, with the total number of trials."""
 
     def stage(self, text: str) -> None:
-        """What is done now."""
+        """Called with a description of the stage that begins."""
 
     def advance(self, trials: int) -> None:
-        """So many trials are done."""
+        """Called with the number of trials finished since the last call."""

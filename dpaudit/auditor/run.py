@@ -27,25 +27,25 @@ def run_audit(
 ) -> records.AuditResult:
     """Measure every model of the config and judge its gates.
 
-    The record depends on the config and its data alone, but for `timing`.
+    Except for `timing`, the record depends only on the config and its data.
 
     Args:
         config: a checked config.
         threads: number of threads.
-        progress: told what is being done.
-        allow_code: whether the code that the config names may be run.
+        progress: receives progress reports.
+        allow_code: whether code that the config names may be run.
 
     Raises:
-        DataError: the data cannot be read or are too few.
-        ConfigError: a model does not fit the data, a gate picks nothing, or code is named and not
-            allowed.
+        DataError: the data cannot be read, or there are too few.
+        ConfigError: a model does not fit the data, a gate picks nothing, or the config names code
+            that is not allowed.
         RunError: a training diverged, or the named code failed.
     """
     from threadpoolctl import threadpool_limits
 
     if config.defense and not allow_code:
         raise ConfigError(
-            f"defense.target = {config.defense.target!r} is code that this config would run: "
+            f"this config would run the code named by defense.target = {config.defense.target!r}: "
             "give --allow-code (allow_code=True) if you trust it"
         )
     check_gates(config)
@@ -95,7 +95,7 @@ def _record(
         family=context.family,
         models=models,
         attacks=dict(subject.attacks()),
-        campaigns=dict(subject.campaigns()),
+        sybil_attacks=dict(subject.sybil_attacks()),
         pairs=pairs,
         points=points,
         measurements=measurements,

@@ -1,4 +1,4 @@
-"""One model of a config at all its ε, with the data that its parts share."""
+"""One model of a config at all its values of ε, with the data that these share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dpaudit.record.result import ModelRecord, PointRecord
 
 @dataclass(frozen=True)
 class Sweep:
-    """One model of a config at all its ε, with what its parts share.
+    """One model of a config at all its values of ε, with the data that these share.
 
     Attributes:
         model: the model of the config.
-        train: the ratings that its similarity is built from.
-        attacked: the users who are attacked.
+        train: the ratings from which the similarity is built.
+        attacked: the profiles of the attacked users.
     """
 
     model: configs.Model
@@ -34,7 +34,7 @@ class Sweep:
 
     @classmethod
     def of(cls, config: configs.Config, ratings: Ratings) -> list[Sweep]:
-        """The sweeps of all models, which share the split of the users."""
+        """Make the sweeps of all models, which share one split of the users."""
         train, attacked = split_users(ratings, config.split.test_share, config.seed)
         return [cls(model, train, attacked) for model in config.model]
 
@@ -44,11 +44,11 @@ class Sweep:
         return self.model.label
 
     def record(self) -> ModelRecord:
-        """The model, whatever its ε."""
+        """Return the part of the model's record that is the same at every ε."""
         return model_record(self.label, self.defenses[0])
 
     def points(self) -> list[PointRecord]:
-        """The model at each ε."""
+        """Return the model's record at each ε."""
         return [point_record(self.label, defense, self.train.scale) for defense in self.defenses]
 
     @cached_property
@@ -58,27 +58,34 @@ class Sweep:
 
     @cached_property
     def predicting(self) -> list[PredictionDefense]:
-        """The same where it shows predictions, else none."""
+        """The recommender at each ε if it shows predictions, else an empty list."""
         return [defense for defense in self.defenses if isinstance(defense, PredictionDefense)]
 
     @cached_property
     def chains(self) -> list[ListDefense]:
-        """The same where it walks a published chain, else none."""
+        """The recommender at each ε if it walks a published Markov chain, else an empty list."""
         lists = [defense for defense in self.defenses if isinstance(defense, ListDefense)]
         return [defense for defense in lists if defense.walks_chain()]
 
     @property
     def has_rmse(self) -> bool:
-        """Whether predictions of ratings are shown: neither lists nor predictions of purchases."""
+        """Whether ratings are predicted, rather than lists or purchases."""
         return bool(self.predicting) and self.train.scale.width > 0
 
     @cached_property
     def prepared(self) -> ItemModel:
-        """Its statistics of the data, whatever the ε."""
+        """The statistics of the data, which are the same at every ε."""
         return self.defenses[0].prepare(self.train)
 
     def users(self, extra: int = 0) -> list[Profile]:
-        """The attacked users with enough ratings, and enough items left to be shown."""
+        """Select the attacked users with enough ratings and enough unrated items.
+
+        Args:
+            extra: ratings needed beyond `min_ratings`.
+
+        Raises:
+            DataError: no attacked user qualifies, or there are too few items.
+        """
         defense = self.defenses[0]
         least, most = defense.min_ratings + extra, self.train.n_items - defense.top_k - 1
         if most < least:
@@ -91,7 +98,7 @@ class Sweep:
         if not users:
             raise DataError(
                 f"none of the {len(self.attacked)} attacked users has {least} to {most} ratings "
-                f"(min_ratings, and top_k items left to show): lower params.min_ratings or "
+                f"(min_ratings, and top_k unrated items): lower params.min_ratings or "
                 f"params.top_k of model {self.model.label!r}, or use more data"
             )
         return users

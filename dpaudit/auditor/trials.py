@@ -1,7 +1,7 @@
-"""Which user, rating and prediction each trial of a game is about.
+"""The random choice of each trial's user, rating and prediction.
 
-Trial `t` is decided by the seed and `t` alone: more trials extend the same sequence, and its order
-of execution does not matter.
+Trial `t` depends only on the seed and `t`: more trials extend the same sequence, and the order of
+execution does not matter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpaudit.kernels import noise
 
 Number = TypeVar("Number", np.bool_, np.float64)
 
-# Worlds handled at a time: fixed, so that nothing depends on the number of threads.
+# Trials per block; fixed, so that results do not depend on the number of threads.
 BLOCK = 256
 
 
@@ -30,7 +30,7 @@ class Plan:
 
     Attributes:
         user: position in the list of audited users `(T,)`.
-        draws: three further independent uniform draws in [0, 1) a trial `(T, 3)`.
+        draws: three further independent uniform draws in [0, 1) per trial `(T, 3)`.
         key: the noise source's key for the releases of these trials.
     """
 
@@ -39,13 +39,13 @@ class Plan:
     key: Key
 
     def blocks(self) -> Iterator[tuple[int, Streams]]:
-        """Blocks of trials about one user: her position, and the trials' indices as worlds."""
+        """Yield blocks of trials that share a user: the user's position, the trials' streams."""
         order = np.argsort(self.user, kind="stable")
         bounds = np.flatnonzero(np.diff(self.user[order])) + 1
         for trials in np.split(order, bounds):
             for start in range(0, len(trials), BLOCK):
-                worlds = trials[start : start + BLOCK]
-                yield int(self.user[worlds[0]]), Streams(self.key, worlds)
+                part = trials[start : start + BLOCK]
+                yield int(self.user[part[0]]), Streams(self.key, part)
 
 
 def plan(
@@ -55,20 +55,21 @@ def plan(
     users: int,
     weights: NDArray[np.int64] | None = None,
 ) -> Plan:
-    """Draw the trials of one game: a user each, and the draws for what they are asked.
+    """Draw the trials of one game: a user each, and uniform draws for further choices.
 
     Args:
         seed: the run's seed.
-        purpose: what the draws are for; other purposes have other draws.
+        purpose: name of the random streams; different purposes have independent draws.
         trials: number of trials.
         users: number of users.
-        weights: each user is drawn with probability in proportion to these positive numbers
-            `(users,)`; uniformly where there are none.
+        weights: positive weights `(users,)`, in proportion to which users are drawn; uniform if
+            None.
     """
     draws = np.empty((trials, 8), np.float32)
-    worlds = np.arange(trials, dtype=np.int64)
-    noise.uniform(draws, worlds, 0, stream_key(seed, f"{purpose}/trials"))
-    # Two draws of 23 bits make one of 46: choices among many items stay uniform.
+    noise.uniform(
+        draws, np.arange(trials, dtype=np.int64), 0, stream_key(seed, f"{purpose}/trials")
+    )
+    # Two draws of 23 bits make one of 46, so that choices among many items stay uniform.
     fine = draws[:, ::2] + (draws[:, 1::2].astype(np.float64) - 0.5) * 2.0**-23
     if weights is None:
         user = choose(fine[:, 0], users)
@@ -80,35 +81,35 @@ def plan(
 
 
 def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Uniform choices among `count` things from uniform draws in [0, 1)."""
+    """Map uniform draws in [0, 1) to uniform integers in [0, count)."""
     return (uniform * count).astype(np.int64)
 
 
-def play_blocks(
+def run_blocks(
     games: Plan,
-    play: Callable[[int, Streams], NDArray[Number]],
+    run: Callable[[int, Streams], NDArray[Number]],
     threads: int,
     advance: Callable[[int], None],
 ) -> NDArray[Number]:
-    """Play every block, on some threads; the outcomes `(D, T)` in the trials' order.
+    """Run every block and return the outcomes `(D, T)` in the order of the trials.
 
     Args:
         games: the trials.
-        play: the outcomes `(D, W)` of a block about one user, of each of D defenses.
-        threads: number of threads; it does not change the result.
-        advance: told the number of trials done.
+        run: returns the outcomes `(D, W)` of a block of one user's trials, for each of D defenses.
+        threads: number of threads; the result does not depend on it.
+        advance: called with the number of trials of each finished block.
     """
     blocks, parts = list(games.blocks()), []
     with ThreadPoolExecutor(max_workers=threads) as pool:
         for (_, streams), part in zip(
-            blocks, pool.map(lambda block: play(*block), blocks), strict=True
+            blocks, pool.map(lambda block: run(*block), blocks), strict=True
         ):
             parts.append(part)
             advance(len(streams))
-    order = np.concatenate([streams.worlds for _, streams in blocks])
+    order = np.concatenate([streams.trials for _, streams in blocks])
     return np.concatenate(parts, axis=1)[:, np.argsort(order)]
 
 
 def eligible(profiles: Sequence[Profile], least: int, most: int) -> list[Profile]:
-    """The profiles with at least and at most so many ratings."""
+    """Select the profiles with `least` to `most` ratings."""
     return [profile for profile in profiles if least <= len(profile) <= most]

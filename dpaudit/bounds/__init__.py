@@ -1,1 +1,1 @@
-"""From the outcomes of an attack to certified numbers: small pure functions, one file a method."""
+"""Bounds on ε and other numbers from an attack's outcomes: pure functions, one file per method."""

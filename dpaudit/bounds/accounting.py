@@ -1,4 +1,4 @@
-"""The ε that a defense's own noise gives: computed from its law, no trial is played.
+"""The ε that a defense's own noise gives: computed from its law, no trial is run.
 
 It stands beside a certified lower bound: a bound above it contradicts the noise that the code is
 thought to draw. It does not say that the code draws that noise.

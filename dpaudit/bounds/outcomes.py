@@ -1,4 +1,4 @@
-"""The outcomes of an attack, and what a bound may be asked for: checked once, here."""
+"""Counts and scores of an attack's outcomes, and checks of the arguments of bounds."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dpaudit.core.errors import InputError, said
 from dpaudit.core.estimate import Estimate, Kind
 
 Scores = NDArray[np.float64]
-# The level at which class sizes are refused where a proof needs fair coins.
+# If a proof needs fair coins, class sizes with a p-value below this are refused.
 UNFAIR = 1e-6
 _MOST = 10**9
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often an attack said "present" and "absent" in the worlds of either class.
+    """How often an attack answered "present" and "absent" in the trials of either class.
 
     Attributes:
-        tp: said present where the record was present (world D').
-        fp: said present where it was absent (world D).
-        fn: said absent where it was present.
-        tn: said absent where it was absent.
+        tp: answers "present" where the record was present (data set D').
+        fp: answers "present" where the record was absent (data set D).
+        fn: answers "absent" where the record was present.
+        tn: answers "absent" where the record was absent.
 
     Raises:
         InputError: a count is negative, not whole or above 10^9, or a class is empty.
@@ -44,74 +44,74 @@ class Counts:
             check_size(field.name, int(value))
         for name, size in (("present", self.present), ("absent", self.absent)):
             if size == 0:
-                raise InputError(f"no world of class {name!r} was played: give at least one")
+                raise InputError(f"no trial of class {name!r} was run: give at least one")
 
     @property
     def present(self) -> int:
-        """Number of worlds D'."""
+        """Number of trials on data set D'."""
         return self.tp + self.fn
 
     @property
     def absent(self) -> int:
-        """Number of worlds D."""
+        """Number of trials on data set D."""
         return self.fp + self.tn
 
 
 def check_size(name: str, size: int) -> None:
-    """Refuse more trials than double precision can tell: rates so near to 1 would count as 1.
+    """Refuse more trials than double precision resolves: rates close to 1 would round to 1.
 
     Raises:
-        InputError: there are more than 10^9.
+        InputError: the size is above 10^9.
     """
     if size > _MOST:
-        raise InputError(f"{name} is above 10^9, more trials than can be counted: correct it")
+        raise InputError(f"{name} is above 10^9, the most trials that a bound can use: correct it")
 
 
 def scores(values: ArrayLike, name: str) -> Scores:
-    """Scores of one class as a vector of finite numbers.
+    """Return the scores of one class as a vector of finite numbers.
 
     Args:
         values: the scores.
-        name: what to call them in an error.
+        name: their name in error messages.
 
     Raises:
-        InputError: they are no vector of numbers, there is none, or one is NaN or infinite.
+        InputError: the values are not a vector of numbers, are empty, or one is NaN or infinite.
     """
     try:
         if np.iscomplexobj(values):
             raise TypeError("they are complex")
-        # What is beyond double precision is infinite.
+        # Numbers beyond double precision become infinite, and are refused below.
         with np.errstate(over="ignore", invalid="ignore"):
             found = np.asarray(values, dtype=np.float64)
-    except Exception as error:  # objects of another's code can fail anyhow
+    except Exception as error:  # objects from a user's code may raise anything
         raise InputError(f"{name} are not numbers: {said(error)}") from error
     if found.ndim != 1:
-        raise InputError(f"{name} have shape {found.shape}: give one score a world")
+        raise InputError(f"{name} have shape {found.shape}: give one score per trial")
     if not len(found):
         raise InputError(f"{name} are empty: give at least one score")
     bad = np.flatnonzero(~np.isfinite(found))
     if len(bad):
         raise InputError(
-            f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number: an attack that fails must "
-            "score its world all the same, e.g. with the score of no evidence"
+            f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number: give every trial a "
+            "finite score, e.g. the score of no evidence where the attack failed"
         )
     return found
 
 
 def check_coins(absent: int, present: int, remedy: str) -> None:
-    """Refuse class sizes that fair coins do not give: an exact two-sided binomial test.
+    """Refuse class sizes that contradict fair coins, by an exact two-sided binomial test.
 
-    Fair coins are refused once in a million audits. Coins that are refused about half the time fall
-    one way with odds of up to 1 + 10/√m to 1, and a bound on ε from the rarer guesses alone is
-    then too large by up to the logarithm of these odds: 0.3 for m = 1000, 0.1 for 10 000.
+    Fair coins are refused once in a million audits. Coins that are refused half of the time have
+    odds of up to 1 + 10/√m to 1. A bound on ε from the rarer guesses alone is then too large by up
+    to the logarithm of these odds: 0.3 for m = 1000, 0.1 for m = 10 000.
 
     Args:
-        absent: how many coins fell for D.
-        present: how many for D'.
-        remedy: what to do with classes of fixed sizes.
+        absent: the number of coins that chose D.
+        present: the number of coins that chose D'.
+        remedy: what the error message advises.
 
     Raises:
-        InputError: the sizes have a p-value below 1e-6.
+        InputError: the p-value of the sizes is below 1e-6.
     """
     from scipy.stats import binom
 
@@ -119,8 +119,8 @@ def check_coins(absent: int, present: int, remedy: str) -> None:
     p_value = min(1.0, 2 * float(binom.cdf(min(absent, present), trials, 0.5)))
     if p_value < UNFAIR:
         raise InputError(
-            f"{present} scores with the record and {absent} without it are not what {trials} fair "
-            f"coins give (p = {p_value:.2g}), which this method's proof needs: {remedy}"
+            f"{present} scores with the record and {absent} without it contradict {trials} fair "
+            f"coins (p = {p_value:.2g}), which this method's proof needs: {remedy}"
         )
 
 
@@ -154,9 +154,9 @@ def lower_bound(
     method: str,
     kind: Kind = "frequentist",
 ) -> Estimate:
-    """An estimate of a non-negative quantity that is bounded from below alone.
+    """Return an estimate of a non-negative quantity with a lower bound and no upper bound.
 
-    `confidence` is 1 − α where none is stated for a family. Neither number is below 0.
+    `value` and `lower` are cut at 0. The confidence is 1 − α unless one is given for a family.
     """
     return Estimate(
         value=max(0.0, float(value)),

@@ -1,1 +1,1 @@
-"""The catalogue of published guarantees: each a claim, a game that tests it, and a verdict."""
+"""The catalogue of published guarantees: each has a claim, experiments that test it, a verdict."""

@@ -37,10 +37,10 @@ CATALOGUE: tuple[PublishedClaim, ...] = (
 
 
 def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
-    """The entries with these ids, or whose ids begin with them; all if there are none.
+    """Return the entries whose ids equal, or start with, one of `ids`; all if `ids` is empty.
 
     Raises:
-        ConfigError: an id fits no entry.
+        ConfigError: an id matches no entry.
     """
     wanted = list(ids)
     for word in wanted:
@@ -53,5 +53,5 @@ def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
 
 
 def _fits(entry: PublishedClaim, word: str) -> bool:
-    """`pa11` fits `pa11-thm3.2`, and so does `pa11-thm3.2`; `pa` does not."""
+    """Whether `word` is the entry's id or its first dash-separated parts: `pa11`, but not `pa`."""
     return entry.id == word or entry.id.startswith(f"{word}-")

@@ -1,4 +1,4 @@
-"""What an entry of the catalogue says: a published claim and the plays that test it."""
+"""An entry of the catalogue: a published claim and the experiments that test it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dpaudit.core.claim import Adjacency
 from dpaudit.core.estimate import Estimate
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
-# What a verdict of false is about.
+# What exactly is false where the verdict is "falsified".
 Basis = Literal["as stated", "on a reading", "by a misprint"]
 
 
 @dataclass(frozen=True, eq=False)
-class Worlds:
-    """The outcome of a game's worlds.
+class GameScores:
+    """The scores of a game's trials.
 
     Attributes:
-        absent: a score of each world D `(T,)`.
-        present: a score of each world D' `(T,)`.
-        truth: the ε of this pair by the mechanism's law, None where it is not known in closed form.
+        absent: the score of each trial on data set D `(T,)`.
+        present: the score of each trial on data set D' `(T,)`.
+        truth: the exact ε of this pair, from the mechanism's law; None if no closed form is known.
     """
 
     absent: NDArray[np.float64]
@@ -33,16 +33,16 @@ class Worlds:
 
 
 class Game(Protocol):
-    """A mechanism on two neighbouring data sets, and an attack that tells them apart."""
+    """A mechanism, two neighbouring data sets, and an attack that distinguishes them."""
 
     @property
     def label(self) -> str:
-        """What sets it apart from the entry's other plays."""
+        """Name of the game, unique among the entry's experiments of one role."""
         ...
 
     @property
     def trials(self) -> int:
-        """Worlds of either data set, unless told otherwise."""
+        """Default number of trials on each data set."""
         ...
 
     def claimed(self) -> tuple[float, float]:
@@ -50,44 +50,45 @@ class Game(Protocol):
         ...
 
     def mechanism(self) -> str:
-        """The defense with its parameters."""
+        """Description of the defense with its parameters."""
         ...
 
     def pair(self) -> str:
-        """The two data sets, in one sentence."""
+        """Description of the two data sets, in one sentence."""
         ...
 
     def digest(self) -> str:
-        """Tells the two data sets from all others."""
+        """Digest that identifies the two data sets."""
         ...
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Run the mechanism on both data sets so many times, and score every output."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Run the mechanism `trials` times on each data set, and score every output."""
         ...
 
     def mutant(self, factor: float) -> Game:
-        """The same game, data sets and score on a copy with the noise of `factor` times its ε.
+        """The same game on the same data sets, with noise calibrated to `factor` times ε.
 
         Raises:
-            ValueError: there is no such copy.
+            ValueError: the mechanism has no such mutant.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Check:
-    """A statement of algebra, tried on instances.
+    """A mathematical statement that is tested on instances.
 
     Attributes:
-        label: what is tried, with the number of instances.
-        counterexample: from a seed, the instance on which the statement fails, in words, or None.
+        label: what is tested, with the number of instances.
+        counterexample: maps a seed to a description of an instance on which the statement fails,
+            or to None if no tested instance fails.
     """
 
     label: str
     counterexample: Callable[[int], str | None]
 
 
-Play = Game | Check
+Experiment = Game | Check
 
 
 @dataclass(frozen=True)
@@ -95,19 +96,21 @@ class PublishedClaim:
     """A published guarantee with its verdict.
 
     Attributes:
-        id: the paper, the statement and what is tried, e.g. `pa11-thm3.1-crossing`.
+        id: the paper, the statement and what is tested, e.g. `pa11-thm3.1-threshold`.
         sentence: the claim, in our words.
         source: paper, theorem, equation.
-        adjacency: which data sets are neighbours in the claim; None of a statement of algebra.
-        observer: who sees what; None of a statement of algebra.
-        recorded: the verdict, derived and played before it was written down.
-        because: the derivation, in short; `docs/claims.md` has it in full.
-        published: the mechanism as published, or the statement.
-        corrected: mechanisms that keep the claim, on the same or their own worst data.
-        reading: which reading of an ambiguous text is meant; empty where there is one only.
-        basis: of a false claim, whether it is false as the paper states it, on a reading of ours,
-            where the text is silent or allows another, or by a misprint alone.
-        weak: of games whose data sets show too little for a mutant to be found, by label, why.
+        adjacency: which data sets are neighbours in the claim; None for a mathematical statement.
+        observer: who sees what; None for a mathematical statement.
+        recorded: the expected verdict; it was derived and confirmed by runs before it was recorded.
+        because: the derivation in short; `docs/claims.md` has it in full.
+        published: games on the mechanism as published, or checks of the statement.
+        corrected: games on corrected mechanisms, which satisfy the claim, on the same data sets or
+            on their own worst pair.
+        reading: which reading of an ambiguous text is tested; empty if there is only one.
+        basis: whether a false claim is false as the paper states it, on a reading of ours (where
+            the text is silent or allows another), or only because of a misprint.
+        weak: for games whose data sets leak too little for a mutant to be detected: the reason, by
+            label.
     """
 
     id: str
@@ -117,7 +120,7 @@ class PublishedClaim:
     observer: str | None
     recorded: Verdict
     because: str
-    published: tuple[Play, ...]
+    published: tuple[Experiment, ...]
     corrected: tuple[Game, ...] = ()
     reading: str = ""
     basis: Basis = "as stated"

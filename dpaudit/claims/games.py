@@ -1,4 +1,4 @@
-"""The games that the catalogue's entries are played as, on the product's own defenses."""
+"""The catalogue's games on recommenders without training: predictions and top-k lists."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.list_truth import entry_truth
 from dpaudit.auditor.games.predictions import entry_game, prediction_game, shifts
 from dpaudit.bounds.accounting import laplace_vector_epsilon
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
-from dpaudit.defenses.base import EntryPair, WorldPair
+from dpaudit.defenses.base import EntryPair, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.top_k.defense import TopK
 
-# Worlds of either data set, unless an entry asks for more.
+# Default number of trials on each data set.
 TRIALS = 100_000
 
 
 D = TypeVar("D", ItemItem, TopK)
-P = TypeVar("P", WorldPair, EntryPair)
+P = TypeVar("P", PredictionPair, EntryPair)
 
 
 @dataclass(frozen=True, eq=False)
 class _DefenseGame(Generic[D, P]):
-    """What all games on a defense say of themselves.
+    """Base of the games on a defense and a pair that is made for it.
 
     Attributes:
-        label: what sets it apart within its entry.
+        label: name of the game within its entry.
         defense: the mechanism.
-        worlds: makes the pair for it.
-        trials: worlds of either data set.
+        make_pair: builds the pair for the defense.
+        trials: number of trials on each data set.
     """
 
     label: str
     defense: D
-    worlds: Callable[[D], P]
+    make_pair: Callable[[D], P]
     trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
-        """What the defense claims."""
+        """The ε and δ that the defense claims."""
         return claim_of(self.defense)
 
     def mechanism(self) -> str:
@@ -56,79 +56,79 @@ class _DefenseGame(Generic[D, P]):
         return described(self.defense)
 
     def pair(self) -> str:
-        """The pair in one sentence."""
-        return self.worlds(self.defense).summary
+        """Description of the pair in one sentence."""
+        return self.make_pair(self.defense).summary
 
     def mutant(self, factor: float) -> Self:
-        """The same game on the same pair with the noise of so many times the ε."""
-        pair = self.worlds(self.defense)
-        return replace(self, defense=mutant_of(self.defense, factor), worlds=lambda _: pair)
+        """The same game on the same pair, with noise calibrated to `factor` times ε."""
+        pair = self.make_pair(self.defense)
+        return replace(self, defense=mutant_of(self.defense, factor), make_pair=lambda _: pair)
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionGame(_DefenseGame[ItemItem, WorldPair]):
-    """Observer `values`: the noised predictions that a pair shows, told apart by their law."""
+class PredictionGame(_DefenseGame[ItemItem, PredictionPair]):
+    """Observer `values`: noised predictions, scored by their likelihood ratio."""
 
     def digest(self) -> str:
-        """Of the ratings, their change, and who is shown what."""
-        pair = self.worlds(self.defense)
+        """Digest of the ratings, their change, the target and the predicted items."""
+        pair = self.make_pair(self.defense)
         return digest_of(pair.ratings.digest, repr((pair.change, pair.target, pair.items)))
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Release and score; the truth is that of Laplace noise on the shifts."""
-        pair = self.worlds(self.defense)
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Release and score; the exact ε is that of Laplace noise on the predictions' shifts."""
+        pair = self.make_pair(self.defense)
         model = self.defense.prepare(pair.ratings)
         game = prediction_game(self.defense, model, pair, LikelihoodRatio())
         found = game.run(trials=trials, seed=seed)
         scale = self.defense.noise_scale(pair.ratings.scale)
         truth = laplace_vector_epsilon(shifts(game.pair), scale)
-        return Worlds(found.absent, found.present, truth)
+        return GameScores(found.absent, found.present, truth)
 
 
 @dataclass(frozen=True, eq=False)
 class ListGame(PredictionGame):
-    """Observer `list`: the same pair, of which only the ranked items are shown.
+    """Observer `list`: only the ranked items of the same pair are shown.
 
     Attributes:
-        law: the ε of the pair from the exact predictions in D and D' and the noise's scale, where
-            it is known.
+        law: function of the exact predictions on D and on D' and the noise's scale that returns the
+            pair's ε; None if no closed form is known.
     """
 
     law: Callable[[NDArray[np.float64], NDArray[np.float64], float], float] | None = None
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Release lists and score the place of the pair's first item."""
-        pair = self.worlds(self.defense)
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Release lists, and score by the rank of the pair's first item."""
+        pair = self.make_pair(self.defense)
         model = self.defense.prepare(pair.ratings)
         game = prediction_game(self.defense, model, pair, ItemPlace(), "list")
         found = game.run(trials=trials, seed=seed)
         if self.law is None:
-            return Worlds(found.absent, found.present, None)
+            return GameScores(found.absent, found.present, None)
         before, after = game.pair.before.scores, game.pair.after.scores
         shown = np.isfinite(before) & np.isfinite(after)
         scale = self.defense.noise_scale(pair.ratings.scale)
         epsilon = self.law(before[shown].astype(float), after[shown].astype(float), scale)
-        return Worlds(found.absent, found.present, Estimate.exact(epsilon, "law of the list"))
+        return GameScores(found.absent, found.present, Estimate.exact(epsilon, "law of the list"))
 
 
 @dataclass(frozen=True, eq=False)
 class EntryGame(_DefenseGame[TopK, EntryPair]):
-    """Observer `list` of a row of the completed matrix, one of whose entries changes."""
+    """Observer `list`: lists from a row of the completed matrix in which one entry changes."""
 
     def digest(self) -> str:
-        """Of the two rows."""
-        pair = self.worlds(self.defense)
+        """Digest of the two rows."""
+        pair = self.make_pair(self.defense)
         return digest_of(pair.before.scores.tobytes().hex(), pair.after.scores.tobytes().hex())
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Release and score by the two laws of the list."""
-        pair = self.worlds(self.defense)
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Release lists, and score by their likelihood ratio."""
+        pair = self.make_pair(self.defense)
         found = entry_game(self.defense, pair, LikelihoodRatio()).run(trials=trials, seed=seed)
-        return Worlds(found.absent, found.present, entry_truth(self.defense, pair))
+        return GameScores(found.absent, found.present, entry_truth(self.defense, pair))
 
 
 def described(defense: Any) -> str:
-    """A defense with the parameters that differ from its defaults."""
+    """Describe a defense by the parameters that differ from its defaults."""
     plain = asdict(type(defense)(epsilon=defense.epsilon))
     set_ = {key: value for key, value in asdict(defense).items() if value != plain[key]}
     variant = defense.variant
@@ -142,12 +142,16 @@ def described(defense: Any) -> str:
 
 
 def digest_of(*parts: str) -> str:
-    """Tells these words from all others."""
+    """Return a digest of these strings."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 def claim_of(defense: Any) -> tuple[float, float]:
-    """The claimed ε and δ."""
+    """Return the ε and δ that a defense claims.
+
+    Raises:
+        ValueError: the defense makes no claim.
+    """
     claim: Claim | None = defense.claim()
     if claim is None:
         raise ValueError("a game of the catalogue needs a defense with a claim")

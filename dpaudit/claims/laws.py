@@ -1,4 +1,4 @@
-"""Laws of lists that have a closed form: the truth beside a certificate."""
+"""Exact ε of ranked lists in closed form, to compare with certified bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def first_of_two(before: NDArray[np.float64], after: NDArray[np.float64], scale: float) -> float:
-    """The ε of showing which of two predictions with Laplace noise is larger.
+    """Return the ε of revealing which of two predictions with Laplace noise is larger.
 
     The difference of two Laplace draws of scale b exceeds d·b with probability
 
@@ -18,13 +18,13 @@ def first_of_two(before: NDArray[np.float64], after: NDArray[np.float64], scale:
     and ε is the larger of |ln p(d')/p(d)| and |ln (1 − p(d'))/(1 − p(d))|.
 
     Args:
-        before: the two exact predictions in world D.
-        after: the same in world D'.
-        scale: the Laplace scale b of either.
+        before: the two exact predictions on data set D.
+        after: the same on data set D'.
+        scale: the Laplace scale b of each noise.
     """
 
     def second_wins(predictions: NDArray[np.float64]) -> tuple[float, float]:
-        """The probability that the second is shown, and that the first is."""
+        """Return the probability that the second is shown, and that the first is."""
         d = float(predictions[0] - predictions[1]) / scale
         tail = math.exp(-abs(d)) * (0.5 + abs(d) / 4)
         return (tail, 1 - tail) if d >= 0 else (1 - tail, tail)
@@ -34,11 +34,11 @@ def first_of_two(before: NDArray[np.float64], after: NDArray[np.float64], scale:
 
 
 def common_shift(before: NDArray[np.float64], after: NDArray[np.float64], scale: float) -> float:
-    """0: a shift that all predictions share changes no list.
+    """Return 0: a shift that all predictions share changes no ranked list.
 
     Raises:
-        ValueError: the shift is not the same everywhere.
+        ValueError: the predictions do not all shift by the same amount.
     """
     if np.ptp(after - before) > 1e-5 * scale:
-        raise ValueError("the predictions do not move by one common shift: no closed form")
+        raise ValueError("the predictions have no common shift: the list has no closed form here")
     return 0.0

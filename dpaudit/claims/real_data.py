@@ -1,4 +1,4 @@
-"""Neighbours of real ratings on which a published claim fails, chosen by search.
+"""Games and checks on real ratings, on neighbouring data sets that a search chooses.
 
 The search compares exact predictions and draws no noise, so it spends no confidence.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpaudit.auditor.games.search import search_pair
 from dpaudit.auditor.games.targets import size_class
-from dpaudit.claims.entry import Play, PublishedClaim
+from dpaudit.claims.entry import Experiment, PublishedClaim
 from dpaudit.claims.games import PredictionGame
 from dpaudit.claims.real_trained import trained_games
 from dpaudit.core.errors import DataError
@@ -20,7 +20,7 @@ from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
-from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne
@@ -32,26 +32,26 @@ _COMPARED, _SHOWN = 500, 20
 
 def on_real_data(
     sources: Mapping[str, DataSource], entries: Sequence[PublishedClaim], seed: int = 0
-) -> list[tuple[str, Play]]:
-    """Games and checks of these entries on ratings, each with its entry's id.
+) -> list[tuple[str, Experiment]]:
+    """Return the games and checks of these entries on real ratings, each with its entry's id.
 
     Args:
-        sources: the ratings by the name that the games' labels have for them.
-        entries: the entries to be played; some have no game on real data.
-        seed: decides which changes are tried.
+        sources: the ratings, by the name that labels use for them.
+        entries: the entries to run; some have no game on real data.
+        seed: decides which changes the search tries.
 
     Raises:
         DataError: the ratings cannot be read, are purchases, or are too few.
     """
     wanted = {entry.id for entry in entries}
-    games: list[tuple[str, Play]] = []
+    games: list[tuple[str, Experiment]] = []
     for name, source in sources.items():
         ratings = load(source)
         scale = ratings.scale
         if scale.width == 0:
             raise DataError(
-                f"{name} has purchases and not ratings: leave out data.binarize, ratings of at "
-                f"least {_LIKED:.0%} of the scale count as purchases where a claim is about them"
+                f"{name} has purchases and not ratings: leave out data.binarize; claims about "
+                f"purchases use the ratings of at least {_LIKED:.0%} of the scale"
             )
         liked = float(scale.values[scale.values >= scale.minimum + _LIKED * scale.width][0])
         purchases = load(source.model_copy(update={"binarize": liked}))
@@ -61,13 +61,13 @@ def on_real_data(
 
 def _games(
     ratings: Ratings, purchases: Ratings, name: str, wanted: set[str], seed: int
-) -> Iterator[tuple[str, Play]]:
-    """The games of the entries that are wanted; no other pair is searched for."""
-    if "pa11-thm3.1-crossing" in wanted:
+) -> Iterator[tuple[str, Experiment]]:
+    """Yield the games of the wanted entries; other entries' pairs are not searched for."""
+    if "pa11-thm3.1-threshold" in wanted:
         own, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
         pair = _most_moved(own, ratings, seed)
-        yield "pa11-thm3.1-crossing", _game(f"{name}, Δr as the scale's", own, pair)
-        yield "pa11-thm3.1-crossing", _game(f"{name}, Δr as in the paper's run", paper, pair)
+        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as the scale's", own, pair)
+        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as in the paper's run", paper, pair)
     if "pa11-s3.4-joint" in wanted:
         replaced = SlopeOne(epsilon=0.5, adjacency="rating-replace")
         label = f"{name}, {_SHOWN} predictions"
@@ -79,18 +79,18 @@ def _games(
 
 
 def _run_width(ratings: Ratings) -> float:
-    """5 on a scale of width 4, as in the paper's run."""
+    """Return the Δr of the paper's run, scaled: 5 for a scale of width 4."""
     return 5 / 4 * ratings.scale.width
 
 
-def _game(label: str, defense: ItemItem, pair: WorldPair) -> PredictionGame:
+def _game(label: str, defense: ItemItem, pair: PredictionPair) -> PredictionGame:
     return PredictionGame(label, defense, lambda _: pair)
 
 
-def _most_moved(defense: ItemItem, ratings: Ratings, seed: int) -> WorldPair:
-    """The added rating, among many, that moves a prediction most.
+def _most_moved(defense: ItemItem, ratings: Ratings, seed: int) -> PredictionPair:
+    """Return the pair of the added rating, among many, that shifts a prediction most.
 
-    As the theorems ask, only users with at least `min_ratings` ratings are in the data.
+    As the theorems require, the data keep only users with at least `min_ratings` ratings.
 
     Raises:
         DataError: fewer than two users have enough ratings.
@@ -99,8 +99,8 @@ def _most_moved(defense: ItemItem, ratings: Ratings, seed: int) -> WorldPair:
     kept = counts[ratings.user] >= defense.min_ratings
     if (counts >= defense.min_ratings).sum() < 2:
         raise DataError(
-            f"fewer than two users have {defense.min_ratings} ratings and a pair of neighbours for "
-            f"{defense.name} needs two: use more data"
+            f"fewer than two users have {defense.min_ratings} ratings, but a pair of neighbours for"
+            f" {defense.name} needs two: use more data"
         )
     able = Ratings.build(
         ratings.user[kept],
@@ -115,27 +115,32 @@ def _most_moved(defense: ItemItem, ratings: Ratings, seed: int) -> WorldPair:
     return replace(pair, summary=f"real ratings of {len(users)} users; {pair.summary}")
 
 
-def own_rating(ratings: Ratings) -> WorldPair:
-    """One of the fewest ratings that a user with enough has, from one end of the scale to another.
+def own_rating(ratings: Ratings) -> PredictionPair:
+    """Return the pair in which a user's own rating moves from one end of the scale to the other.
+
+    The user has the fewest ratings among those with `min_ratings` or more and an extreme one.
 
     Raises:
-        DataError: nobody with enough ratings has given an extreme one.
+        DataError: no user with enough ratings has an extreme one.
     """
     least, scale = SlopeOne(epsilon=1.0).min_ratings, ratings.scale
     counts = np.diff(ratings.by_user.start)
     extreme = np.isin(ratings.value, (scale.minimum, scale.maximum))
     rows = np.flatnonzero(extreme & (counts[ratings.user] >= least))
     if not len(rows):
-        raise DataError("no user with 20 ratings gave the lowest or the highest: use more data")
+        raise DataError(
+            f"no user with {least} ratings or more gave the lowest or the highest one: use more "
+            "data"
+        )
     row = int(rows[counts[ratings.user[rows]].argmin()])
     user, item, old = int(ratings.user[row]), int(ratings.item[row]), float(ratings.value[row])
     new = scale.maximum if old == scale.minimum else scale.minimum
     unrated = np.setdiff1d(np.arange(ratings.n_items), ratings.profile(user).items)
-    return WorldPair(
+    return PredictionPair(
         ratings,
         RatingReplaced(user, item, new),
         user,
         tuple(unrated[:_SHOWN].tolist()),
-        f"real ratings of {ratings.n_users} users, of which a user with {size_class(counts[user])} "
-        f"changes one from end to end, and is shown {_SHOWN} predictions",
+        f"real ratings of {ratings.n_users} users; a user with {size_class(counts[user])} ratings "
+        f"moves one from one end of the scale to the other, and is shown {_SHOWN} predictions",
     )

@@ -1,4 +1,4 @@
-"""The games on ratings that are about recommenders which are trained."""
+"""Games and checks of trained recommenders on real ratings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from dpaudit.auditor.games.targets import size_class, target_pair
 from dpaudit.auditor.games.trained import DataPair
-from dpaudit.claims.entry import Check, Play
+from dpaudit.claims.entry import Check, Experiment
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.claims.wang_tang_2017.one_step import OneStepGame
 from dpaudit.claims.wang_tang_2017.posterior_rows import RowsGame
@@ -27,28 +27,29 @@ from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import item_means
 from dpaudit.defenses.social.privsr import PrivSR
 
-# The paper's filter on users, and τ of its run.
+# Users with more ratings are kept, as in the paper (Wang & Tang 2017), and τ of its run.
 _MORE_THAN, _CAP = 20, 200
-# Worlds of the noised steps, fewer where the raters of the suspect's items have more ratings: so
-# many pairs of ratings in all take ten to forty seconds.
+# Budget of the games on noised steps: this many pairs of ratings, over all trials, take ten to
+# forty seconds. And the least and the largest number of trials.
 _PAIRS, _FEWEST, _MOST = 5e9, 1000, 10_000
-# Ratings up to which federated trainings take less than a minute.
+# Up to this number of ratings a federated training takes less than a minute.
 _FEDERATED = 200_000
-# Worlds of posteriors, and the ratings of a user with many that can be drawn in so few seconds.
-_WORLDS, _MANY = 20_000, 100
+# Trials of the games on posteriors, and the number of ratings of the target user with many ratings;
+# both keep a game within seconds.
+_TRIALS, _MANY = 20_000, 100
 
 
 def trained_games(
     ratings: Ratings, name: str, wanted: set[str], seed: int
-) -> Iterator[tuple[str, Play]]:
-    """The games of the entries that are wanted, each with its entry's id.
+) -> Iterator[tuple[str, Experiment]]:
+    """Yield the games and checks of the wanted entries, each with its entry's id.
 
     Args:
         ratings: the data.
-        name: what the games' labels have for it.
-        wanted: the ids of the entries to be played.
-        seed: decides which ratings of a user with more than 200 are kept for Algorithm 2, and
-            which are sensitive where the data do not say it.
+        name: the data's name, for labels.
+        wanted: the ids of the entries to run.
+        seed: decides which ratings of a user with more than 200 are kept for Algorithm 2 of Wang &
+            Tang 2017, and which ratings are sensitive if the data do not say.
 
     Raises:
         DataError: the data are too few.
@@ -66,13 +67,14 @@ def trained_games(
 
 
 def _steps(ratings: Ratings, name: str) -> Iterator[OneStepGame]:
-    """One rating of the user with the fewest, from end to end, in a step on all ratings.
+    """Yield the games on one full-batch step in which one rating moves from end to end.
 
-    The similarities begin at C/20, the least that the assumption allows with 20 neighbours.
+    The target user is the one with the fewest ratings. All similarities start at C/20, the least
+    that Theorem 1's assumption allows with 20 neighbours.
     """
-    pair, suspect = target_pair(active(ratings, _MORE_THAN), "rating-replace", _MORE_THAN)
+    pair, target = target_pair(active(ratings, _MORE_THAN), "rating-replace", _MORE_THAN)
     counts = np.diff(pair.before.by_user.start)
-    seen = np.isin(pair.before.item, suspect.before.items)
+    seen = np.isin(pair.before.item, target.before.items)
     cost = int(counts[pair.before.user[seen]].sum())
     trials = int(np.clip(_PAIRS // cost, _FEWEST, _MOST)) // 100 * 100
     published = SgdSimilarity(epsilon=1.0, steps=1, start=0.05)
@@ -82,9 +84,10 @@ def _steps(ratings: Ratings, name: str) -> Iterator[OneStepGame]:
 
 
 def _submissions(ratings: Ratings, name: str) -> StepsGame:
-    """One rating of the user with the fewest, which disappears: its item stays a candidate.
+    """Return the game in which one rating is removed and its item stays a candidate.
 
-    Fakes are 0, so that nothing but the length of her gradients tells.
+    The target user is the one with the fewest ratings. Fakes are 0, so that only the lengths of the
+    target user's gradients differ.
     """
     pair, _ = target_pair(ratings, "rating-add-remove", _MORE_THAN)
     defense = FakeGradients(
@@ -94,10 +97,11 @@ def _submissions(ratings: Ratings, name: str) -> StepsGame:
 
 
 def _kept_private(ratings: Ratings, name: str, seed: int) -> StepsGame:
-    """One sensitive rating of the user with the fewest, on the item with the most raters.
+    """Return the game on one sensitive rating, of the item with the most raters.
 
-    A tenth of all ratings is sensitive where the data do not say which are. The initial factors'
-    norm is at most 1 in all but some thousandths of the worlds.
+    The target user is the one with the fewest ratings. If the data do not say which ratings are
+    sensitive, a tenth of them is drawn. The initial factors have norm at most 1 in all but a few
+    thousandths of the trials.
     """
     if not ratings.kept_private.any():
         ratings = drawn(ratings, SensitiveSource(share=0.1, seed=seed))
@@ -107,7 +111,7 @@ def _kept_private(ratings: Ratings, name: str, seed: int) -> StepsGame:
 
 
 def _weights(ratings: Ratings, name: str) -> Iterator[Check]:
-    """The first step's assumption with the paper's larger C, where users can violate it."""
+    """Yield a check of the first step's assumption, with the paper's larger C, if it can fail."""
     defense = SgdSimilarity(epsilon=1.0, steps=1, start=0.05, weight=15.0)
     counts = np.diff(ratings.by_user.start)
     least = defense.weight / (defense.rescale * defense.start)
@@ -115,12 +119,12 @@ def _weights(ratings: Ratings, name: str) -> Iterator[Check]:
         yield Check(f"{name}, C = 15", partial(short_weights, ratings, defense))
 
 
-def _posteriors(ratings: Ratings, name: str, wanted: set[str]) -> Iterator[tuple[str, Play]]:
-    """A user who gives way to one of rare items, of a hundred and of as few as are learned from.
+def _posteriors(ratings: Ratings, name: str, wanted: set[str]) -> Iterator[tuple[str, Experiment]]:
+    """Yield the games in which a user is replaced by one who rates rare items.
 
-    At temperature 1 her many rows come nearest to the claim by their law. At a low one a few rows
-    show more in fewer draws. Where even the rarest items have so many raters that their rows cannot
-    be drawn exactly, no game is played.
+    The new user rates 100 items for temperature 1, where many rows bring the exact ε closest to the
+    claim, and 21, the fewest that training uses, for low temperatures, where a few rows leak more
+    in fewer draws. A game is left out if its items have too many raters for exact draws.
     """
     many = (
         ("wt17-thm2", "ε = 1", SampledSimilarity(epsilon=1.0)),
@@ -131,25 +135,25 @@ def _posteriors(ratings: Ratings, name: str, wanted: set[str]) -> Iterator[tuple
         (cold, "ϱ = 0.001", SampledSimilarity(epsilon=1.0, temperature=0.001)),
         (cold, "corrected, ε = 4/4", SampledSimilarity(epsilon=4.0, variant="corrected")),
     )
-    for size, worlds, games in ((_MANY, _WORLDS // 4, many), (_MORE_THAN + 1, _WORLDS, few)):
+    for size, trials, games in ((_MANY, _TRIALS // 4, many), (_MORE_THAN + 1, _TRIALS, few)):
         if not wanted & {id_ for id_, _, _ in games}:
             continue
         pair, user = canary_pair(ratings, size)
         for id_, label, defense in games:
-            game = RowsGame(f"{name}, {label}", defense, pair, user, worlds)
+            game = RowsGame(f"{name}, {label}", defense, pair, user, trials)
             if id_ in wanted and game.drawable():
                 yield id_, game
 
 
 def canary_pair(ratings: Ratings, size: int) -> tuple[DataPair, int]:
-    """A user who gives way to one whose ratings are as far from the items' means as can be.
+    """Return a pair in which one user's ratings are replaced by outliers on rare items.
 
-    The user with the fewest ratings that are learned from gives way to one with `size`, of items
-    that she has not rated and somebody has, where an end of the scale lies farthest from the mean,
-    and of these the ones with the fewest raters; each rating is that end.
+    The user has the fewest ratings that training uses. The new ratings are on `size` items that the
+    user has not rated and others have: those with the fewest raters, and among equals those whose
+    mean is farthest from an end of the scale. Each rating is that end.
 
     Returns:
-        the two data sets, with the means of the first public; and the user.
+        the two data sets, with the item means of the first as public; and the user.
 
     Raises:
         DataError: there are at most 20 such items.
@@ -163,8 +167,8 @@ def canary_pair(ratings: Ratings, size: int) -> tuple[DataPair, int]:
     free = np.setdiff1d(np.flatnonzero(raters), ratings.profile(user).items)
     if len(free) <= _MORE_THAN:
         raise DataError(
-            f"a user has not rated {len(free)} items that others have, and a pair of neighbours "
-            f"for posterior sampling needs {_MORE_THAN + 1}: use more data"
+            f"the target user has not rated {len(free)} items that others have, but a pair of "
+            f"neighbours for posterior sampling needs {_MORE_THAN + 1}: use more data"
         )
     order = free[np.lexsort((-abs(ends - means)[free], raters[free]))]
     items = np.sort(order[:size]).astype(np.int32)
@@ -172,7 +176,8 @@ def canary_pair(ratings: Ratings, size: int) -> tuple[DataPair, int]:
     most = int(raters[items].max())
     words = (
         f"real ratings of {np.count_nonzero(counts)} users; one with {size_class(counts[user])} "
-        f"gives way to one who rates {len(items)} items, the one with most raters with "
-        f"{size_class(most)}, at the end farther from their means; the rows of these items are seen"
+        f"ratings is replaced by one who rates {len(items)} items at the end of the scale farther "
+        f"from the item's mean; the item with the most raters has {size_class(most)} of them; the "
+        "rows of these items are seen"
     )
     return DataPair(ratings, apply(ratings, change), ratings, words), user

@@ -1,4 +1,4 @@
-"""The record of a verification: what was claimed, certified and found, for every entry."""
+"""The record of a verification: claim, certified bounds and verdict of every entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dpaudit.core.estimate import Estimate, Number
 from dpaudit.record.result import Control, Timing
 
 SCHEMA = 1
-# `no power`: of a game that found no mutant either; its entry rests on others or its derivation.
+# `no power`: the game detected no mutant either, so the entry's verdict rests on its other games or
+# on its derivation.
 Found = Literal[
     "falsified", "not falsified", "holds", "unprovable as stated", "no power", "inconclusive"
 ]
@@ -24,28 +25,28 @@ class _Part(BaseModel):
 
 
 class Game(_Part):
-    """One game or check, as played.
+    """The result of one experiment: a game or a check.
 
     Attributes:
-        role: `published`, `corrected`, or the published mechanism on `real data`.
-        label: what sets it apart within its entry.
-        mechanism: the defense with its parameters; empty for a statement of algebra.
-        pair: the two data sets, in one sentence; empty for a statement of algebra.
-        claimed: the claimed ε, None for a statement of algebra.
+        role: `published`, `corrected`, or `real data` for a game on real ratings.
+        label: name of the experiment within its entry.
+        mechanism: the defense with its parameters; empty for a check.
+        pair: the two data sets, in one sentence; empty for a check.
+        claimed: the claimed ε; None for a check.
         delta: the claimed δ.
-        certified: lower bound on ε of the pair, None for a statement of algebra.
-        truth: the pair's ε by the mechanism's law, where it is known.
-        p_value: of the claim, from this game alone.
-        adjusted: the same, adjusted for all games that were played together (Holm).
-        control: the least mutant that the same game found to break the claim, or the last that it
-            did not find; None where none was tried, as where the game broke the claim itself.
-        tried: every mutant that was tried.
-        weak: why the pair shows too little for a mutant to be found, where that is known.
-        event: the event that certifies, or the counterexample.
-        trials: worlds of either data set.
-        seconds: how long it took.
-        verdict: what this game says.
-        status: whether that is what the catalogue expects of it.
+        certified: lower bound on ε of the pair; None for a check.
+        truth: the pair's exact ε, from the mechanism's law, if known.
+        p_value: p-value of the claim, from this experiment alone.
+        adjusted: the p-value adjusted for all games of the verification (Holm).
+        control: the mutant with the smallest factor that the game detects, else the last one that
+            it misses; None if no mutant was run, as when the game refutes the claim itself.
+        tried: all mutants that were run.
+        weak: why the pair leaks too little for a mutant to be detected, if known.
+        event: the event that yields the certificate, or the counterexample.
+        trials: number of trials on each data set.
+        seconds: duration of the experiment.
+        verdict: verdict of this experiment.
+        status: whether the catalogue expects this verdict.
     """
 
     role: Role
@@ -78,12 +79,12 @@ class Entry(_Part):
         adjacency: neighbours in the claim.
         observer: who sees what.
         reading: which reading of an ambiguous text is meant.
-        basis: of a false claim, whether it is false as stated, on a reading or by a misprint.
+        basis: whether a false claim is false as stated, on a reading or by a misprint.
         because: the derivation in short.
         recorded: the verdict in the catalogue.
-        verdict: the verdict that was found.
-        status: whether the two agree, for every game.
-        games: what was played.
+        verdict: the verdict of this verification.
+        status: whether all experiments have the verdicts that the catalogue expects.
+        games: the results of the entry's experiments.
     """
 
     id: str
@@ -101,22 +102,22 @@ class Entry(_Part):
 
 
 def told(verdict: str, basis: Basis) -> str:
-    """A verdict in words: of a false claim also whether it is false as stated."""
+    """Return the verdict in words; a false claim also gets its basis."""
     return f"falsified {basis}" if verdict == "falsified" else verdict
 
 
 class Verification(_Part):
-    """All entries that were played together.
+    """The results of all entries of one verification.
 
     Attributes:
         schema_version: version of this layout.
         tool: dpaudit's version.
         environment: versions of Python and the numeric libraries, and the type of machine.
-        seed: decides every stream.
-        confidence: of all verdicts and of all bounds together.
+        seed: seed of all random streams.
+        confidence: family-wise confidence of all verdicts, and of all bounds.
         size: the number of games that share the error probability.
-        entries: in the catalogue's order.
-        timing: when, and how long.
+        entries: the entries' results, in the catalogue's order.
+        timing: start time and duration.
     """
 
     schema_version: int = SCHEMA

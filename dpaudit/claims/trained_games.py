@@ -1,4 +1,4 @@
-"""The games of the catalogue on recommenders that are trained."""
+"""The catalogue's games on trained recommenders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.trained import DataPair, trained_game
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.claims.games import TRIALS, claim_of, described, digest_of
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
@@ -21,7 +21,7 @@ _GRID = 2.0**-8
 
 
 class DataGame:
-    """What all games on two data sets say of themselves.
+    """Base of the games on a defense and two data sets.
 
     Attributes:
         defense: the mechanism.
@@ -32,7 +32,7 @@ class DataGame:
     data: DataPair
 
     def claimed(self) -> tuple[float, float]:
-        """What the defense claims."""
+        """The ε and δ that the defense claims."""
         return claim_of(self.defense)
 
     def mechanism(self) -> str:
@@ -40,30 +40,30 @@ class DataGame:
         return described(self.defense)
 
     def pair(self) -> str:
-        """The pair in one sentence."""
+        """Description of the pair in one sentence."""
         return self.data.summary
 
     def digest(self) -> str:
-        """Of the two data sets and of what is public."""
+        """Digest of the two data sets and of the public data."""
         return digest_of_pair(self.data)
 
     def mutant(self, factor: float) -> Self:
-        """The same game on the same data sets with the noise of so many times the ε."""
+        """The same game on the same data sets, with noise calibrated to `factor` times ε."""
         copy: Self = replace(self, defense=mutant_of(self.defense, factor))  # type: ignore[type-var]
         return copy
 
 
 @dataclass(frozen=True, eq=False)
 class StepsGame(DataGame):
-    """The noised steps of a training that an observer sees, told apart by their law.
+    """The noised training steps that an observer sees, scored by their likelihood ratio.
 
     Attributes:
-        label: what sets it apart within its entry.
+        label: name of the game within its entry.
         defense: the mechanism.
-        pair: the two data sets.
-        truth: the ε of this pair by the mechanism's law, where it is known.
-        trials: worlds of either data set.
-        observer: who sees the steps; the defense's first observer unless given.
+        data: the two data sets.
+        truth: the exact ε of this pair, from the mechanism's law, if known.
+        trials: number of trials on each data set.
+        observer: who sees the steps; empty for the defense's first observer.
     """
 
     label: str
@@ -73,37 +73,37 @@ class StepsGame(DataGame):
     trials: int = TRIALS
     observer: str = ""
 
-    def play(self, trials: int, seed: int) -> Worlds:
+    def run(self, trials: int, seed: int) -> GameScores:
         """Train and score."""
         observer = self.observer or next(iter(self.defense.observers()))
         game = trained_game(self.defense, self.data, LikelihoodRatio(), observer)
         found = game.run(trials=trials, seed=seed)
-        return Worlds(found.absent, found.present, self.truth)
+        return GameScores(found.absent, found.present, self.truth)
 
 
 class PosteriorLaw(Protocol):
-    """A law that is known up to its normaliser and can be drawn from exactly."""
+    """A law that can be drawn from exactly, with a density known up to its normaliser."""
 
     def draw(self, streams: Streams) -> NDArray[np.float64]:
-        """A draw in each world, `(W, ...)`."""
+        """Return one draw for each trial, `(W, ...)`."""
         ...
 
     def log_density(self, draws: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The logarithm of its density, less a constant, `(W,)`."""
+        """Return the logarithm of the density, up to an additive constant, `(W,)`."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorGame(DataGame):
-    """Observer `public` of a posterior sampler: exact draws, told apart by their densities.
+    """Observer `public` of a posterior sampler: exact draws, scored by their density ratio.
 
     Attributes:
-        label: what sets it apart within its entry.
-        defense: the mechanism; `law(prepared)` is what its chain is to reach.
+        label: name of the game within its entry.
+        defense: the mechanism; `law(prepared)` is the law that its Markov chain approximates.
         data: the two data sets.
-        claim: the ε that is tried, where it is not the defense's own.
-        truth: the ε of this pair by the law, where it is known.
-        trials: worlds of either data set.
+        claim: the ε that is tested; None for the one that the defense claims.
+        truth: the exact ε of this pair, from the law, if known.
+        trials: number of trials on each data set.
     """
 
     label: str
@@ -114,46 +114,46 @@ class PosteriorGame(DataGame):
     trials: int = TRIALS
 
     def claimed(self) -> tuple[float, float]:
-        """What the defense claims, or what is tried."""
+        """The ε that is tested, with δ = 0, or the ε and δ that the defense claims."""
         return claim_of(self.defense) if self.claim is None else (self.claim, 0.0)
 
     def mechanism(self) -> str:
         """The defense with its parameters."""
         return f"{described(self.defense)}; exact draws of its law"
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Draw from either law and score by the ratio of the densities, on a grid."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Draw from both laws, and score by the log-density ratio, on a grid."""
         before, after = (
             self.defense.law(self.defense.prepare(ratings, self.data.public))
             for ratings in (self.data.before, self.data.after)
         )
 
-        return play_posteriors(before, after, "posterior", trials, seed, self.truth)
+        return run_posteriors(before, after, "posterior", trials, seed, self.truth)
 
 
-def play_posteriors(
+def run_posteriors(
     before: PosteriorLaw,
     after: PosteriorLaw,
     purpose: str,
     trials: int,
     seed: int,
     truth: Estimate | None,
-) -> Worlds:
-    """Draw from either law and score by the ratio of the densities, on a grid."""
+) -> GameScores:
+    """Draw from both laws, and score each draw by the log-density ratio, on a grid."""
 
-    def score(law: PosteriorLaw, world: str) -> NDArray[np.float64]:
-        draws = law.draw(Streams.first(seed, f"{purpose}/{world}", trials))
+    def score(law: PosteriorLaw, dataset: str) -> NDArray[np.float64]:
+        draws = law.draw(Streams.first(seed, f"{purpose}/{dataset}", trials))
         return graded(after.log_density(draws) - before.log_density(draws))
 
-    return Worlds(score(before, "absent"), score(after, "present"), truth)
+    return GameScores(score(before, "absent"), score(after, "present"), truth)
 
 
 def graded(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-ratios on a grid; finite where only one law allows a draw."""
+    """Round log-ratios to a grid; infinite ones, of draws that only one law allows, are clipped."""
     return np.clip(np.rint(ratio / _GRID) * _GRID, -CERTAIN, CERTAIN)
 
 
 def digest_of_pair(pair: DataPair) -> str:
-    """Tells two data sets, and what is public, from all others."""
+    """Return a digest of the two data sets and of the public data."""
     public = pair.public.digest if pair.public else "each its own"
     return digest_of(pair.before.digest, pair.after.digest, public)

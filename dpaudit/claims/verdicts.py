@@ -1,4 +1,4 @@
-"""The verdict on a play of the catalogue, and whether it is what the catalogue leads to expect."""
+"""The verdict on an experiment of the catalogue, and whether the catalogue expects it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpaudit.claims import record
-from dpaudit.claims.entry import Check, Play, PublishedClaim
+from dpaudit.claims.entry import Check, Experiment, PublishedClaim
 from dpaudit.core.estimate import Estimate, Number
 from dpaudit.record.result import Control
 
-# What rounding of predictions in single precision may add to the ε of a law, as a share.
+# Rounding of predictions to single precision may increase the exact ε by this share.
 _ROUNDING = 1e-5
 
 
-class Played(BaseModel):
-    """The outcome of one play, before it is judged with the others."""
+class Outcome(BaseModel):
+    """The outcome of one experiment, before its p-value is adjusted for the others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
@@ -33,46 +33,46 @@ class Played(BaseModel):
 
 @dataclass(frozen=True)
 class Slot:
-    """A play's place in the catalogue."""
+    """An experiment with its entry and its role there."""
 
     entry: PublishedClaim
     role: record.Role
-    play: Play
+    experiment: Experiment
 
     @property
     def claimed(self) -> float:
-        """The claimed ε; 0 of a statement of algebra."""
-        return 0.0 if isinstance(self.play, Check) else self.play.claimed()[0]
+        """The claimed ε; 0 for a check."""
+        return 0.0 if isinstance(self.experiment, Check) else self.experiment.claimed()[0]
 
     @property
     def weak(self) -> str:
-        """Why the data sets show too little for a mutant to be found, where that is known."""
-        return self.entry.weak.get(self.play.label, "")
+        """Why the data sets leak too little for a mutant to be detected; empty if unknown."""
+        return self.entry.weak.get(self.experiment.label, "")
 
     @property
     def spared(self) -> bool:
-        """Whether a game without power is no surprise: on real data it is none."""
+        """Whether the game may lack power: its pair is known to be weak, or it is on real data."""
         return bool(self.weak) or self.role == "real data"
 
     @property
     def name(self) -> str:
-        """The play in words."""
-        return f"{self.entry.id}, {self.role}: {self.play.label}"
+        """Name of the experiment, with its entry and role."""
+        return f"{self.entry.id}, {self.role}: {self.experiment.label}"
 
 
 def verdict_of(
-    slot: Slot, played: Played, *, falsified: bool
+    slot: Slot, outcome: Outcome, *, falsified: bool
 ) -> tuple[record.Found, record.Status]:
-    """The verdict on a play, and whether the catalogue leads to expect it.
+    """Return the verdict on an experiment, and whether the catalogue expects it.
 
     Args:
-        slot: the play.
-        played: its outcome.
+        slot: the experiment.
+        outcome: its outcome.
         falsified: whether its p-value, adjusted for all games, refutes the claim.
     """
     recorded = slot.entry.recorded
-    # A corrected form is played on real data too, beside the published one.
-    defense = getattr(slot.play, "defense", None)
+    # Games on real data include corrected forms too, which must satisfy the claim.
+    defense = getattr(slot.experiment, "defense", None)
     corrected = slot.role == "corrected" or getattr(defense, "variant", None) == "corrected"
     false_expected = recorded == "falsified" and not corrected
     if falsified:
@@ -80,42 +80,51 @@ def verdict_of(
     unrefuted: record.Found = "not falsified"
     if slot.role == "published" and recorded != "falsified":
         unrefuted = recorded
-    if isinstance(slot.play, Check):
+    if isinstance(slot.experiment, Check):
         return unrefuted, "differs" if false_expected else "as recorded"
-    if played.control is None or not played.control.found:
+    if outcome.control is None or not outcome.control.found:
         unrefuted = "no power" if slot.spared else "inconclusive"
-    return _unrefuted(slot, played, unrefuted, false_expected=false_expected)
+    return _unrefuted(slot, outcome, unrefuted, false_expected=false_expected)
 
 
 def _unrefuted(
-    slot: Slot, played: Played, verdict: record.Found, *, false_expected: bool
+    slot: Slot, outcome: Outcome, verdict: record.Found, *, false_expected: bool
 ) -> tuple[record.Found, record.Status]:
-    """The verdict on a claim that a game did not refute, whose mutants gave that verdict."""
+    """Return `verdict` for a game that did not refute the claim, with its status.
+
+    `verdict` is the verdict after the game's mutants are taken into account.
+    """
     if slot.role == "real data" and false_expected:
-        # Data on which a false claim does no harm are no surprise.
+        # A false claim need not be violated on every data set.
         return verdict, "as recorded"
-    if _law_differs(slot, played, above=not false_expected):
+    if _law_differs(slot, outcome, above=not false_expected):
         return verdict, "differs"
     if false_expected:
-        # A violation may be seen in rare events only, so only a miss with the game's own trials,
-        # which have found it, and which find as large a one, contradicts the catalogue.
-        enough = not isinstance(slot.play, Check) and played.trials >= slot.play.trials
-        differs = enough and _is_found(slot, played)
+        # The violation may show only in rare events. So a miss contradicts the catalogue only if
+        # the game had its own number of trials, and detected a mutant that leaks no more.
+        enough = not isinstance(slot.experiment, Check) and outcome.trials >= slot.experiment.trials
+        differs = enough and _is_found(slot, outcome)
         return (verdict, "differs") if differs else ("inconclusive", "too few trials")
     return verdict, "too few trials" if verdict == "inconclusive" else "as recorded"
 
 
-def _law_differs(slot: Slot, played: Played, *, above: bool) -> bool:
-    """Whether the mechanism's law puts the pair on the other side of the claim than recorded."""
-    if played.truth is None:
+def _law_differs(slot: Slot, outcome: Outcome, *, above: bool) -> bool:
+    """Whether the pair's exact ε contradicts the catalogue.
+
+    Args:
+        slot: the experiment.
+        outcome: its outcome.
+        above: test for an ε above the claim; else for one that is within it.
+    """
+    if outcome.truth is None:
         return False
     if above:
-        return played.truth.lower > slot.claimed * (1 + _ROUNDING)
-    return played.truth.upper <= slot.claimed
+        return outcome.truth.lower > slot.claimed * (1 + _ROUNDING)
+    return outcome.truth.upper <= slot.claimed
 
 
-def _is_found(slot: Slot, played: Played) -> bool:
-    """Whether the pair breaks the claim by what was found of a mutant, by its law."""
-    if played.truth is None or played.control is None or not played.control.found:
+def _is_found(slot: Slot, outcome: Outcome) -> bool:
+    """Whether the pair's exact ε is at least the detected mutant's, `factor` times the claim."""
+    if outcome.truth is None or outcome.control is None or not outcome.control.found:
         return False
-    return played.truth.lower >= played.control.factor * slot.claimed
+    return outcome.truth.lower >= outcome.control.factor * slot.claimed

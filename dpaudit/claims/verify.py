@@ -1,4 +1,4 @@
-"""Plays entries of the catalogue and judges them together."""
+"""Run entries of the catalogue and judge them with family-wise confidence."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
-from dpaudit.claims.entry import Check, Game, Play, PublishedClaim, Worlds
-from dpaudit.claims.verdicts import Played, Slot, verdict_of
+from dpaudit.claims.entry import Check, Experiment, Game, GameScores, PublishedClaim
+from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import read_text, write_text
 from dpaudit.core.provenance import environment
 from dpaudit.record.result import Timing
 
-# Holds the seed of a folder's outcomes.
+# File with the seed of the outcomes in a folder.
 _SEED = "seed.txt"
-# Of an outcome, in characters.
+# Largest size of an outcome's file, in characters.
 _LARGEST = 2**20
 
 
 def verify(
     entries: Sequence[PublishedClaim],
     *,
-    extra: Sequence[tuple[str, Play]] = (),
+    extra: Sequence[tuple[str, Experiment]] = (),
     trials: int | None = None,
     confidence: float = 0.95,
     seed: int | None = None,
@@ -44,32 +44,31 @@ def verify(
     stage: Callable[[str], None] = lambda text: None,
     advance: Callable[[int], None] = lambda done: None,
 ) -> record.Verification:
-    """Play entries and judge them with simultaneous confidence.
+    """Run entries and judge them with family-wise confidence.
 
-    Each game is a label test of the claimed (ε, δ); the p-values are judged by Holm's procedure,
-    and the bounds hold together by an even split of the error probability. The chance of any false
-    accusation, or of any bound above the truth, is at most 1 − `confidence` each. A game that
-    certifies no more than the claim is played again on mutants whose noise is too small for it, at
-    the same level: one that finds none has no power and no verdict. Mutants accuse nobody, so they
-    do not count among the games.
+    Each game is a label test of the claimed (ε, δ). Holm's procedure judges the p-values, and an
+    even split of the error probability makes all bounds hold together. The probability of any false
+    rejection is at most 1 − `confidence`, and so is that of any bound above the true ε. A game that
+    certifies no more than the claim is run again, at the same level, on mutants with too little
+    noise; a game that detects no mutant has no power and gets no verdict. Mutants make no claim,
+    so they do not count among the games.
 
     Args:
-        entries: what to play.
-        extra: plays on real data, each with the id of the entry that it belongs to.
-        trials: worlds of either data set for every game; each game's own number if None.
-        confidence: of all verdicts together.
-        seed: decides every stream; None for that of the folder, or for one that is drawn. The level
-            of the label tests is that over the choice of the seed.
-        folder: where outcomes are kept as they come, and taken from when the same game has been
-            played before on the same data with the same seed, trials and level, by the same code
-            and the same libraries.
-        stage: told what is being played.
-        advance: told that so many plays are done.
+        entries: the entries to run.
+        extra: experiments on real data, each with the id of its entry.
+        trials: number of trials on each data set, for every game; None for each game's own number.
+        confidence: family-wise confidence of all verdicts.
+        seed: seed of all random streams; None for the folder's seed, or a new one if it has none.
+            The level of the label tests is over the choice of the seed.
+        folder: where outcomes are stored. A stored outcome is reused if the game, its data, seed,
+            trials and level, the code and the libraries are the same.
+        stage: called with the name of each experiment before it runs.
+        advance: called with the number of experiments that finished since the last call.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     seed = seed_of(folder, seed)
     slots = list(_slots(entries, extra))
-    games = sum(not isinstance(slot.play, Check) for slot in slots)
+    games = sum(not isinstance(slot.experiment, Check) for slot in slots)
     alpha = split(1 - confidence, max(games, 1))
     outcomes = []
     for slot in slots:
@@ -94,9 +93,9 @@ def verify(
 
 
 def seed_of(folder: Path | None, seed: int | None) -> int:
-    """The given seed, else that of the folder's outcomes, else one that is drawn; it is kept there.
+    """Return `seed` if given, else the folder's stored seed, else a new one; store it there.
 
-    So a run that was interrupted goes on with its own seed.
+    An interrupted verification thus continues with its own seed.
     """
     if folder is None:
         return settled(seed)
@@ -111,56 +110,63 @@ def seed_of(folder: Path | None, seed: int | None) -> int:
     return seed
 
 
-def _adjusted(slots: Sequence[Slot], outcomes: Sequence[Played], alpha: float) -> list[float]:
-    """The games' p-values adjusted for one another; what is certain needs no adjustment."""
-    played = [i for i, slot in enumerate(slots) if not isinstance(slot.play, Check)]
+def _adjusted(slots: Sequence[Slot], outcomes: Sequence[Outcome], alpha: float) -> list[float]:
+    """Adjust the games' p-values (Holm); a check's counterexample is certain and stays as it is."""
+    games = [i for i, slot in enumerate(slots) if not isinstance(slot.experiment, Check)]
     adjusted = [outcome.p_value for outcome in outcomes]
-    if played:
-        found = holm([outcomes[i].p_value for i in played], alpha).adjusted
-        for i, p in zip(played, found, strict=True):
+    if games:
+        found = holm([outcomes[i].p_value for i in games], alpha).adjusted
+        for i, p in zip(games, found, strict=True):
             adjusted[i] = p
     return adjusted
 
 
 def count(entries: Sequence[PublishedClaim]) -> int:
-    """The number of plays of these entries."""
+    """Return the number of experiments of these entries."""
     return sum(len(entry.published) + len(entry.corrected) for entry in entries)
 
 
-def _slots(entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Play]]) -> Iterator[Slot]:
+def _slots(
+    entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Experiment]]
+) -> Iterator[Slot]:
     for entry in entries:
-        yield from (Slot(entry, "published", play) for play in entry.published)
-        yield from (Slot(entry, "corrected", play) for play in entry.corrected)
+        yield from (Slot(entry, "published", experiment) for experiment in entry.published)
+        yield from (Slot(entry, "corrected", experiment) for experiment in entry.corrected)
         yield from (Slot(entry, "real data", game) for id_, game in extra if id_ == entry.id)
 
 
 def _once(
     slot: Slot, trials: int | None, alpha: float, confidence: float, seed: int, folder: Path | None
-) -> Played:
-    """The outcome of a play, from the folder if the same was played before."""
-    if isinstance(slot.play, Check):
-        return _check(slot.play, seed)
-    worlds = trials or slot.play.trials
+) -> Outcome:
+    """Return the outcome of an experiment, from the folder if the same game was run before."""
+    if isinstance(slot.experiment, Check):
+        return _check(slot.experiment, seed)
+    count = trials or slot.experiment.trials
     if folder is None:
-        return _play(slot.play, worlds, alpha, confidence, seed)
-    words = (slot.name, slot.play.mechanism(), slot.play.digest(), *slot.play.claimed())
-    key = repr((_code(), words, worlds, alpha, confidence, seed)).encode()
+        return _run(slot.experiment, count, alpha, confidence, seed)
+    words = (
+        slot.name,
+        slot.experiment.mechanism(),
+        slot.experiment.digest(),
+        *slot.experiment.claimed(),
+    )
+    key = repr((_code(), words, count, alpha, confidence, seed)).encode()
     digest = hashlib.blake2b(key, digest_size=8).hexdigest()
     place = folder / f"{slot.entry.id}-{digest}.json"
     if place.is_file():
-        # What cannot be read is played again and replaced.
+        # An unreadable outcome is computed again and replaced.
         with contextlib.suppress(ValidationError, UnicodeDecodeError, ConfigError):
-            return Played.model_validate_json(read_text(place, _LARGEST))
-    outcome = _play(slot.play, worlds, alpha, confidence, seed)
+            return Outcome.model_validate_json(read_text(place, _LARGEST))
+    outcome = _run(slot.experiment, count, alpha, confidence, seed)
     write_text(place, outcome.model_dump_json(indent=1) + "\n")
     return outcome
 
 
 @functools.cache
 def _code() -> str:
-    """A digest of the package's source and of the libraries' versions.
+    """Digest of the package's source and the libraries' versions.
 
-    An outcome of other code is not taken for this one's.
+    It prevents the reuse of outcomes that other code computed.
     """
     state = hashlib.blake2b(repr(environment()).encode(), digest_size=16)
     root = Path(dpaudit.__file__).parent
@@ -169,36 +175,36 @@ def _code() -> str:
     return state.hexdigest()
 
 
-def _check(check: Check, seed: int) -> Played:
+def _check(check: Check, seed: int) -> Outcome:
     clock = time.perf_counter()
     found = check.counterexample(seed)
-    # A counterexample to a statement of algebra is certain.
-    return Played(p_value=float(found is None), event=found or "", seconds=_since(clock))
+    # A counterexample is certain, hence the p-value 0.
+    return Outcome(p_value=float(found is None), event=found or "", seconds=_since(clock))
 
 
-def _play(game: Game, trials: int, alpha: float, confidence: float, seed: int) -> Played:
+def _run(game: Game, trials: int, alpha: float, confidence: float, seed: int) -> Outcome:
     clock = time.perf_counter()
     epsilon, delta = game.claimed()
 
-    def certified(played: Game, seed: int) -> tuple[Worlds, Estimate, LabelTest]:
-        worlds = played.play(trials, seed)
-        return worlds, *label_epsilon(
-            worlds.absent,
-            worlds.present,
+    def certified(game: Game, seed: int) -> tuple[GameScores, Estimate, LabelTest]:
+        scores = game.run(trials, seed)
+        return scores, *label_epsilon(
+            scores.absent,
+            scores.present,
             delta=delta,
             alpha=alpha,
             confidence=confidence,
             seed=seed,
         )
 
-    worlds, estimate, test = certified(game, seed)
+    scores, estimate, test = certified(game, seed)
     tried = controls_of(
         lambda factor: certified(game.mutant(factor), control_seed(seed, factor))[1].lower,
-        Trial(epsilon, delta, estimate, worlds.truth),
+        Trial(epsilon, delta, estimate, scores.truth),
     )
-    return Played(
+    return Outcome(
         certified=estimate,
-        truth=worlds.truth,
+        truth=scores.truth,
         p_value=test.p_value(epsilon, delta, alpha),
         control=reported(tried),
         tried=tried,
@@ -212,34 +218,34 @@ def _since(clock: float) -> float:
     return round(time.perf_counter() - clock, 3)
 
 
-def _judged(slot: Slot, played: Played, adjusted: float, alpha: float) -> record.Game:
-    """A play with its verdict, and whether it is what the catalogue leads to expect."""
-    play = slot.play
+def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> record.Game:
+    """Return the record of an experiment: its outcome, verdict and status."""
+    experiment = slot.experiment
     about: dict[str, Any] = {}
-    if not isinstance(play, Check):
-        epsilon, delta = play.claimed()
+    if not isinstance(experiment, Check):
+        epsilon, delta = experiment.claimed()
         about = {
-            "mechanism": play.mechanism(),
-            "pair": play.pair(),
+            "mechanism": experiment.mechanism(),
+            "pair": experiment.pair(),
             "claimed": epsilon,
             "delta": delta,
             "weak": slot.weak,
         }
-    verdict, status = verdict_of(slot, played, falsified=adjusted <= alpha)
+    verdict, status = verdict_of(slot, outcome, falsified=adjusted <= alpha)
     return record.Game(
         role=slot.role,
-        label=play.label,
+        label=experiment.label,
         adjusted=adjusted,
         verdict=verdict,
         status=status,
         **about,
-        **played.model_dump(),
+        **outcome.model_dump(),
     )
 
 
 def _entry(entry: PublishedClaim, games: list[record.Game]) -> record.Entry:
     published = [game.verdict for game in games if game.role == "published"]
-    # What no game could show rests on the derivation.
+    # If no game has power, the verdict rests on the derivation.
     told = [verdict for verdict in published if verdict != "no power"] or [entry.recorded]
     order: tuple[record.Found, ...] = ("falsified", "inconclusive")
     states = {game.status for game in games}

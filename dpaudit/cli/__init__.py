@@ -1,4 +1,4 @@
-"""The command line: the only place that knows exit codes."""
+"""The command line; only this package defines exit codes."""
 
 from dpaudit.cli.main import main
 

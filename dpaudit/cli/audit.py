@@ -26,13 +26,13 @@ _FILES = {"html": "report.html", "md": "report.md"}
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the run: record.json, report.html and report.md.  "
+    help="Output folder for record.json, report.html and report.md.  "
     "[default: dpaudit-out/NAME of the config]",
 )
 @click.option(
     "--seed",
     metavar="NUMBER|entropy",
-    help="Replace the config's seed; entropy draws one that the record does not hold.  "
+    help="Replace the config's seed; entropy draws one that the record does not store.  "
     "[default: the config's, or drawn]",
 )
 @click.option(
@@ -41,20 +41,20 @@ _FILES = {"html": "report.html", "md": "report.md"}
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Replace any value of the config, e.g. -s audit.trials=1000.",
+    help="Replace a value of the config, e.g. -s audit.trials=1000.",
 )
 @click.option(
     "--report",
     "reports",
     multiple=True,
     metavar="FORMAT=FILE",
-    help="Write one more report, e.g. --report html=leakage.html; - is standard output.",
+    help="Write a further report, e.g. --report html=leakage.html; - is standard output.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(1),
     default=lambda: os.cpu_count() or 1,
-    help="Number of threads; the numbers do not depend on it.  [default: all cores]",
+    help="Number of threads; results do not depend on it.  [default: all cores]",
 )
 @click.option(
     "--allow-code", is_flag=True, help="Run the Python code that the config names in [defense]."
@@ -72,9 +72,9 @@ def run(
     allow_code: bool,
     quiet: bool,
 ) -> None:
-    """Play the audit that CONFIG describes; the exit code comes from its gates.
+    """Run the audit described by CONFIG; the exit code is the outcome of its gates.
 
-    Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in this folder is used.
+    Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
     from dpaudit.auditor.plan import check_gates
     from dpaudit.auditor.run import run_audit
@@ -94,9 +94,9 @@ def run(
     _check_targets([folder / record.NAME, *(target for _, target in targets)])
     with Bar(enabled=not quiet) as bar:
         if allow_code:
-            sys.path.insert(0, str(path.parent.resolve()))  # as python does for a script
+            sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script
         result = run_audit(checked, threads=threads, progress=bar, allow_code=allow_code)
-    # The gates are part of the record: no report can change them.
+    # Gates are judged before any report is rendered, so no report can change their outcome.
     written = {folder / record.NAME: record.render(result)}
     for name, target in targets:
         text = _render(name, result)
@@ -122,7 +122,7 @@ def run(
     help="[default: standard output]",
 )
 def report(folder: Path, name: str, output: Path | None) -> None:
-    """Render the record of a finished run in FOLDER again; nothing is rerun."""
+    """Render a report from the record of a finished run in FOLDER; nothing is run again."""
     from dpaudit.record import storage as record
 
     text = _render(name, record.load(folder))
@@ -137,11 +137,11 @@ def report(folder: Path, name: str, output: Path | None) -> None:
 @click.option(
     "--policy",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A TOML file with [[gate]] tables to use instead of the run's own gates.",
+    help="A TOML file with [[gate]] tables to use instead of the gates of the run.",
 )
 @click.pass_context
 def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
-    """Evaluate thresholds on the finished run in FOLDER; the exit code tells the outcome."""
+    """Evaluate gates on the finished run in FOLDER; the exit code is their outcome."""
     from dpaudit.auditor.gate import judge
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
@@ -163,9 +163,7 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
 def _seed(text: str) -> str:
     if text == "entropy" or (text.isascii() and text.isdecimal() and int(text) < 2**64):
         return text if text == "entropy" else str(int(text))
-    raise ConfigError(
-        f"the option --seed {text!r} is neither a whole number of 64 bits nor entropy"
-    )
+    raise ConfigError(f"the option --seed {text!r} is neither a 64-bit integer nor entropy")
 
 
 def _parse_report(option: str) -> tuple[str, Path]:
@@ -186,12 +184,12 @@ def _render(name: str, result: AuditResult) -> str:
 
 
 def _check_targets(targets: list[Path]) -> None:
-    """Refuse places that cannot be written, and two outputs at one."""
+    """Refuse paths that cannot be written, and two outputs with the same path."""
     check_writable(targets)
     files = [target.resolve() for target in targets if target != _STANDARD_OUTPUT]
     twice = [file for file in files if files.count(file) > 1]
     if twice:
-        raise ConfigError(f"two outputs go to {twice[0]}: give --report another file")
+        raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
 
 
 def _show(result: Any) -> None:

@@ -17,7 +17,7 @@ from dpaudit.core.files import write_text
 @click.command("list")
 @click.argument("what", type=click.Choice(["defenses", "attacks", "reports", "data", "metrics"]))
 def list_(what: str) -> None:
-    """Print what there is."""
+    """List defenses, attacks, reports, data sets or metrics."""
     for name, title in _titles(what).items():
         click.echo(f"{name:24} {title}")
 
@@ -25,7 +25,7 @@ def list_(what: str) -> None:
 @click.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Explain a defense or an attack: source, claim, parameters."""
+    """Explain a defense or an attack: source, parameters, observers, pairs."""
     from dpaudit.core import registry
 
     for group in ("defenses", "attacks"):
@@ -39,11 +39,11 @@ def show(name: str) -> None:
 @click.command()
 @click.argument("path", default="dpaudit.toml", type=click.Path(path_type=Path, dir_okay=False))
 def init(path: Path) -> None:
-    """Write a commented config that runs."""
+    """Write a commented example config that can be run."""
     from importlib.resources import files
 
     if path.exists():
-        raise ConfigError(f"{path} exists already: name another file or remove it")
+        raise ConfigError(f"{path} already exists: name another file or remove it")
     write_text(path, files("dpaudit.cli").joinpath("template.toml").read_text(encoding="utf-8"))
     click.echo(f"{path} is written; run it with: dpaudit run {path}")
 
@@ -88,7 +88,7 @@ def _explain(part: Any) -> None:
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))
-    # ε and the variant stand in the config's [[model]].
+    # ε and the variant are keys of [[model]], not parameters.
     parameters = [field for field in fields(part) if field.name not in {"epsilon", "variant"}]
     if parameters:
         click.echo("\nParameters:")
@@ -107,7 +107,7 @@ def _explain(part: Any) -> None:
 
 
 def _pairs(part: Any) -> dict[str, str]:
-    """The pairs of every variant and adjacency; what is not the default's stands in brackets."""
+    """Return the pairs of all variants and adjacencies; non-default ones are in parentheses."""
     from pydantic import ValidationError
 
     default = next(field.default for field in fields(part) if field.name == "adjacency")

@@ -1,4 +1,4 @@
-"""`dpaudit claims`: the published guarantees and their verdicts."""
+"""`dpaudit claims`: published guarantees and their verdicts."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
     from dpaudit.claims.record import Verification
 
-# 0: every verdict is as recorded. 1: one differs. 4: the trials were too few to tell.
+# 0: all verdicts are as recorded. 1: a verdict differs. 4: too few trials to decide.
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--verify", is_flag=True, help="Play the games and judge them together.")
+@click.option("--verify", is_flag=True, help="Run the games and derive the verdicts.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the verification: claims.json, claims.html, claims.md, and what was played: "
-    "interrupted, the same command goes on where it stopped.  [default: dpaudit-out/claims]",
+    help="Output folder for claims.json, claims.html, claims.md and finished games: an "
+    "interrupted command resumes when repeated.  [default: dpaudit-out/claims]",
 )
 @click.option(
     "--trials",
     type=click.IntRange(100, 100_000_000),
-    help="Worlds of either data set for every game.  [default: each game's own]",
+    help="Trials on each data set for every game.  [default: each game's own]",
 )
 @click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**64 - 1),
-    help="Of a verification that you repeat.  [default: drawn, and kept in the folder]",
+    help="Seed of a verification to repeat.  [default: drawn, and kept in the folder]",
 )
 @click.option(
     "--data",
@@ -45,9 +45,11 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
     multiple=True,
     metavar="CONFIG",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Play the claims about recommenders on real ratings too: those of a config's [data].",
+    help="Also run the claims about recommenders on the ratings of a config's [data].",
 )
-@click.option("--fresh", is_flag=True, help="Play everything again, whatever was played before.")
+@click.option(
+    "--fresh", is_flag=True, help="Run everything again; delete the finished games in the folder."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def claims(
@@ -62,13 +64,13 @@ def claims(
     fresh: bool,
     quiet: bool,
 ) -> None:
-    """List published guarantees with their verdicts, or play them with --verify.
+    """List published guarantees with their verdicts, or run them with --verify.
 
-    ID is a claim, or the beginning of several: pa11 names all of that paper. One claim alone is
-    explained in full.
+    ID is a claim, or a common prefix of several: pa11 selects all claims of that paper. A single
+    claim is explained in full.
 
-    Exit codes of --verify: 0 every verdict is as the catalogue has it, 1 one differs, 4 too few
-    trials to tell.
+    Exit codes of --verify: 0 all verdicts are as in the catalogue, 1 a verdict differs, 4 too few
+    trials to decide.
     """
     from dpaudit.claims.catalogue import chosen
 
@@ -79,7 +81,7 @@ def claims(
     from dpaudit.bounds.frequentist.seeds import settled
     from dpaudit.claims.real_data import on_real_data
     from dpaudit.claims.verify import count, seed_of
-    from dpaudit.claims.verify import verify as play
+    from dpaudit.claims.verify import verify as run
     from dpaudit.cli.progress import Bar
     from dpaudit.config import load as config_file
     from dpaudit.reports.render import claims as reports
@@ -93,8 +95,10 @@ def claims(
     check_writable(targets)
     ratings = {path.stem: config_file.load(path).data for path in sources}
     if len(ratings) < len(sources):
-        raise ConfigError("two options --data name files of one name: rename one of the files")
-    folder = output / "played"
+        raise ConfigError(
+            "two options --data name files with the same name: rename one of the files"
+        )
+    folder = output / "run"
     seed = settled(seed) if fresh else seed_of(folder, seed)
     extra = on_real_data(ratings, entries, seed)
     if fresh:
@@ -102,7 +106,7 @@ def claims(
             kept.unlink()
     with Bar(enabled=not quiet) as bar:
         bar.start(count(entries) + len(extra))
-        found = play(
+        found = run(
             entries,
             extra=extra,
             trials=trials,
@@ -155,9 +159,9 @@ def _explain(entry: PublishedClaim) -> None:
     for name, text in words.statement(entry):
         click.echo(f"{name}: {text}")
     click.echo(f"\nWhy: {entry.because}")
-    for role, plays in (("Published", entry.published), ("Corrected", entry.corrected)):
-        for play in plays:
-            click.echo(f"\n{role}: {play.label}")
-            if not isinstance(play, Check):
-                click.echo(f"  {play.mechanism()}\n  {play.pair()}")
-    click.echo(f"\nPlay it: dpaudit claims --verify {entry.id}")
+    for role, experiments in (("Published", entry.published), ("Corrected", entry.corrected)):
+        for experiment in experiments:
+            click.echo(f"\n{role}: {experiment.label}")
+            if not isinstance(experiment, Check):
+                click.echo(f"  {experiment.mechanism()}\n  {experiment.pair()}")
+    click.echo(f"\nRun it: dpaudit claims --verify {entry.id}")

@@ -12,7 +12,7 @@ from dpaudit.core.errors import ConfigError
 
 @click.group()
 def data() -> None:
-    """Research data sets."""
+    """Download research data sets."""
 
 
 @data.command()
@@ -20,7 +20,7 @@ def data() -> None:
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where to put it.  [default: $DPAUDIT_DATA]",
+    help="Folder for the data set.  [default: $DPAUDIT_DATA]",
 )
 @click.option("--yes", is_flag=True, help="Accept the publisher's terms without being asked.")
 def get(name: str, folder: Path | None, yes: bool) -> None:
@@ -33,9 +33,7 @@ def get(name: str, folder: Path | None, yes: bool) -> None:
     if folder is None:
         home = os.environ.get("DPAUDIT_DATA")
         if not home:
-            raise ConfigError(
-                "there is no folder to put the data in: set DPAUDIT_DATA or give --folder"
-            )
+            raise ConfigError("no folder is given for the data: set DPAUDIT_DATA or give --folder")
         folder = Path(home)
     dataset = DATASETS[name]
     click.echo(f"{dataset.title}\n\n{dataset.terms.summary}\n")

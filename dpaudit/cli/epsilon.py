@@ -1,4 +1,4 @@
-"""`dpaudit epsilon`: a certified bound from outcomes alone, without any model."""
+"""`dpaudit epsilon`: a certified bound from the outcomes of an attack, without a model."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from dpaudit.bounds.outcomes import Scores
     from dpaudit.core.estimate import Estimate
 
-# Method names by what they read; the first of each is the default.
+# Names of methods, by their input; the first of each is the default.
 COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
 SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
 
-# Characters of a csv of scores: five million scores of 20 characters each.
+# The most characters of a csv of scores: five million scores of 20 characters.
 _LARGEST = 10**8
 
 _KINDS = {
     "frequentist": "holds for every mechanism and attack",
-    "credible": "a posterior statement, no confidence: it exceeds the truth more often",
+    "credible": "a posterior statement, not a confidence bound: it exceeds the true ε more often",
     "assumes-gdp": "holds if the mechanism is Gaussian-DP",
     "assumes-law": "holds if the stated law of the outputs is the true one",
 }
 
 _EPILOG = """\b
-Methods, by what they read; the first is the default:
+Methods, by their input; the first is the default:
 --scores-in, --scores-out   label, held-out, gdp, two-sample, sequential, one-run
 --counts                    clopper-pearson, jeffreys, joint-beta, gdp
 --one-run                   one-run, one-run-gdp
 
-Scores of two-sample are log-ratios; the two files of one-run are canaries of a single run, each
-included by its own fair coin: sizes that such coins do not give are refused.
+The scores of two-sample are log-ratios. The two files of one-run are the canaries of a single run,
+each included by its own fair coin: sizes that fair coins do not give are refused.
 """
 
 
@@ -50,25 +50,28 @@ included by its own fair coin: sizes that such coins do not give are refused.
 @click.option(
     "--scores-in",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Scores of the worlds with the record (csv or npy), one a world.",
+    help="Scores of the trials with the target record (csv or npy), one per trial.",
 )
 @click.option(
     "--scores-out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Scores of the worlds without it.",
+    help="Scores of the trials without the target record.",
 )
-@click.option("--counts", metavar="TP,FP,FN,TN", help="Outcomes of a test fixed in advance.")
-@click.option("--one-run", metavar="M,R,V", help="One run: canaries, guesses, right guesses.")
-@click.option("--method", help="How to bound; see below.  [default: the first that fits]")
+@click.option(
+    "--counts", metavar="TP,FP,FN,TN", help="Outcomes of a test that was fixed in advance."
+)
+@click.option(
+    "--one-run", metavar="M,R,V", help="One run: numbers of canaries, guesses and right guesses."
+)
+@click.option("--method", help="Method of the bound, see below.  [default: the first that fits]")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="The δ of the claim.")
 @click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="That the bound holds."
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the bound."
 )
 @click.option(
     "--seed",
     type=click.IntRange(0),
-    help="Decides what a method draws at random: the seed of an audit that you repeat.  "
-    "[default: drawn, and printed]",
+    help="Seed of the random draws of a method, to repeat an audit.  [default: drawn, and printed]",
 )
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -84,7 +87,7 @@ def epsilon(
     seed: int | None,
     style: str,
 ) -> None:
-    """Certify a lower bound on ε from an attack's outcomes; no model is needed."""
+    """Certify a lower bound on ε from the outcomes of an attack; no model is needed."""
     given = [
         name
         for name, value in (
@@ -110,7 +113,7 @@ def epsilon(
         found = _of_one_run(_numbers("--one-run", one_run, 3), _pick(method, ONE_RUN), options)
     else:
         if scores_in is None or scores_out is None:
-            raise ConfigError("--scores-in and --scores-out belong together: give both")
+            raise ConfigError("one of --scores-in and --scores-out is missing: give both")
         scores = _read(scores_out), _read(scores_in)
         from dpaudit.bounds.frequentist.seeds import settled
 
@@ -128,7 +131,7 @@ def _pick(method: str | None, known: tuple[str, ...]) -> str:
     if method is None:
         return known[0]
     if method not in known:
-        raise ConfigError(f"--method {method!r} does not fit{suggestion(method, known)}")
+        raise ConfigError(f"--method {method!r} does not fit the input{suggestion(method, known)}")
     return method
 
 
@@ -139,13 +142,13 @@ def _numbers(option: str, text: str, size: int) -> list[int]:
         found = []
     if len(found) != size:
         raise ConfigError(
-            f"the option {option} {text!r} is not {size} whole numbers with commas between them"
+            f"the option {option} {text!r} is not {size} integers separated by commas"
         )
     return found
 
 
 def _read(path: Path) -> Scores:
-    """One number a row of a csv file, with or without a header, or a vector in a npy file."""
+    """Read a vector from a npy file, or a csv file with one number per row and perhaps a header."""
     import numpy as np
 
     from dpaudit.bounds import outcomes
@@ -165,27 +168,27 @@ def _read(path: Path) -> Scores:
     except (ValueError, EOFError) as error:
         problem = str(error).partition(". ")[0]
         raise DataError(
-            f"{path} does not hold one number a row ({problem}): give a csv with one column, or npy"
+            f"{path} must have one number per row ({problem}): give a csv with one column, or npy"
         ) from error
     return outcomes.scores(found, str(path))
 
 
 def _array(path: Path) -> NDArray[Any]:
-    """The array of a npy file.
+    """Return the array of a npy file.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no such file, or damaged.
+        OSError: the file cannot be read.
+        ValueError: it is not a npy file, or is damaged.
     """
     import warnings
 
     import numpy as np
 
     try:
-        if not path.is_file():  # to open a pipe may wait forever
-            raise ValueError("it is no file")
+        if not path.is_file():  # opening a pipe may block
+            raise ValueError("it is not a regular file")
         with warnings.catch_warnings(action="ignore"):
-            # Mapped, so that no more is taken than there is, whatever the header says.
+            # Mapped, so that a false size in the header cannot allocate memory.
             found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError):
         raise
@@ -197,16 +200,19 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[np.bool_]]:
-    """All scores in random order, and which of them belong to present worlds.
+    """Return all scores in random order, and the mask of trials with the target record.
 
-    With the seed alone, files of these sizes would be mixed alike in every audit.
+    The order depends on the scores too: with the seed alone, all files of these sizes would be
+    shuffled alike.
     """
     import hashlib
 
     import numpy as np
 
+    from dpaudit.core.streams import generator
+
     digest = hashlib.blake2b(absent.tobytes() + present.tobytes(), digest_size=16).digest()
-    rng = np.random.default_rng([seed, len(absent), *digest])
+    rng = generator((seed, len(absent), *digest))
     order = rng.permutation(len(absent) + len(present))
     return np.concatenate((absent, present))[order], order >= len(absent)
 
@@ -247,7 +253,7 @@ def _of_one_run(numbers: list[int], method: str, options: dict[str, Any]) -> Est
 def _of_scores(
     absent: Scores, present: Scores, method: str, options: dict[str, Any], seed: int
 ) -> tuple[Estimate, str | None]:
-    """The bound, and the event that shows it where there is one."""
+    """Return the bound, and the event behind it if the method has one."""
     if method == "label":
         from dpaudit.bounds.frequentist.labels import label_epsilon
 
@@ -257,7 +263,7 @@ def _of_scores(
         from dpaudit.bounds.model_based.gdp import gdp_roc_epsilon
 
         return gdp_roc_epsilon(absent, present, **options), None
-    # The others rest on scores in the order in which they were drawn; a file may hold them sorted.
+    # The other methods need scores in exchangeable order; a file may be sorted.
     scores, included = _mixed(absent, present, seed)
     absent, present = scores[~included], scores[included]
     if method == "held-out":
@@ -276,7 +282,7 @@ def _of_scores(
         return sequential_epsilon(absent[:least], present[:least], **options), None
     from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
 
-    # Nobody vouches for the coins of two files: as many guesses of either kind need no fair ones.
+    # The coins behind two files may be unfair; equal numbers of both guesses need no fair coins.
     grid = balanced_grid(len(scores))
     return one_run_scores_epsilon(scores, included, **options, grid=grid, seed=seed), None
 

@@ -18,14 +18,14 @@ from dpaudit.cli.plan import plan
 from dpaudit.core.errors import DpauditError, RunError
 
 USER_ERROR, RUN_FAILED = 2, 3
-# Messages hold values of configs and records, which may be of any length.
+# Messages contain values of configs and records, which may be long.
 _LONGEST = 1000
 
 
 class _Lasting(io.FileIO):
-    """An output that outlives its reader: what nobody reads any more is dropped.
+    """An output stream that drops what is written after its reader has closed the pipe.
 
-    Another failure, such as a full disk, is told once; Python would complain again as it ends.
+    Other failures, such as a full disk, are raised once; Python would report them again at exit.
     """
 
     _lost = False
@@ -41,10 +41,10 @@ class _Lasting(io.FileIO):
 
 
 def _lasting(stream: Any) -> Any:
-    """The same stream, whose reader may leave without changing how the command ends."""
+    """Wrap a stream so that a reader who closes it does not change the exit code."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
-    stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter shows its code
+    stream.reconfigure(errors="backslashreplace")  # for characters that the terminal cannot encode
     if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
         return stream
     return io.TextIOWrapper(
@@ -57,9 +57,9 @@ def _lasting(stream: Any) -> Any:
 
 
 class _Group(click.Group):
-    """Turns errors into exit codes: 2 for what the user can mend, 3 for a run that failed.
+    """Map errors to exit codes: 2 for what the user can correct, 3 for a run that failed.
 
-    Python's, click's and rich's own exit code 1 would read as a failed gate.
+    The exit code 1 of Python, click and rich would be read as a failed gate.
     """
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -83,7 +83,7 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.Abort):
             _end(ctx, "interrupted", RUN_FAILED)
         except SystemExit:
-            _end(ctx, "code that this config names ended the program: mend it", RUN_FAILED)
+            _end(ctx, "the code named in the config called sys.exit: remove that call", RUN_FAILED)
         except MemoryError:
             _end(ctx, "there is not enough memory: use fewer trials or less data", RUN_FAILED)
         except OSError as error:
@@ -99,7 +99,7 @@ def _end(ctx: click.Context, message: str, code: int) -> None:
 
 
 def _shown(message: str) -> str:
-    """A message on one line that is not long; what to do stands at its end."""
+    """Put a message on one line; cut a long one in the middle, as the remedy is at its end."""
     from dpaudit.core.messages import plain
 
     said = plain(message)

@@ -1,4 +1,4 @@
-"""`dpaudit plan`: what a budget can find, before it is spent."""
+"""`dpaudit plan`: the violations that a budget of trials can detect."""
 
 from __future__ import annotations
 
@@ -15,31 +15,35 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
-# Options that say what CONFIG says.
+# Options that CONFIG replaces.
 _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 
 
 @click.command()
 @click.argument("config", required=False, type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, help="Without CONFIG: the claimed ε.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="Its δ.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the bounds.")
+@click.option("--epsilon", type=float, help="The claimed ε, without CONFIG.")
+@click.option("--delta", type=float, default=0.0, show_default=True, help="The claimed δ.")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of the bounds."
+)
 @click.option(
     "--trials",
     type=click.IntRange(2),
     default=20_000,
     show_default=True,
-    help="Worlds of both data sets together.",
+    help="Trials on both data sets together.",
 )
 @click.option(
     "--game",
     type=click.Choice(_GAMES),
     default="laplace",
     show_default=True,
-    help="The mechanism that is supposed to be audited.",
+    help="The mechanism that is assumed.",
 )
-@click.option("--factor", type=float, help="Also say how many trials find this multiple of ε.")
-@click.option("--minutes", type=float, help="With CONFIG: trials that fit into this time.")
+@click.option("--factor", type=float, help="Also print how many trials detect this multiple of ε.")
+@click.option(
+    "--minutes", type=float, help="With CONFIG: use as many trials as fit into this time."
+)
 @click.pass_context
 def plan(
     ctx: click.Context,
@@ -52,10 +56,10 @@ def plan(
     factor: float | None,
     minutes: float | None,
 ) -> None:
-    """Forecast which violation a budget of trials finds at best, and how many trials one needs.
+    """Forecast the smallest violation that a budget of trials detects, or the trials it needs.
 
-    With CONFIG its games are planned as they would be played. Without, every method is compared on
-    a supposed mechanism: the least true ε that each finds to exceed --epsilon.
+    With CONFIG, its games are planned as they would be run. Without it, all methods are compared on
+    an assumed mechanism by the smallest true ε that each detects to exceed --epsilon.
     """
     if config is not None:
         for name in _CLAIM:
@@ -66,7 +70,7 @@ def plan(
     if minutes is not None:
         raise ConfigError("--minutes belongs to a plan with CONFIG: give --trials")
     if epsilon is None:
-        raise ConfigError("there is nothing to plan: give CONFIG or --epsilon")
+        raise ConfigError("neither CONFIG nor --epsilon is given: give one of them")
     _plan_methods(epsilon, delta, confidence, trials, game, factor)
 
 
@@ -84,20 +88,20 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
     if checked.defense is not None:
         claim, learned = checked.defense, checked.defense.score == "learned"
         raise ConfigError(
-            f"{path}: a Python mechanism is planned by its claim: give --epsilon "
+            f"{path}: a Python mechanism is planned without CONFIG: use --epsilon "
             f"{claim.epsilon:g} --delta {claim.delta:g} --confidence {checked.audit.confidence:g} "
             f"--trials {checked.audit.trials // (2 if learned else 1)}"
             + (" (half of its trials train the score)" if learned else "")
         )
     if not checked.game:
-        raise ConfigError(f"{path} has no [[game]]: without one no claim is tested")
+        raise ConfigError(f"{path} has no [[game]], so no claim is tested: add one")
     rows = forecast(checked, factor=factor, minutes=minutes)
     if not rows:
-        raise ConfigError(f"{path} has no model that claims an ε: there is nothing to refute")
+        raise ConfigError(f"{path} has no model that claims an ε: add one to test")
     wanted = any(row.needed is not None for row in rows)
-    table = _table(["model", "pair", "claimed ε", "worlds", "finds ε from", "seconds"])
+    table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
     if wanted:
-        table.add_column("worlds needed", justify="right")
+        table.add_column("trials needed", justify="right")
     for row in rows:
         cells = [row.model, row.pair, f"{row.claimed:g}", f"{row.trials}", _number(row.detectable)]
         cells.append(f"{row.seconds:.2g}")
@@ -106,9 +110,9 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
         table.add_row(*(Text(plain(cell)) for cell in cells))
     Console().print(table)
     click.echo(
-        "'finds ε from' is a forecast, at best: the least true ε of a noise too small for the "
-        "claim that is certified with 95 % power, if the pair shows it as Laplace noise on one "
-        "number does.\nA run measures its power on mutants, and its gates on epsilon ask for that."
+        "'finds ε from' is an optimistic forecast: the smallest true ε above the claim that is "
+        "detected with 95 % power, if the pair reveals it as Laplace noise on one number does.\n"
+        "A run measures its power on mutants, and gates on epsilon require that."
     )
 
 

@@ -1,4 +1,4 @@
-"""A progress bar on standard error; silent when that is no terminal."""
+"""A progress bar on standard error; hidden if that is not a terminal."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dpaudit.core.messages import plain
 
 
 class Bar(Progress):
-    """Shows the trials done, the stage and the time."""
+    """Shows the finished trials, the stage and the elapsed time."""
 
     def __init__(self, *, enabled: bool = True) -> None:
-        """Make a bar that shows itself only on a terminal, and only if enabled."""
+        """Create a bar that is shown only on a terminal, and only if enabled."""
         console = Console(stderr=True)
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
@@ -48,17 +48,17 @@ class Bar(Progress):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._bar.stop()
 
     def start(self, total: int) -> None:
-        """Set the number of trials to come."""
+        """Set the total number of trials."""
         self._bar.update(self._task, total=total)
 
     def stage(self, text: str) -> None:
-        """Say what is done now."""
+        """Set the name of the current stage."""
         self._bar.update(self._task, description=plain(text))
 
     def advance(self, trials: int) -> None:
-        """Count trials."""
+        """Add finished trials."""
         self._bar.advance(self._task, trials)

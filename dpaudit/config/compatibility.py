@@ -1,4 +1,4 @@
-"""What a config may ask of models that are trained."""
+"""Checks that the tables of a config fit together."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Attack, Campaign, Game, has_role, reads, recovers, watches
+from dpaudit.config.tables import Attack, Game, Sybil, has_role, reads, recovers, tests_submissions
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 from dpaudit.core.releases import ItemFactors
 
-# The pairs of models that are trained, each in a sentence.
+# The pairs of trained models, each in a sentence.
 PAIRS = {
-    "data": "what the claim is about, a rating's value where there is none, in the audited data",
-    "rating": "one user's rating takes the far end of the scale, or disappears",
-    "user": "each rating of one user takes the far end of the scale, or all disappear",
-    "many": "ratings of many users, each at either end of the scale by a coin of its own",
+    "data": "in the audited data, a change that the claim covers; without a claim, of one rating",
+    "rating": "one rating of a user moves to the far end of the scale, or is removed",
+    "user": "all ratings of one user move to the far end of the scale, or are removed",
+    "many": "ratings of many users; a coin sets each to one or the other end of the scale",
 }
 
 
-# Attacks that a game plays where it names none: the first that reads what the observer sees.
+# Default attacks of a game: the first that reads what the observer sees is used.
 _USUAL = ("likelihood-ratio", "item-place", "canary")
 
 
 def with_attack(given: Any, models: Sequence[Model]) -> Any:
-    """What a `[[game]]` says, with an attack that reads what is seen where it names none."""
+    """Add a default attack to a `[[game]]` that names none; it reads what the observer sees."""
     if not isinstance(given, dict) or "attack" in given or not models:
         return given
     observers = models[0].observers()
@@ -47,7 +47,7 @@ def _reads(attack: str, observer: Observer[Any]) -> bool:
 
 
 def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) -> str:
-    """The observer of a game on a model: the one named, else the first that its attack reads.
+    """Return the observer of a game on a model: the named one, else the first its attack reads.
 
     Raises:
         ConfigError: the model has no such observer, or the attack does not read what it sees.
@@ -63,7 +63,7 @@ def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) 
         )
     if game.observe not in observers:
         raise ConfigError(
-            f"{place}: observe = {game.observe!r} is no observer of model {label!r}"
+            f"{place}: observe = {game.observe!r} is not an observer of model {label!r}"
             f"{registry.suggestion(game.observe, observers)}"
         )
     if game.observe not in readable:
@@ -75,10 +75,10 @@ def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) 
 
 
 def check_games(models: Sequence[Model], games: Sequence[Game]) -> None:
-    """Refuse games that some model has no observer for; unknown attacks are refused elsewhere.
+    """Refuse games for which a model has no observer; unknown attacks are refused elsewhere.
 
     Raises:
-        ValueError: with the game and the remedy.
+        ValueError: names the game and the remedy.
     """
     known = [game for game in games if has_role(game.attack, *roles.GAME_ROLES)]
     for model in models if known else ():
@@ -90,7 +90,7 @@ def check_games(models: Sequence[Model], games: Sequence[Game]) -> None:
                 raise ValueError(str(error)) from error
 
 
-# What is asked about submissions where a config names no attack.
+# The attacks on submissions if the config names none.
 BATTERY = [
     Attack.model_validate({"name": name, "params": params})
     for name, params in (
@@ -115,25 +115,25 @@ BATTERY = [
 def check_trained(
     models: Sequence[Model],
     attacks: Sequence[Attack],
-    campaigns: Sequence[Campaign],
+    sybil_attacks: Sequence[Sybil],
     games: Sequence[Game],
     given: set[str],
     gated: Sequence[str],
     transcript: bool,
 ) -> None:
-    """Refuse what does not go with models that are trained, of which there is at least one.
+    """Refuse what does not apply to trained models; at least one model is trained.
 
     Args:
         models: `[[model]]`.
         attacks: `[[attack]]`.
-        campaigns: `[[campaign]]`.
+        sybil_attacks: `[[sybil]]`.
         games: `[[game]]`.
-        given: the tables that ask for something.
+        given: the tables that differ from their defaults.
         gated: the metrics of the gates.
         transcript: whether there is a `[transcript]`.
 
     Raises:
-        ValueError: with the table and the remedy.
+        ValueError: names the table and the remedy.
     """
     _check_transcript(models, attacks, gated, transcript)
     _check_lists(models, attacks)
@@ -146,7 +146,7 @@ def check_trained(
                 "in two configs"
             )
     if "split" in given:
-        raise ValueError("[split] is about models that are not trained: use [train]")
+        raise ValueError("[split] applies only to untrained models: use [train]")
     for name, labels in (
         (
             "attack",
@@ -156,47 +156,46 @@ def check_trained(
                 if not (transcript or recovers(each.name) or reads(each.name))
             ],
         ),
-        ("campaign", [campaign.label for campaign in campaigns]),
+        ("sybil", [sybil.label for sybil in sybil_attacks]),
     ):
         if labels:
             raise ValueError(
-                f"[[{name}]] {labels[0]!r} is about predictions of item-item models, which model "
+                f"[[{name}]] {labels[0]!r} needs predictions of item-item models, which model "
                 f"{trained.label!r} ({trained.defense}) does not make: remove it"
             )
     if "convergence" in given:
-        raise ValueError("[convergence] is about the chain of 'top-k': remove it")
+        raise ValueError("[convergence] applies only to the chain of 'top-k': remove it")
     if "utility.rmse" in gated:
         raise ValueError(
-            "a gate on utility.rmse of models that are trained cannot pass: its interval over "
-            "folds assumes a normal law; remove it"
+            "a gate on utility.rmse of trained models cannot pass, as its interval over folds "
+            "assumes a normal law: remove it"
         )
     for metric in gated:
         if metric not in {"epsilon", "attack.auc"}:
             raise ValueError(
-                f"a gate on {metric} is about models that are not trained: remove it, or gate "
-                "'epsilon'"
+                f"a gate on {metric} applies only to untrained models: remove it, or gate 'epsilon'"
             )
     for game in games:
         _check_game(game)
 
 
 def check_against(against: str | None, labels: Sequence[str]) -> None:
-    """Refuse a comparison with a model that there is not.
+    """Refuse a comparison with a model that does not exist.
 
     Raises:
-        ValueError: with the remedy.
+        ValueError: names the label and the remedy.
     """
     if against is not None and against not in labels:
         raise ValueError(
-            f"train.against = {against!r} is no model's label{registry.suggestion(against, labels)}"
+            f"train.against = {against!r} is not a label{registry.suggestion(against, labels)}"
         )
 
 
 def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
-    """Refuse models that rank beside others, and attacks that do not read what they release.
+    """Refuse to mix models that rank with others, and attacks that do not read their releases.
 
     Raises:
-        ValueError: with the table and the remedy.
+        ValueError: names the table and the remedy.
     """
     ranking = [model for model in models if model.ranks]
     others = [model for model in models if not model.ranks]
@@ -222,10 +221,10 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
 
 
 def _check_factors(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
-    """Refuse attacks that read a released factorisation where a model releases none.
+    """Refuse attacks that read a released factorisation if a model releases none.
 
     Raises:
-        ValueError: with the attack, the model and the remedy.
+        ValueError: names the attack, the model and the remedy.
     """
     for attack in attacks:
         if not (recovers(attack.name) or reads(attack.name)):
@@ -244,27 +243,29 @@ def _check_factors(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
 def _check_transcript(
     models: Sequence[Model], attacks: Sequence[Attack], gated: Sequence[str], transcript: bool
 ) -> None:
-    """Refuse what asks about submissions where there are none, and other attacks where there are.
+    """Refuse a gate on submissions without `[transcript]`, and unrelated parts with it.
 
     Raises:
-        ValueError: with the table and the remedy.
+        ValueError: names the table and the remedy.
     """
     if not transcript:
         if "attack.auc" in gated:
             raise ValueError(
-                "a gate on attack.auc is about the submissions of a federated training: add "
+                "a gate on attack.auc needs the submissions of a federated training: add "
                 "[transcript], or remove it"
             )
         return
     for model in models:
         if not model.submits:
             raise ValueError(
-                f"[transcript] is about what users submit to a server, and model {model.label!r} "
+                f"[transcript] needs users who submit to a server, and model {model.label!r} "
                 f"({model.defense}) has none: remove it, or audit 'fake-gradients'"
             )
     known = registry.names("attacks")
     for attack in attacks:
-        if attack.name in known and not any(f(attack.name) for f in (watches, recovers, reads)):
+        if attack.name in known and not any(
+            f(attack.name) for f in (tests_submissions, recovers, reads)
+        ):
             raise ValueError(
                 f"[[attack]] {attack.label!r} does not read what users submit: use one such as "
                 "'zero-mean' or 'gradient-ratio'"
@@ -274,11 +275,11 @@ def _check_transcript(
 def _check_game(game: Game) -> None:
     if game.pair not in PAIRS:
         raise ValueError(
-            f"[[game]] pair = {game.pair!r} is not one of a model that is trained: use "
+            f"[[game]] pair = {game.pair!r} is not a pair of trained models: use "
             f"{', '.join(repr(pair) for pair in PAIRS)}"
         )
     if game.pair == "many" and game.observe not in {None, "iterates"}:
         raise ValueError(
-            f"[[game]] {game.label!r}: many ratings are told apart by the steps of a training: "
+            f"[[game]] {game.label!r}: the pair 'many' needs an observer of the training steps: "
             "use observe = 'iterates'"
         )

@@ -1,4 +1,4 @@
-"""Where in a TOML file a key stands, so that an error can name the line."""
+"""Find the line of a key in a TOML file, for error messages."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 # [name], or [[name]] of a list of tables.
 _HEADER = re.compile(r"\s*\[(\[?)\s*([A-Za-z_][\w.-]*)\s*\]\]?\s*(#.*)?$")
-# Comments, and strings but for quoted keys: what they hold is no key.
+# Comments, and strings other than quoted keys: they contain no keys.
 _SILENT = re.compile(
     r"""#[^\n]*|(\"{3}|'{3}).*?\1|("(?:\\.|[^"\\\n])*"|'[^'\n]*')(?!\s*[=.\]])""", re.DOTALL
 )
-# A key: first in its line, in braces, or after a dot; then its value, one in braces told apart.
+# Around a key: start of line, brace, comma or dot before; `=` or dot after. Group 1: inline table.
 _BEFORE, _AFTER = r"(?:^[ \t]*|[{,][ \t]*|\.)[\"']?", r"[\"']?[ \t]*(?=(=[ \t]*\{)|=|\.\w)"
 _OWN = "tool.dpaudit."
-# A part of a key.
+# One part of a dotted key.
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 
 
 class _Table(NamedTuple):
-    """What stands under one header: its name, which it is of its list, its line, all lines."""
+    """The content under one header: name, index in its list, line of the header, all lines."""
 
     name: str
     number: int
@@ -30,33 +30,33 @@ class _Table(NamedTuple):
 
 
 def deep_keys(text: str, depth: int) -> bool:
-    """Whether a key has more parts: to parse one of thousands takes all memory there is.
+    """Whether a key has more than `depth` parts: parsing one of thousands takes all memory.
 
     Args:
-        text: the file, which may be no TOML.
-        depth: the most parts of a key.
+        text: the file, which may not be valid TOML.
+        depth: the largest allowed number of parts of a key.
     """
-    # From the first letter of a part on, so many parts and one more.
+    # `depth + 1` parts, from the first character of a part on.
     deep = rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{depth}}}"
     return re.search(deep, _SILENT.sub(_blank, text)) is not None
 
 
 def line_of(text: str, place: Sequence[int | str]) -> int | None:
-    """The line of a key, else of the table that lacks it, counted from 1; None if there is neither.
+    """Return the line of a key, else of the table that lacks it, from 1; None if neither exists.
 
-    Found are headers, dotted keys and tables in one line. In `pyproject.toml` keys are those of
+    Recognizes headers, dotted keys and inline tables. In `pyproject.toml`, keys are relative to
     `[tool.dpaudit]`.
 
     Args:
         text: the file, which is valid TOML.
-        place: the keys from the outermost in, a number after that of a list.
+        place: the keys from the outermost in; the key of a list is followed by an index.
     """
     at = [index for index, part in enumerate(place) if isinstance(part, str)]
     keys = [str(place[index]) for index in at]
     number = place[1] if len(place) > 1 and isinstance(place[1], int) else 0
     tables = _tables(text)
     nearest = None
-    # The last header that names the most of the keys is the nearest.
+    # The nearest header is the last one that names the most keys.
     for depth in range(len(at), -1, -1):
         name = ".".join(keys[:depth])
         for table in tables:
@@ -69,7 +69,7 @@ def line_of(text: str, place: Sequence[int | str]) -> int | None:
 
 
 def _tables(text: str) -> list[_Table]:
-    """The tables of a file, comments blanked; first what stands above all headers."""
+    """Return the tables of a file, comments blanked; the first is what precedes all headers."""
     found = [_Table("", 0, 1, [])]
     counts: dict[str, int] = {}
     for index, line in enumerate(_SILENT.sub(_blank, text).split("\n"), 1):
@@ -88,26 +88,26 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _inside(table: _Table, place: Sequence[int | str]) -> tuple[int | None, bool]:
-    """The line of a place in a table, or of as much of it as is found; whether it is all."""
+    """Return the line of the longest part of a place that is found, and whether it is all of it."""
     text = "\n".join(table.lines)
     line, start, stop = table.first if table.name else None, 0, len(text)
-    # How many braces and brackets are open before each character.
+    # The number of open braces and brackets before each character.
     depths = [0, *accumulate((each in "{[") - (each in "}]") for each in text)]
     level = 0
     for part in place:
         if isinstance(part, int):
-            if part:  # which of several in brackets is not looked for
+            if part:  # later elements of an inline list are not located
                 return line, True
             continue
         key = re.compile(_BEFORE + re.escape(part) + _AFTER, re.MULTILINE)
-        # A key within another key's value is another table's.
+        # A key at another depth belongs to another table.
         for found in key.finditer(text, start, stop):
             if depths[found.end()] == level:
                 break
         else:
             return line, False
         line, start = table.first + text.count("\n", 0, found.end()), found.end()
-        if found[1]:  # a table in braces
+        if found[1]:  # an inline table
             level += 1
             inside = range(start + len(found[1]), len(text))
             stop = next((at for at in inside if depths[at] < level), len(text))

@@ -1,9 +1,9 @@
-"""Reads a config from its file: overrides, and errors that name their place."""
+"""Load a config from its file, apply overrides, and name the place of every error."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,23 @@ from pydantic import BaseModel, ValidationError
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.lines import deep_keys, line_of
+from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Attack, Config, Game, Gate, Policy
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import nested, read_text
 from dpaudit.core.registry import suggestion
 
-# Of a config in characters, and of its tables and lists in one another.
+# Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
 FILES = ("dpaudit.toml", "pyproject.toml")
 
 
 def find(folder: Path) -> Path:
-    """The config file of a folder: `dpaudit.toml`, or `pyproject.toml` with `[tool.dpaudit]`.
+    """Return the config of a folder: `dpaudit.toml`, or `pyproject.toml` with `[tool.dpaudit]`.
 
     Raises:
-        ConfigError: there is neither.
+        ConfigError: the folder has neither.
     """
     for name in FILES:
         path = folder / name
@@ -44,12 +45,12 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Read and check a config.
 
     Args:
-        path: a TOML file; of `pyproject.toml` the table `[tool.dpaudit]`.
+        path: a TOML file; from `pyproject.toml` the table `[tool.dpaudit]` is read.
         overrides: `KEY=VALUE` with dotted keys and TOML values, e.g. `audit.trials=1000` or
-            `model.0.epsilon=[1, 2]`; they replace what the file says.
+            `model.0.epsilon=[1, 2]`; they replace values of the file.
 
     Raises:
-        ConfigError: with the file, the place in it, the value and the remedy.
+        ConfigError: names the file, the place in it, the value and the remedy.
     """
     text = _read(path)
     values = _parse(path, text)
@@ -61,6 +62,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     for override in overrides:
         _set(values, override)
         _check_depth(f"the option --set {override.partition('=')[0]}", values)
+    _refuse_renamed(path, text, values, overrides)
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
@@ -70,13 +72,14 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def load_policy(path: Path) -> list[Gate]:
-    """Read the `[[gate]]` tables of a policy file; nothing else may stand in it.
+    """Read the `[[gate]]` tables of a policy file, which may contain nothing else.
 
     Raises:
-        ConfigError: with the file, the place in it, the value and the remedy.
+        ConfigError: names the file, the place in it, the value and the remedy.
     """
     text = _read(path)
     values = _parse(path, text)
+    _refuse_renamed(path, text, values, ())
     try:
         return Policy.model_validate(values).gate
     except ValidationError as error:
@@ -88,7 +91,7 @@ def _check_parts(path: Path, config: Config) -> None:
     for index, model in enumerate(config.model):
         if model.grid and not model.trains:
             raise ConfigError(
-                f"{path}: model.{index}.grid is of models that are trained: remove it, or give "
+                f"{path}: model.{index}.grid applies only to trained models: remove it, or give "
                 "several [[model]] tables"
             )
         for epsilon in model.epsilon:  # every combination is checked
@@ -105,30 +108,30 @@ def _check_parts(path: Path, config: Config) -> None:
     asked: tuple[type[roles.Attack], ...] = (roles.Inference,)
     if config.trains:
         asked = (*recovering, roles.SubmissionTest) if config.transcript else recovering
-    played: Sequence[tuple[str, Sequence[Attack | Game], tuple[type[roles.Attack], ...]]] = (
+    named: Sequence[tuple[str, Sequence[Attack | Game], tuple[type[roles.Attack], ...]]] = (
         ("attack", config.attack, asked),
         ("game", config.game, roles.GAME_ROLES if config.trains else (roles.Distinguisher,)),
     )
-    for table, parts, wanted in played:
+    for table, parts, wanted in named:
         for index, part in enumerate(parts):
             place = f"{path}: {table}.{index}"
             if not isinstance(part.create(place), wanted):
                 raise ConfigError(
-                    f"{place}: {part.part!r} is not played by [[{table}]]: [[attack]] takes those "
-                    "that recover a rating, such as 'linear-ideal' or, of models that are trained, "
-                    "'reconstruction', or with [transcript] read submissions, such as 'zero-mean', "
-                    "and [[game]] those that tell two worlds apart, such as 'likelihood-ratio'"
+                    f"{place}: {part.part!r} cannot be used in [[{table}]]: [[attack]] takes "
+                    "attacks that recover ratings, such as 'linear-ideal' or, for trained models, "
+                    "'reconstruction', and with [transcript] tests of submissions, such as "
+                    "'zero-mean'; [[game]] takes distinguishers, such as 'likelihood-ratio'"
                 )
-    _check_campaigns(path, config)
+    _check_sybils(path, config)
 
 
-def _check_campaigns(path: Path, config: Config) -> None:
-    for index, campaign in enumerate(config.campaign):
-        made = campaign.create(f"{path}: campaign.{index}")
+def _check_sybils(path: Path, config: Config) -> None:
+    for index, sybil in enumerate(config.sybil):
+        made = sybil.create(f"{path}: sybil.{index}")
         if not isinstance(made, roles.SybilAttack | roles.PassiveAttack):
             raise ConfigError(
-                f"{path}: campaign.{index}.attack = {campaign.attack!r} makes no accounts and "
-                "observes no public lists: use 'campaign' or 'list-watcher'"
+                f"{path}: sybil.{index}.attack = {sybil.attack!r} makes no accounts and "
+                "observes no public lists: use 'sybil' or 'passive-lists'"
             )
 
 
@@ -162,14 +165,14 @@ def _too_deep(place: str) -> ConfigError:
 
 
 def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:
-    """`[tool.dpaudit]` of a parsed pyproject.toml, None where there is none."""
+    """Return `[tool.dpaudit]` of a parsed pyproject.toml, None if it has none."""
     tools = project.get("tool")
     own = tools.get("dpaudit") if isinstance(tools, dict) else None
     return own if isinstance(own, dict) else None
 
 
 def _set(values: dict[str, Any], override: str) -> None:
-    """Put one `KEY=VALUE` into the parsed config."""
+    """Apply one `KEY=VALUE` to the parsed config."""
     key, equals, value = override.partition("=")
     if not equals or not key.strip() or "\n" in override:
         raise ConfigError(f"the option --set {override!r} is not KEY=VALUE: e.g. audit.trials=1000")
@@ -187,13 +190,13 @@ def _set(values: dict[str, Any], override: str) -> None:
         node[int(last) if isinstance(node, list) else last] = parsed
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(
-            f"the option --set {override!r} names no place in the config: of several [[model]] "
-            "give the number, e.g. model.0.epsilon"
+            f"the option --set {override!r} names no key of the config: with several [[model]] "
+            "give the index, e.g. model.0.epsilon"
         ) from error
 
 
 def _only(node: Any, key: str) -> Any:
-    """The only table of a list, where no number picks one: model.epsilon for model.0.epsilon."""
+    """Return the only table of a list if no index is given: model.epsilon for model.0.epsilon."""
     if isinstance(node, list) and len(node) == 1 and not key.isdecimal():
         return node[0]
     if isinstance(node, list) and not key.isdecimal():
@@ -209,23 +212,36 @@ def _problem(
     values: dict[str, Any],
     overrides: Sequence[str],
 ) -> str:
-    """The first problem with its place: the option that set it, or the line of the file."""
+    """Describe the first error with its place: the option that set it, or the line of the file."""
     problem = error.errors()[0]
     loc = registry.keys_of(problem["loc"], values)
     known = _fields(root, loc[:-1]) if problem["type"] == "extra_forbidden" else ()
     message = registry.first_problem(error, "", known, values).removeprefix(".").removeprefix(": ")
+    return f"{_where(path, text, loc, overrides)}: {message}"
+
+
+def _refuse_renamed(
+    path: Path, text: str, values: Mapping[str, Any], overrides: Sequence[str]
+) -> None:
+    """Refuse a name of an earlier version and state its current name."""
+    for old in renamed(values):
+        raise ConfigError(f"{_where(path, text, old.place, overrides)}: {old.remedy}")
+
+
+def _where(path: Path, text: str, loc: Sequence[int | str], overrides: Sequence[str]) -> str:
+    """Return the option that set a key, or the line of the file."""
     names = [part for part in loc if isinstance(part, str)]
     for override in overrides:
         key = override.partition("=")[0].strip()
         parts = [part for part in key.split(".") if not part.isdecimal()]
         if parts == names[: len(parts)]:
-            return f"the option --set {key}: {message}"
+            return f"the option --set {key}"
     line = line_of(text, loc)
-    return f"{path}{f', line {line}' if line else ''}: {message}"
+    return f"{path}{f', line {line}' if line else ''}"
 
 
 def _fields(root: type[BaseModel], loc: Sequence[int | str]) -> Sequence[str]:
-    """The keys that the table at this place may have."""
+    """Return the allowed keys of the table at this place."""
     table: Any = root
     for part in loc:
         if isinstance(part, int):

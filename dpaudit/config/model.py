@@ -1,4 +1,4 @@
-"""The tables of the config that name what is audited: `[[model]]` and `[defense]`."""
+"""The config tables that name what is audited: `[[model]]` and `[defense]`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dpaudit.core.observation import Observer
 from dpaudit.defenses.base import Defense, FederatedDefense, ListDefense, TrainedDefense
 
 Epsilon = Annotated[float, Field(gt=0)]
-# Of a grid, each of which is trained.
+# The most combinations of a grid; each is trained.
 _COMBINATIONS = 1000
-# Of every table of the config.
+# Settings of every table of the config.
 TABLE = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 def as_list(value: Any) -> Any:
-    """One value or table where several may stand."""
+    """Wrap a single value or table in a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -35,14 +35,14 @@ class Model(_Table):
     """One recommender under audit.
 
     Attributes:
-        label: its name in reports; the defense and variant unless given.
-        defense: a registered defense.
+        label: its name in reports; by default the defense and variant.
+        defense: the name of a registered defense.
         variant: `nonprivate`, `published` or `corrected`.
         epsilon: the values of ε to audit.
         params: hyper-parameters of the defense, see `dpaudit show DEFENSE`.
-        grid: of a defense that is trained: values to try of some hyper-parameters. At each ε the
-            combination with the least error on ratings held back from the first fold's training is
-            used. Choosing by the data costs privacy that no claim counts.
+        grid: for a trained defense, candidate values of some hyper-parameters. At each ε the
+            combination with the smallest error on ratings held out from the first fold's training
+            is used. This choice depends on the data, and no claim counts its privacy cost.
     """
 
     label: str = ""
@@ -69,7 +69,7 @@ class Model(_Table):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         if len(set(self.epsilon)) < len(self.epsilon):
-            raise ValueError("epsilon holds a value twice: remove one")
+            raise ValueError("epsilon contains a value twice: remove one")
         return self
 
     @model_validator(mode="after")
@@ -77,21 +77,21 @@ class Model(_Table):
         combinations = math.prod(len(values) for values in self.grid.values())
         if combinations > _COMBINATIONS:
             raise ValueError(
-                f"grid has {combinations} combinations: leave out values, {_COMBINATIONS} are the "
-                "most"
+                f"grid has {combinations} combinations, more than the {_COMBINATIONS} allowed: "
+                "leave out values"
             )
         return self
 
     @property
     def part(self) -> type[Defense]:
-        """The registered class; the role itself where the name is unknown."""
+        """Return the registered class; `Defense` itself if the name is unknown."""
         if self.defense not in registry.names("defenses"):
             return Defense
         part: type[Defense] = registry.load("defenses", self.defense)
         return part
 
     def observers(self) -> Mapping[str, Observer[Any]]:
-        """Who observes it, at its first ε; nobody where its parameters are refused elsewhere."""
+        """Return its observers at the first ε; none if its parameters are invalid."""
         try:
             defense: Defense = self.defenses("model")[0]
         except ConfigError:
@@ -100,47 +100,47 @@ class Model(_Table):
 
     @property
     def shows_lists(self) -> bool:
-        """Whether lists alone are shown, no predictions; False of an unknown defense."""
+        """Whether only lists are shown, no predictions; False for an unknown defense."""
         return issubclass(self.part, ListDefense)
 
     @property
     def trains(self) -> bool:
-        """Whether it learns a model from the ratings; False of an unknown defense."""
+        """Whether it trains a model on the ratings; False for an unknown defense."""
         return issubclass(self.part, TrainedDefense)
 
     @property
     def ranks(self) -> bool:
-        """Whether its models have lists and no predicted ratings; False of an unknown defense."""
+        """Whether its models give lists and no predicted ratings; False for an unknown defense."""
         return issubclass(self.part, TrainedDefense) and self.part.ranks
 
     @property
     def assumes(self) -> tuple[AssumptionMetric, ...]:
-        """Which unenforced assumptions of its published claim are counted."""
+        """Return the unenforced assumptions of its published claim that are measured."""
         return self.part.counts if issubclass(self.part, TrainedDefense) else ()
 
     @property
     def submits(self) -> bool:
-        """Whether its users submit to a server, real things and fakes; False of an unknown one."""
+        """Whether users submit to a server, real and fake; False for an unknown defense."""
         return issubclass(self.part, FederatedDefense)
 
     @property
     def walks_chain(self) -> bool:
-        """Whether it may walk a published chain, whose convergence can be computed."""
+        """Whether it may run a published Markov chain, whose convergence can be computed."""
         return self.shows_lists and self.variant == "published"
 
     def defenses(self, place: str) -> list[Any]:
-        """The defense at each ε; of a grid the first combination.
+        """Create the defense at each ε, with the first combination of a grid.
 
         Raises:
-            ConfigError: it, or a hyper-parameter, is unknown or out of range.
+            ConfigError: the defense or a hyper-parameter is unknown, or a value is out of range.
         """
         return [self.combinations(place, epsilon)[0] for epsilon in self.epsilon]
 
     def combinations(self, place: str, epsilon: float) -> list[Any]:
-        """The defense at one ε with each combination of the grid's values.
+        """Create the defense at one ε with each combination of the grid's values.
 
         Raises:
-            ConfigError: it, or a hyper-parameter, is unknown or out of range.
+            ConfigError: the defense or a hyper-parameter is unknown, or a value is out of range.
         """
         for table, names in (("params", self.params), ("grid", self.grid)):
             for reserved in ("epsilon", "variant"):
@@ -150,9 +150,7 @@ class Model(_Table):
                     )
         twice = set(self.params) & set(self.grid)
         if twice:
-            raise ConfigError(
-                f"{place}.grid.{min(twice)} stands in params too: remove one of the two"
-            )
+            raise ConfigError(f"{place}.grid.{min(twice)} is in params too: remove one of the two")
         return [
             registry.create(
                 "defenses",
@@ -170,27 +168,27 @@ class Model(_Table):
 
 
 class PythonDefense(_Table):
-    """A mechanism of your own, of which nothing is known but its outputs.
+    """A mechanism of your own, of which only the outputs are known.
 
     It runs code: `dpaudit run` refuses it unless `--allow-code` is given.
 
     Attributes:
         kind: `python`.
-        target: `package.module:function`, called as `function(data, rng)`; modules beside the
-            config are found.
-        label: its name in reports; the target unless given.
+        target: `package.module:function`, called as `function(data, rng)`; modules in the folder of
+            the config can be imported.
+        label: its name in reports; by default the target.
         d: a data set, any TOML value.
         d_prime: a neighbour of it.
         pairs: instead of these two, `package.module:name` of a list of pairs, or of a function that
-            returns one; the most telling is searched for.
+            returns one; the audit searches for the most informative pair.
         epsilon: the claimed ε.
         delta: the claimed δ.
-        adjacency: what neighbours are, in the claim.
-        observer: who sees the outputs, in the claim.
-        score: `learned`, or `package.module:function` from outputs to numbers, large for d_prime.
+        adjacency: the claim's definition of neighbours.
+        observer: who sees the outputs, according to the claim.
+        score: `learned`, or `package.module:function` from outputs to numbers, larger for d_prime.
         batched: whether the function is called as `function(data, rng, n)` for n outputs.
-        isolate: `process` makes every call in a process of its own, so that no state survives it.
-        search: outputs for each of several pairs in the first round of the search.
+        isolate: `process` runs every call in its own process, so that no state survives it.
+        search: outputs per pair in the first round of the search among several pairs.
     """
 
     kind: Literal["python"]

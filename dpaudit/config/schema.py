@@ -1,4 +1,4 @@
-"""The audit's config: TOML, checked field by field; unknown keys are errors."""
+"""The schema of an audit's config; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dpaudit.config.compatibility import (
 from dpaudit.config.model import TABLE, Model, PythonDefense, as_list
 from dpaudit.config.tables import (
     Attack,
-    Campaign,
     Convergence,
     Game,
+    Sybil,
     Train,
     Transcript,
     reads,
@@ -40,7 +40,6 @@ from dpaudit.data.source import DataSource
 __all__ = [
     "Attack",
     "Audit",
-    "Campaign",
     "Config",
     "Convergence",
     "Game",
@@ -49,6 +48,7 @@ __all__ = [
     "Policy",
     "PythonDefense",
     "Split",
+    "Sybil",
     "Train",
     "Transcript",
 ]
@@ -72,11 +72,11 @@ class Split(_Table):
 
 
 class Audit(_Table):
-    """How much is played and how sure the numbers are.
+    """The number of trials and the confidence.
 
     Attributes:
-        trials: trials of each attack and of each utility, at each ε.
-        confidence: simultaneous confidence of all intervals of the run, from 0.5 on.
+        trials: trials of each attack and of each utility measure, at each ε.
+        confidence: simultaneous confidence of all intervals of the run, at least 0.5.
     """
 
     trials: Annotated[int, Field(ge=2, le=100_000_000)] = 20_000
@@ -88,13 +88,13 @@ class Gate(_Table):
 
     Attributes:
         metric: `attack.accuracy`, `attack.auc`, `utility.overlap`, `utility.rmse`,
-            `campaign.accuracy` or `epsilon`.
-        where: which points of the sweep; each key picks, together they narrow.
-        max: fails when the lower bound lies above, passes when the upper does not; of `epsilon`
-            also `"claim"`.
-        min: fails when the upper bound lies below, passes when the lower does not.
-        detectable: a gate on `epsilon` passes only if, on some pair, the same game certified a
-            breach of `max` by a mutant whose noise is too small by at most this factor.
+            `sybil.accuracy` or `epsilon`.
+        where: which points of the sweep the gate judges; a point must match all keys.
+        max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
+            for `epsilon` also `"claim"`.
+        min: the gate fails if the upper bound is below it, and passes if the lower bound is not.
+        detectable: a gate on `epsilon` passes only if, on some pair, the same game certifies that
+            a mutant breaks `max` whose noise is too small by at most this factor.
     """
 
     metric: Literal[
@@ -103,7 +103,7 @@ class Gate(_Table):
         "utility.overlap",
         "utility.rmse",
         "epsilon",
-        "campaign.accuracy",
+        "sybil.accuracy",
     ]
     where: dict[Literal["epsilon", "model", "attack", "pair", "effort"], float | str] = {}
     max: Finite | Literal["claim"] | None = None
@@ -116,21 +116,21 @@ class Gate(_Table):
             raise ValueError("give exactly one of max and min")
         if self.metric == "epsilon" and (self.min is not None or self.detectable is None):
             raise ValueError(
-                "a gate on epsilon needs max and detectable: a lower bound below the threshold "
-                "says nothing unless the same game finds a mutant that breaks it"
+                "a gate on epsilon needs max and detectable: a lower bound below the threshold is "
+                "no evidence unless the same game finds a mutant that breaks it"
             )
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
         return self
 
     def picks(self, point: Mapping[str, Any]) -> bool:
-        """Whether the gate judges a measured point with these `where` keys and this `metric`."""
+        """Whether the gate judges a point, given by its `metric` and the keys of `where`."""
         return point["metric"] == self.metric and all(
             point.get(key) == value for key, value in self.where.items()
         )
 
 
-# Numbers that a run may measure, of which each has its interval: more are a mistake, or hostile.
+# The most numbers of a run, each with an interval: larger configs are mistakes, or hostile.
 _MEASURED = 10_000
 _DEFAULT = {"split": Split(), "convergence": None}
 
@@ -139,10 +139,10 @@ class Config(_Table):
     """A whole audit.
 
     Attributes:
-        seed: decides every stream. Where it is left out one is drawn from the operating system's
-            entropy, and the record holds it. "entropy" draws one that the record does not hold:
-            whoever knows the seed of a real release knows its noise.
-        keep_seed: whether the record holds a seed that "entropy" drew.
+        seed: determines every random stream. If it is left out, a seed is drawn from the operating
+            system's entropy and stored in the record. "entropy" draws one that is not stored:
+            anyone who knows the seed of a real release can compute its noise.
+        keep_seed: whether the record stores a seed drawn by "entropy".
     """
 
     seed: Annotated[int, Field(ge=0, lt=2**64, default_factory=fresh_seed)]
@@ -156,7 +156,7 @@ class Config(_Table):
     attack: Annotated[list[Attack], BeforeValidator(as_list), Field(max_length=100)] = []
     audit: Audit = Audit()
     game: Annotated[list[Game], BeforeValidator(as_list), Field(max_length=100)] = []
-    campaign: Annotated[list[Campaign], BeforeValidator(as_list), Field(max_length=100)] = []
+    sybil: Annotated[list[Sybil], BeforeValidator(as_list), Field(max_length=100)] = []
     convergence: Convergence | None = None
     transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
@@ -165,16 +165,16 @@ class Config(_Table):
     @model_validator(mode="before")
     @classmethod
     def _seed(cls, values: Any) -> Any:
-        """Draw the seed of "entropy", and remember whether it may be told."""
+        """Draw the seed of "entropy", and set whether the record stores it."""
         if not isinstance(values, dict):
             return values
         seed = values.get("seed")
         if seed == "entropy":
             return {"keep_seed": False, **values, "seed": fresh_seed()}
         if isinstance(seed, str) and not seed.isdecimal():
-            raise ValueError(f"seed = {seed!r} is neither a whole number of 64 bits nor 'entropy'")
+            raise ValueError(f"seed = {seed!r} is neither a 64-bit integer nor 'entropy'")
         if values.get("keep_seed") is False:
-            raise ValueError("keep_seed = false is of seed = 'entropy': another seed is kept")
+            raise ValueError("keep_seed = false needs seed = 'entropy': other seeds are stored")
         return values
 
     @field_serializer("seed")
@@ -184,13 +184,13 @@ class Config(_Table):
     @field_validator("game", mode="before")
     @classmethod
     def _by_model(cls, games: Any, info: ValidationInfo) -> Any:
-        """An attack that is not named is one that reads what is seen of such models."""
+        """Fill in missing attacks with one that reads what the observer sees of the models."""
         return [with_attack(game, info.data.get("model", [])) for game in as_list(games)]
 
     @model_validator(mode="after")
     def _either(self) -> Self:
         other = self.model_fields_set & {
-            *("data", "split", "train", "model", "attack", "game", "campaign", "convergence"),
+            *("data", "split", "train", "model", "attack", "game", "sybil", "convergence"),
             "transcript",
         }
         if self.defense and other:
@@ -205,7 +205,7 @@ class Config(_Table):
             ("model", [model.label for model in self.model]),
             ("attack", [attack.label for attack in self.attack]),
             ("game", [game.label for game in self.game]),
-            ("campaign", [campaign.label for campaign in self.campaign]),
+            ("sybil", [sybil.label for sybil in self.sybil]),
         ):
             twice = [label for label, count in Counter(labels).items() if count > 1]
             if twice:
@@ -215,28 +215,28 @@ class Config(_Table):
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
-        """Refuse a sweep without end, before anything is made of it."""
+        """Refuse a sweep that is too large, before any work is done."""
         points = sum(len(model.epsilon) for model in self.model)
-        efforts = sum(len(campaign.efforts) for campaign in self.campaign)
+        efforts = sum(len(sybil.efforts) for sybil in self.sybil)
         each = len(self.attack) + len(self.game) + efforts + 2
         if points * each > _MEASURED:
             raise ValueError(
-                f"{points} values of ε, of all models together, with {each} measures each are more "
-                f"than the {_MEASURED} numbers of a run: make several configs"
+                f"{points} values of ε over all models, with {each} measures each, exceed the "
+                f"limit of {_MEASURED} numbers of a run: split the config"
             )
         return self
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        """Refuse what cannot be played together; unknown names are refused where they are made."""
+        """Refuse parts that do not fit together; unknown names are refused on creation."""
         check_games(self.model, self.game)
         if self.trains:
             check_trained(
                 self.model,
                 self.attack,
-                self.campaign,
+                self.sybil,
                 self.game,
-                # What is left at its default asks for nothing.
+                # A table at its default requests nothing.
                 {
                     name
                     for name in ("split", "convergence")
@@ -248,62 +248,62 @@ class Config(_Table):
             check_against(self.training.against, [model.label for model in self.model])
             if self.training.files and self.data.least_raters > 1:
                 raise ValueError(
-                    f"train.files hold ratings of items that data.least_raters = "
+                    f"train.files contain ratings of items that data.least_raters = "
                     f"{self.data.least_raters} leaves out: remove one of them"
                 )
             return self
         if self.transcript:
             raise ValueError(
-                "[transcript] is about what users submit to a server, such as in 'fake-gradients', "
+                "[transcript] needs users who submit to a server, such as in 'fake-gradients', "
                 "and no model here is trained: remove it"
             )
         if self.train:
             raise ValueError(
-                "[train] is about models that are trained, such as 'dpsgd-mf', and there is none: "
+                "[train] applies only to trained models, such as 'dpsgd-mf', and there is none: "
                 "remove it, or use [split]"
             )
         for model in self.model:
             if model.shows_lists:
-                _check_lists(model, self.attack, self.game, self.campaign)
+                _check_lists(model, self.attack, self.game, self.sybil)
         if self.convergence and not any(model.walks_chain for model in self.model):
             raise ValueError(
-                "[convergence] is about the chain of a published defense: add a [[model]] with "
-                "defense = 'top-k', or remove it"
+                "[convergence] applies only to the Markov chain of a published defense: add a "
+                "[[model]] with defense = 'top-k', or remove it"
             )
         return self
 
     @property
     def training(self) -> Train:
-        """How models that are trained are tested, defaults included."""
+        """Return the `[train]` table, or its defaults."""
         return self.train or Train()
 
     @property
     def trains(self) -> bool:
-        """Whether the models are trained."""
+        """Whether any model is trained."""
         return any(model.trains for model in self.model)
 
     @property
-    def watching(self) -> list[Attack]:
-        """The attacks on submissions: those that are named, or of each kind some."""
+    def submission_tests(self) -> list[Attack]:
+        """Return the attacks on submissions: the named ones, else the default battery."""
         others = [*self.recovering, *self.reading]
         named = [attack for attack in self.attack if attack not in others]
         return (named or BATTERY) if self.transcript else []
 
     @property
     def recovering(self) -> list[Attack]:
-        """The attacks that recover sensitive ratings."""
+        """Return the attacks that recover sensitive ratings from a released model."""
         return [attack for attack in self.attack if recovers(attack.name)]
 
     @property
     def reading(self) -> list[Attack]:
-        """The attacks that recover them from what users submit."""
+        """Return the attacks that recover sensitive ratings from submissions."""
         return [attack for attack in self.attack if reads(attack.name)]
 
 
 def _check_lists(
-    model: Model, attacks: list[Attack], games: list[Game], campaigns: list[Campaign]
+    model: Model, attacks: list[Attack], games: list[Game], sybil_attacks: list[Sybil]
 ) -> None:
-    """Refuse what asks predictions of a model that shows lists alone."""
+    """Refuse parts that need predictions of a model that shows only lists."""
     place = f"model {model.label!r} ({model.defense}) shows lists and no predictions"
     if attacks:
         raise ValueError(
@@ -313,22 +313,20 @@ def _check_lists(
     for game in games:
         if game.pair == "data":
             raise ValueError(
-                f"{place}, so no change of the data is searched for: name a constructed pair of "
-                f"'dpaudit show {model.defense}' in place of 'data'"
+                f"{place}, so the pair 'data' cannot be searched for: name a constructed pair of "
+                f"'dpaudit show {model.defense}' instead"
             )
-    for campaign in campaigns:
-        if campaign.is_passive:
+    for sybil in sybil_attacks:
+        if sybil.is_passive:
             raise ValueError(
-                f"{place}, and none of related items, which [[campaign]] {campaign.label!r} "
-                "watches: remove it"
+                f"{place}, and no related items, which [[sybil]] {sybil.label!r} "
+                "observes: remove it"
             )
-        if campaign.params.get("observe") != "list":
-            raise ValueError(
-                f"{place}: set params.observe = 'list' in [[campaign]] {campaign.label!r}"
-            )
+        if sybil.params.get("observe") != "list":
+            raise ValueError(f"{place}: set params.observe = 'list' in [[sybil]] {sybil.label!r}")
 
 
 class Policy(_Table):
-    """Gates alone, for a finished run."""
+    """Gates for a finished run."""
 
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(min_length=1, max_length=500)]

@@ -1,4 +1,4 @@
-"""The tables of a config that are played: attacks, games, campaigns, convergence."""
+"""The config tables of what is run: attacks, games, Sybil attacks, training, convergence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Table(BaseModel):
     model_config = TABLE
 
 
-class _Played(_Table, ABC):
+class _WithAttack(_Table, ABC):
     """A table that names a registered attack."""
 
     params: dict[str, Any] = {}
@@ -25,23 +25,23 @@ class _Played(_Table, ABC):
     @property
     @abstractmethod
     def part(self) -> str:
-        """The registered attack."""
+        """Return the name of the registered attack."""
 
     def create(self, place: str) -> Any:
-        """The attack.
+        """Create the attack.
 
         Raises:
-            ConfigError: it, or a parameter, is unknown or out of range.
+            ConfigError: the attack or a parameter is unknown, or a value is out of range.
         """
         return registry.create("attacks", self.part, place, self.params)
 
 
 def has_role(name: Any, *wanted: type[roles.Attack]) -> bool:
-    """Whether a name is that of a registered attack with one of these roles."""
+    """Whether `name` is a registered attack with one of these roles."""
     return name in registry.names("attacks") and issubclass(registry.load("attacks", name), wanted)
 
 
-def watches(name: Any) -> bool:
+def tests_submissions(name: Any) -> bool:
     """Whether a registered attack reads the submissions of a federated training."""
     return has_role(name, roles.SubmissionTest)
 
@@ -52,7 +52,7 @@ def recovers(name: Any) -> bool:
 
 
 def reads(name: Any) -> bool:
-    """Whether a registered attack recovers sensitive ratings from what users submit."""
+    """Whether a registered attack recovers sensitive ratings from submissions."""
     return has_role(name, roles.SubmissionReconstruction)
 
 
@@ -61,16 +61,16 @@ def infers(name: Any) -> bool:
     return has_role(name, roles.Inference)
 
 
-class Attack(_Played):
+class Attack(_WithAttack):
     """One attack on the hidden ratings, on a released model, or on users' submissions.
 
     Attributes:
-        label: its name in reports; the attack's name unless given, of submissions with the
-            parameters' values.
-        name: a registered attack.
-        draw: of attacks on hidden ratings: what is drawn for each trial. `users`: a user, and a
-            rating of theirs; `ratings`: one of all attacked users' ratings, of which those with
-            many have more.
+        label: its name in reports; by default the attack's name, with the values of its parameters
+            if it reads submissions.
+        name: the name of a registered attack.
+        draw: for attacks on hidden ratings, what each trial draws. `users`: a user, then one of
+            their ratings; `ratings`: one of all attacked users' ratings, so that users with many
+            ratings are drawn more often.
         params: its parameters, see `dpaudit show ATTACK`.
     """
 
@@ -84,8 +84,8 @@ class Attack(_Played):
         if not isinstance(values, dict):
             return values
         name, params = values.get("name", "linear-ideal"), values.get("params", {})
-        # The same attack on submissions comes in several forms: each is called by its parameters.
-        if isinstance(params, dict) and params and watches(name):
+        # An attack on submissions may occur with several parameters, so its label contains them.
+        if isinstance(params, dict) and params and tests_submissions(name):
             name = f"{name} ({', '.join(str(value) for value in params.values())})"
         return {"label": name, **values}
 
@@ -93,8 +93,8 @@ class Attack(_Played):
     def _draws(self) -> Self:
         if self.draw == "ratings" and not infers(self.name):
             raise ValueError(
-                "draw = 'ratings' is of attacks on hidden ratings such as 'linear-ideal', which "
-                f"{self.name!r} is not: remove it"
+                "draw = 'ratings' applies only to attacks on hidden ratings such as "
+                f"'linear-ideal', not to {self.name!r}: remove it"
             )
         return self
 
@@ -104,31 +104,30 @@ class Attack(_Played):
         return self.name
 
     @property
-    def played(self) -> dict[str, Any]:
-        """How it is played, as it stands beside its parameters."""
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the run that are recorded beside the parameters."""
         return {"draw": self.draw} if infers(self.name) else {}
 
 
-class Game(_Played):
+class Game(_WithAttack):
     """A distinguishing game that certifies a lower bound on ε.
 
     Attributes:
         pair: the neighbouring data sets: a defense's constructed pair (`dpaudit show DEFENSE`), or
-            `data`: one rating changed in the audited data; of a defense that is trained `data`,
-            `rating`, `user`, or `many`: many ratings, each decided by a coin of its own in every
-            training.
-        observe: one of the defense's observers (`dpaudit show DEFENSE`); the first unless given.
-        attack: a registered attack that tells data sets apart; unless given the first that reads
-            what the observer sees of `likelihood-ratio`, `item-place` and `canary`.
+            `data`: one rating changed in the audited data. For a trained defense: `data`, `rating`,
+            `user`, or `many`: many ratings, each decided by its own coin in every training.
+        observe: one of the defense's observers (`dpaudit show DEFENSE`); by default the first.
+        attack: a registered distinguisher; by default the first of `likelihood-ratio`, `item-place`
+            and `canary` that reads what the observer sees.
         params: its parameters, see `dpaudit show ATTACK`.
-        trials: worlds of either data set; with `many`, trainings.
-        candidates: with `pair = "data"`, how many changed ratings are compared; with `many`, how
-            many are in doubt.
-        details: of a pair in the audited data: whether the record tells the exact sizes and values
-            of the one user who is in doubt, and not only in broad classes.
+        trials: trials on each data set; with `many`, the number of trainings.
+        candidates: with `pair = "data"`, the number of changed ratings that are compared; with
+            `many`, the number of ratings decided by coins.
+        details: for a pair in the audited data, whether the record contains exact sizes and values
+            of the target user instead of broad classes.
     """
 
-    pair: str = "crossing"
+    pair: str = "support-threshold"
     observe: str | None = None
     attack: str = "likelihood-ratio"
     trials: Annotated[int, Field(ge=4, le=100_000_000)] = 20_000
@@ -139,7 +138,7 @@ class Game(_Played):
     def _of_somebody(self) -> Self:
         if self.details and self.pair not in ("data", "rating", "user"):
             raise ValueError(
-                f"details is of pairs in the audited data, which {self.pair!r} is not: remove it"
+                f"details applies only to pairs in the audited data, not {self.pair!r}: remove it"
             )
         return self
 
@@ -150,33 +149,33 @@ class Game(_Played):
 
     @property
     def label(self) -> str:
-        """The pair, and what is seen of it where that was chosen."""
+        """Return the pair, with the observer if it was chosen."""
         learns = has_role(self.attack, roles.LearnedDistinguisher)
-        # Values are what models show that are not trained; that goes without saying.
+        # `values` is the default observer of untrained models and is not shown.
         unsaid = self.observe is None or (self.observe == "values" and not learns)
         return self.pair if unsaid else f"{self.pair} ({self.observe})"
 
     @property
     def trainings(self) -> int:
-        """How many trainings it takes of a model that is trained, at each ε."""
+        """Return the number of trainings of a trained model, at each ε."""
         return self.trials if self.pair == "many" else 2 * self.trials
 
 
-class Campaign(_Played):
-    """An attacker who makes accounts, changes his own entries, or watches public lists.
+class Sybil(_WithAttack):
+    """An attacker who creates accounts, changes their own entries, or observes public lists.
 
     Attributes:
-        label: its name in reports; its category and what it sees unless given.
-        attack: `campaign`, or `list-watcher` for the passive attacker.
+        label: its name in reports; by default its category and what it observes.
+        attack: `sybil`, or `passive-lists` for the passive attacker.
         params: its parameters, see `dpaudit show ATTACK`.
-        efforts: the numbers of accounts, changes or watched lists to try, increasing; accounts
-            that are planted before training count.
-        trials: hidden ratings that are attacked, at each ε.
-        background: of `list-watcher`: other users who rate something at the same time.
+        efforts: the numbers of accounts, changes or observed lists to try, increasing; accounts
+            created before training count.
+        trials: the number of attacked hidden ratings, at each ε.
+        background: for `passive-lists`, the number of other users who rate at the same time.
     """
 
     label: str = ""
-    attack: str = "campaign"
+    attack: str = "sybil"
     efforts: Annotated[
         list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)
     ] = [1, 3, 10, 30, 100, 300]
@@ -189,16 +188,16 @@ class Campaign(_Played):
         if not isinstance(values, dict):
             return values
         params = values.get("params", {})
-        attack = values.get("attack", "campaign")
+        attack = values.get("attack", "sybil")
         label = "passive" if has_role(attack, roles.PassiveAttack) else attack
-        if attack == "campaign" and isinstance(params, dict):
+        if attack == "sybil" and isinstance(params, dict):
             label = f"{params.get('category', 'dynamic')}, {params.get('observe', 'values')}"
         return {"label": label, **values}
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
         if sorted(set(self.efforts)) != self.efforts:
-            raise ValueError("efforts do not increase: sort them and remove what is there twice")
+            raise ValueError("efforts do not increase: sort them and remove duplicates")
         return self
 
     @property
@@ -208,82 +207,83 @@ class Campaign(_Played):
 
     @property
     def is_passive(self) -> bool:
-        """Whether its attacker makes no accounts."""
+        """Whether the attacker creates no accounts."""
         return has_role(self.attack, roles.PassiveAttack)
 
     @property
-    def played(self) -> dict[str, Any]:
-        """How much is played, as it stands beside the attack's parameters."""
-        watched = {"background": self.background} if self.is_passive else {}
-        return {"efforts": self.efforts, "trials": self.trials, **watched}
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the run that are recorded beside the parameters."""
+        observed = {"background": self.background} if self.is_passive else {}
+        return {"efforts": self.efforts, "trials": self.trials, **observed}
 
 
 class Train(_Table):
-    """How models that are trained are tested, and what they learn from.
+    """The training data and the evaluation of trained models.
 
     Attributes:
-        folds: into how many parts the ratings are divided; each is once the test.
-        files: published test files instead, one a fold.
-        play: so many of the folds are played; all unless given.
-        cap: at most so many ratings of each user are kept, a random choice; all unless given.
-        more_than: users with more ratings than this are kept, before the cap.
-        worlds: trainings of each model on each fold.
-        against: the label of the model whose errors the others' are compared with, fold by fold, at
-            the same ε or at its only one.
-        top_k: the length of the lists of models that rank, whose hits are counted.
+        folds: the number of cross-validation folds.
+        files: published test files instead of folds, one per fold.
+        evaluate_folds: the number of folds that are evaluated; by default all.
+        cap: the most ratings kept of each user, chosen at random; by default all.
+        more_than: only users with more ratings than this are kept; applied before the cap.
+        trials: trainings of each model on each fold.
+        against: the label of the model that the errors of the others are compared with, fold by
+            fold, at the same ε or at its only one.
+        top_k: the length of the lists of ranking models, whose hits are counted.
     """
 
     folds: Annotated[int, Field(ge=2, le=100)] = 5
     files: list[str] = []
-    play: Annotated[int, Field(ge=2, le=100)] | None = None
+    evaluate_folds: Annotated[int, Field(ge=2, le=100)] | None = None
     cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    worlds: Annotated[int, Field(ge=1, le=10_000)] = 16
+    trials: Annotated[int, Field(ge=1, le=10_000)] = 16
     against: str | None = None
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 5
 
 
 class Transcript(_Table):
-    """What the server of a federated training sees, and when attackers are asked about it.
+    """Attacks on what the server of a federated training sees, and when they are evaluated.
 
     Attributes:
-        rounds: after how many rounds, increasing; about six up to the last unless given.
-        worlds: trainings of each model at each ε.
-        users: so many users, a random choice, are watched, or all where there are no more.
+        rounds: the numbers of rounds after which attacks are evaluated, increasing; by default
+            about six, up to the last.
+        trials: trainings of each model at each ε.
+        users: the number of observed users, chosen at random; all if there are fewer.
     """
 
     rounds: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(max_length=100)] = []
-    worlds: Annotated[int, Field(ge=1, le=10_000)] = 4
+    trials: Annotated[int, Field(ge=1, le=10_000)] = 4
     users: Annotated[int, Field(ge=2, le=100_000_000)] = 200
 
     @field_validator("rounds")
     @classmethod
     def _increasing(cls, rounds: list[int]) -> list[int]:
         if sorted(set(rounds)) != rounds:
-            raise ValueError("rounds do not increase: sort them and remove what is there twice")
+            raise ValueError("rounds do not increase: sort them and remove duplicates")
         return rounds
 
     def steps(self, last: int) -> list[int]:
-        """After how many rounds of a training of `last`; the last is among them.
+        """Return the rounds at which a training of `last` rounds is evaluated, `last` included.
 
         Raises:
-            ConfigError: a number is beyond the last.
+            ConfigError: a round is beyond the last.
         """
         if self.rounds and self.rounds[-1] > last:
             raise ConfigError(
                 f"transcript.rounds ends at {self.rounds[-1]}, and a model has params.rounds = "
                 f"{last}: lower one or raise the other"
             )
-        # 400, 200, 100, 50, 25, 12 of 400.
+        # For last = 400: 400, 200, 100, 50, 25, 12.
         return sorted({*(self.rounds or [last >> k for k in range(6) if last >> k]), last})
 
 
 class Convergence(_Table):
-    """How far the chain of a published defense is from the law that it is to sample.
+    """The divergence of a published defense's Markov chain from the law that it should sample.
 
     Attributes:
         steps: the numbers of steps after which they are compared, increasing.
-        users: over how many attacked users the mean is taken; all where there are no more.
+        users: the number of attacked users in the mean; all if there are fewer.
     """
 
     steps: Annotated[
@@ -295,5 +295,5 @@ class Convergence(_Table):
     @classmethod
     def _increasing(cls, steps: list[int]) -> list[int]:
         if sorted(set(steps)) != steps:
-            raise ValueError("steps do not increase: sort them and remove what is there twice")
+            raise ValueError("steps do not increase: sort them and remove duplicates")
         return steps

@@ -1,4 +1,4 @@
-"""What trainings show of an assumption that a claim rests on and that nothing enforces."""
+"""Measurements of assumptions that a claim relies on and the mechanism does not enforce."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from dpaudit.core.estimate import Estimate
 
-# How many users' factors are longer than the claim assumes, and the longest.
+# Values of `part`: the share of users whose factors have a norm above 1, and the largest norm.
 LONGER, LONGEST = "share longer than 1", "longest"
 
 
@@ -16,13 +16,13 @@ AssumptionMetric = Literal["assumption.denominator", "assumption.norm"]
 
 @dataclass(frozen=True)
 class Assumption:
-    """One number about an assumption.
+    """One measurement of an assumption.
 
     Attributes:
-        metric: of denominators, or of norms.
-        estimate: the number.
-        step: after which step or round.
-        part: which of several numbers it is; None where there is one.
+        metric: which assumption: a bound on denominators or on norms.
+        estimate: the measured value.
+        step: the step or round after which it was measured.
+        part: which of several values of the metric it is; None where there is only one.
     """
 
     metric: AssumptionMetric

@@ -1,4 +1,4 @@
-"""What a defense guarantees: ε, δ, the neighbours and the observer."""
+"""A stated privacy guarantee: ε, δ, the adjacency and the observer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Variant = Literal["nonprivate", "published", "corrected"]
 RatingAdjacency = Literal["rating-replace", "rating-add-remove"]
 
 
-# The observers that dpaudit's own defenses have; a plug-in names others.
+# Observers of the built-in defenses; plug-ins may define others.
 OBSERVERS = ("public", "iterates", "recommender", "friend", "values", "list")
 
 
@@ -32,8 +32,9 @@ class Claim:
         observer: who sees the release.
         public: the statistics of the data that the guarantee treats as public.
         source: paper, theorem and equation, or the derivation's place.
-        also: observers of whom it speaks besides, though the first does not see what they see.
-        assumes: what the guarantee rests on that no derivation here covers, in short.
+        also: further observers whom the guarantee covers, although `observer` does not see what
+            they see.
+        assumes: short statements of what the guarantee relies on and no derivation here covers.
     """
 
     epsilon: float

@@ -1,7 +1,7 @@
-"""The errors a user can cause or meet.
+"""Errors that are reported to the user.
 
-Each message is one sentence that names the place, the field, the value and the remedy. The command
-line turns them into exit codes; nothing else does.
+Each message is one sentence that names the place, the field, the value and the remedy. Only the
+command line maps them to exit codes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Of a message of foreign code so many characters are shown.
+# The most characters of a third-party error message that are shown.
 _SHOWN = 300
 
 
@@ -18,7 +18,7 @@ class DpauditError(Exception):
 
 
 class ConfigError(DpauditError):
-    """A config, an option or a hyper-parameter that cannot be used as it stands."""
+    """A config, an option or a hyper-parameter that cannot be used."""
 
 
 class DataError(DpauditError):
@@ -30,15 +30,15 @@ class RunError(DpauditError):
 
 
 class InputError(DpauditError, ValueError):
-    """Numbers given to a statistic are not what it is defined for; exit code 2."""
+    """Arguments outside the domain of a statistic; exit code 2."""
 
 
 @contextmanager
 def foreign(failure: Callable[[str], DpauditError]) -> Iterator[None]:
-    """Turn whatever foreign code raises into an error of ours; only an interrupt gets through.
+    """Convert exceptions of third-party code into a `DpauditError`; interrupts pass unchanged.
 
     Args:
-        failure: makes the error from what was raised, in words.
+        failure: makes the error from a one-line description of the exception.
     """
     try:
         yield
@@ -49,7 +49,7 @@ def foreign(failure: Callable[[str], DpauditError]) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error of foreign code on one short line, whatever its own code does."""
+    """Describe an exception on one short line, even if its own `__str__` fails."""
     name = type(error).__name__
     try:
         text = " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""A number with its interval: no bare float leaves the auditor."""
+"""An estimate with its interval; the auditor returns no bare floats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 def _is_number(value: float) -> float:
     if math.isnan(value):
-        raise ValueError("NaN is no number, and nothing can be judged by it")
+        raise ValueError("NaN is not allowed: give a number")
     return value
 
 
@@ -20,16 +20,16 @@ Kind = Literal["frequentist", "credible", "assumes-gdp", "assumes-law", "exact"]
 
 
 class Estimate(BaseModel):
-    """An estimated quantity; NaN, and an interval that ends before it begins, are refused.
+    """An estimated quantity; NaN and intervals with `lower > upper` are refused.
 
     Attributes:
         value: the point estimate; not certified.
-        lower: lower end of the interval; `−inf` or the quantity's least value where there is none.
-        upper: upper end of the interval; `inf` where there is none.
-        confidence: the coverage of all intervals of the run together.
-        alpha: the level of this interval alone.
+        lower: lower end of the interval; `−inf` or the quantity's minimum if there is none.
+        upper: upper end of the interval; `inf` if there is none.
+        confidence: the simultaneous coverage of all intervals of the run.
+        alpha: the error probability of this interval alone.
         n: the number of independent trials that the interval rests on.
-        method: how the interval was made.
+        method: how the interval was computed.
         kind: what the interval assumes; only `frequentist` may gate a user's model.
     """
 
@@ -51,12 +51,12 @@ class Estimate(BaseModel):
         return self
 
     def changed(self, **fields: Any) -> Self:
-        """A copy with some fields replaced, which are checked as those of a new one."""
+        """Return a copy with some fields replaced; the copy is validated."""
         return type(self)(**{**dict(self), **fields})
 
     @classmethod
     def exact(cls, value: float, method: str) -> Self:
-        """A number that is computed and not sampled."""
+        """Return the estimate of a value that is computed, not sampled."""
         return cls(
             value=value,
             lower=value,

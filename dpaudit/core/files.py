@@ -1,4 +1,4 @@
-"""Files: read up to a limit, written whole or not at all, alone or as a set."""
+"""Read files up to a size limit; write them atomically, alone or as a set."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dpaudit.core.errors import ConfigError
 
 
 def read_text(path: Path, most: int) -> str:
-    """Read a file of at most so many characters.
+    """Read a file of at most `most` characters.
 
     Raises:
-        ConfigError: it has more, or is a pipe or a device, which may keep its reader waiting; but
-            for those that the shell makes of a command.
+        ConfigError: it has more, or is a folder, a pipe or a device, which could block; pipes that
+            the shell makes of a command (`/dev/fd`) are read.
         OSError, UnicodeDecodeError: it cannot be read as UTF-8 text.
     """
     if not stat.S_ISREG(path.stat().st_mode) and path.parent != Path("/dev/fd"):
@@ -30,7 +30,7 @@ def read_text(path: Path, most: int) -> str:
 
 
 def nested(value: Any, depth: int) -> bool:
-    """Whether tables and lists of a parsed file are nested deeper than this."""
+    """Whether tables and lists of a parsed file are nested deeper than `depth`."""
     if not isinstance(value, dict | list):
         return False
     inside = value.values() if isinstance(value, dict) else value
@@ -38,27 +38,26 @@ def nested(value: Any, depth: int) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all; its folders are made if need be.
+    """Write a file atomically; create its folders if they are missing.
 
     Raises:
-        ConfigError: it cannot be written, or is a symbolic link; what stood there before still
-            does.
+        ConfigError: it cannot be written, or is a symbolic link; an existing file stays unchanged.
     """
     write_set({path: text})
 
 
 def write_set(texts: Mapping[Path, str]) -> None:
-    """Write files that belong together, so that old and new ones never stand side by side.
+    """Write files that belong together, so that old and new ones are never mixed.
 
-    All are written beside their places first: a full disk changes nothing. Then what is made from
-    the first file is taken away, the first takes its place, and the others theirs: whenever the
-    process is killed, each file that stands there belongs to the first.
+    All are first written to drafts beside their paths, so a full disk changes nothing. Then the old
+    files made from the first are deleted, the first is replaced, and then the others. Whenever the
+    process is killed, every file that exists belongs to the first file as it is then.
 
     Args:
-        texts: the files, first the one that the others are made from.
+        texts: the text of each path; the first is the file that the others are made from.
 
     Raises:
-        ConfigError: one cannot be written, or is a symbolic link.
+        ConfigError: a file cannot be written, or is a symbolic link.
     """
     drafts: dict[Path, Path] = {}
     place = Path()
@@ -85,10 +84,10 @@ def write_set(texts: Mapping[Path, str]) -> None:
 
 
 def own_folder(name: str) -> Path:
-    """The folder `dpaudit-out/NAME` below the current one, where nothing else is asked for.
+    """Return the default output folder, `dpaudit-out/NAME` below the current one.
 
     Raises:
-        ConfigError: one of the two is a symbolic link, which a checkout may hold.
+        ConfigError: one of the two folders is a symbolic link, which a checkout may contain.
     """
     folder = Path("dpaudit-out") / name
     for place in (folder.parent, folder):
@@ -98,11 +97,11 @@ def own_folder(name: str) -> Path:
 
 
 def check_writable(paths: Iterable[Path]) -> None:
-    """Refuse places that cannot be written, before any work is done for them.
+    """Refuse paths that cannot be written, before any work is done.
 
     Raises:
-        ConfigError: a file stands where a folder must be made, a folder admits no new file, or a
-            place is a symbolic link.
+        ConfigError: a file stands where a folder is needed, a folder is not writable, or a path is
+            a symbolic link.
     """
     for path in paths:
         if path == Path("-"):
@@ -114,7 +113,7 @@ def check_writable(paths: Iterable[Path]) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    """Refuse a link to a file, which another user may have laid; one to a pipe is the shell's."""
+    """Refuse a link to a file, which another user may have placed; the shell links to pipes."""
     if path.is_symlink() and _replaceable(path):
         raise ConfigError(
             f"{path} is a symbolic link, which is not followed: remove it, or name the file itself"
@@ -122,12 +121,12 @@ def _refuse_link(path: Path) -> None:
 
 
 def _replaceable(path: Path) -> bool:
-    """Whether a file can take this place: neither a pipe nor a terminal is there."""
+    """Whether a file can replace this path: it is neither a pipe nor a terminal."""
     return path.is_dir() or path.is_file() or not path.exists()
 
 
 def _draft(place: Path, text: str) -> Path:
-    """Write beside the place, to a new file of a name that nobody can foresee."""
+    """Write the text beside the path, to a new file with an unpredictable name."""
     draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}.draft")
     try:
         with draft.open("x", encoding="utf-8", newline="\n") as file:

@@ -1,6 +1,6 @@
-"""What stands in files, labels and paths, shown so that nothing in it steers a terminal or page.
+"""Text from files, labels and paths, shown so that it cannot control a terminal or a page.
 
-Letters that cannot be seen (control, format and bidirectional characters) never get through.
+Invisible characters (control, format and bidirectional characters) are always replaced.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _VALUE, _PATH = 40, 200
-# Printable by their category, and drawn as nothing: fillers, joiners and variation selectors.
+# Printable by Unicode category but invisible: fillers, joiners and variation selectors.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
@@ -18,32 +18,32 @@ _IGNORABLE = re.compile(
 
 
 def escaped(text: str, escape: Callable[[str], str]) -> str:
-    """A text whose letters that cannot be seen are replaced; line ends too."""
+    """Replace each invisible character, line ends too, with `escape(character)`."""
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else escape(letter) for letter in text)
     return _IGNORABLE.sub(lambda found: escape(found[0]), text)
 
 
 def plain(text: str) -> str:
-    """A label on one line."""
+    """Put a label on one line: invisible characters become spaces."""
     return escaped(text, lambda letter: " ")
 
 
 def show(value: object, longest: int = _VALUE) -> str:
-    """A value in quotes, cut where it is long."""
+    """Return the `repr` of a value, cut to `longest` characters."""
     try:
         return _cut(repr(value), longest)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         return "a value of thousands of digits"
 
 
 def quoted(text: str, longest: int = _VALUE) -> str:
-    """Text without quotes, cut where it is long; what cannot be seen is told by its code."""
+    """Return text, cut to `longest` characters; invisible characters are shown by their code."""
     return _cut(escaped(text[: longest + 1], _code), longest)
 
 
 def place(path: Path) -> str:
-    """A path; of a long one the end."""
+    """Return a path as text, only its end if it is long."""
     text = str(path)
     return escaped(text if len(text) <= _PATH else f"…{text[-_PATH:]}", _code)
 

@@ -1,4 +1,4 @@
-"""Who sees what of a mechanism on two neighbouring data sets."""
+"""What each observer sees of a mechanism on two neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ P = TypeVar("P")
 
 
 class View(NamedTuple):
-    """What one observer holds of some trials.
+    """What one observer sees and knows in some trials.
 
     Attributes:
-        release: what is shown, of a type in `dpaudit.core.releases` or of a plug-in's own.
-        knowledge: what the observer knows beside it: the laws in D and D', or the target user.
+        release: what is shown; its type is in `dpaudit.core.releases` or defined by a plug-in.
+        knowledge: what else the observer knows: the laws in D and D', or the target user.
     """
 
     release: Any
@@ -29,15 +29,16 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedPair(Generic[P]):
-    """Two neighbouring data sets as a defense prepared them.
+    """Two neighbouring data sets, prepared by a defense.
 
     Attributes:
         before: data set D.
         after: data set D'.
         items: the items whose predictions an observer is shown `(k,)`.
-        target: the user in whom D and D' differ, and who watches; None where laws say all.
-        unrated: the items that a list shown to the watching user may hold, increasing.
-        top_k: the length of a list that is shown.
+        target: the user in whom D and D' differ, and the observing user; None where the knowledge
+            is given by laws.
+        unrated: the items that a list shown to the observing user may contain, increasing.
+        top_k: the length of a shown list.
     """
 
     before: P
@@ -50,17 +51,17 @@ class PreparedPair(Generic[P]):
 
 @dataclass(frozen=True, eq=False)
 class Observer(Generic[P]):
-    """One observer of a defense: what it sees of D or of D', trial by trial.
+    """One observer of a defense: what they see of D or of D' in each trial.
 
     Attributes:
-        shows: the types of the release and of the knowledge in each view. Attacks that read this
-            pair of types may play the game.
-        views: maps the prepared pair, the data set that is learned from (`pair.before` or
-            `pair.after`) and the streams of some trials to what the observer sees of each of
-            them: one view of a single release, one a round of a training.
+        shows: the types of the release and of the knowledge in each view. A game can use any attack
+            that reads this pair of types.
+        views: maps the prepared pair, the data set to learn from (`pair.before` or `pair.after`)
+            and the streams of some trials to the views of these trials: one view for a single
+            release, one view per round for a training.
         words: what is seen, in a few words.
         purpose: names the random streams of a game.
-        block: at most so many trials are released together.
+        block: the largest number of trials released together.
     """
 
     shows: tuple[type, type]

@@ -1,4 +1,4 @@
-"""What every registered part says of itself."""
+"""Metadata of every registered part."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-# Hyper-parameters are frozen pydantic dataclasses: wrong names and values are refused by name.
+# Hyper-parameters are frozen pydantic dataclasses: errors name the wrong parameter.
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 class Part:
-    """A defense or an attack; the contract tests hold every plug-in to this.
+    """A defense or an attack; the contract tests check these fields for every plug-in.
 
     Attributes:
         name: its name in the registry.

@@ -1,4 +1,4 @@
-"""What made a record: versions and the type of machine, never a name of a machine or a person."""
+"""Versions and machine type for a record; never the name of a machine or a person."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LIBRARIES = ("numpy", "numba", "scipy", "statsmodels")
 
 
 def environment() -> dict[str, str]:
-    """Versions of Python and of the libraries that make numbers, and the type of machine.
+    """Return the versions of Python and of the numeric libraries, and the machine type.
 
-    `blas` and `instructions` are those of numpy: its linear algebra, which fits learned scores, and
-    the widest vectors that its logarithms and powers are computed in.
+    `blas` is numpy's linear algebra library, which fits learned scores. `instructions` are the
+    widest vector instructions that numpy computes logarithms and powers with.
     """
     return {
         "python": platform.python_version(),
@@ -28,11 +28,11 @@ def environment() -> dict[str, str]:
 
 
 def _blas() -> str:
-    """The BLAS of numpy, its version and the type of processor that its kernel is for."""
+    """Return the name and version of numpy's BLAS and the processor type of its kernel."""
     from threadpoolctl import threadpool_info
 
     found = [each for each in threadpool_info() if each["user_api"] == "blas"]
-    # scipy may bring another one, in scipy.libs or scipy/.dylibs, which is loaded or not.
+    # scipy may have loaded another BLAS, from scipy.libs or scipy/.dylibs.
     own = [x for x in found if not _SCIPY & set(Path(x["filepath"]).parts[-3:-1])]
     if not own:
         built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]

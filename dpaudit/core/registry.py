@@ -1,7 +1,7 @@
-"""What there is: defenses, attacks and reports, found through entry points.
+"""The registry of defenses, attacks and reports, found through entry points.
 
-Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.attacks` and `dpaudit.reports`. One
-that cannot be imported is an error only when it is asked for by name.
+Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.attacks` and `dpaudit.reports`. A
+plug-in that cannot be imported raises an error only when it is requested by name.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from pydantic import ValidationError
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.messages import show
 
-# How pydantic names a key of a table in which any may stand, and simple types.
+# pydantic's names of an arbitrary key of a table, and of simple types.
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
 _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instance of \w+)?")
 
-# Of a value in a message so many characters are shown.
+# The most characters of a value that are shown in a message.
 _SHOWN = 100
 
 Group = Literal["defenses", "attacks", "reports"]
 
 
 def names(group: Group) -> list[str]:
-    """The registered names of a group, sorted."""
+    """Return the registered names of a group, sorted."""
     return sorted(_found(group))
 
 
 def load(group: Group, name: str) -> Any:
-    """The registered object.
+    """Return the registered object.
 
     Raises:
         ConfigError: there is no such name (with a suggestion), or its plug-in cannot be imported.
@@ -57,7 +57,7 @@ def load(group: Group, name: str) -> Any:
 
 
 def load_all(group: Group) -> dict[str, Any]:
-    """Every object of a group by name; a broken plug-in is left out with a warning."""
+    """Return every object of a group by name; skip broken plug-ins with a warning."""
     loaded = {}
     for name in names(group):
         try:
@@ -68,10 +68,10 @@ def load_all(group: Group) -> dict[str, Any]:
 
 
 def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:
-    """A registered part with these hyper-parameters.
+    """Create a registered part with these hyper-parameters.
 
     Args:
-        group: where to look.
+        group: the group of the part.
         name: the part's name.
         place: where the part stands in the config, for the error.
         parameters: its hyper-parameters.
@@ -91,13 +91,13 @@ def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -
 
 
 def first_problem(error: ValidationError, place: str, known: Iterable[str], given: Any) -> str:
-    """The first problem of a refused part in one sentence: place, field, value, remedy.
+    """Describe the first validation error in one sentence: place, field, value, remedy.
 
     Args:
-        error: pydantic's.
+        error: pydantic's error.
         place: where the part stands in the config.
-        known: the fields that there are where the problem is.
-        given: what was refused.
+        known: the valid fields at the place of the error.
+        given: the refused input.
     """
     problem = error.errors()[0]
     keys = keys_of(problem["loc"], given)
@@ -105,7 +105,7 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
     where = f"{place}.{field}" if field else place
     if problem["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         return f"{where} is not known{suggestion(field.rpartition('.')[2], known)}"
-    # Of a value that may be one thing or another, each says why it is not that.
+    # A union reports one error for each of its members.
     reasons = [each["msg"] for each in error.errors() if keys_of(each["loc"], given) == keys]
     if problem["loc"][-1:] == (_KEY,):
         return f"{where}: {_joined(reasons).replace('input', 'the key', 1)}"
@@ -118,16 +118,16 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
 
 
 def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
-    """The keys that lead to a problem, without pydantic's own names of what a value may be.
+    """Return the keys that lead to an error, without pydantic's names of union members.
 
     Args:
-        loc: the place as pydantic tells it.
-        given: what was refused.
+        loc: the place as pydantic reports it.
+        given: the refused input.
     """
     found = []
     here = given
     for part in loc:
-        if isinstance(part, int):  # of a list, or of one value that stands for a list
+        if isinstance(part, int):  # index of a list, or of one value given instead of a list
             inside = isinstance(here, list | tuple) and part < len(here)
             here = here[part] if inside else here
         elif isinstance(here, Mapping) and part in here:
@@ -139,13 +139,13 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
 
 
 def _may_be_missing(part: str, here: Any) -> bool:
-    """Whether it may be a field that is missing in this table, and not the name of a type."""
+    """Whether `part` is a missing field of this table and not the name of a type."""
     is_type = not part.isidentifier() or part in _TYPES or part[0].isupper()
     return isinstance(here, Mapping) and not is_type
 
 
 def _joined(reasons: Iterable[str]) -> str:
-    """Why a value is none of the things that it may be, in words."""
+    """Join the reasons why a value matches no member of a union."""
     words: list[str] = []
     for reason in dict.fromkeys(reasons):
         said = _TABLE.sub("a table", reason.removeprefix("Value error, "))
@@ -156,13 +156,13 @@ def _joined(reasons: Iterable[str]) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or the list of what there is."""
+    """Return `; did you mean 'x'?`, or the list of known names."""
     known = sorted(known)
-    word = word[:_SHOWN]  # likeness takes time that grows with the square of the length
+    word = word[:_SHOWN]  # matching takes quadratic time in the length
     close = difflib.get_close_matches(word, known, 1)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; there is {', '.join(known)}" if known else ""
+    return f"; use one of {', '.join(known)}" if known else ""
 
 
 def _found(group: Group) -> Mapping[str, EntryPoint]:
@@ -171,5 +171,5 @@ def _found(group: Group) -> Mapping[str, EntryPoint]:
 
 @functools.cache
 def _registered(group: Group, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """What the packages on this import path register: a search of it takes milliseconds."""
+    """Return the entry points on this import path; cached, as a search takes milliseconds."""
     return {point.name: point for point in entry_points(group=f"dpaudit.{group}")}

@@ -1,6 +1,7 @@
-"""What an observer holds.
+"""Types of what observers see and know.
 
-An attack declares which of these types it reads; a defense returns the one its observer asks for.
+An attack declares which of these types it reads; a defense returns the type that its observer
+shows.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from dpaudit.core.profile import Profile
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Observer `values`: the predictions of stated items shown to one user.
+    """Observer `values`: the predictions of requested items shown to one user.
 
     Attributes:
-        items: the items shown in each world, `(W, k)`.
+        items: the items shown in each trial, `(W, k)`.
         values: their noised predictions `(W, k)` float32.
     """
 
@@ -32,7 +33,7 @@ class Predictions:
 class TopList:
     """Observer `values` of a top-k list: its items, best first, with their noised predictions.
 
-    The items were selected by these very values, so the largest noises are over-represented.
+    The items were selected by these same values, so large noise values are over-represented.
     """
 
     items: NDArray[np.int32]
@@ -44,8 +45,8 @@ class ItemList:
     """Observer `list`: the items shown to one user, without their values.
 
     Attributes:
-        items: the items shown in each world, `(W, k)`. Best first where the mechanism ranks them;
-            increasing where it releases a set.
+        items: the items shown in each trial, `(W, k)`: best first if the mechanism ranks them,
+            increasing if it releases a set.
     """
 
     items: NDArray[np.int32]
@@ -56,8 +57,8 @@ class ItemFactors:
     """Observer `public` of a matrix factorisation: the items' side of the final model.
 
     Attributes:
-        factors: the items' factors, then their bias, in each world, `(W, M, d + 1)`.
-        mean: `b_0`.
+        factors: the items' factors followed by their bias, in each trial, `(W, M, d + 1)`.
+        mean: the mean rating `b_0`.
     """
 
     factors: NDArray[np.float32]
@@ -69,8 +70,8 @@ class SimilarityRows:
     """Observer `public` of a neighbourhood model: some rows of the final similarities.
 
     Attributes:
-        items: whose rows they are `(n,)`.
-        rows: the rows in each world `(W, n, M)`.
+        items: the item of each row `(n,)`.
+        rows: the rows in each trial `(W, n, M)`.
         means: the items' means `(M,)`.
     """
 
@@ -81,34 +82,34 @@ class SimilarityRows:
 
 @dataclass(frozen=True, eq=False)
 class TargetUser:
-    """The one user in whom two neighbouring data sets differ, as an attacker may know her.
+    """The one user in whom two neighbouring data sets differ, as known to an attacker.
 
     Attributes:
-        watcher: the index of another user, who is shown predictions.
-        before: her ratings in world `D`; none where she is not there.
-        after: her ratings in world `D'`.
+        observer: the index of another user, who is shown predictions.
+        before: their ratings in data set `D`; empty if they are not in it.
+        after: their ratings in data set `D'`.
     """
 
-    watcher: int
+    observer: int
     before: Profile
     after: Profile
 
     @property
     def items(self) -> NDArray[np.int32]:
-        """The items that she rated in either world, increasing."""
+        """Return the items that the user rated in either data set, increasing."""
         return np.union1d(self.before.items, self.after.items)
 
 
 @dataclass(frozen=True, eq=False)
 class SeesItems:
-    """Asks for the predictions of `items` `(W, k)` in each world."""
+    """Request for the predictions of `items` `(W, k)` in each trial."""
 
     items: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class SeesTop:
-    """Asks for the `count` best items of each world with their predictions."""
+    """Request for the `count` best items of each trial with their predictions."""
 
     count: int
 
@@ -120,18 +121,18 @@ Request = SeesItems | SeesTop
 class SideInformation:
     """What the linear ideal adversary knows of a hidden rating (Park & Acharya 2011, Def. 4).
 
-    A prediction of item `j` is `(known_j + term_j(v)) / n + noise`, `v` the hidden rating. World
-    `w` has row `place[w]` of the arrays: worlds that hide the same item share one.
+    A prediction of item `j` is `(known_j + term_j(v)) / n + noise`, `v` the hidden rating. Trial
+    `w` uses row `place[w]` of the arrays: trials that hide the same item share a row.
 
     Attributes:
         ratings: `n`, the published number of the user's ratings.
-        known: the sum over the user's other ratings, for every item `(H, M)`.
+        known: `known_j`, the sum over the user's other ratings, for every item `(H, M)`.
         terms: `term_j(v)` for every item and candidate value, not decreasing in `v`, `(H, M, C)`.
         shown: whether an item can be shown to this user if the hidden rating has that value,
-            `(H, M, C)`: never what she rated; the hidden item only if it is not rated after all.
-        place: the row of each world `(W,)`.
-        candidates: the values `v` may have, increasing, `(C,)`.
-        frequency: how often each of them occurs in the population, `(C,)`.
+            `(H, M, C)`: rated items never; the hidden item only if that value means unrated.
+        place: the row of each trial `(W,)`.
+        candidates: the possible values of `v`, increasing, `(C,)`.
+        frequency: how often each candidate occurs in the population, `(C,)`.
     """
 
     ratings: int
@@ -144,20 +145,20 @@ class SideInformation:
 
 
 class ListLaw(Protocol):
-    """The law of a list of items."""
+    """The probability law of a list of items."""
 
     def log_probability(self, items: NDArray[np.int32]) -> NDArray[np.float64]:
-        """`ln P` of each list, `(W, k)` to `(W,)`; `−inf` of one that cannot be."""
+        """Return `ln P` of each list, `(W, k)` to `(W,)`; `−inf` for an impossible list."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ListPair:
-    """The laws of a list in two neighbouring worlds, known to a distinguisher.
+    """The laws of a list in two neighbouring data sets, known to a distinguisher.
 
     Attributes:
-        absent: the law in world `D`.
-        present: the law in world `D'`.
+        absent: the law in data set `D`.
+        present: the law in data set `D'`.
     """
 
     absent: ListLaw
@@ -166,7 +167,7 @@ class ListPair:
 
 @dataclass(frozen=True)
 class ItemInDoubt:
-    """The one item whose prediction a change moves most, known to a distinguisher.
+    """The item whose prediction differs most between D and D', known to a distinguisher.
 
     Attributes:
         item: its index.
@@ -177,10 +178,10 @@ class ItemInDoubt:
 
 @dataclass(frozen=True, eq=False)
 class NoisedSteps:
-    """Observer `iterates`: what a training's steps showed, where two data sets differ.
+    """Observer `iterates`: the noised values that training steps show, where D and D' differ.
 
     Attributes:
-        shown: the noised numbers `(W, C)`.
+        shown: the noised values `(W, C)`.
     """
 
     shown: NDArray[np.float64]
@@ -188,15 +189,16 @@ class NoisedSteps:
 
 @dataclass(frozen=True, eq=False)
 class StepsPair:
-    """The law of noised steps in two neighbouring worlds, given all that was shown before them.
+    """The law of noised steps in two neighbouring data sets, given everything shown before them.
 
     Attributes:
-        absent: the numbers without noise in world `D` `(W, C)`.
-        present: the same in world `D'`.
-        scale: the Laplace scale, or the standard deviation, of each number's noise `(C,)`.
+        absent: the values without noise in data set `D` `(W, C)`.
+        present: the same in data set `D'`.
+        scale: the Laplace scale, or the standard deviation, of each value's noise `(C,)`.
         gaussian: whether the noise is normal.
-        bound: the noised numbers were clamped to plus or minus it.
-        grid: the step of the public grid that they were rounded to `(C,)`, or of all; 0 for none.
+        bound: the noised values were clamped to `[−bound, bound]`.
+        grid: the step of the public grid that each value was rounded to `(C,)`, or one step for
+            all; 0 for none.
     """
 
     absent: NDArray[np.float64]
@@ -209,11 +211,11 @@ class StepsPair:
 
 @dataclass(frozen=True, eq=False)
 class LaplacePair:
-    """The law of noised predictions in two neighbouring worlds, known to a distinguisher.
+    """The law of noised predictions in two neighbouring data sets, known to a distinguisher.
 
     Attributes:
-        absent: exact predictions of the shown items in world `D`, `(k,)`.
-        present: the same in world `D'`, `(k,)`.
+        absent: exact predictions of the shown items in data set `D`, `(k,)`.
+        present: the same in data set `D'`, `(k,)`.
         noise_scale: the Laplace scale `b` of each prediction's noise.
         grid: the step of the public grid that predictions were rounded to; 0 for none.
     """

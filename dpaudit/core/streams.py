@@ -1,49 +1,71 @@
-"""The random streams that releases are drawn from."""
+"""The random streams from which releases are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-WorldArray = NDArray[np.int64]
+TrialArray = NDArray[np.int64]
 
 
 Key = NDArray[np.uint32]
 
 
 def stream_key(seed: int, purpose: str) -> Key:
-    """The noise source's key `(2,)` for one purpose of one seed; purposes never share a stream."""
+    """Return the noise source's key `(2,)` for a seed and a purpose; each purpose has its own."""
     words = [seed & 0xFFFFFFFF, seed >> 32, *purpose.encode()]
     return np.random.SeedSequence(words).generate_state(2).astype(np.uint32)
 
 
+def seed_sequence(
+    seed: int | Sequence[int], purpose: str = "", *, child: int | None = None
+) -> np.random.SeedSequence:
+    """Return numpy's seed sequence of a purpose; purposes and children never share a stream.
+
+    Args:
+        seed: the run's seed, or several numbers that identify the stream.
+        purpose: names what is drawn.
+        child: index of a sub-stream, such as one user's.
+    """
+    words = [seed] if isinstance(seed, int) else [*seed]
+    key = () if child is None else (child,)
+    return np.random.SeedSequence([*words, *purpose.encode()], spawn_key=key)
+
+
+def generator(
+    seed: int | Sequence[int], purpose: str = "", *, child: int | None = None
+) -> np.random.Generator:
+    """Return numpy's generator on `seed_sequence`, for choices that no claim rests on."""
+    return np.random.default_rng(seed_sequence(seed, purpose, child=child))
+
+
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """The random streams of some worlds: world `w` draws from `(key, w, step, coordinate)`.
+    """The random streams of some trials: trial `w` draws from `(key, w, step, coordinate)`.
 
-    The seed that a key is made of is a secret where a release is real: the source is a function of
-    counters, so whoever knows the seed computes all noise and takes it off.
+    The seed behind the key of a real release is secret: the source is a function of counters, so
+    anyone who knows the seed can compute all noise and subtract it.
 
     Attributes:
         key: from `stream_key`.
-        worlds: the worlds' indices `(W,)`, below 2^47; the index alone decides a world's stream.
+        trials: the trials' indices `(W,)`, below 2^47; the index alone decides a trial's stream.
     """
 
     key: Key
-    worlds: WorldArray
+    trials: TrialArray
 
     @classmethod
     def first(cls, seed: int, purpose: str, count: int) -> Streams:
-        """Worlds `0 … count − 1` of a purpose."""
+        """Return the streams of trials `0 … count − 1` of a purpose."""
         return cls(stream_key(seed, purpose), np.arange(count, dtype=np.int64))
 
     def __len__(self) -> int:
-        return len(self.worlds)
+        return len(self.trials)
 
     def blocks(self, size: int) -> Iterator[Streams]:
-        """The same worlds, `size` at a time."""
+        """Yield the same trials in blocks of at most `size`."""
         for start in range(0, len(self), size):
-            yield Streams(self.key, self.worlds[start : start + size])
+            yield Streams(self.key, self.trials[start : start + size])

@@ -1,7 +1,7 @@
 """Observer `recommender` of a federated training: what the server receives and broadcasts.
 
-A transcript is the pairs that are watched and an iterator of rounds; no more than one round is held
-at a time, so all users of a large service can be watched.
+A transcript consists of the observed pairs and an iterator of rounds. Only one round is in memory
+at a time, so all users of a large service can be observed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Indices = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The pairs of a user and an item whose submissions are watched, and what the server knows.
+    """The observed pairs of a user and an item, and what the server knows of them.
 
     Attributes:
         users: the user of each pair, not decreasing `(P,)`.
         items: its item `(P,)`.
         dimensions: `d`, the length of a submission.
         sigma: the standard deviation of the noise on each coordinate; 0 where there is none.
-        level: of two-valued submissions the size of the one coordinate that is sent; None of
+        level: the magnitude of the one coordinate that a two-valued submission sends; None for
             gradients with normal noise.
-        shares: for each item the server's estimate of the share of real submissions `(M,)`.
-        candidates: how many users may submit for each item, watched or not `(M,)`.
+        shares: the server's estimate of the share of real submissions for each item `(M,)`.
+        candidates: the number of users, observed or not, who may submit for each item `(M,)`.
     """
 
     users: Indices
@@ -48,15 +48,15 @@ class Round:
     """What the server sees in one round.
 
     Attributes:
-        place: which of the pairs submitted something, each at most once `(n,)`.
+        place: the indices of the pairs that submitted, each at most once `(n,)`.
         shown: what they submitted `(n, d)`.
         factors: `V_t`, the items' factors that the server broadcast `(M, d)`.
-        fakes: `F_t`, what it broadcast for users to submit, with noise, for an item that they have
-            not rated `(M, d)`; zeros where it broadcast nothing.
-        gradients: what each user would have submitted without noise if she had rated the item
-            `(n, d)`; the truth where she has. Known to an ideal attacker alone.
-        made_up: where a fake is the gradient of a rating made up, what she would have submitted
-            without noise if she had not rated the item `(n, d)`; None where that is `F_t`.
+        fakes: `F_t`, the broadcast vectors that users submit, with noise, for items that they have
+            not rated `(M, d)`; zeros where the server broadcast none.
+        gradients: the noiseless submission of each user if they had rated the item `(n, d)`; the
+            true one where they have. Known only to an ideal attacker.
+        made_up: the noiseless submission of each user if they had not rated the item `(n, d)`,
+            where a fake is the gradient of an invented rating; None where it is `F_t`.
     """
 
     place: Indices
@@ -69,11 +69,12 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """What an attacker makes of a transcript.
+    """The result of an attack on a transcript.
 
     Attributes:
-        scores: large where he takes the submissions of a pair for real `(P,)`.
-        p_values: of the hypothesis that they are fake `(P,)`; None where its law is not known.
+        scores: larger where the submissions of a pair look more real `(P,)`.
+        p_values: p-values of the hypothesis that they are fake `(P,)`; None where the law of fakes
+            is not known.
     """
 
     scores: NDArray[np.float64]
@@ -82,19 +83,20 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Learning:
-    """How each user learns her factors by herself, from her ratings and the V that all have.
+    """How each user learns their factors locally, from their ratings and the broadcast V.
 
-        u ← u − γ (2 Σ_j (u · v_j − r_j) v_j + 2λu),    r_j less the offset
+        u ← u − γ (2 Σ_j (u · v_j − r_j) v_j + 2λu),    the offset subtracted from r_j
 
     Attributes:
         rate: γ.
         decay: λ.
-        offset: what ratings are centred by.
-        start: the mean of each coordinate that u starts from.
+        offset: the constant subtracted from ratings.
+        start: the mean of each coordinate of the initial u.
         spread: its standard deviation.
-        clip: the norm that all she submits in a round is cut to as one vector; infinite for none.
-        ball: the norm that u is cut to; infinite for none.
-        fresh: whether noise is drawn anew in each round, and not once.
+        clip: the norm to which all submissions of a user in a round are clipped, as one vector;
+            infinite for none.
+        ball: the norm to which u is clipped; infinite for none.
+        fresh: whether noise is drawn anew in each round instead of once.
     """
 
     rate: float
@@ -109,17 +111,17 @@ class Learning:
 
 @dataclass(frozen=True, eq=False)
 class Submissions:
-    """All that some users submit over the rounds of one training, `2 (u · v_j − r_j) u` and noise.
+    """All submissions of some users in one training: `2 (u · v_j − r_j) u` plus noise.
 
     Attributes:
         users: the user of each rating `(n,)`, not decreasing.
         items: its item `(n,)`.
-        shared: the rating; NaN of one that its user keeps to herself, `(n,)`.
-        shown: what was submitted about it in each round `(T, n, d)`.
-        deviations: the standard deviation of the noise, given what the recommender drew, `(T, n,
-            d)`.
-        usual: the same not given what it drew, `(n,)`.
-        factors: the V that each round's submissions are about `(T, M, d)`.
+        shared: the rating `(n,)`; NaN if its user keeps it private.
+        shown: what was submitted for it in each round `(T, n, d)`.
+        deviations: the standard deviation of the noise, given the recommender's random draws,
+            `(T, n, d)`.
+        usual: the standard deviation not given these draws, `(n,)`.
+        factors: the V that each round's submissions are computed from `(T, M, d)`.
         learning: how users learn.
     """
 
@@ -134,11 +136,11 @@ class Submissions:
 
     @property
     def kept(self) -> NDArray[np.bool_]:
-        """Which ratings their users keep to themselves `(n,)`."""
+        """Mask of the ratings that their users keep private `(n,)`."""
         return np.isnan(self.shared)
 
     def of_users(self, users: Indices) -> Submissions:
-        """Those of some users alone."""
+        """Return the submissions of some users only."""
         rows = np.isin(self.users, users)
         return replace(
             self,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.core.profile import FloatArray, IntArray
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.delimited import read_text
 from dpaudit.data.readers.load import load
@@ -51,7 +52,7 @@ def random_folds(ratings: Ratings, count: int, seed: int) -> list[Fold]:
             f"{len(ratings)} ratings cannot be divided into {count} folds: ask for at least 2 "
             "folds and at most one for each rating"
         )
-    stream = np.random.default_rng(np.random.SeedSequence([seed, *b"folds"]))
+    stream = generator(seed, "folds")
     part = stream.permutation(len(ratings)) % count
     return [_fold(ratings, part == number) for number in range(count)]
 
@@ -85,8 +86,8 @@ def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
     kept = np.ones(len(ratings), bool)
     for user in np.flatnonzero(np.diff(start) > cap):
         rows = slice(int(start[user]), int(start[user + 1]))
-        own = np.random.SeedSequence([seed, *b"cap"], spawn_key=(int(user),))
-        draws = np.random.default_rng(own).random(ratings.n_items)[ratings.item[rows]]
+        own = generator(seed, "cap", child=int(user))
+        draws = own.random(ratings.n_items)[ratings.item[rows]]
         kept[rows] = np.argsort(np.argsort(draws, kind="stable"), kind="stable") < cap
     return ratings.only(kept)
 

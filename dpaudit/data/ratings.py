@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -216,6 +217,48 @@ class Ratings:
         for column in (user, item, value, *(() if flags is None else (flags,))):
             column.setflags(write=False)
         return replace(self, user=user, item=item, value=value, sensitive=flags)
+
+    def with_users(self, profiles: Sequence[Profile]) -> Ratings:
+        """Append users, who come last, share all that they rate and have no friends.
+
+        Raises:
+            DataError: an item index or a rating outside its range, or a repeated item.
+        """
+        if not profiles:
+            return self
+        sizes = [len(profile) for profile in profiles]
+        new = Ratings.build(
+            np.repeat(np.arange(len(profiles)), sizes),
+            np.concatenate([profile.items for profile in profiles]),
+            np.concatenate([profile.values for profile in profiles]),
+            len(profiles),
+            self.n_items,
+            self.scale,
+        )
+        flags, friends = self.sensitive, self.friends
+        if flags is not None:
+            flags = np.append(flags, np.zeros(len(new), np.bool_))
+        if friends is not None:
+            friends = Friends(
+                np.append(friends.start, [len(friends)] * len(profiles)), friends.friend
+            )
+        columns = (
+            np.append(self.user, new.user + np.int32(self.n_users)),
+            np.append(self.item, new.item),
+            np.append(self.value, new.value),
+        )
+        for column in (*columns, *(() if flags is None else (flags,))):
+            column.setflags(write=False)
+        return Ratings(
+            *columns,
+            self.n_users + len(profiles),
+            self.n_items,
+            self.scale,
+            item_ids=self.item_ids,
+            sensitive=flags,
+            friends=friends,
+            repairs=self.repairs,
+        )
 
     @cached_property
     def kept_private(self) -> NDArray[np.bool_]:

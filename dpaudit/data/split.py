@@ -6,6 +6,7 @@ import numpy as np
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 
 
@@ -19,7 +20,7 @@ def split_users(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, lis
     """
     if ratings.n_users < 2:
         raise DataError(f"{ratings.n_users} user cannot be split into two groups: use more data")
-    order = np.random.default_rng(np.random.SeedSequence([seed, *b"split"])).permutation(
+    order = generator(seed, "split").permutation(
         ratings.n_users
     )
     count = min(max(1, round(share * ratings.n_users)), ratings.n_users - 1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.data.source_parts import SyntheticParams
 
@@ -35,7 +36,7 @@ def generate(params: SyntheticParams) -> Ratings:
       most all, drawn without replacement by weights `exp(2 cos(U_u, U_f))`. They have a stream of
       their own: the ratings are the same with and without.
     """
-    rng = np.random.default_rng(np.random.SeedSequence(params.seed))
+    rng = generator(params.seed)
     counts = _activity(params, rng)
     user = np.repeat(np.arange(params.n_users, dtype=np.int32), counts)
     item = _items(counts, params.n_items, rng)
@@ -67,7 +68,7 @@ def _items(counts: NDArray[np.int64], n_items: int, rng: np.random.Generator) ->
 def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
     """Links to users whose factors `(N, rank)` point the same way more often than others."""
     n_users = len(taste)
-    rng = np.random.default_rng(np.random.SeedSequence([params.seed, *b"friends"]))
+    rng = generator(params.seed, "friends")
     counts = np.minimum(rng.poisson(params.mean_friends, n_users), n_users - 1)
     direction = taste / np.linalg.norm(taste, axis=1, keepdims=True)
     block = max(1, _BLOCK_CELLS // n_users)

@@ -1,1 +1,1 @@
-"""The private recommenders: one file a family, each with its claim; see `docs/architecture.md`."""
+"""The private recommenders, one folder per family; see `docs/architecture.md`."""

@@ -1,4 +1,4 @@
-"""AdaDelta: steps whose size adapts to each coordinate."""
+"""AdaDelta: gradient descent with a step size per coordinate."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dpaudit.defenses.factors import Floats
 
 @dataclass(eq=False)
 class AdaDelta:
-    """Steps whose size adapts to each coordinate (Zeiler 2012, arXiv:1212.5701).
+    """State of AdaDelta (Zeiler 2012, arXiv:1212.5701), one step size per coordinate.
 
         G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + η Δ
 
     Attributes:
-        memory: ρ.
-        floor: ε.
-        rate: η, 1 in Zeiler's.
-        squares: G.
-        steps: D.
+        memory: ρ, the decay rate of both running means.
+        floor: ε, a small constant in both roots.
+        rate: η, 1 in Zeiler's paper.
+        squares: G, the running mean of squared gradients.
+        steps: D, the running mean of squared steps.
     """
 
     memory: np.float32
@@ -31,12 +31,12 @@ class AdaDelta:
 
     @classmethod
     def like(cls, factors: Floats, memory: float, floor: float, rate: float) -> AdaDelta:
-        """Nothing remembered yet."""
+        """Return the initial state, G = D = 0, in the shape of `factors`."""
         zeros = np.zeros_like(factors)
         return cls(np.float32(memory), np.float32(floor), np.float32(rate), zeros, zeros.copy())
 
     def step(self, factors: Floats, slope: Floats) -> None:
-        """Move the factors in place against their slope."""
+        """Update `factors` in place, g being `slope`."""
         rest = np.float32(1) - self.memory
         self.squares[:] = self.memory * self.squares + rest * slope**2
         delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope

@@ -1,7 +1,8 @@
-"""The roles of defenses: what the auditor asks of each.
+"""Base classes of defenses, called roles: the methods that the auditor calls.
 
-A defense subclasses the role whose methods it has; a config's tables are checked by role. What its
-observers see is asked by `observers`, so a new kind of observer needs no change of the auditor.
+A defense subclasses the role whose methods it implements; the tables of a config are checked by
+role. `observers` returns what each observer sees, so a new kind of observer needs no change in the
+auditor.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vect
 
 P = TypeVar("P")
 
-# Trials released at a time by defenses that serve on demand: memory does not grow with trials.
+# Trials released at a time by on-demand defenses, so that memory does not grow with the trials.
 BLOCK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class WorldPair:
-    """Two neighbouring data sets and what one user is shown of either.
+class PredictionPair:
+    """Two neighbouring data sets and the predictions that one user is shown.
 
     Attributes:
         ratings: the data set `D`.
-        change: what makes `D'` of it.
+        change: the change that turns `D` into `D'`.
         target: the user to whom predictions are shown.
         items: the items whose predictions are shown together.
-        summary: the pair in one sentence, without naming any record.
+        summary: one sentence that describes the pair and names no record.
     """
 
     ratings: Ratings
@@ -53,14 +54,15 @@ class WorldPair:
 
 @dataclass(frozen=True, eq=False)
 class EntryPair:
-    """What a user is predicted, their row of the completed matrix, in two neighbouring data sets.
+    """A user's row of the completed matrix in two neighbouring data sets.
 
-    One entry differs where the neighbours are matrices, several where they are data sets.
+    Neighbouring completed matrices differ in one entry. Neighbouring data sets may change several
+    entries of the row.
 
     Attributes:
         before: the row in D.
         after: the row in D'.
-        summary: the pair in one sentence, without naming any record.
+        summary: one sentence that describes the pair and names no record.
     """
 
     before: ExactScores
@@ -69,30 +71,33 @@ class EntryPair:
 
 
 class Similarities(Protocol):
-    """Similarities of items through which ratings of others reach a user's predictions."""
+    """Item similarities, through which other users' ratings affect a user's predictions."""
 
     def candidates(self, scale: Scale) -> NDArray[np.float32]:
-        """The values a hidden rating may have, increasing `(C,)`."""
+        """Return the values that a hidden rating may have, increasing, `(C,)`."""
         ...
 
     def pair_floor(self) -> int:
-        """Pairs with at most this many common users have similarity 0."""
+        """Return the largest number of common raters at which a pair's similarity is set to 0."""
         ...
 
     def pair_similarity(self, pairs: PairCounts) -> Vector:
-        """`s_jk` of each pair `(P,)`."""
+        """Return `s_jk` of each pair `(P,)`."""
         ...
 
 
 class Chain(Protocol):
-    """A Markov chain over few states, whose law after any number of steps can be computed."""
+    """A Markov chain whose law after any number of steps can be computed exactly."""
 
     def laws(self, steps: Sequence[int]) -> Any:
-        """The law of the state after each number of steps."""
+        """Return the law of the state after each of these numbers of steps."""
         ...
 
     def divergence_of(self, laws: Any, top: int | None) -> NDArray[np.float64]:
-        """The divergence of each from the stationary law, on the first `top` states or on all."""
+        """Return each law's divergence from the stationary law.
+
+        Only the first `top` states are compared; all states if `top` is None.
+        """
         ...
 
 
@@ -101,7 +106,7 @@ class LaplaceNoise:
     """The Laplace noise on each prediction.
 
     Attributes:
-        sensitivity: Δf, the largest change of what is released, in L1.
+        sensitivity: Δf, the L1 sensitivity of the released predictions.
         scale: `b = Δf/ε`.
     """
 
@@ -110,11 +115,11 @@ class LaplaceNoise:
 
 
 class Defense(Part, ABC):
-    """Any recommender under audit.
+    """A recommender under audit.
 
     Attributes:
-        epsilon: the ε of the sweep.
-        variant: whose mechanism it is.
+        epsilon: the privacy parameter ε; an audit sweeps over it.
+        variant: `published`, `corrected` or `nonprivate`.
     """
 
     epsilon: float
@@ -122,29 +127,29 @@ class Defense(Part, ABC):
 
     @abstractmethod
     def claim(self) -> Claim | None:
-        """What it says it guarantees, None where it says nothing."""
+        """Return the privacy guarantee of this variant, or None if it has none."""
 
     @abstractmethod
     def observers(self) -> Mapping[str, Observer[Any]]:
-        """Who sees something of it, by the name that `observe` of a config's `[[game]]` gives.
+        """Return the observers by name; `observe` in a config's `[[game]]` selects one.
 
-        The first is who observes a game that names nobody.
+        The first is the default.
         """
 
     def noise_of_predictions(self, scale: Scale) -> LaplaceNoise | None:
-        """The noise on predictions of ratings on this scale; None where it is of another kind."""
+        """Return the Laplace noise on predictions for this rating scale, or None without such."""
         return None
 
     def list_length(self) -> int:
-        """The length of the list that a user is shown; 0 where none is."""
+        """Return the length of the list shown to a user, 0 if no list is shown."""
         return 0
 
 
 class OnDemandDefense(Defense):
-    """A recommender that computes a user's predictions when they are asked for.
+    """A recommender that computes a user's predictions on demand.
 
     Attributes:
-        min_ratings: the ratings that a user needs to be shown anything.
+        min_ratings: the least number of ratings with which a user is served.
         top_k: the length of the list.
     """
 
@@ -153,131 +158,131 @@ class OnDemandDefense(Defense):
 
     @abstractmethod
     def prepare(self, ratings: Ratings) -> ItemModel:
-        """All that needs no randomness and no user."""
+        """Compute what depends neither on randomness nor on the user who is served."""
 
     @abstractmethod
     def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
-        """One user's noiseless predictions."""
+        """Compute one user's noiseless predictions."""
 
     @abstractmethod
     def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
-        """Those of user `target` once one rating has changed."""
+        """Compute the noiseless predictions of user `target` after one rating has changed."""
 
     @abstractmethod
     def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
-        """The list in each trial, without values."""
+        """Return the list of each trial, without values."""
 
     @abstractmethod
     def pairs(self) -> dict[str, str]:
-        """The constructed pairs of neighbours, by name, each in a sentence."""
+        """Return the constructed pairs of neighbours: a name and a one-sentence description."""
 
     @abstractmethod
     def similarities(self) -> Similarities | None:
-        """The similarities behind its predictions; None where they have no such form."""
+        """Return the item similarities that predictions are made of, or None without such."""
 
     def list_length(self) -> int:
-        """`top_k`."""
+        """Return `top_k`."""
         return self.top_k
 
 
 class PredictionDefense(OnDemandDefense):
-    """A recommender that shows noised predictions, alone or as a list with their values.
+    """A recommender that shows noised predictions, singly or as a ranked list with their values.
 
     Attributes:
-        adjacency: the neighbours that its claim is about.
-        outputs: how many predictions of one user the claim covers together.
+        adjacency: the adjacency relation of the claim.
+        outputs: the number of one user's predictions that the claim covers jointly.
     """
 
     adjacency: RatingAdjacency
     outputs: int
 
     @abstractmethod
-    def pair(self, name: str, scale: Scale) -> WorldPair:
-        """One of `pairs`, on this rating scale."""
+    def pair(self, name: str, scale: Scale) -> PredictionPair:
+        """Build one of `pairs` on this rating scale."""
 
     @abstractmethod
     def release(
         self, exact: ExactScores, streams: Streams, request: Request
     ) -> Predictions | TopList:
-        """What is shown in each trial."""
+        """Return what is shown in each trial."""
 
     @abstractmethod
     def serving(self, min_ratings: int) -> PredictionDefense:
-        """The same recommender, for users with so many ratings."""
+        """Return the same recommender with another `min_ratings`."""
 
     @abstractmethod
     def release_items(
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
     ) -> Predictions:
-        """The noised predictions of `items` `(W, k)`."""
+        """Return the noised predictions of `items` `(W, k)`."""
 
     @abstractmethod
     def exact_held_out(self, model: ItemModel, profile: Profile, item: int) -> float:
-        """The noiseless prediction of a rated item from the user's other ratings."""
+        """Compute the noiseless prediction of a rated item from the user's other ratings."""
 
     @abstractmethod
     def pair_floor(self) -> int:
-        """Pairs of items with at most this many common users have similarity 0."""
+        """Return the largest number of common raters at which a pair's similarity is set to 0."""
 
     @abstractmethod
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
     ) -> SideInformation:
-        """What an attacker knows from whom the rating on one item is hidden."""
+        """Return what an attacker knows who knows all ratings but the one on the hidden item."""
 
     @abstractmethod
     def noise_of_predictions(self, scale: Scale) -> LaplaceNoise:
-        """The noise on predictions of ratings on this scale."""
+        """Return the noise on predictions for this rating scale."""
 
 
 class ListDefense(OnDemandDefense):
-    """A recommender that shows a list of items, whose law is known, and nothing else."""
+    """A recommender that shows only a list of items, drawn from a known law."""
 
     @abstractmethod
     def law(self, exact: ExactScores) -> ListLaw:
-        """The law of the list."""
+        """Return the law of the list."""
 
     @abstractmethod
     def pair(self, name: str, scale: Scale) -> EntryPair:
-        """One of `pairs`, on this rating scale."""
+        """Build one of `pairs` on this rating scale."""
 
     @abstractmethod
     def is_ordered(self) -> bool:
-        """Whether the list is best first, and not a set."""
+        """Return whether the list is ordered, best first, rather than a set."""
 
     def pair_epsilon(self, pair: EntryPair) -> float | None:
-        """The ε of the list on this pair by its law; None where it is not known."""
+        """Return the exact ε of the list on this pair, or None if it is not known."""
         return None
 
     def walks_chain(self) -> bool:
-        """Whether the list is the state of a chain that is stopped."""
+        """Return whether the list is the state of a Markov chain after a finite number of steps."""
         return False
 
     def chain(self, exact: ExactScores) -> Chain:
-        """That chain.
+        """Return that chain.
 
         Raises:
-            NotImplementedError: it walks none.
+            NotImplementedError: the defense runs no chain.
         """
-        raise NotImplementedError(f"{self.name} walks no chain")
+        raise NotImplementedError(f"{self.name} runs no chain")
 
 
 class Trained(Protocol):
-    """The models of W trials."""
+    """The trained models of W trials."""
 
     def predict(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The predicted ratings of pairs of a user and an item, on the scale, `(W, n)`."""
+        """Predict the ratings of (user, item) pairs, on the rating scale, `(W, n)`."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Which users may be in doubt in a game.
+    """The users who may be the target of a game.
 
     Attributes:
-        rows: the ratings that may change `(R,)`; None for all.
-        crowded: whether the one whose items have most raters tells most.
-        remedy: what to do where nobody may be in doubt.
+        rows: mask of the ratings that may change `(R,)`; None for all.
+        crowded: whether the target whose items have most raters is the most informative.
+        remedy: what to do if there is no possible target, for the error message.
     """
 
     rows: NDArray[np.bool_] | None = None
@@ -286,66 +291,66 @@ class Targets:
 
 
 class TrainedDefense(Defense, Generic[P]):
-    """A recommender that learns from the ratings, many trials at once."""
+    """A recommender that trains a model on the ratings, many trials at once."""
 
-    # Whether its models rank items and predict no ratings.
+    # Whether its models rank items instead of predicting ratings.
     ranks: ClassVar[bool] = False
-    # What `assumptions` counts of the published variant.
+    # The metrics that `assumptions` yields for the published variant.
     counts: ClassVar[tuple[AssumptionMetric, ...]] = ()
 
     @abstractmethod
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> P:
-        """All that needs no randomness.
+        """Compute what needs no randomness.
 
         Args:
-            ratings: what is learned from.
-            public: the data whose statistics count as public, `ratings` unless given: neighbouring
-                data sets share them.
+            ratings: the training data.
+            public: the data whose statistics count as public, so that neighbouring data sets share
+                them; `ratings` if None.
         """
 
     @abstractmethod
     def train(self, prepared: P, streams: Streams) -> Any:
-        """The models of these trials, which are `Trained`; each draws from its own stream alone.
+        """Train the models of these trials (a `Trained`), each from its own stream alone.
 
         Raises:
-            RunError: a training left the range of numbers.
+            RunError: a training diverged to infinite numbers or NaN.
         """
 
     def least_ratings(self) -> int:
-        """Users with no more ratings than this are not learned from."""
+        """Return the number of ratings that a user must exceed to be trained on."""
         return 0
 
     def check_observed(self, observer: str) -> None:
-        """Refuse games of this observer of steps.
+        """Check that games with this observer of steps can run.
 
         Raises:
-            ConfigError: with the remedy.
+            ConfigError: they cannot; the message names the remedy.
         """
 
     def separates_ratings(self) -> bool:
-        """Whether its steps show each rating apart, so that many can be in doubt at once."""
+        """Return whether each rating has noise of its own, so that a game may test many at once."""
         return False
 
     def targets(self, ratings: Ratings, observer: str) -> Targets:
-        """Which users may be in doubt where this observer sees the training.
+        """Return the users who may be the target of a game with this observer.
 
         Raises:
-            ConfigError: the observer sees nothing whose law is known on these data.
+            ConfigError: the observer sees nothing of known law on these data.
         """
         return Targets()
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
-        """How often what its claim assumes fails in trainings on these ratings."""
+        """Measure how often the claim's assumptions fail in trainings on these ratings."""
         yield from ()
 
 
 class FederatedDefense(TrainedDefense[P]):
-    """A recommender whose users submit real gradients and fakes to a server, round by round.
+    """A recommender whose users submit real and fake gradients to a server in each round.
 
     Attributes:
-        rounds: how many rounds a training has.
+        rounds: the number of training rounds.
         density: the share of fakes among a user's candidates.
-        public_share: the share of real submissions where it is public; None where users are asked.
+        public_share: the share of real submissions if it is public, None if users report it.
     """
 
     rounds: int
@@ -354,32 +359,32 @@ class FederatedDefense(TrainedDefense[P]):
     @property
     @abstractmethod
     def public_share(self) -> float | None:
-        """The share of real submissions where it is public; None where users are asked."""
+        """The share of real submissions if it is public, None if users report it."""
 
     @abstractmethod
-    def transcript(self, prepared: P, world: Streams, users: NDArray[np.bool_] | None) -> Any:
-        """What the server sees of a training."""
+    def transcript(self, prepared: P, trial: Streams, users: NDArray[np.bool_] | None) -> Any:
+        """Return what the server sees of a training."""
 
 
 class SubmittingDefense(TrainedDefense[P]):
-    """A recommender whose users submit something of every rating, round by round.
+    """A recommender whose users submit a number or vector for every rating in each round.
 
     Attributes:
-        rounds: how many rounds a training has.
+        rounds: the number of training rounds.
     """
 
     rounds: int
 
     @abstractmethod
     def submissions(
-        self, prepared: P, world: Streams, users: NDArray[np.bool_]
+        self, prepared: P, trial: Streams, users: NDArray[np.bool_]
     ) -> tuple[Submissions, Any]:
-        """What the server has of these users `(N,)` after a training, and the model."""
+        """Train; return what the server received from these users (mask `(N,)`) and the model."""
 
     @abstractmethod
     def check_submissions(self) -> None:
-        """Refuse to read single submissions where the server sees sums alone.
+        """Check that the server sees single submissions.
 
         Raises:
-            ConfigError: with the remedy.
+            ConfigError: it sees only sums; the message names the remedy.
         """

@@ -1,4 +1,4 @@
-"""Matrix factorisation with biases: the rows it learns from and the models it yields."""
+"""Matrix factorisation with biases: its training data and its models."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from numpy.typing import NDArray
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.kernels.factorization import worlds as kernels
-from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES, aligned
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
 
-# Steps of the noise source: the first are those of the initial factors.
+# Steps of the noise source: USERS and ITEMS draw the initial factors, training starts at FIRST.
 USERS, ITEMS, FIRST = 0, 1, 2
 
-# Why a descent diverges, and the remedy.
-STEPS_GROW = "its steps grow instead of shrinking; lower params.rate (or item_rate), or raise decay"
+# The cause and remedy in the message about a diverged descent.
+STEPS_GROW = (
+    "its steps grow instead of shrinking; lower params.learning_rate (or item_learning_rate), or "
+    "raise decay"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class FactorRows:
-    """The ratings as the kernels read them: by user, then item.
+    """The ratings in the order of the kernels: by user, then item.
 
     Attributes:
-        start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
+        start: user u has the rows `start[u]` to `start[u + 1] − 1`, `(N + 1,)`.
         users: the user of each row `(R,)`.
-        items: its item.
-        values: its rating.
+        items: the item of each row `(R,)`.
+        values: the rating of each row `(R,)`.
         n_items: `M`.
         mean: `b_0`.
         scale: the rating scale.
@@ -49,7 +52,7 @@ class FactorRows:
 
     @classmethod
     def of(cls, ratings: Ratings, mean: float) -> FactorRows:
-        """The rows of `ratings` with this `b_0`."""
+        """Build the rows of `ratings`; `mean` is `b_0`."""
         return cls(
             start=ratings.by_user.start,
             users=ratings.user,
@@ -71,53 +74,61 @@ class FactorRows:
 
 @dataclass(frozen=True, eq=False)
 class FactorBlock:
-    """Up to 16 models in training, one a lane.
+    """Up to 16 models in training, one per SIMD lane.
 
     Attributes:
         users: the users' factors, then their bias, `(N, d + 1, 16)`.
-        items: the items', `(M, d + 1, 16)`.
-        worlds: the noise source's words of the worlds.
-        count: how many lanes are worlds.
+        items: the items' factors, then their bias, `(M, d + 1, 16)`.
+        trials: the trials' indices as words for the noise source.
+        count: the number of lanes that are trials.
     """
 
     users: Floats
     items: Floats
-    worlds: NDArray[np.uint32]
+    trials: NDArray[np.uint32]
     count: int
 
     @classmethod
     def drawn(
         cls, rows: FactorRows, size: int, spread: float, streams: Streams, first: int = 0
     ) -> FactorBlock:
-        """Models with factors from `N(0, spread²)` and biases 0; the noise's steps from `first`."""
-        worlds = world_words(streams.worlds)
+        """Draw initial models: factors from `N(0, spread²)`, biases 0.
+
+        Args:
+            rows: the ratings.
+            size: d.
+            spread: the standard deviation of the factors.
+            streams: up to 16 trials.
+            first: the first step of the noise source to use.
+        """
+        trials = trial_words(streams.trials)
         sides = []
         for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS)):
             side = aligned(count, size + 1, LANES)
             variance = np.full(count, spread**2)
-            kernels.settle(side.reshape(-1), size, variance, first + step, worlds, streams.key)
+            kernels.settle(side.reshape(-1), size, variance, first + step, trials, streams.key)
             side[:, size] = 0
             sides.append(side)
-        return cls(sides[0], sides[1], worlds, len(streams))
+        return cls(sides[0], sides[1], trials, len(streams))
 
 
 @dataclass(frozen=True, eq=False)
 class FactorModels:
-    """Trained factorisations of W worlds: `r̂_ui = b_0 + b_u + a_u b_i + u·v`, cut to the scale.
+    """Trained factorisations of W trials: `r̂_ui = b_0 + b_u + a_u b_i + u·v`, clipped to the scale.
 
     Attributes:
-        users: for each block of worlds the users' factors, then their bias, `(N, d + 1, L)`, L
-            being 16, or 1 of models that are trained one at a time.
-        items: the items', `(M, d + 1, L)`.
-        worlds: W.
+        users: for each block of trials the users' factors, then their bias, `(N, d + 1, L)`. L is
+            16, or 1 for models that are trained one at a time.
+        items: for each block the items' factors, then their bias, `(M, d + 1, L)`.
+        trials: W.
         mean: `b_0`.
         scale: the rating scale.
-        shares: `a_u`, for each block `(N, L)`; all are 1 where there are none.
+        shares: `a_u`, for each block `(N, L)`; None if all are 1.
     """
 
     users: Sequence[Floats]
     items: Sequence[Floats]
-    worlds: int
+    trials: int
     mean: float
     scale: Scale
     shares: Sequence[Floats] | None = None
@@ -126,7 +137,7 @@ class FactorModels:
     def single(
         cls, users: Floats, items: Floats, dimensions: int, mean: float, scale: Scale
     ) -> FactorModels:
-        """One model without biases, from factors in rows of at least so many numbers."""
+        """Build one model without biases from the first `dimensions` columns of both sides."""
 
         def side(factors: Floats) -> Floats:
             own = factors[:, :dimensions]
@@ -135,7 +146,7 @@ class FactorModels:
         return cls([side(users)], [side(items)], 1, mean, scale)
 
     def predict(self, users: Indices, items: Indices) -> Floats:
-        """The predicted ratings of pairs of a user and an item `(W, n)`."""
+        """Predict the ratings of (user, item) pairs `(W, n)`."""
         lanes = self.users[0].shape[2]
         shown = np.empty((len(self.users) * lanes, len(users)), np.float32)
         for block, (left, right) in enumerate(zip(self.users, self.items, strict=True)):
@@ -149,31 +160,31 @@ class FactorModels:
                 if self.shares is not None:
                     biases = biases * self.shares[block][users[pairs]]
                 part[:, pairs] = self.mean + (u[:, -1] + biases).T + dot
-        return np.clip(shown[: self.worlds], self.scale.minimum, self.scale.maximum)
+        return np.clip(shown[: self.trials], self.scale.minimum, self.scale.maximum)
 
     def public(self, items: Indices) -> ItemFactors:
-        """What is published of them: every item's factors and bias, whatever `items`."""
+        """Return the published part: the factors and bias of every item; `items` is ignored."""
         whole = np.concatenate([np.moveaxis(block, 2, 0) for block in self.items])
-        return ItemFactors(whole[: self.worlds], self.mean)
+        return ItemFactors(whole[: self.trials], self.mean)
 
 
 def joined(models: Sequence[FactorModels]) -> FactorModels:
-    """The models of several worlds as one, in their order."""
+    """Concatenate models, each of one trial, in their order."""
     shares = [share for each in models for share in each.shares or ()]
     return FactorModels(
         users=[users for each in models for users in each.users],
         items=[items for each in models for items in each.items],
-        worlds=len(models),
+        trials=len(models),
         mean=models[0].mean,
         scale=models[0].scale,
         shares=shares or None,
     )
 
 
-# Factors gathered at a time, of either side: 16 MiB.
+# Numbers gathered at a time from either side: 16 MiB.
 _GATHERED = 2**22
 
 
 def width(dimensions: int) -> int:
-    """The room of a row of factors: the least power of two of at least 16 that holds them."""
+    """Return the row length for d factors: the least power of two that is at least max(d, 16)."""
     return max(LANES, 1 << (dimensions - 1).bit_length())

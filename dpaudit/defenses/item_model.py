@@ -1,4 +1,4 @@
-"""What an item-item recommender knows exactly, before any noise."""
+"""The exact item-item statistics behind an item-item recommender, before any noise."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 
 def frozen(array: Array) -> Array:
-    """A view that cannot be written; a kernel is compiled anew where one can be."""
+    """Return a read-only view, so that kernels are not compiled for writable arrays as well."""
     view = array.view()
     view.setflags(write=False)
     return view
 
 
 def frozen_rows(rows: Csr) -> Csr:
-    """The rows, `frozen`."""
+    """Return the rows with read-only columns and values; see `frozen`."""
     return Csr(rows.start, frozen(rows.column), frozen(rows.value))
 
 
 class TickRows(NamedTuple):
-    """Compressed rows as `Csr`, the ratings in ticks."""
+    """Compressed rows like `Csr`, with ratings as whole numbers of ticks above the minimum."""
 
     start: NDArray[np.int64]
     column: NDArray[np.int32]
@@ -39,17 +39,17 @@ class TickRows(NamedTuple):
 
 
 def in_ticks(ratings: Ratings) -> tuple[TickRows, TickRows, float]:
-    """The rows by item and by user with ratings as whole numbers of ticks, and the tick.
+    """Return the rows by item, the rows by user, and the tick that their ratings are counted in.
 
-    The tick is the power of two that divides the scale's width into at least 2^19 parts, so ratings
-    in halves or quarters are exact and any other is to 1e-6 of the width.
+    The tick is a power of two that divides the scale's width into at least 2^19 parts. Ratings in
+    halves or quarters are therefore exact, and any other is exact to 1e-6 of the width.
 
     Raises:
-        DataError: more users than the kernels can count.
+        DataError: there are more users than the kernels can count.
     """
     if ratings.n_users > pairs.MOST_USERS:
         raise DataError(
-            f"the data have {ratings.n_users} users and item-item statistics count up to "
+            f"the data have {ratings.n_users} users, and item-item statistics count up to "
             f"{pairs.MOST_USERS}: use fewer users"
         )
     width = ratings.scale.width
@@ -64,13 +64,13 @@ def in_ticks(ratings: Ratings) -> tuple[TickRows, TickRows, float]:
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """What similarities are made of, for pairs of items `j`, `k`.
+    """The counts and sums that similarities of item pairs `j`, `k` are computed from.
 
     Attributes:
-        first: `j`, an index or one for each pair `(P,)`.
+        first: `j`, one index for all pairs or one for each pair `(P,)`.
         second: `k` for each pair `(P,)`.
-        count: `|Φ(j,k)|`, users who rated both `(P,)`.
-        total: `Σ_Φ (r_ij − r_ik)` `(P,)`; empty where a family does not use it.
+        count: `|Φ(j,k)|`, the number of users who rated both `(P,)`.
+        total: `Σ_Φ (r_ij − r_ik)` `(P,)`; empty if the defense does not use it.
         degree: the number of raters of every item `(M,)`.
     """
 
@@ -97,11 +97,11 @@ class ItemModel:
 
     @cached_property
     def ticks(self) -> tuple[TickRows, TickRows, float]:
-        """The ratings in ticks; see `in_ticks`."""
+        """The rows in ticks; see `in_ticks`."""
         return in_ticks(self.ratings)
 
     def row(self, item: int) -> Vector:
-        """`s_j,item` for every item `j`, dense `(M,)`."""
+        """Return `s_j,item` for every item `j`, dense `(M,)`."""
         start, index, value = self.similarity
         part = slice(int(start[item]), int(start[item + 1]))
         dense = np.zeros(self.ratings.n_items)
@@ -111,10 +111,10 @@ class ItemModel:
 
 @dataclass(frozen=True, eq=False)
 class ExactScores:
-    """The noiseless predictions of one user: what a release adds noise to.
+    """The noiseless predictions of one user, to which a release adds noise.
 
     Attributes:
-        scores: `f_ij` for every item `(M,)` float32, `−inf` where the user rated the item.
+        scores: `f_ij` for every item `(M,)` float32, `−inf` for items that the user rated.
         sensitivity: the Δf that the noise is scaled by.
     """
 
@@ -123,5 +123,5 @@ class ExactScores:
 
     @cached_property
     def candidates(self) -> NDArray[np.int32]:
-        """The items that can be shown."""
+        """The items that can be shown: those that the user has not rated."""
         return np.flatnonzero(np.isfinite(self.scores)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Observers of a trained model: of what is published of it, and of what a user is shown."""
+"""Observers of a trained model: of its published part and of what another user is shown."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ P = TypeVar("P")
 
 
 def release_observers(defense: TrainedDefense[P], published: type | None) -> dict[str, Observer[P]]:
-    """Who sees the final model, `public`, or what it shows another user, `values` and `list`.
+    """Build the observers of the final model.
+
+    `public` sees the published part of the model. `values` and `list` see the predictions and the
+    list that another user is shown.
 
     Args:
-        defense: what is trained.
-        published: the type of what its models' `public` returns; None where no model is published.
+        defense: the defense that is trained.
+        published: the type that `public` of its models returns; None if no model is published.
     """
 
     def observer(kind: type, words: str, release: Any) -> Observer[P]:
@@ -53,10 +56,10 @@ def _values(models: Any, pair: PreparedPair[Any]) -> Predictions:
 def _ranked(models: Any, pair: PreparedPair[Any]) -> ItemList:
     if len(pair.unrated) < 2:
         raise ConfigError(
-            "observe = 'list' needs two items that the watching user has not rated, and there "
-            f"are {len(pair.unrated)}: use observe = 'values'"
+            "observe = 'list' needs two items that the observing user has not rated, and there "
+            f"are only {len(pair.unrated)}: use observe = 'values'"
         )
-    # Of equal predictions the item of the lower index comes first.
+    # Ties are broken by the lower item index.
     order = np.argsort(-_predicted(models, pair, pair.unrated), axis=1, kind="stable")
     return ItemList(pair.unrated[order[:, : pair.top_k]])
 
@@ -65,7 +68,7 @@ def _predicted(
     models: Any, pair: PreparedPair[Any], items: NDArray[np.int32]
 ) -> NDArray[np.float32]:
     if pair.target is None:
-        raise TypeError("what is shown to a user needs a target user, who names the other one")
-    watcher = np.full(len(items), pair.target.watcher, np.int32)
-    shown: NDArray[np.float32] = models.predict(watcher, items)
+        raise TypeError("pair.target is None: it names the observing user")
+    observer = np.full(len(items), pair.target.observer, np.int32)
+    shown: NDArray[np.float32] = models.predict(observer, items)
     return shown

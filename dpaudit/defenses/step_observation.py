@@ -1,4 +1,4 @@
-"""Observers of the steps of a training, whose noise has a known law given the steps before."""
+"""Observers of training steps, whose noise has a known law given the steps before."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dpaudit.kernels.lanes import LANES
 
 P = TypeVar("P")
 
-# What the steps on one of two data sets show, with their law: of D, of D', of the one that is
-# learned from, in some trials.
+# Maps the prepared D, D', the one of them that is trained on, and the streams of some trials to
+# the noised steps and their laws under D and D'.
 Steps = Callable[[P, P, P, Streams], Iterator[tuple[NoisedSteps, StepsPair]]]
 
 
 def step_observer(steps: Steps[P], words: str) -> Observer[P]:
-    """The observer of these steps, one view a step or a round."""
+    """Build the observer of `steps`, with one view for each step or round that it yields."""
 
     def views(pair: PreparedPair[P], trained: P, streams: Streams) -> Iterator[View]:
         for release, law in steps(pair.before, pair.after, trained, streams):

@@ -1,4 +1,4 @@
-"""What recommenders that are trained have in common, whatever their model."""
+"""Checks and helpers shared by all recommenders that train a model."""
 
 from __future__ import annotations
 
@@ -13,60 +13,66 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES
 
-# What claims of posterior sampling assume.
+# The assumption of claims of posterior sampling.
 CHAIN = "an exact draw from the posterior, whose distance from what the chain draws is not known"
 
 
 def check_rated(name: str, ratings: Ratings) -> None:
-    """Refuse data from which no rating can be learned.
+    """Check that ratings can be learned from the data.
 
     Args:
-        name: of the model that learns.
+        name: the defense's name, for messages.
         ratings: the data.
 
     Raises:
         ConfigError: there are no ratings.
-        DataError: all have one value, as purchases do: noise for a range of 0 would be none.
+        DataError: the scale has one value, as for purchases; noise scaled to a range of 0 would be
+            none.
     """
     if not len(ratings):
         raise ConfigError("there are no ratings to learn from: use more data")
     if not ratings.scale.width:
         raise DataError(
-            f"{name} learns from ratings, and these are purchases, which are all the same: leave "
-            "data.binarize out, correct data.scale, or use a defense that ranks, such as "
+            f"{name} learns from ratings, and these are purchases, which are all the same: remove "
+            "data.binarize, correct data.scale, or use a defense that ranks, such as "
             "'privsr-ranking'"
         )
 
 
 def check_epsilon(epsilon: float, variant: Variant, scaled: str) -> None:
-    """Refuse an ε that is beyond what noise is scaled to.
+    """Check that a private variant's ε is at most 1e6.
+
+    Args:
+        epsilon: ε.
+        variant: the defense's variant.
+        scaled: what is scaled by ε, for the message.
 
     Raises:
-        ValueError: it is above 1e6 and the variant is private.
+        ValueError: `epsilon` is above 1e6 and the variant is private.
     """
     if variant != "nonprivate" and not epsilon <= 1e6:
         raise ValueError(
-            f"epsilon = {epsilon:g} scales no {scaled}: give at most 1e6, or use the variant "
+            f"epsilon = {epsilon:g} scales no {scaled}: use at most 1e6, or the variant "
             "'nonprivate'"
         )
 
 
 def lane_blocks(streams: Streams) -> Iterator[Streams]:
-    """The worlds, as many at a time as a kernel trains together."""
+    """Split the trials into blocks of the number that a kernel trains together."""
     return streams.blocks(LANES)
 
 
 def check_finite(
     what: str, step: int, steps: str, cause: str, *arrays: NDArray[np.float32]
 ) -> None:
-    """Stop a training that left the range of numbers.
+    """Check that a training has not diverged.
 
     Args:
         what: the model, for the message.
-        step: how many steps are done.
-        steps: what a step is called.
+        step: the number of finished steps.
+        steps: what a step is called, such as 'epoch' or 'round'.
         cause: the likely cause with its remedy.
-        arrays: what must be finite.
+        arrays: the numbers that must be finite.
 
     Raises:
         RunError: a number is infinite or NaN.

@@ -1,4 +1,4 @@
-"""Jitted loops on plain arrays; the caller validates.
+"""Compiled (numba) loops on plain arrays; the caller validates the arguments.
 
-Each file is one family: a scalar or row kernel with its mathematics, then the loop over worlds.
+Each file covers one family: a scalar or row kernel with its mathematics, then the loop over trials.
 """

@@ -1,15 +1,16 @@
-"""Laplace and normal noise that privacy claims rest on: fine in the body, fine in the tail.
+"""Laplace and normal noise that privacy claims depend on, with fine resolution even in the tail.
 
-A draw starts from 63 bits of `(key, world, step, coordinate)`. Where they say that it lies far out
-(once in 2^12), 256 further bits continue them, so what can be drawn lies 2^-50 scales apart at
-most, everywhere up to 221 scales, rounding aside: no cell of a grid of a share of a scale is empty,
-or of another probability than its law says. What lies beyond has probability 2^-319.
+A draw starts from 63 bits of `(key, trial, step, coordinate)`. If they put it in the tail
+(once in 2^12), 256 further bits extend them. So neighbouring values that can be drawn are at most
+2^-50 scales apart, rounding aside, everywhere up to 221 scales, and on any grid whose step is a
+moderate fraction of the scale every cell has the probability that the law gives it. The probability
+beyond 221 scales is 2^-319.
 
     u = k / 2^63,  E = −ln u,    Laplace: ±E,    normal: √(2E) (cos a, sin a)  (Box & Muller 1958)
 
-All is carried out in double precision with explicit fused multiply-adds, so the draws have the same
+All arithmetic is in double precision with explicit fused multiply-adds, so the draws have the same
 bits in a vector lane, in a scalar tail and on another type of machine. Coordinates 2b and 2b + 1
-take the words of Philox block b.
+use the words of Philox block b.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from numba import types
 from numpy.typing import NDArray
 
 from dpaudit.kernels.jit import exact_kernel, inline
-from dpaudit.kernels.noise import TILE, Draws, Words, Worlds, _fused, _philox, _reinterpret
+from dpaudit.kernels.noise import TILE, Draws, Trials, Words, _fused, _philox, _reinterpret
 
 U32, U64, F32, F64 = np.uint32, np.uint64, np.float32, np.float64
 
 Reals = NDArray[np.float64]
 
-# A magnitude whose upper word is below this is continued.
+# A magnitude whose upper word is below this is extended by further bits.
 RARE = U32(2**20)
-# Marks of the blocks that continue a magnitude: coordinates stay below 2^47.
+# Block numbers of the further bits; they collide with no coordinate, since those are below 2^47.
 _FURTHER = (U64(1 << 48), U64((1 << 48) | (1 << 47)))
 
 
@@ -38,7 +39,7 @@ _bits = _reinterpret(types.float64, types.uint64)
 _float = _reinterpret(types.uint64, types.float64)
 
 _SQRT_HALF = U64(np.float64(math.sqrt(0.5)).view(np.uint64))
-# Bits of 2^63 √½, less 2^62, so that what is left is positive and shifts as an unsigned number.
+# Bits of 2^63 √½, less 2^62, so that the difference is positive and shifts as an unsigned number.
 _BASE = U64(int(_SQRT_HALF) + (63 << 52) - (1 << 62))
 _MANTISSA = U64((1 << 52) - 1)
 _TWO_52 = U64(0x4330000000000000)  # bits of 2^52
@@ -48,14 +49,14 @@ _SIGN = U64(1 << 63)
 
 @inline
 def _whole(x: np.uint64) -> np.float64:
-    # A whole number below 2^52 as a float; not every machine converts vectors of them.
+    # An integer below 2^52 as a float; not every machine has a vector instruction for it.
     return _float(x | _TWO_52) - F64(4503599627370496.0)
 
 
 @inline
 def _minus_log(x: np.float64) -> np.float64:
     # −ln(x / 2^63), x = m 2^e with m in [√½, √2): ln m = 2 artanh s, s = (m − 1)/(m + 1), by its
-    # series to s^19; the error is below 1e-15 in all.
+    # series to s^19; the total error is below 1e-15.
     i = U64(_bits(x) - _BASE)
     e = _whole(U64(i >> U64(52))) - F64(1024.0)
     m = _float(U64((i & _MANTISSA) + _SQRT_HALF))
@@ -75,7 +76,7 @@ def _minus_log(x: np.float64) -> np.float64:
 
 @inline
 def _exponential(high: np.uint32, low: np.uint32) -> np.float64:
-    """A standard exponential draw from 63 bits, the lowest of which counts as 1."""
+    """A standard exponential draw from 63 bits, the lowest set to 1."""
     k = _fma(_whole(U64(high)), F64(2147483648.0), _whole(U64(low >> U32(1)) | U64(1)))
     return _minus_log(k)
 
@@ -86,24 +87,24 @@ def far_exponential(
     low: np.uint32,
     coordinate: int,
     step: int,
-    world_low: np.uint32,
-    world_high: np.uint32,
+    trial_low: np.uint32,
+    trial_high: np.uint32,
     key: Words,
 ) -> float:
-    """The draw of a coordinate whose upper word is below `RARE`, from 256 further bits."""
+    """The exponential draw of a coordinate whose upper word is below `RARE`, with 256 more bits."""
     x = F64(high) * 2147483648.0 + F64(low >> U32(1))
     weight = 1.0
     for further in _FURTHER:
-        for word in _philox(U64(coordinate) | further, step, world_low, world_high, key):
+        for word in _philox(U64(coordinate) | further, step, trial_low, trial_high, key):
             weight *= 2.0**-32
             x += weight * F64(word)
-    # 2^63 times one of 2^-320 or more: it does not leave the normal range of double precision.
+    # At least 2^63 · 2^-320, which is a normal (not subnormal) number in double precision.
     return float(_minus_log(x + weight * 0.5))
 
 
 @inline
 def signed(size: np.float64, word: np.uint32) -> np.float64:
-    """A draw's size with the sign of its word's lowest bit."""
+    """A draw's magnitude with the sign given by the lowest bit of its word."""
     return _float(_bits(size) ^ (U64(word) << U64(63)))
 
 
@@ -139,16 +140,16 @@ def normal_pair(
 
 
 @exact_kernel
-def _words(high: Words, low: Words, first: int, step: int, world: int, key: Words) -> None:
-    world_low, world_high = U32(world), U32(U64(world) >> U64(32))
+def _words(high: Words, low: Words, first: int, step: int, trial: int, key: Words) -> None:
+    trial_low, trial_high = U32(trial), U32(U64(trial) >> U64(32))
     for i in range(len(high) // 2):
-        a, b, c, d = _philox(U64(first // 2 + i), step, world_low, world_high, key)
+        a, b, c, d = _philox(U64(first // 2 + i), step, trial_low, trial_high, key)
         high[2 * i], high[2 * i + 1], low[2 * i], low[2 * i + 1] = a, b, c, d
 
 
 @exact_kernel
 def exponentials(out: Reals, high: Words, low: Words) -> bool:
-    """Fill `out` with the draws of these words; whether any of them is yet to be continued."""
+    """Fill `out` with the draws of these words; return whether any needs `far_exponential`."""
     least = U32(0xFFFFFFFF)
     for i in range(len(out)):
         out[i] = _exponential(high[i], low[i])
@@ -159,37 +160,37 @@ def exponentials(out: Reals, high: Words, low: Words) -> bool:
 
 @exact_kernel
 def _exponentials(
-    out: Reals, high: Words, low: Words, first: int, step: int, world: int, key: Words
+    out: Reals, high: Words, low: Words, first: int, step: int, trial: int, key: Words
 ) -> None:
-    """Fill `out` with the standard exponential draws of the coordinates whose words these are."""
+    """Fill `out` with the standard exponential draws of coordinates `first…` from their words."""
     if exponentials(out, high, low):
-        world_low, world_high = U32(world), U32(U64(world) >> U64(32))
+        trial_low, trial_high = U32(trial), U32(U64(trial) >> U64(32))
         for i in range(len(out)):
             if high[i] < RARE:
                 out[i] = far_exponential(
-                    high[i], low[i], first + i, step, world_low, world_high, key
+                    high[i], low[i], first + i, step, trial_low, trial_high, key
                 )
 
 
 @exact_kernel
 def laplace_row(
-    out: Reals, words: NDArray[np.uint32], first: int, step: int, world: int, key: Words
+    out: Reals, words: NDArray[np.uint32], first: int, step: int, trial: int, key: Words
 ) -> None:
-    """Fill `out` (float64, TILE at most) with the standard Laplace draws of coordinates `first…`.
+    """Fill `out` (float64, at most TILE) with the standard Laplace draws of coordinates `first…`.
 
     `first` is a multiple of 2 and `words` is scratch `(2, TILE)`.
     """
     count = (len(out) + 1) // 2 * 2
     high, low = words[0, :count], words[1, :count]
-    _words(high, low, first, step, world, key)
-    _exponentials(out, high, low, first, step, world, key)
+    _words(high, low, first, step, trial, key)
+    _exponentials(out, high, low, first, step, trial, key)
     for i in range(len(out)):
         out[i] = signed(out[i], low[i])
 
 
 @exact_kernel
 def normal_row(
-    out: Reals, words: NDArray[np.uint32], first: int, step: int, world: int, key: Words
+    out: Reals, words: NDArray[np.uint32], first: int, step: int, trial: int, key: Words
 ) -> None:
     """Fill `out` (float64, TILE) with the standard normal draws of coordinates `first…`.
 
@@ -198,9 +199,9 @@ def normal_row(
     """
     high, low = words[0], words[1]
     half = TILE // 2
-    _words(high, low, first, step, world, key)
+    _words(high, low, first, step, trial, key)
     left, right = out[:half], out[half:]
-    _exponentials(left, high[:half], low[:half], first, step, world, key)
+    _exponentials(left, high[:half], low[:half], first, step, trial, key)
     turned, turned_low = high[half:], low[half:]
     for i in range(half):
         left[i], right[i] = normal_pair(left[i], turned[i], turned_low[i])
@@ -208,7 +209,7 @@ def normal_row(
 
 @exact_kernel
 def release(shown: Draws, exact: Draws | Reals, noise: Reals, scale: float, grid: float) -> None:
-    """Fill `shown` `(n,)` with `exact + scale · noise` on a grid, or `exact` where scale is 0."""
+    """Fill `shown` `(n,)` with `exact + scale · noise` on a grid, or with `exact` if scale is 0."""
     if scale > 0:
         for i in range(len(exact)):
             shown[i] = F32(np.rint((exact[i] + scale * noise[i]) / grid) * grid)
@@ -218,10 +219,10 @@ def release(shown: Draws, exact: Draws | Reals, noise: Reals, scale: float, grid
 
 
 @exact_kernel
-def uniform(out: Reals, worlds: Worlds, step: int, key: Words) -> None:
-    """Fill `out`, float64 `(W, C)`, with draws of `(k + ½)/2^52` in (0, 1) of `worlds` `(W,)`.
+def uniform(out: Reals, trials: Trials, step: int, key: Words) -> None:
+    """Fill `out`, float64 `(W, C)`, with draws of `(k + ½)/2^52` in (0, 1) of `trials` `(W,)`.
 
-    Who takes part in a step is decided by these: a share of them is right to 2^-53.
+    They decide who participates in a step: a sampling rate is met to within 2^-53.
     """
     words = np.empty((2, TILE), np.uint32)
     for w in range(out.shape[0]):
@@ -229,44 +230,44 @@ def uniform(out: Reals, worlds: Worlds, step: int, key: Words) -> None:
             part = out[w, start : min(start + TILE, out.shape[1])]
             count = (len(part) + 1) // 2 * 2
             high, low = words[0, :count], words[1, :count]
-            _words(high, low, start, step, worlds[w], key)
+            _words(high, low, start, step, trials[w], key)
             for i in range(len(part)):
                 k = F64(high[i]) * 1048576.0 + F64(low[i] >> U32(12))
                 part[i] = (k + 0.5) * 2.0**-52
 
 
 @exact_kernel
-def laplace(out: Reals, worlds: Worlds, step: int, key: Words) -> None:
-    """Fill `out`, float64 `(W, C)`, with standard Laplace draws of `worlds` `(W,)`."""
+def laplace(out: Reals, trials: Trials, step: int, key: Words) -> None:
+    """Fill `out`, float64 `(W, C)`, with standard Laplace draws of `trials` `(W,)`."""
     words = np.empty((2, TILE), np.uint32)
     for w in range(out.shape[0]):
         for start in range(0, out.shape[1], TILE):
             part = out[w, start : min(start + TILE, out.shape[1])]
-            laplace_row(part, words, start, step, worlds[w], key)
+            laplace_row(part, words, start, step, trials[w], key)
 
 
 @exact_kernel
 def laplace_at(
-    out: Reals, coordinates: NDArray[np.int32], worlds: Worlds, step: int, key: Words
+    out: Reals, coordinates: NDArray[np.int32], trials: Trials, step: int, key: Words
 ) -> None:
-    """Fill `out`, float64 `(W, k)`, with draw `coordinates[w, i]` of world `worlds[w]`."""
+    """Fill `out`, float64 `(W, k)`, with draw `coordinates[w, i]` of trial `trials[w]`."""
     words = np.empty((2, 2), np.uint32)
     pair = np.empty(2, np.float64)
     for w in range(out.shape[0]):
         for i in range(out.shape[1]):
             c = coordinates[w, i]
-            laplace_row(pair, words, c // 2 * 2, step, worlds[w], key)
+            laplace_row(pair, words, c // 2 * 2, step, trials[w], key)
             out[w, i] = pair[c % 2]
 
 
 @exact_kernel
-def normal(out: Reals, worlds: Worlds, step: int, key: Words) -> None:
-    """Fill `out`, float64 `(W, C)`, with standard normal draws of `worlds` `(W,)`."""
+def normal(out: Reals, trials: Trials, step: int, key: Words) -> None:
+    """Fill `out`, float64 `(W, C)`, with standard normal draws of `trials` `(W,)`."""
     words = np.empty((2, TILE), np.uint32)
     tile = np.empty(TILE, np.float64)
     n = out.shape[1]
     for w in range(out.shape[0]):
         for start in range(0, n, TILE):
             stop = min(start + TILE, n)
-            normal_row(tile, words, start, step, worlds[w], key)
+            normal_row(tile, words, start, step, trials[w], key)
             out[w, start:stop] = tile[: stop - start]

@@ -1,6 +1,6 @@
-"""The one place that says how kernels are compiled and where the compiled code is kept.
+"""Compile kernels and choose the folder of the compiled code.
 
-numba's on-disk cache does not notice an edited callee in another file and would serve the old code.
+numba's on-disk cache does not notice an edited callee in another file and would reuse stale code.
 The cache folder is therefore keyed by a hash of every file in this package.
 """
 
@@ -25,23 +25,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @cache
 def cache_folder() -> Path | None:
-    """The folder of compiled kernels for exactly this source, or None where none can be trusted.
+    """Return the folder of compiled kernels for exactly this source, or None if none is safe.
 
-    It lies under `NUMBA_CACHE_DIR` where that is set, else under the user's cache folder
-    (`XDG_CACHE_HOME`, `~/.cache`). Numba runs what it finds there, so a folder is used only if
-    nobody but this user and the administrator can put files into it; a warning says why one is not.
+    It lies under `NUMBA_CACHE_DIR` if that is set, else under the user's cache folder
+    (`XDG_CACHE_HOME`, `~/.cache`). Numba executes the files in it, so a folder is used only if
+    nobody but this user and the administrator can put files into it; a warning says why a folder
+    is rejected.
     """
     state = hashlib.sha256()
     root = Path(__file__).parent
     for file in sorted(root.rglob("*.py")):
         state.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
-    # Not numba's own setting, which a file in the current folder decides too.
+    # Read the environment: a file in the current folder can override numba's own setting.
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(home):  # the standard ignores relative ones
         home = os.path.expanduser("~/.cache")
     problems, found = list[str](), None
-    # Of a user without a home, ~ stays as it is, and would be found in the current folder.
+    # For a user without a home, `~` is not expanded and would name a folder in the current one.
     for base in filter(None, (chosen, home if os.path.isabs(home) else None)):
         folder = Path(base) / "dpaudit" / f"kernels-{state.hexdigest()[:16]}"
         problem = _made(folder) or unsafe(folder.resolve())
@@ -61,15 +62,15 @@ def cache_folder() -> Path | None:
 
 
 def unsafe(folder: Path) -> str | None:
-    """Why others may put files into a folder, or put another folder in its place; None if not.
+    """Return why other users can put files into a folder or replace it, or None if they cannot.
 
-    Each folder above it counts too: who may write to one can rename what lies in it, unless its
-    sticky bit is set, or a folder above lets nobody else through.
+    Its parent folders are checked too: whoever may write to one can rename its entries, unless its
+    sticky bit is set or a folder above it denies others access.
 
     Args:
         folder: an existing folder, without symbolic links.
     """
-    if sys.platform == "win32":  # what lies in a user's profile is the user's alone
+    if sys.platform == "win32":  # a user's profile is private
         return None
     closed = False
     for place in reversed((folder, *folder.parents)):
@@ -84,7 +85,7 @@ def unsafe(folder: Path) -> str | None:
 
 
 def _writable(found: os.stat_result) -> bool:
-    """Whether others may write; a group named as the user, such as Linux makes, is nobody else."""
+    """Whether others may write; a private group with the user's own name does not count."""
     import grp
     import pwd
 
@@ -98,7 +99,7 @@ def _writable(found: os.stat_result) -> bool:
 
 
 def _made(folder: Path) -> str | None:
-    """Make a folder of this user's alone if it is missing; why that cannot be done, if so."""
+    """Make a private folder if it is missing; return the reason if that fails, else None."""
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -109,14 +110,14 @@ def _made(folder: Path) -> str | None:
 
 
 def exact_kernel(function: F) -> F:
-    """Compile a loop whose every operation is rounded as written, on any type of machine.
+    """Compile a loop without floating-point reordering: every machine rounds as the source says.
 
-    A division by 0 gives an infinity or NaN: a check of each would keep loops from vectorising.
+    A division by 0 gives an infinity or NaN, because a check would keep loops from vectorising.
     """
     folder = cache_folder()
     before = numba.core.config.CACHE_DIR
     try:
-        # Read by numba while it decorates; other packages' kernels keep their own folder.
+        # Numba reads this while it decorates; kernels of other packages keep their own folder.
         numba.core.config.CACHE_DIR = str(folder or "")
         compiled: F = numba.njit(nogil=True, error_model="numpy", cache=folder is not None)(
             function
@@ -127,6 +128,6 @@ def exact_kernel(function: F) -> F:
 
 
 def inline(function: F) -> F:
-    """Compile a scalar helper that is copied into its caller, whose loop then vectorises."""
+    """Compile a scalar function that is inlined, so that the caller's loop can vectorise."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled

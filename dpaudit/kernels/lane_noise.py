@@ -1,8 +1,8 @@
-"""The noise source for sixteen worlds at once, the world innermost.
+"""The noise source for sixteen trials at once, the trial as innermost axis.
 
-Draw `(key, world, step, coordinate)` rests on the same words as in `noise` and `exact_noise`, so a
-Laplace draw has the same bits there. Of normal draws coordinates `c` and `c + LANE_TILE/2` of a
-tile share one Box-Muller pair.
+Draw `(key, trial, step, coordinate)` uses the same words as in `noise` and `exact_noise`, so a
+Laplace draw has the same bits as there. Normal draws of coordinates `c` and `c + LANE_TILE/2` of a
+tile share one Box-Muller pair, so they differ from those of `noise` and `exact_noise`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from dpaudit.kernels.noise import Draws, Words, _normal_pair, _philox
 
 U64 = np.uint64
 
-LANE_TILE = 128  # coordinates drawn at a time for 16 worlds: 8 KiB of words
+LANE_TILE = 128  # coordinates drawn at a time for 16 trials: 8 KiB of words
 
 
-def world_words(worlds: NDArray[np.int64]) -> Words:
-    """The low and high words `(2, 16)` of at most 16 worlds; what lacks repeats the last."""
-    full = np.pad(worlds, (0, LANES - len(worlds)), mode="edge")
+def trial_words(trials: NDArray[np.int64]) -> Words:
+    """Return the low and high words `(2, 16)` of at most 16 trials, padded with the last trial."""
+    full = np.pad(trials, (0, LANES - len(trials)), mode="edge")
     return np.stack((full & 0xFFFFFFFF, full >> 32)).astype(np.uint32)
 
 
 @exact_kernel
-def _lane_words(words: Words, first_block: int, step: int, worlds: Words, key: Words) -> None:
-    low, high = worlds[0], worlds[1]
+def _lane_words(words: Words, first_block: int, step: int, trials: Words, key: Words) -> None:
+    low, high = trials[0], trials[1]
     for b in range(len(words) // (4 * LANES)):
         block, place = U64(first_block + b), 4 * LANES * b
         for w in range(LANES):
@@ -48,19 +48,19 @@ def _lane_words(words: Words, first_block: int, step: int, worlds: Words, key: W
 
 @exact_kernel
 def normal_lanes(
-    out: Draws, words: Words, first: int, step: int, worlds: Words, key: Words
+    out: Draws, words: Words, first: int, step: int, trials: Words, key: Words
 ) -> None:
-    """Fill `out`, LANE_TILE coordinates of 16 worlds, with the fast normal draws of `noise`.
+    """Fill `out`, LANE_TILE coordinates of 16 trials, with fast normal draws like those of `noise`.
 
     Args:
-        out: result, flat float32, 16 worlds a coordinate.
-        words: scratch of as many words.
+        out: result, flat float32, 16 trials per coordinate.
+        words: scratch of the same length.
         first: a multiple of LANE_TILE.
         step: the noise source's step.
-        worlds: from `world_words`.
+        trials: from `trial_words`.
         key: the noise source's key.
     """
-    _lane_words(words, first // 4, step, worlds, key)
+    _lane_words(words, first // 4, step, trials, key)
     half = LANES * LANE_TILE // 2
     one, other, radius, angle = out[:half], out[half:], words[:half], words[half:]
     for i in range(half):
@@ -68,62 +68,62 @@ def normal_lanes(
 
 
 @exact_kernel
-def _wide_words(high: Words, low: Words, first: int, step: int, worlds: Words, key: Words) -> None:
+def _wide_words(high: Words, low: Words, first: int, step: int, trials: Words, key: Words) -> None:
     for b in range(len(high) // (2 * LANES)):
         block, place = U64(first // 2 + b), 2 * LANES * b
         for w in range(LANES):
-            p, q, r, s = _philox(block, step, worlds[0, w], worlds[1, w], key)
+            p, q, r, s = _philox(block, step, trials[0, w], trials[1, w], key)
             high[place + w], high[place + LANES + w] = p, q
             low[place + w], low[place + LANES + w] = r, s
 
 
 @exact_kernel
 def _exponentials(
-    out: Reals, high: Words, low: Words, first: int, step: int, worlds: Words, key: Words
+    out: Reals, high: Words, low: Words, first: int, step: int, trials: Words, key: Words
 ) -> None:
     if exponentials(out, high, low):
         for i in range(len(out)):
             if high[i] < RARE:
                 w = i % LANES
                 out[i] = far_exponential(
-                    high[i], low[i], first + i // LANES, step, worlds[0, w], worlds[1, w], key
+                    high[i], low[i], first + i // LANES, step, trials[0, w], trials[1, w], key
                 )
 
 
 @exact_kernel
 def exact_laplace_lanes(
-    out: Reals, words: NDArray[np.uint32], first: int, step: int, worlds: Words, key: Words
+    out: Reals, words: NDArray[np.uint32], first: int, step: int, trials: Words, key: Words
 ) -> None:
-    """Fill `out` with the exact standard Laplace draws of coordinates `first…` of 16 worlds.
+    """Fill `out` with the exact standard Laplace draws of coordinates `first…` of 16 trials.
 
     Args:
-        out: result, flat float64, 16 worlds a coordinate, a multiple of 2 coordinates.
+        out: result, flat float64, 16 trials per coordinate, a multiple of 2 coordinates.
         words: scratch `(2, len(out))`.
         first: a multiple of 2.
         step: the noise source's step.
-        worlds: from `world_words`.
+        trials: from `trial_words`.
         key: the noise source's key.
     """
     high, low = words[0, : len(out)], words[1, : len(out)]
-    _wide_words(high, low, first, step, worlds, key)
-    _exponentials(out, high, low, first, step, worlds, key)
+    _wide_words(high, low, first, step, trials, key)
+    _exponentials(out, high, low, first, step, trials, key)
     for i in range(len(out)):
         out[i] = signed(out[i], low[i])
 
 
 @exact_kernel
 def exact_normal_lanes(
-    out: Reals, words: NDArray[np.uint32], first: int, step: int, worlds: Words, key: Words
+    out: Reals, words: NDArray[np.uint32], first: int, step: int, trials: Words, key: Words
 ) -> None:
-    """Fill `out`, LANE_TILE coordinates of 16 worlds, with exact standard normal draws.
+    """Fill `out`, LANE_TILE coordinates of 16 trials, with exact standard normal draws.
 
     The arguments are those of `exact_laplace_lanes`; `first` is a multiple of LANE_TILE.
     """
     high, low = words[0], words[1]
-    _wide_words(high, low, first, step, worlds, key)
+    _wide_words(high, low, first, step, trials, key)
     half = LANES * LANE_TILE // 2
     one, other = out[:half], out[half:]
-    _exponentials(one, high[:half], low[:half], first, step, worlds, key)
+    _exponentials(one, high[:half], low[:half], first, step, trials, key)
     turned, turned_low = high[half:], low[half:]
     for i in range(half):
         one[i], other[i] = normal_pair(one[i], turned[i], turned_low[i])

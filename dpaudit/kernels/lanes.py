@@ -1,9 +1,9 @@
-"""Sixteen numbers that are worked on at once: one a world, or sixteen coordinates of one model.
+"""Vectors of sixteen float32 numbers: one per trial, or sixteen coordinates of one model.
 
-The compiler's own vectoriser gives up on loops this short, so a value of type `Lanes` is a vector
-of LLVM: `load` takes 16 neighbouring entries of an array, arithmetic is lane by lane, and every
-multiply-add is a fused one that is asked for. Nothing is reassociated but the sum of `total`, whose
-order is fixed. The machine's registers may be narrower: the results have the same bits.
+The compiler does not vectorise loops this short, so a value of type `Lanes` is an LLVM vector:
+`load` reads 16 adjacent entries of an array, arithmetic is lane by lane, and multiply-adds are
+fused only where the code says so. Only `total` adds across lanes, in a fixed order. The results
+have the same bits on machines with narrower registers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, first: Any) -> A
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load(typing_context: Any, array: Any, first: Any) -> Any:
-    """Entries `first … first + 15` of a flat float32 array, which must be there."""
+    """Load entries `first … first + 15` of a flat float32 array; bounds are not checked."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _address(context, builder, signature.args[0], *arguments)
@@ -57,7 +57,7 @@ def load(typing_context: Any, array: Any, first: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store(typing_context: Any, array: Any, first: Any, value: Any) -> Any:
-    """Write entries `first … first + 15` of a flat float32 array, which must be there."""
+    """Write entries `first … first + 15` of a flat float32 array; bounds are not checked."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, first, value = arguments
@@ -72,8 +72,8 @@ def store(typing_context: Any, array: Any, first: Any, value: Any) -> Any:
 def add_product(typing_context: Any, array: Any, first: Any, a: Any, b: Any) -> Any:
     """Add `a·b` to entries `first … first + 15` of a flat array of single or double precision.
 
-    In single precision product and sum are rounded once; in double precision the product is rounded
-    to single, and sums of many are as good as exact.
+    In a single-precision array `old + a·b` is rounded once. For a double-precision array the
+    product is rounded to single precision, and long sums are almost exact.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -97,7 +97,7 @@ def add_product(typing_context: Any, array: Any, first: Any, a: Any, b: Any) -> 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def every(typing_context: Any, number: Any) -> Any:
-    """The same float32 in every lane."""
+    """Broadcast a float32 to every lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         nothing = ir.Constant(_VECTOR, ir.Undefined)
@@ -125,13 +125,13 @@ def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def least(typing_context: Any, a: Any, b: Any) -> Any:
-    """The smaller of each two; a NaN in `a` stays, `b` holds none."""
+    """Lane-wise minimum; a NaN in `a` is kept, `b` must hold none."""
     return _lanes(_lanes, _lanes), _compared("<")
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def greatest(typing_context: Any, a: Any, b: Any) -> Any:
-    """The larger of each two; a NaN in `a` stays, `b` holds none."""
+    """Lane-wise maximum; a NaN in `a` is kept, `b` must hold none."""
     return _lanes(_lanes, _lanes), _compared(">")
 
 
@@ -146,31 +146,31 @@ def _compared(sign: str) -> Callable[..., Any]:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def root(typing_context: Any, a: Any) -> Any:
-    """The square root of each."""
+    """Lane-wise square root."""
     return _lanes(_lanes), _call("sqrt", 1)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def nearest(typing_context: Any, a: Any) -> Any:
-    """The nearest whole number to each, the even one of two."""
+    """Lane-wise rounding to the nearest integer, ties to even."""
     return _lanes(_lanes), _call("rint", 1)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def magnitude(typing_context: Any, a: Any) -> Any:
-    """The absolute value of each."""
+    """Lane-wise absolute value."""
     return _lanes(_lanes), _call("fabs", 1)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def with_sign(typing_context: Any, a: Any, b: Any) -> Any:
-    """The size of each `a` with the sign of `b`."""
+    """Lane-wise magnitude of `a` with the sign of `b`."""
     return _lanes(_lanes, _lanes), _call("copysign", 2)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def where_within(typing_context: Any, value: Any, x: Any, low: Any, high: Any) -> Any:
-    """Each `value` where `low <= x <= high` or `x` is NaN, else 0."""
+    """Lane-wise `value` where `low <= x <= high` or `x` is NaN, else 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, x, low, high = arguments
@@ -184,8 +184,8 @@ def where_within(typing_context: Any, value: Any, x: Any, low: Any, high: Any) -
 def dot(typing_context: Any, a: Any, p: Any, b: Any, q: Any, count: Any) -> Any:
     """`Σ_c a[p + 16 c …] · b[q + 16 c …]` over `count` vectors, lane by lane.
 
-    Even and odd terms have a sum each, so that one multiply-add does not wait for the other. This
-    is no kernel, because numba counts the references of arrays at each call.
+    Even and odd terms have separate sums, so that consecutive multiply-adds are independent. This
+    is an intrinsic, not a kernel, because numba counts array references at each call of a kernel.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -255,7 +255,7 @@ for _sign, _method in (
 
 
 def aligned(*shape: int) -> NDArray[np.float32]:
-    """An array of zeros whose first entry begins a line of the cache."""
+    """Return an array of zeros that starts at a cache-line boundary."""
     count = int(np.prod(shape))
     whole = np.zeros(count + LANES, np.float32)
     first = -whole.ctypes.data // whole.itemsize % LANES

@@ -1,4 +1,4 @@
-"""Log-likelihoods of releases whose law is known."""
+"""Log-likelihoods of releases with a known distribution."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def top_list_log_likelihood(
 ) -> None:
     """Log-density of a top-k list with its noised values, for each candidate of the hidden rating.
 
-    The list's items have density `Π exp(−|A_j − f_j|/b)`, and every other item that could have been
-    shown lies below the list's last value: `Π F((A_last − f_j)/b)`.
+    The listed items have density `Π exp(−|A_j − f_j|/b)`. Every other item that could have been
+    shown lies below the last listed value: `Π F((A_last − f_j)/b)`.
 
     Args:
         items: the list `(k,)`.
         values: its noised values, decreasing `(k,)`.
         exact: `f_j(v)`, `(M, C)`.
-        shown: whether an item could have been shown under a candidate, `(M, C)`; one that is listed
-            although it could not makes the candidate impossible.
+        shown: whether an item could have been shown under a candidate, `(M, C)`; a candidate under
+            which a listed item could not be shown gets −inf.
         scale: the Laplace scale `b > 0`.
         out: result `(C,)`, up to a constant.
     """
@@ -54,7 +54,7 @@ def top_list_log_likelihood(
         for j in range(len(shown)):
             if shown[j, c] and not listed[j]:
                 z = (last - exact[j, c]) / scale
-                # ln F(z) is below 1e-13 in size from here on.
+                # Beyond this, |ln F(z)| is below 1e-13.
                 if z < 30.0:
                     total += log_laplace_cdf(z)
         out[c] = total
@@ -62,6 +62,6 @@ def top_list_log_likelihood(
 
 @exact_kernel
 def minus_logs(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill `out` with `−ln x` of each `1e-300 <= x <= 1`, `(n,)`, the same on any machine."""
+    """Fill `out` `(n,)` with `−ln x` for `1e-300 <= x <= 1`, bit-identical on any machine."""
     for i in range(len(x)):
         out[i] = _minus_log(x[i] * 2.0**63)

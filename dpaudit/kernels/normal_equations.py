@@ -1,6 +1,6 @@
-"""Symmetric positive definite systems: gathered and solved in one order of operations.
+"""Assemble and solve symmetric positive definite systems in a fixed order of operations.
 
-BLAS and LAPACK sum in an order that depends on the machine, on the sizes and on their version.
+BLAS and LAPACK sum in an order that depends on the machine, the sizes and the library version.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ def add_squares(rows: Numbers, weights: Numbers, squares: Numbers) -> None:
     """Add `Σ w x xᵀ` to the upper triangle of each of n matrices.
 
     Args:
-        rows: the x of each `(n, m, d)`.
-        weights: their w `(n, m)`.
-        squares: result `(n, d, d)`; what is below the diagonals keeps its values.
+        rows: the vectors x `(n, m, d)`.
+        weights: their weights w `(n, m)`.
+        squares: result `(n, d, d)`; entries below the diagonals are not changed.
     """
     _, count, d = rows.shape
     whole = count - count % 4
     for n in range(len(rows)):
         own, w, into = rows[n], weights[n], squares[n]
-        # Four rows at a time: the triangle is read and written once for them.
+        # Four rows at a time, so that the triangle is read and written once for all four.
         for m in range(0, whole, 4):
             x, y, z, t = own[m], own[m + 1], own[m + 2], own[m + 3]
             for i in range(d):
@@ -43,14 +43,14 @@ def add_squares(rows: Numbers, weights: Numbers, squares: Numbers) -> None:
 
 @exact_kernel
 def eliminate(matrices: Numbers, right: Numbers) -> None:
-    """Solve `A x = b` for each of n positive definite A, by Gauss's elimination.
+    """Solve `A x = b` in place for each of n positive definite A, by Gaussian elimination.
 
-    Such a matrix needs no exchange of rows. One that is singular gives infinities or NaN.
+    Positive definite matrices need no pivoting. A singular matrix gives infinities or NaN.
 
     Args:
-        matrices: each A `(n, d, d)`, of which the upper triangle is read; then that holds the
-            eliminated rows, on its diagonal the pivots, whose product is the determinant.
-        right: b `(n, d, k)`; result x.
+        matrices: the matrices A `(n, d, d)`; only the upper triangle is read. It is overwritten
+            with the eliminated rows, with the pivots on the diagonal; their product is `det A`.
+        right: b `(n, d, k)`; overwritten with x.
     """
     d, k = right.shape[1:]
     for n in range(len(matrices)):
@@ -74,7 +74,7 @@ def eliminate(matrices: Numbers, right: Numbers) -> None:
 
 
 def ridged(rows: Numbers, ridge: float = 1.0) -> Numbers:
-    """`Σ x xᵀ + ridge` over the rows `(n, m, d)` of each of n matrices, in the upper triangle."""
+    """Return the upper triangles of n matrices `Σ x xᵀ + ridge · I`, from rows `(n, m, d)`."""
     d = rows.shape[2]
     squares = np.broadcast_to(ridge * np.eye(d), (len(rows), d, d)).copy()
     add_squares(np.ascontiguousarray(rows), np.ones(rows.shape[:2]), squares)
@@ -82,10 +82,10 @@ def ridged(rows: Numbers, ridge: float = 1.0) -> Numbers:
 
 
 def solved(matrices: ArrayLike, right: ArrayLike) -> Numbers:
-    """The x of `A x = b` for each of n positive definite A, `(n, d, k)`.
+    """Return the solutions x `(n, d, k)` of `A x = b` for n positive definite A.
 
     Args:
-        matrices: each A `(n, d, d)`, of which the upper triangle is read.
+        matrices: the matrices A `(n, d, d)`; only the upper triangle is read.
         right: b `(n, d, k)`, or a shape that broadcasts to it.
     """
     eliminated = np.array(matrices, np.float64, order="C")
@@ -96,7 +96,7 @@ def solved(matrices: ArrayLike, right: ArrayLike) -> Numbers:
 
 
 def inverses(matrices: ArrayLike) -> tuple[Numbers, Numbers]:
-    """The inverses of n positive definite matrices `(n, d, d)`, and `ln det` of each `(n,)`."""
+    """Return the inverses of n positive definite matrices `(n, d, d)` and their `ln det` `(n,)`."""
     eliminated = np.array(matrices, np.float64, order="C")
     found = np.array(np.broadcast_to(np.eye(eliminated.shape[1]), eliminated.shape), order="C")
     eliminate(eliminated, found)

@@ -1,6 +1,6 @@
-"""Whether a record contradicts itself: each part may be well-formed and the whole not.
+"""Consistency checks of a whole record, beyond the validity of its parts.
 
-Reports and gates rest on what is checked here, so that they can read a record without doubts.
+Reports and gates rely on these checks and do not repeat them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dpaudit.core.files import nested
 from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.result import AuditResult, worst
 
-# Of these a model has the same at every ε, and a report's columns show them side by side.
+# Metrics whose attacks or pairs are the same at every ε of a model: columns of a report.
 _EVERYWHERE: Mapping[MetricName, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
-# A config has tables of tables of lists; more is no config.
+# Far deeper than any config, which has tables of tables of lists.
 _DEPTH = 20
 
 
 def problem(result: AuditResult) -> str | None:
-    """The first contradiction of a record in words; None where there is none."""
+    """Describe the first contradiction in a record; None if there is none."""
     checks: tuple[Callable[[AuditResult], Iterable[str]], ...] = (
         _outcome,
         _gates,
@@ -35,21 +35,21 @@ def problem(result: AuditResult) -> str | None:
 def _outcome(result: AuditResult) -> Iterator[str]:
     expected = worst([gate.outcome for gate in result.gates])
     if result.outcome != expected:
-        whose = f"that of its {len(result.gates)} gates" if result.gates else "there is no gate"
-        yield f"outcome is {result.outcome!r} and {whose}: {expected!r}"
+        whose = f"its {len(result.gates)} gates give" if result.gates else "without gates it is"
+        yield f"outcome is {result.outcome!r}, but {whose} {expected!r}"
 
 
 def _gates(result: AuditResult) -> Iterator[str]:
     asked = result.config.get("gate", [])
     if not isinstance(asked, list) or len(asked) != len(result.gates):
-        yield f"it holds {len(result.gates)} gates, and its config another number"
+        yield f"it has {len(result.gates)} gates, and its config has a different number"
 
 
 def _points(result: AuditResult) -> Iterator[str]:
     labels = [model.label for model in result.models]
-    yield from (f"two models are called {label!r}" for label in _twice(labels))
+    yield from (f"two models have the label {label!r}" for label in _twice(labels))
     points = [(point.model, point.epsilon) for point in result.points]
-    yield from (f"model {model!r} stands twice at ε = {at:g}" for model, at in _twice(points))
+    yield from (f"model {model!r} has ε = {at:g} twice" for model, at in _twice(points))
     named = {point.model for point in result.points} | {pair.model for pair in result.pairs}
     yield from (f"there is no model {label!r}" for label in sorted(named - set(labels)))
 
@@ -59,19 +59,19 @@ def _measurements(result: AuditResult) -> Iterator[str]:
     for found in result.measurements:
         what = f"{found.metric} of {found.model!r}"
         if (found.model, found.epsilon) not in points:
-            yield f"{what} is at ε = {found.epsilon:g}, which is no point"
+            yield f"{what} is at ε = {found.epsilon:g}, which is not in the sweep"
         metric = METRICS[found.metric]
         is_share = metric.unit == "share" and metric.gateable
         if is_share and not 0 <= found.estimate.value <= 1:
-            yield f"{what} is {found.estimate.value:g}, which is no share"
+            yield f"{what} is {found.estimate.value:g}, which is not in [0, 1]"
     yield from (
-        f"{key[0]} of {key[1]!r} at ε = {key[2]:g} stands twice"
+        f"{key[0]} of {key[1]!r} at ε = {key[2]:g} is recorded twice"
         for key in _twice(found.key for found in result.measurements)
     )
 
 
 def _sides(result: AuditResult) -> Iterator[str]:
-    """Models whose points have not the same attacks, or the same games."""
+    """Yield models whose points do not all have the same attacks or the same games."""
     for metric, name in _EVERYWHERE.items():
         at: dict[str, dict[float, set[str]]] = {}
         for point in result.points:
@@ -81,11 +81,11 @@ def _sides(result: AuditResult) -> Iterator[str]:
                 at[found.model][found.epsilon].add(getattr(found, name))
         for model, by_epsilon in at.items():
             if len({frozenset(names) for names in by_epsilon.values()}) > 1:
-                yield f"model {model!r} has not the same {name}s at every ε"
+                yield f"model {model!r} does not have the same {name}s at every ε"
 
 
 def _config(result: AuditResult) -> Iterator[str]:
-    parts = (result.config, result.attacks, result.campaigns)
+    parts = (result.config, result.attacks, result.sybil_attacks)
     models = [model.params for model in result.models]
     chosen = [point.chosen for point in result.points]
     if any(nested(part, _DEPTH) for part in (*parts, *models, *chosen)):
@@ -93,5 +93,5 @@ def _config(result: AuditResult) -> Iterator[str]:
 
 
 def _twice(keys: Iterable[Any]) -> list[Any]:
-    """The keys that stand twice or more."""
+    """Return the keys that occur more than once."""
     return [key for key, count in Counter(keys).items() if count > 1]

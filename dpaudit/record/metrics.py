@@ -1,4 +1,4 @@
-"""The table of metrics: what each is, which fields its measurements have, and what may gate."""
+"""The table of metrics: their meaning, the fields of their measurements, and which may gate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MetricName = Literal[
     "submissions.rmse",
     "submissions.mae",
     "epsilon",
-    "campaign.accuracy",
+    "sybil.accuracy",
     "chain.divergence",
     "assumption.denominator",
     "assumption.floor",
@@ -45,14 +45,14 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: as measurements, gates and plans have it.
-        words: what it is, in one line.
-        unit: of its numbers; `length` of a share of users or their longest factors.
-        fields: what each measurement says beside its model, ε and estimate.
-        detail: the field that tells apart several numbers that agree in all else; None where there
-            are none.
-        optional: fields that it may leave out.
-        gateable: whether a `[[gate]]` may judge it.
+        name: the name in measurements, gates and plans.
+        words: its meaning in one line.
+        unit: the unit of its values; `length` for a share of users or the largest norm of factors.
+        fields: the fields of each measurement besides model, ε and estimate.
+        detail: the field that distinguishes measurements that are otherwise alike; None if there
+            is none.
+        optional: further fields that a measurement may have.
+        gateable: whether a `[[gate]]` may use it.
     """
 
     name: MetricName
@@ -65,7 +65,7 @@ class Metric:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Every field that a measurement of it may have."""
+        """Return every field that a measurement of the metric may have."""
         return (*self.fields, *self.optional)
 
 
@@ -77,51 +77,53 @@ _TABLE = (
            "share", gateable=True),
     Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", gateable=True),
     Metric("utility.mae", "mean absolute error on held-out ratings", "rating"),
-    Metric("utility.precision", "share of a list that is held out", "share"),
-    Metric("utility.recall", "share of what is held out that is listed", "share"),
-    Metric("utility.difference", "by how much an error or a share is above that of another model",
+    Metric("utility.precision", "share of listed items that are held out", "share"),
+    Metric("utility.recall", "share of held-out items that are listed", "share"),
+    Metric("utility.difference", "difference of an error or a share from that of another model",
            "rating", ("against", "kind"), "kind"),
     Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
-           "by how much it is better than another", "rating", ("attack", "basis"), "basis"),
-    Metric("reconstruction.mae", "the same, mean absolute", "rating", ("attack", "basis"), "basis"),
-    Metric("reconstruction.precision", "share of a recovered list that is sensitive, or by how "
-           "much it is better than another", "share", ("attack", "basis"), "basis"),
-    Metric("reconstruction.recall", "share of sensitive items that are recovered, likewise",
-           "share", ("attack", "basis"), "basis"),
-    Metric("submissions.rmse", "error of sensitive ratings recovered from what users submit, or by "
-           "how much it is better than another", "rating", ("attack", "basis"), "basis"),
-    Metric("submissions.mae", "the same, mean absolute", "rating", ("attack", "basis"), "basis"),
+           "its improvement on a baseline", "rating", ("attack", "basis"), "basis"),
+    Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
+           "baseline", "rating", ("attack", "basis"), "basis"),
+    Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
+           "improvement on a baseline", "share", ("attack", "basis"), "basis"),
+    Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
+           "improvement on a baseline", "share", ("attack", "basis"), "basis"),
+    Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
+           "improvement on a baseline", "rating", ("attack", "basis"), "basis"),
+    Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
+           "baseline", "rating", ("attack", "basis"), "basis"),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
            ("attack", "pair"), optional=_GAME, gateable=True),
-    Metric("campaign.accuracy", "share of hidden ratings that an attacker of so much effort reads",
+    Metric("sybil.accuracy", "share of hidden ratings that an attacker recovers with this effort",
            "share", ("attack", "effort"), gateable=True),
-    Metric("chain.divergence", "divergence of a published chain from its stationary law after some "
-           "steps, computed", "nats", ("step", "states"), "states"),
-    Metric("assumption.denominator", "share of a training's denominators below what a published "
-           "claim assumes, counted", "share", ("step",)),
-    Metric("assumption.floor", "items whose share of real submissions was estimated below the "
-           "least that is used, counted", "share", ("step",)),
-    Metric("assumption.norm", "share of users whose factors are longer than a published claim "
-           "assumes, and the longest, counted", "length", ("step", "part"), "part"),
-    Metric("attack.auc", "how often the attacker takes a real submission for likelier than a fake, "
-           "after the last round", "share", ("attack", "step"), gateable=True),
-    Metric("game.kl", "divergence of what a game saw in D' from what it saw in D", "nats",
+    Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
+           "after some steps, computed", "nats", ("step", "states"), "states"),
+    Metric("assumption.denominator", "share of a training's denominators below the bound that a "
+           "published claim assumes, counted", "share", ("step",)),
+    Metric("assumption.floor", "number of items whose estimated share of real submissions is below "
+           "the minimum used, counted", "share", ("step",)),
+    Metric("assumption.norm", "share of users whose factors have a norm above the one a published "
+           "claim assumes, and the largest norm, counted", "length", ("step", "part"), "part"),
+    Metric("attack.auc", "AUC of real against fake submissions after the last round, expected over "
+           "trainings", "share", ("attack", "step"), gateable=True),
+    Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            ("attack", "pair", "estimator"), "estimator"),
-    Metric("transcript.auc", "the same area after some rounds, of users like these", "share",
-           ("attack", "step"), "items", ("items",)),
-    Metric("transcript.tpr", "share of real pairs found at a false-positive rate", "share",
-           ("attack", "step", "at")),
-    Metric("transcript.power", "share of real or of fake pairs that a test at a level calls real",
-           "share", ("attack", "step", "at", "truth"), "truth"),
-    Metric("transcript.exposed", "share of real pairs found by all tests together at a level",
-           "share", ("attack", "step", "at", "correction"), "correction"),
-    Metric("transcript.false", "share of fakes among what is found", "share",
+    Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "
+           "interval over users", "share", ("attack", "step"), "items", ("items",)),
+    Metric("transcript.tpr", "true-positive rate: share of real pairs found at a given "
+           "false-positive rate", "share", ("attack", "step", "at")),
+    Metric("transcript.power", "share of real, or of fake, pairs that a test at a given level "
+           "calls real", "share", ("attack", "step", "at", "truth"), "truth"),
+    Metric("transcript.exposed", "share of real pairs found at a given level, corrected for "
+           "multiple tests", "share", ("attack", "step", "at", "correction"), "correction"),
+    Metric("transcript.false", "share of fakes among the found pairs", "share",
            ("attack", "step", "at", "correction"), "correction"),
-    Metric("transcript.kl", "divergence of real submissions from fakes, a mean over real pairs, or "
-           "a part of it", "nats", ("step", "part"), "part"),
+    Metric("transcript.kl", "divergence of real submissions from fakes, averaged over real pairs, "
+           "or a part of it", "nats", ("step", "part"), "part"),
     Metric("transcript.rmse", "root mean squared error on held-out ratings after some rounds",
            "rating", ("step",)),
-    Metric("transcript.roc", "a point of the curve: share of real pairs above the score that a "
-           "share of fakes exceeds", "share", ("attack", "step", "at")),
+    Metric("transcript.roc", "ROC point: share of real pairs above the score that a given share of "
+           "fakes exceeds", "share", ("attack", "step", "at")),
 )  # fmt: skip
 METRICS: Mapping[MetricName, Metric] = {metric.name: metric for metric in _TABLE}

@@ -1,7 +1,7 @@
-"""The record of a run: every number with its interval, and all that is needed to make it again.
+"""The record of a run: every number with its interval, and all that is needed to reproduce it.
 
-Reports are rendered from it alone; it holds no audited person's id or rating but where the config
-asks for the details of a pair, or holds data itself.
+Reports are rendered from the record alone. It contains ids or ratings of audited users only if the
+config asks for the details of a pair or contains data itself.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.record.metrics import METRICS, MetricName
 
 SCHEMA = 2
-# The divergence itself, beside the parts that it consists of (`part` of `transcript.kl`).
+# `part` of `transcript.kl` for the whole divergence, not one of its parts.
 WHOLE = "whole"
-# What sensitive ratings are recovered from, and by how much one error is above another (`basis` of
-# `reconstruction.…` and `submissions.…`).
+# Values of `basis` of `reconstruction.…` and `submissions.…`: what sensitive ratings are recovered
+# from, or which two errors are compared.
 RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
 LEAK, BEYOND_MEANS = "leak", "better than item means"
 BEYOND_WITHOUT = "better than without them"
@@ -42,7 +42,7 @@ class _Part(BaseModel):
 
 
 class ClaimRecord(_Part):
-    """A stated guarantee; the fields are those of `defenses.base.Claim`."""
+    """A stated guarantee; the fields are those of `core.claim.Claim`."""
 
     epsilon: Positive
     delta: Probability
@@ -62,12 +62,12 @@ class DataRecord(_Part):
         users: number of users.
         items: number of items.
         ratings: number of ratings.
-        scale: least rating, greatest rating, step.
-        trained: users whose ratings the similarity is built from.
-        attacked: users who are attacked.
-        links: links between users, each direction one; None where nobody's friends are known.
-        sensitive: ratings that their users keep to themselves; None where nobody said so of any.
-        repairs: what loading dropped, merged or changed, and how many of them.
+        scale: minimum rating, maximum rating, step.
+        trained: number of users whose ratings the similarity is built from.
+        attacked: number of attacked users.
+        links: number of directed links between users; None if the data have no links.
+        sensitive: number of ratings that their users keep private; None if the data do not say.
+        repairs: what loading dropped, merged or changed, with the number of cases.
     """
 
     digest: str
@@ -87,8 +87,8 @@ class ModelRecord(_Part):
 
     Attributes:
         label: its name in this run.
-        defense: the registered defense.
-        title: what it is, in one line.
+        defense: the name of the registered defense.
+        title: one line that describes the defense.
         variant: `nonprivate`, `published` or `corrected`.
         source: paper and equations.
         params: its hyper-parameters.
@@ -110,10 +110,10 @@ class PointRecord(_Part):
     Attributes:
         model: the model's label.
         epsilon: the ε that the noise is scaled to.
-        sensitivity: the Δf in use; None where it is not known, or no noise is added.
-        noise_scale: the Laplace scale Δf/ε; None where there is none.
-        claim: what the variant guarantees here, if anything.
-        chosen: the hyper-parameters that a grid search chose here; empty without one.
+        sensitivity: the Δf in use; None if it is unknown or no noise is added.
+        noise_scale: the Laplace scale Δf/ε; None if no noise is added.
+        claim: the guarantee of the variant at this ε, if any.
+        chosen: the hyper-parameters that a grid search chose at this ε; empty without a search.
     """
 
     model: str
@@ -125,16 +125,16 @@ class PointRecord(_Part):
 
 
 class Control(_Part):
-    """What a game found on a mutant of the mechanism, built to break the claim: a measured power.
+    """A positive control: the result of a game on a mutant of the mechanism that breaks the claim.
 
     Attributes:
         mutant: how the mutant was made, in words.
-        factor: by how much it breaks the claim: its noise is that of `factor` times the claimed ε,
-            or a violation of so much is planted in it. A pair that does not exhaust the claim shows
-            less.
-        epsilon: the ε that it has in place of the claimed one, if the pair shows all of it.
-        certified: the lower bound on ε that the same game, pair and score certified on it.
-        found: whether that exceeds the claimed ε.
+        factor: by how much the mutant breaks the claim: its noise is scaled to `factor` times the
+            claimed ε, or a violation of that size is planted. A pair on which the privacy loss
+            stays below the claim shows less.
+        epsilon: the true ε of the mutant, if the privacy loss on the pair reaches it.
+        certified: the lower bound on ε that the same game, pair and score certify for the mutant.
+        found: whether `certified` exceeds the claimed ε.
     """
 
     mutant: str
@@ -145,7 +145,7 @@ class Control(_Part):
 
 
 class Measurement(_Part):
-    """One measured number; which of the fields it has its metric decides (`record/metrics.py`).
+    """One measured number; its metric decides which fields it has (`record/metrics.py`).
 
     Attributes:
         metric: what was measured.
@@ -153,28 +153,29 @@ class Measurement(_Part):
         epsilon: the ε of the sweep.
         estimate: the number.
         attack: the attack's label.
-        pair: the pair's name; with `(list)` where only the list was seen.
-        effort: the accounts, planted ones included, changes or lists of a campaign.
-        step: after how many steps or rounds.
-        at: the level of tests, or the false-positive rate.
-        against: the label of the model that is compared with.
+        pair: the pair's name; with `(list)` where only the list was observed.
+        effort: the number of accounts (fake ones created before training included), changes or
+            lists of a Sybil attack.
+        step: the number of steps or rounds after which it was measured.
+        at: the level of a test, or the false-positive rate.
+        against: the label of the model compared with.
         kind: the error or share that is compared.
-        basis: from what sensitive ratings are recovered, or how much better than from what else.
+        basis: what sensitive ratings are recovered from, or which two errors are compared.
         states: the states whose laws are compared.
-        part: which part of a divergence, or which number of an assumption, it is.
+        part: which part of a divergence, or which value of an assumption.
         estimator: how a divergence was estimated.
-        truth: whether the pairs that a test is asked about are real or fake.
-        correction: how tests are corrected for one another.
-        items: of items of which popularity.
-        event: the event that certifies, chosen on other trials.
-        observer: who saw submissions, or messages to friends: a `recommender`, say.
-        shift: by how much the exact prediction differs between the two data sets; None where a list
-            was seen.
-        theory: the ε of this pair by the law of the noise, or of the list, where it is known; it
-            judges nothing.
-        control: the least mutant that the same game found to break the claim, or the last that it
-            did not find; None where none was tried.
-        tried: every mutant that was tried, where there are several.
+        truth: whether the tested pairs are real or fake.
+        correction: the correction for multiple tests.
+        items: the popularity class of the items.
+        event: the event behind the bound, chosen on other trials.
+        observer: who saw submissions or messages to friends, such as `recommender`.
+        shift: the difference of the exact prediction between the two data sets; None if a list was
+            observed.
+        theory: the ε of this pair by the law of the noise or of the list, if known; no gate uses
+            it.
+        control: the weakest mutant that the same game found to break the claim, else the last one
+            that it did not find; None if none was tried.
+        tried: every mutant that was tried, if there are several.
     """
 
     metric: MetricName
@@ -209,9 +210,9 @@ class Measurement(_Part):
         lacking = [name for name in metric.fields if name not in given]
         foreign = sorted(given - set(metric.known))
         if lacking:
-            raise ValueError(f"{self.metric} of {self.model!r} does not say its {lacking[0]}")
+            raise ValueError(f"{self.metric} of {self.model!r} lacks its {lacking[0]}")
         if foreign:
-            raise ValueError(f"{self.metric} of {self.model!r} has no {foreign[0]}")
+            raise ValueError(f"{self.metric} of {self.model!r} cannot have {foreign[0]}")
         return self
 
     @model_serializer(mode="wrap")
@@ -221,14 +222,14 @@ class Measurement(_Part):
 
     @property
     def detail(self) -> str | None:
-        """What tells it from others of its metric that agree in all else."""
+        """Return the value of the metric's `detail` field, if it has one."""
         name = METRICS[self.metric].detail
         found: str | None = getattr(self, name) if name else None
         return found
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from all others of a record."""
+        """Return the key that is unique among the measurements of a record."""
         return (
             self.metric, self.model, self.epsilon, self.attack, self.against, self.pair,
             self.observer, self.effort, self.step, self.detail, self.at,
@@ -236,7 +237,7 @@ class Measurement(_Part):
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        """Every mutant that was tried."""
+        """Return every mutant that was tried."""
         return self.tried or ((self.control,) if self.control else ())
 
 
@@ -256,7 +257,7 @@ def measured(
     detail: str | None = None,
     **fields: Any,
 ) -> Measurement:
-    """A measurement whose `detail` stands in the field that its metric has for it."""
+    """Create a measurement; `detail` goes to the field that its metric names for it."""
     name = METRICS[metric].detail
     if detail is not None and name is not None:
         fields[name] = detail
@@ -264,9 +265,9 @@ def measured(
 
 
 class PairRecord(_Part):
-    """A pair of neighbouring data sets that a game was played on, in one sentence.
+    """A pair of neighbouring data sets of a game, described in one sentence.
 
-    `drift` says where outputs change from call to call, though the data are the same.
+    `drift` warns that outputs change from call to call although the data are the same.
     """
 
     model: str
@@ -276,11 +277,11 @@ class PairRecord(_Part):
 
 
 class GateRecord(_Part):
-    """A threshold with its outcome.
+    """A gate with its outcome.
 
     Attributes:
         rule: the threshold in words.
-        outcome: `pass`, `fail` or `inconclusive`; the worst of its points.
+        outcome: `pass`, `fail` or `inconclusive`; the worst over its points.
         reason: why, with the deciding number.
     """
 
@@ -290,12 +291,12 @@ class GateRecord(_Part):
 
 
 class Family(_Part):
-    """The intervals of a run, which hold together with the stated confidence.
+    """The family of all intervals of a run, which hold simultaneously.
 
     Attributes:
         confidence: the simultaneous confidence.
         size: the number of intervals that share the error probability.
-        alpha: each one's own level (Bonferroni).
+        alpha: the error probability of each interval (Bonferroni).
     """
 
     confidence: Probability
@@ -304,19 +305,19 @@ class Family(_Part):
 
     @classmethod
     def of(cls, confidence: float, size: int) -> Self:
-        """Every interval gets the same share of the error probability (Bonferroni)."""
+        """Divide the error probability equally among the intervals (Bonferroni)."""
         return cls(confidence=confidence, size=size, alpha=(1 - confidence) / size)
 
 
 class Timing(_Part):
-    """When the run was made, and how long it took; all else is the same when it is repeated."""
+    """Start and duration of the run; all other fields are the same when it is repeated."""
 
     started: str
     seconds: Number
 
     @classmethod
     def since(cls, started: datetime, clock: float) -> Self:
-        """From when a run started, and `time.perf_counter()` as it stood then."""
+        """Create it from the start of a run and the `time.perf_counter()` of that moment."""
         return cls(
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.perf_counter() - clock, 3),
@@ -327,21 +328,21 @@ class AuditResult(_Part):
     """The record of one run.
 
     Attributes:
-        schema_version: version of this layout.
+        schema_version: version of the record layout.
         tool: dpaudit's version.
-        environment: versions of Python and the numeric libraries, and the type of machine.
-        config: the config as checked, defaults included; environment variables unexpanded.
-        data: the audited data in numbers; None where a mechanism's outputs alone were seen.
+        environment: versions of Python and the numeric libraries, and the machine type.
+        config: the validated config, defaults included; environment variables unexpanded.
+        data: the audited data in numbers; None if only the outputs of a mechanism were audited.
         family: the simultaneous confidence.
         models: the audited recommenders.
         attacks: the attacks' labels with their parameters.
-        campaigns: the campaigns' labels with their parameters.
+        sybil_attacks: the Sybil attacks' labels with their parameters.
         pairs: the neighbouring data sets of the games.
         points: the sweep.
-        measurements: the numbers.
-        gates: the thresholds and their outcomes.
-        outcome: the worst outcome of the gates, `pass` where there are none.
-        timing: when, and how long.
+        measurements: the measured numbers.
+        gates: the gates and their outcomes.
+        outcome: the worst outcome of the gates; `pass` without gates.
+        timing: start and duration.
     """
 
     schema_version: int = SCHEMA
@@ -352,7 +353,7 @@ class AuditResult(_Part):
     family: Family
     models: list[ModelRecord]
     attacks: dict[str, dict[str, Any]]
-    campaigns: dict[str, dict[str, Any]] = {}
+    sybil_attacks: dict[str, dict[str, Any]] = {}
     pairs: list[PairRecord]
     points: list[PointRecord]
     measurements: list[Measurement]
@@ -362,6 +363,6 @@ class AuditResult(_Part):
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
-    """`fail` before `inconclusive` before `pass`."""
+    """Return the worst outcome: `fail` before `inconclusive` before `pass`."""
     order: tuple[Outcome, ...] = ("fail", "inconclusive")
     return next((outcome for outcome in order if outcome in outcomes), "pass")

@@ -18,7 +18,7 @@ _LARGEST = 12 * 2**20
 
 
 def render(result: AuditResult) -> str:
-    """The record as JSON, in which every letter that cannot be seen is escaped."""
+    """Return the record as JSON with every invisible character escaped."""
     lines = result.model_dump_json(indent=1).split("\n")
     return "".join(f"{escaped(line, lambda letter: json.dumps(letter)[1:-1])}\n" for line in lines)
 
@@ -27,10 +27,10 @@ def load(path: Path) -> AuditResult:
     """Read a record.
 
     Args:
-        path: the record, or the folder that holds it.
+        path: the record file, or the folder that contains it.
 
     Raises:
-        ConfigError: there is none, it is not a record of this layout, or it contradicts itself.
+        ConfigError: the file is missing, is not a record of this layout, or contradicts itself.
     """
     if path.is_dir():
         path = path / NAME
@@ -63,8 +63,8 @@ def load(path: Path) -> AuditResult:
 
 
 def _no_number(name: str) -> float:
-    """Refuse NaN and infinities outside of text, which JSON does not know."""
-    raise ValueError(f"{name} is no number")
+    """Refuse bare NaN and infinities, which are not JSON; they are recorded as strings."""
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _read(path: Path) -> str:

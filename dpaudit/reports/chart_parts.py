@@ -1,4 +1,4 @@
-"""The parts that the charts share: axes, colours, tooltips, selections and their looks."""
+"""The parts that the charts share: axes, colours, shapes, tooltips and selections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from dpaudit.reports.series import Datum
 
-# Okabe & Ito's colours, which the colour-blind tell apart; vermilion is kept for a broken claim.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; vermilion marks a broken
+# claim only.
 _PALETTE = ["#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 BROKEN = "#D55E00"
 _HEIGHT = 320
@@ -18,7 +19,7 @@ _HEIGHT = 320
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart and what stands beside it.
+    """A chart with its heading and caption.
 
     Attributes:
         name: its id in the page.
@@ -35,7 +36,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Look:
-    """Colours, shapes and dashes: the same model and attack look the same in every chart.
+    """Colours, shapes and dashes, so that a model or attack looks the same in every chart.
 
     Attributes:
         models: the labels of all models.
@@ -73,17 +74,17 @@ class Look:
 
 
 def drawn_from(name: str) -> Any:
-    """A chart of one of the data sets that `spec` is given."""
+    """Return a chart of the data set of this name, which `spec` adds."""
     import altair as alt
 
     return alt.Chart(alt.NamedData(name))
 
 
 def spec(layers: list[Any], description: str, **data: list[Datum]) -> dict[str, Any]:
-    """Layers as one specification as wide as its place in the page, with their data by name."""
+    """Join layers into one specification as wide as its container, with their data by name."""
     import altair as alt
 
-    # Each `properties` or `configure` would copy the whole chart: one call says it all.
+    # One call sets everything, as each `properties` or `configure` copies the whole chart.
     chart = alt.layer(
         *layers,
         width="container",
@@ -105,28 +106,29 @@ def spec(layers: list[Any], description: str, **data: list[Datum]) -> dict[str, 
             ),
         ),
     )
-    # Checked against the schema in the tests: that takes as long as all else.
+    # Only the tests validate against the schema: it takes as long as all the rest.
     spec: dict[str, Any] = chart.to_dict(validate=False)
     spec["datasets"] = data
-    # Vega knows where to put several legends; Vega-Lite's schema, which Altair checks, does not.
+    # Vega supports a layout of several legends, but Altair's check against Vega-Lite's schema
+    # refuses it.
     spec["config"]["legend"]["layout"] = {"bottom": {"anchor": "start", "direction": "vertical"}}
     return spec
 
 
 def span(values: list[float]) -> tuple[float, float]:
-    """The ends of an axis around these values."""
+    """Return the ends of an axis that covers these values."""
     return min(values) / 1.25, max(values) * 1.25
 
 
 def log(low: float, high: float) -> Any:
-    """A logarithmic scale between these ends."""
+    """Return a logarithmic scale between these ends."""
     import altair as alt
 
     return alt.Scale(type="log", domain=[low, high], nice=False)
 
 
 def decades(low: float, high: float) -> tuple[Any, Any]:
-    """A logarithmic scale over these values and its axis: ticks at powers of ten, or more."""
+    """Return a logarithmic scale and its axis, with ticks at powers of ten, or finer."""
     import altair as alt
 
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -136,7 +138,7 @@ def decades(low: float, high: float) -> tuple[Any, Any]:
 
 
 def ticks(data: list[Datum], field: str) -> Any:
-    """A tick at every audited ε, as far as there is room."""
+    """Return an axis with a tick at every value of the field, as far as labels fit."""
     import altair as alt
 
     values = sorted({datum[field] for datum in data})
@@ -144,21 +146,21 @@ def ticks(data: list[Datum], field: str) -> Any:
 
 
 def tips(**fields: str) -> list[Any]:
-    """Tooltip lines: fields with their names."""
+    """Return tooltip lines for fields and their titles."""
     import altair as alt
 
     return [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
 
 
 def pick(field: str) -> Any:
-    """Picks out series by a click on the legend."""
+    """Return the selection of series by a click on the legend."""
     import altair as alt
 
     return alt.selection_point(name=f"pick_{field}", fields=[field], bind="legend")
 
 
 def picked(*fields: str) -> Any:
-    """Pale where the legend picks another series."""
+    """Return the opacity that fades series if another one is selected in the legend."""
     import altair as alt
 
     picks = reduce(and_, [pick(field) for field in fields])

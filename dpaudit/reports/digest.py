@@ -1,4 +1,4 @@
-"""What a record says, point by point and in sentences: the ground of every report for people."""
+"""The contents of a record as rows and sentences, from which all readable reports are made."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ MORE = "more than claimed"
 
 @dataclass(frozen=True)
 class Row:
-    """All that was measured at one ε of one model.
+    """All measurements at one ε of one model.
 
     Attributes:
         point: the point of the sweep.
         accuracy: ε-Risk of each attack, by label.
         overlap: ε-Utility, the share of the noiseless top-k list that is kept.
-        rmse: error on held-out ratings, where there are any.
-        mae: mean absolute error on them, of models that are trained.
+        rmse: root mean squared error on held-out ratings, if there are any.
+        mae: mean absolute error on held-out ratings, for trained models.
         games: the certified lower bounds on ε, by pair.
-        divergence: of a published chain from the law that it tends to, by states and steps.
+        divergence: the divergence of a published chain from its limit law, by states and steps.
         short: the share of denominators that are smaller than the claim assumes, by step.
-        norms: how many users' factors are longer than the claim assumes, and the longest.
-        hits: precision and recall of lists, of models that rank.
+        norms: the share of users whose factors are longer than the claim assumes, and the greatest
+            length.
+        hits: precision and recall of lists, for models that rank.
     """
 
     point: PointRecord
@@ -49,11 +50,11 @@ class Row:
 
     @property
     def strongest(self) -> str | None:
-        """The attack with the largest accuracy."""
+        """The label of the attack with the largest accuracy; None without attacks."""
         return max(self.accuracy, key=lambda label: self.accuracy[label].value, default=None)
 
     def exceeds(self, pair: str) -> bool:
-        """Whether more than the claimed ε is certified on this pair."""
+        """Return whether more than the claimed ε is certified on this pair."""
         claim = self.point.claim
         return (
             claim is not None
@@ -62,7 +63,7 @@ class Row:
         )
 
     def power(self, pair: str) -> str:
-        """What the game on this pair found of mutants; nothing where it broke the claim itself."""
+        """Return which mutants the game on this pair found; empty if it broke the claim itself."""
         control = self.games[pair].control
         if self.point.claim is None or self.exceeds(pair):
             return ""
@@ -78,11 +79,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence on the claims.
+    """A sentence about the claims.
 
     Attributes:
         text: the sentence.
-        broken: whether it says that a claim is broken.
+        broken: whether the sentence states that a claim is broken.
     """
 
     text: str
@@ -90,7 +91,7 @@ class Finding:
 
 
 def rows(result: AuditResult) -> dict[str, list[Row]]:
-    """The rows of each model, by label, ε ascending."""
+    """Return the rows of each model by its label, sorted by ε."""
     by_model: dict[str, list[Row]] = {model.label: [] for model in result.models}
     for point in sorted(result.points, key=lambda point: point.epsilon):
         here = [
@@ -132,17 +133,17 @@ def _divergence(found: list[Measurement]) -> dict[str, dict[int, Estimate]]:
 
 
 def outcome(result: AuditResult) -> str:
-    """The worst outcome of the gates in a word or two; without gates nothing was judged."""
+    """Return the worst outcome of the gates, or `not judged` without gates."""
     return result.outcome if result.gates else "not judged"
 
 
 def command(result: AuditResult) -> str:
-    """How to play the recorded config again."""
+    """Return the command that runs the recorded config again."""
     return "dpaudit run dpaudit.toml" + (" --allow-code" if "defense" in result.config else "")
 
 
 def headline(result: AuditResult) -> str:
-    """The outcome in a sentence."""
+    """Return the outcome as a sentence."""
     if not result.gates:
         return "The config sets no gates, so no threshold was judged."
     counts = [
@@ -155,9 +156,9 @@ def headline(result: AuditResult) -> str:
 
 
 def findings(result: AuditResult) -> list[Finding]:
-    """What the games found about the claims, in sentences; gates or not."""
+    """Return what the games found about the claims, as sentences, with or without gates."""
     if not any(found.metric == "epsilon" for found in result.measurements):
-        return [Finding("No distinguishing game was played: the claimed ε was not tested.")]
+        return [Finding("No distinguishing game was run: the claimed ε was not tested.")]
     found = []
     for model, here in rows(result).items():
         for pair in here[0].games if here else ():
@@ -166,12 +167,12 @@ def findings(result: AuditResult) -> list[Finding]:
                 said = f"{model}: {MORE} is certified at ε = {words.listed(broken)} (pair {pair})."
                 found.append(Finding(said, broken=True))
     found = found or [
-        Finding("No game certified more than the claimed ε, which proves no privacy.")
+        Finding("No game certified more than the claimed ε. This does not prove privacy.")
     ]
     drifting = [pair for pair in result.pairs if pair.drift]
     return [*found, *(Finding(f"{pair.model}: {pair.drift}.") for pair in drifting)]
 
 
 def noised(found: Measurement) -> bool:
-    """Whether the law beside a certified ε is that of noise, and not of a list."""
+    """Return whether the law beside a certified ε is the noise's law, and not a list's law."""
     return found.shift is not None or found.observer is not None

@@ -1,4 +1,4 @@
-"""The records that the charts draw: plain numbers, and the words of their tooltips."""
+"""The data points of the charts: plain numbers, and the texts of their tooltips."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UPPER = "upper bound (measured: 0)"
 
 
 def accuracy(by_model: ByModel) -> list[Datum]:
-    """ε-Risk of every attack."""
+    """Return the ε-Risk of every attack."""
     return [
         {
             **_place(model, row, label),
@@ -35,7 +35,7 @@ def accuracy(by_model: ByModel) -> list[Datum]:
 
 
 def difference(by_model: ByModel) -> list[Datum]:
-    """The lost share of the list; of a measured zero the upper bound is drawn."""
+    """Return the lost share of the list. A measured zero is drawn as its upper bound."""
     found = []
     for model, row in _each(by_model):
         if row.difference:
@@ -48,13 +48,13 @@ def difference(by_model: ByModel) -> list[Datum]:
                     "drawn": UPPER if zero else MEASURED,
                 }
             )
-    # A logarithmic axis has no room for 0: intervals that reach it are cut at the edge.
+    # A logarithmic axis cannot show 0, so intervals that reach 0 are cut at the edge.
     edge = _edge([datum["shown"] for datum in found])
     return [{**datum, "lower": max(datum["lower"], edge)} for datum in found]
 
 
 def rmse(by_model: ByModel) -> list[Datum]:
-    """The error on held-out ratings."""
+    """Return the error on held-out ratings."""
     return [
         {**_place(model, row), **_ends(row.rmse), "shown": row.rmse.value}
         for model, row in _each(by_model)
@@ -63,7 +63,7 @@ def rmse(by_model: ByModel) -> list[Datum]:
 
 
 def convergence(by_model: ByModel) -> list[Datum]:
-    """The divergence of chains; the logarithmic axes have no room for no step and no divergence."""
+    """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
     found = [
         {
             **_place(model, row, states),
@@ -85,7 +85,7 @@ def convergence(by_model: ByModel) -> list[Datum]:
 
 
 def certified(by_model: ByModel) -> list[Datum]:
-    """The certified against the claimed ε; a certified zero is drawn at the edge."""
+    """Return the certified and the claimed ε; a certified zero is drawn at the edge."""
     found: list[Datum] = []
     for model, row in _each(by_model):
         claim = row.point.claim
@@ -118,7 +118,7 @@ def _verdict(row: Row, pair: str, lower: float) -> str:
 
 
 def tradeoff(by_model: ByModel) -> list[Datum]:
-    """ε-Risk beside ε-Utility; `rank` orders a model's ε, `strongest` marks the largest risk."""
+    """Return ε-Risk and ε-Utility; `rank` orders the ε, `strongest` marks the largest risk."""
     found: list[Datum] = []
     for model, here in by_model.items():
         for rank, row in enumerate(here):
@@ -147,7 +147,7 @@ def _each(by_model: ByModel) -> Iterator[tuple[str, Row]]:
 
 
 def _place(model: str, row: Row, *labels: str) -> Datum:
-    """Where a number stands; JSON and a logarithmic axis know no infinite ε."""
+    """Return model, ε and name of a point; an infinite ε is None, as JSON and log axes lack it."""
     epsilon = row.point.epsilon
     return {
         "model": plain(model),
@@ -168,5 +168,5 @@ def _ends(estimate: Estimate) -> Datum:
 
 
 def _edge(values: list[float]) -> float:
-    """The lower end of a logarithmic axis that shows these values."""
+    """Return the lower end of a logarithmic axis that shows these values."""
     return min((value for value in values if value > 0), default=1.0) / 2

@@ -1,22 +1,22 @@
-"""A table as text, whatever it is rendered to."""
+"""A table of text cells, independent of the output format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# What stands where there is nothing.
+# The text of an empty cell.
 NONE = "–"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text.
+    """A table of text cells.
 
     Attributes:
-        caption: what it shows.
-        header: the names of its columns.
-        cells: its rows.
-        marked: the cells to stand out, as row and column.
+        caption: what the table shows.
+        header: the names of the columns.
+        cells: the rows.
+        marked: the highlighted cells, as row and column.
     """
 
     caption: str

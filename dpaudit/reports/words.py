@@ -1,4 +1,4 @@
-"""How numbers and labels are written: the one place that rounds."""
+"""The formatting of numbers and labels; all rounding for display happens here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEITHER = "none: not a statement about neighbours"
 
 
 def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
-    """A published statement in words: what is claimed, where, and of which neighbours to whom."""
+    """Return a published statement as named texts: claim, source, neighbours and observer."""
     parts = [
         ("Claim", entry.sentence),
         ("Reading", entry.reading),
@@ -50,14 +50,14 @@ def _among(name: str | None, meanings: Mapping[str, str]) -> str:
 
 
 def epsilon(value: float) -> str:
-    """An ε as the config gives it: `0.01`, `1000`, `∞`."""
+    """Format an ε as in the config: `0.01`, `1000`, `∞`."""
     return "∞" if value == math.inf else f"{value:.6g}"
 
 
 def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
-    """A measured number with this many decimals; below 0.01 with two significant digits.
+    """Format a measured number with `digits` decimals.
 
-    From 10^15 on it has six.
+    Numbers below 0.01 get two significant digits, numbers from 10^15 on six.
     """
     if value == 0:
         return "0"
@@ -72,43 +72,43 @@ def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
 
 
 def at_least(value: float, digits: int = 3) -> str:
-    """A lower bound, rounded down so that what is written is still a bound."""
+    """Format a lower bound, rounded down so that it is still a bound."""
     return measured(value, digits, ROUND_FLOOR)
 
 
 def at_most(value: float, digits: int = 3) -> str:
-    """An upper bound, rounded up."""
+    """Format an upper bound, rounded up."""
     return measured(value, digits, ROUND_CEILING)
 
 
 def interval(estimate: Estimate, digits: int = 3) -> str:
-    """An estimate with its interval, e.g. `0.130 [0.112, 0.149]`; the ends are rounded outwards."""
+    """Format an estimate and its interval, rounded outwards, e.g. `0.130 [0.112, 0.149]`."""
     low, high = at_least(estimate.lower, digits), at_most(estimate.upper, digits)
     return f"{measured(estimate.value, digits)} [{low}, {high}]"
 
 
 def number(value: float | None) -> str:
-    """Four significant digits."""
+    """Format a number with four significant digits."""
     return NONE if value is None else f"{value:.4g}"
 
 
 def percent(share: float) -> str:
-    """A share in per cent, e.g. `95 %`."""
+    """Format a share in per cent, e.g. `95 %`."""
     return f"{100 * share:.6g} %"
 
 
 def claim(record: ClaimRecord) -> str:
-    """What a claim holds for and what it assumes, without its ε."""
+    """Return a claim's adjacency, observer, δ and assumptions, without its ε."""
     said = f"adjacency {record.adjacency}, observer sees {record.observer}, δ = {record.delta:g}"
     return f"{said}; assumes {'; '.join(record.assumes)}" if record.assumes else said
 
 
 def settings(values: Mapping[str, Any], but: Collection[str] = ()) -> str:
-    """Parameters that are set, e.g. `top_k = 20, outputs = 1`."""
+    """Format the parameters that are set, e.g. `top_k = 20, outputs = 1`."""
     shown = {key: value for key, value in values.items() if value is not None and key not in but}
     return ", ".join(f"{key} = {value}" for key, value in shown.items())
 
 
 def listed(values: Iterable[float]) -> str:
-    """Several ε, e.g. `0.1, 1, ∞`."""
+    """Format several ε, e.g. `0.1, 1, ∞`."""
     return ", ".join(epsilon(value) for value in values)

@@ -30,7 +30,7 @@ def assert_satisfies_dp(
 
     A mechanism that keeps its claim fails with probability at most `false_alarm`, over the choice
     of the seed. Passing is no proof, and speaks of this pair alone. What the test would have found
-    is measured where `detectable` is given: the same game is played on mutants of the mechanism
+    is measured where `detectable` is given: the same game is run on mutants of the mechanism
     with a violation planted in their outputs, and finding one of them not to break the claim is an
     error. `result.control` says what was certified on them.
 
@@ -40,8 +40,8 @@ def assert_satisfies_dp(
 
     Args:
         mechanism: `mechanism(data, rng)`, see `dpaudit.audit`.
-        pair: a pair of neighbouring data sets, or a list of pairs among which the most telling one
-            is searched for.
+        pair: a pair of neighbouring data sets, or a list of pairs among which the most
+            informative one is searched for.
         epsilon: the claimed ε.
         delta: the claimed δ.
         trials: outputs drawn for the test; of a learned score half of them train it.
@@ -109,7 +109,7 @@ def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str
     return (
         f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= {lower:g} is certified "
         f"(a true claim fails with probability at most {false_alarm:g}). Witness: {event}; on pair "
-        f"{found.pair} it happened in {rates[1]:.3%} of the worlds D' and in {rates[0]:.3%} of the "
-        f"worlds D ({event.trials} worlds in all; {found.score} score; seed {found.seed})"
-        + (f". Beware: {found.drift}" if found.drift else "")
+        f"{found.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
+        f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {found.score} score; "
+        f"seed {found.seed})" + (f". Beware: {found.drift}" if found.drift else "")
     )

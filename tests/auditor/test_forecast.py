@@ -23,7 +23,7 @@ BASE: dict[str, Any] = {
         {"label": "exact", "variant": "nonprivate", "params": {"top_k": 5}},
     ],
     "audit": {"trials": 50},
-    "game": [{"pair": "crossing", "trials": 600}, {"pair": "first", "trials": 900}],
+    "game": [{"pair": "support-threshold", "trials": 600}, {"pair": "tight", "trials": 900}],
 }
 
 
@@ -36,15 +36,15 @@ def by_place(rows: list[Forecast]) -> dict[tuple[str, str, float], Forecast]:
 
 
 def test_a_forecast_for_every_game_at_every_claim() -> None:
-    """A forecast counts all worlds and the shift of the run's own pair."""
+    """A forecast counts all trials and the shift of the run's own pair."""
     rows = by_place(forecast(config()))
     assert list(rows) == [
-        ("published", "crossing", 1.0),
-        ("published", "crossing", 3.0),
-        ("published", "first", 1.0),
-        ("published", "first", 3.0),
-        ("corrected", "crossing", 1.0),
-        ("corrected", "first", 1.0),
+        ("published", "support-threshold", 1.0),
+        ("published", "support-threshold", 3.0),
+        ("published", "tight", 1.0),
+        ("published", "tight", 3.0),
+        ("corrected", "support-threshold", 1.0),
+        ("corrected", "tight", 1.0),
     ]
     assert {row.trials for row in rows.values()} == {1200, 1800}
     assert all(row.needed is None and 0 < row.seconds < math.inf for row in rows.values())
@@ -66,12 +66,12 @@ def test_a_forecast_for_every_game_at_every_claim() -> None:
         shows = min(1.0, found.shift / point.sensitivity)
         least = detectable_epsilon(found.epsilon, row.trials, alpha)
         assert row.detectable == (least / shows if shows else math.inf)
-        # The label test leaves out some worlds of classes of fixed size.
+        # The label test leaves out some trials of classes of fixed size.
         assert row.trials > found.estimate.n > 0.85 * row.trials
-    # The crossing pair moves a prediction ten times the published Δf: it shows all of its ε.
-    full = rows["published", "crossing", 1.0]
+    # The threshold pair moves a prediction ten times the published Δf: it shows all of its ε.
+    full = rows["published", "support-threshold", 1.0]
     assert full.detectable == detectable_epsilon(1.0, 1200, alpha)
-    assert rows["corrected", "crossing", 1.0].detectable > full.detectable
+    assert rows["corrected", "support-threshold", 1.0].detectable > full.detectable
 
 
 def test_the_trials_that_a_factor_needs() -> None:
@@ -80,10 +80,10 @@ def test_the_trials_that_a_factor_needs() -> None:
     expected = trials_needed(
         1.0, 2.0, confidence=1 - alpha, game="randomized-response", method="label test"
     )
-    assert rows["published", "crossing", 1.0].needed == expected
+    assert rows["published", "support-threshold", 1.0].needed == expected
     # A pair that shows a tenth of the ε cannot show twice the claim.
-    assert rows["published", "first", 1.0].needed == math.inf
-    finer = by_place(forecast(config(), factor=1.2))["published", "crossing", 1.0].needed
+    assert rows["published", "tight", 1.0].needed == math.inf
+    finer = by_place(forecast(config(), factor=1.2))["published", "support-threshold", 1.0].needed
     assert finer is not None
     assert finer > expected
 
@@ -92,19 +92,19 @@ def test_the_gates_say_what_is_wanted_unless_a_factor_does() -> None:
     gate = {"metric": "epsilon", "max": "claim", "where": {"model": "published"}}
     gates = [{**gate, "detectable": 3.0}, {**gate, "detectable": 2.0}]
     strictest = by_place(forecast(config(gate=gates)))
-    assert strictest["published", "crossing", 1.0].needed == (
-        by_place(forecast(config(), factor=2.0))["published", "crossing", 1.0].needed
+    assert strictest["published", "support-threshold", 1.0].needed == (
+        by_place(forecast(config(), factor=2.0))["published", "support-threshold", 1.0].needed
     )
     assert by_place(forecast(config(gate=gates), factor=3.0))[
-        "published", "crossing", 1.0
-    ].needed != (strictest["published", "crossing", 1.0].needed)
+        "published", "support-threshold", 1.0
+    ].needed != (strictest["published", "support-threshold", 1.0].needed)
 
 
 def test_minutes_replace_the_trials_in_proportion() -> None:
     rows = forecast(config(), minutes=1e-4)
     assert sum(row.seconds for row in rows) == pytest.approx(60 * 1e-4, rel=0.02)
     shares = {row.pair: row.trials for row in rows}
-    assert shares["first"] == pytest.approx(1.5 * shares["crossing"], abs=2)
+    assert shares["tight"] == pytest.approx(1.5 * shares["support-threshold"], abs=2)
     least, most = (forecast(config(), minutes=minutes)[0] for minutes in (1e-12, 1e12))
     assert (least.trials, least.detectable) == (2, math.inf)
     assert most.trials == 200_000_000
@@ -127,7 +127,7 @@ def test_what_is_out_of_range_is_refused(value: float) -> None:
 
 def test_models_that_are_trained_are_not_forecast() -> None:
     trained = config(model={"defense": "dpsgd-mf"}, game={"pair": "data"})
-    with pytest.raises(InputError, match=r"not forecast: play .* \(-s game\.0\.trials=100\)"):
+    with pytest.raises(InputError, match=r"not forecast: run .* \(-s game\.0\.trials=100\)"):
         forecast(trained)
 
 
@@ -141,7 +141,7 @@ def test_lists_show_the_share_of_the_claim_that_their_law_says() -> None:
     published, corrected = forecast(lists, factor=3.0)
     record = run_audit(lists)
     full = detectable_epsilon(1.0, 1200, record.family.alpha)
-    assert published.detectable == full  # the law allows some lists in one world alone
+    assert published.detectable == full  # the law allows some lists in one trial alone
     truth = record.measurements[-1].theory
     assert truth is not None
     assert corrected.detectable == pytest.approx(full / truth.value)
@@ -151,8 +151,8 @@ def test_lists_show_the_share_of_the_claim_that_their_law_says() -> None:
 
 
 def test_a_list_of_predictions_is_forecast_beside_their_values() -> None:
-    games = [{"pair": "crossing"}, {"pair": "crossing", "observe": "list"}]
+    games = [{"pair": "support-threshold"}, {"pair": "support-threshold", "observe": "list"}]
     model = {"epsilon": [1], "params": {"top_k": 5}}
     values, places = forecast(config(model=model, game=games))
-    assert (values.pair, places.pair) == ("crossing", "crossing (list)")
+    assert (values.pair, places.pair) == ("support-threshold", "support-threshold (list)")
     assert values.detectable <= places.detectable < math.inf

@@ -18,7 +18,7 @@ from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Scale
 from dpaudit.data.readers.load import load
 from dpaudit.data.split import split_users
-from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.record.result import AuditResult, Control, GateRecord
 
@@ -31,11 +31,11 @@ BASE: dict[str, Any] = {
     ],
     "attack": [{"label": "one"}, {"label": "list", "params": {"observe": "list"}}],
     "audit": {"trials": 600},
-    "game": {"pair": "crossing", "trials": 2000},
+    "game": {"pair": "support-threshold", "trials": 2000},
 }
 
 
-def play(threads: int = 1, **changes: Any) -> AuditResult:
+def run(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(Config.model_validate(BASE | changes), threads=threads)
 
 
@@ -45,19 +45,19 @@ def numbers(result: AuditResult) -> str:
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return play()
+    return run()
 
 
 def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
-    assert numbers(play(threads=2)) == numbers(result)
-    assert numbers(play(seed=6)) != numbers(result)
+    assert numbers(run(threads=2)) == numbers(result)
+    assert numbers(run(seed=6)) != numbers(result)
 
 
 @pytest.mark.long
 def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often() -> None:
     """Their noise n Δf/ε is larger: what is drawn lowers the accuracy, and moves nothing else."""
     nearest = {"params": {"reader": "round"}}
-    found = play(
+    found = run(
         model=[{"label": "published", "epsilon": 10}],
         attack=[
             {"label": "users", **nearest},
@@ -87,7 +87,7 @@ def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often
 
 
 def test_another_point_of_the_sweep_does_not_move_the_others(result: AuditResult) -> None:
-    wider = play(model=[{"label": "published", "epsilon": [30, 3], "params": {"top_k": 5}}])
+    wider = run(model=[{"label": "published", "epsilon": [30, 3], "params": {"top_k": 5}}])
 
     def at(record: AuditResult, epsilon: float) -> list[float]:
         return [
@@ -144,20 +144,20 @@ def test_the_published_noise_is_certified_to_leak_more_than_claimed(result: Audi
 
 
 def test_constructed_pairs_follow_the_scale_of_the_data() -> None:
-    """On the scale 0..100 the crossing pair moves a prediction by 100, not by the 4 of 1..5."""
+    """On the scale 0..100 the threshold pair moves a prediction by 100, not by the 4 of 1..5."""
     scale = {"minimum": 0, "maximum": 100, "step": 1}
     data = {"synthetic": BASE["data"]["synthetic"] | {"scale": scale, "noise": 20}}
-    record = play(data=data, attack=[])
+    record = run(data=data, attack=[])
     bound = next(found for found in record.measurements if found.metric == "epsilon")
     assert bound.shift == pytest.approx(100)
     assert bound.estimate.lower > bound.epsilon == 1
 
 
-def test_a_claim_for_replaced_ratings_is_played_on_replaced_ratings() -> None:
+def test_a_claim_for_replaced_ratings_is_run_on_replaced_ratings() -> None:
     """There the published Δf is large enough: nothing beyond the claim is certified."""
     model = {"epsilon": 1, "params": {"top_k": 5, "adjacency": "rating-replace"}}
     games = [{"pair": pair, "trials": 2000} for pair in ("beside", "data")]
-    record = play(model=model, attack=[], game=games)
+    record = run(model=model, attack=[], game=games)
     bounds = [found for found in record.measurements if found.metric == "epsilon"]
     assert len(bounds) == 2
     assert all(bound.estimate.lower <= 1 for bound in bounds)
@@ -167,14 +167,14 @@ def test_a_claim_for_replaced_ratings_is_played_on_replaced_ratings() -> None:
 def test_purchases_have_no_rating_error() -> None:
     data = BASE["data"] | {"binarize": 1}
     model = {"defense": "cosine", "epsilon": 3, "params": {"top_k": 5}}
-    record = play(data=data, model=model, game={"pair": "first", "trials": 500})
+    record = run(data=data, model=model, game={"pair": "tight", "trials": 500})
     metrics = [found.metric for found in record.measurements]
     assert metrics == ["attack.accuracy"] * 2 + ["utility.overlap", "epsilon"]
     assert record.family.size == 4
 
 
 def test_a_pair_from_the_data(result: AuditResult) -> None:
-    record = play(game={"pair": "data", "trials": 500, "candidates": 20})
+    record = run(game={"pair": "data", "trials": 500, "candidates": 20})
     bounds = [found for found in record.measurements if found.metric == "epsilon"]
     assert all(found.shift is not None and found.shift > 0 for found in bounds)
     assert re.search(r"of (2\d|3\d|40) ratings added", record.pairs[0].summary)
@@ -199,7 +199,7 @@ def test_a_pair_from_the_data(result: AuditResult) -> None:
 )
 def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError) as caught:
-        play(**{"game": [], **changes})
+        run(**{"game": [], **changes})
     assert words in str(caught.value)
 
 
@@ -237,17 +237,17 @@ LISTS: dict[str, Any] = {
 }
 
 
-def play_lists(threads: int = 1, **changes: Any) -> AuditResult:
+def run_lists(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(Config.model_validate(LISTS | changes), threads=threads)
 
 
 def test_lists_are_audited_by_their_law() -> None:
-    record = play_lists()
-    assert numbers(play_lists(threads=2)) == numbers(record)
+    record = run_lists()
+    assert numbers(run_lists(threads=2)) == numbers(record)
     found = {(m.metric, m.model, m.epsilon): m for m in record.measurements if m.step is None}
     assert {metric for metric, _, _ in found} == {"utility.overlap", "epsilon"}
     assert len(found) == record.family.size == 8
-    # Some sets are possible in one world alone: no ε is true.
+    # Some sets are possible in one trial alone: no ε is true.
     broken = found["epsilon", "published", 0.1]
     assert broken.estimate.lower > 1
     assert broken.theory is not None
@@ -257,7 +257,7 @@ def test_lists_are_audited_by_their_law() -> None:
     held = found["epsilon", "corrected", 1.0]
     assert held.theory is not None
     assert held.estimate.lower <= held.theory.value <= 1
-    # The same game on a copy with too little noise breaks the claim, and was played to say so.
+    # The same game on a copy with too little noise breaks the claim, and was run to say so.
     assert held.control is not None
     assert held.control.found
     assert held.control.certified > 1
@@ -279,7 +279,7 @@ def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
         {"metric": "epsilon", "max": "claim", "detectable": 2, "where": {"model": "published"}},
         {"metric": "utility.overlap", "min": 0.75, "where": {"model": "published"}},
     ]
-    record = play_lists(gate=rules)
+    record = run_lists(gate=rules)
     outcomes = [gate.outcome for gate in record.gates]
     assert outcomes == ["pass", "inconclusive", "fail", "pass"]
     held = next(m for m in record.measurements if m.model == "corrected" and m.metric == "epsilon")
@@ -296,25 +296,25 @@ def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
 
     def judged(*pairs: str) -> tuple[GateRecord, dict[str | None, Control | None]]:
         games = [{"pair": pair, "trials": 20_000} for pair in pairs]
-        record = play(model=model, attack=[], game=games, gate=gate, audit={"trials": 20})
+        record = run(model=model, attack=[], game=games, gate=gate, audit={"trials": 20})
         found = {m.pair: m.control for m in record.measurements if m.metric == "epsilon"}
         return record.gates[0], found
 
-    silent, found = judged("crossing")
+    silent, found = judged("support-threshold")
     assert silent.outcome == "inconclusive"
     assert "noise for ε = 4 was not found (certified ε >= 0)" in silent.reason
-    passed, found = judged("crossing", "first")
+    passed, found = judged("support-threshold", "tight")
     assert passed.outcome == "pass"
-    assert "first: certified ε >= 0.9" in passed.reason
+    assert "tight: certified ε >= 0.9" in passed.reason
     assert "on this pair alone, where noise for ε = 1.5 was found" in passed.reason
-    control = found["first"]
+    control = found["tight"]
     assert control is not None
     assert (control.factor, control.found) == (1.5, True)
     assert 1 < control.certified <= 1.5
 
 
 def test_convergence_is_computed_and_takes_no_confidence() -> None:
-    with_it, without = play_lists(), play_lists(convergence=None)
+    with_it, without = run_lists(), run_lists(convergence=None)
     found = [m for m in with_it.measurements if m.metric == "chain.divergence"]
     assert [m for m in with_it.measurements if m not in found] == without.measurements
     assert with_it.family == without.family
@@ -327,17 +327,17 @@ def test_convergence_is_computed_and_takes_no_confidence() -> None:
 
 
 def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
-    record = play(
+    record = run(
         model={"epsilon": [1, 300], "params": {"top_k": 5}},
         attack=[],
         game=[
-            {"pair": "crossing", "trials": 4000},
-            {"pair": "crossing", "observe": "list", "trials": 4000},
+            {"pair": "support-threshold", "trials": 4000},
+            {"pair": "support-threshold", "observe": "list", "trials": 4000},
             {"pair": "data", "observe": "list", "trials": 500, "candidates": 5},
         ],
     )
     found = {(m.pair, m.epsilon): m for m in record.measurements if m.metric == "epsilon"}
-    values, places = found["crossing", 1.0], found["crossing (list)", 1.0]
+    values, places = found["support-threshold", 1.0], found["support-threshold (list)", 1.0]
     assert (values.attack, places.attack) == ("likelihood-ratio", "item-place")
     assert places.estimate.lower > 1
     assert places.theory is not None
@@ -346,8 +346,8 @@ def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
     assert places.estimate.lower < places.theory.value < values.theory.value
     assert places.shift is None
     summaries = {pair.pair: pair.summary for pair in record.pairs}
-    assert summaries["crossing (list)"] == (
-        summaries["crossing"] + "; 5 items that nobody has rated are listed too"
+    assert summaries["support-threshold (list)"] == (
+        summaries["support-threshold"] + "; 5 items that nobody has rated are listed too"
     )
     data = found["data (list)", 1.0]
     assert data.theory is not None
@@ -361,16 +361,16 @@ def test_a_list_of_which_the_claim_does_not_speak_is_refused(
     # Her own rating moves every prediction, and the claim is about one.
     made = SlopeOne.pair
 
-    def pair(self: SlopeOne, name: str, scale: Scale) -> WorldPair:
+    def pair(self: SlopeOne, name: str, scale: Scale) -> PredictionPair:
         found = made(self, name, scale)
         profile = found.ratings.profile(found.target)
         change = RatingReplaced(found.target, int(profile.items[0]), 1.0)
         return replace(found, change=change)
 
     monkeypatch.setattr(SlopeOne, "pair", pair)
-    game = {"pair": "crossing", "observe": "list", "trials": 500}
+    game = {"pair": "support-threshold", "observe": "list", "trials": 500}
     with pytest.raises(ConfigError, match=r"covers 1: remove observe, or set params\.outputs"):
-        play(attack=[], game=game)
+        run(attack=[], game=game)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Shares of α, Holm's procedure and p-values of bounds against closed forms and simulation."""
+"""Shares of α and Holm's procedure against closed forms and simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from dpaudit.bounds.multiplicity import Holm, holm, p_value_of, split, weighted_split
+from dpaudit.bounds.multiplicity import Holm, holm, split
 from dpaudit.core.errors import InputError
 
 
@@ -25,11 +25,6 @@ def lazy_collection(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_split_shares() -> None:
     assert split(0.05, 1) == 0.05
     assert split(0.05, 20) == pytest.approx(0.0025)
-    assert weighted_split(0.05, [1, 1, 1, 1]) == pytest.approx([split(0.05, 4)] * 4)
-    assert weighted_split(0.1, [3, 1]) == pytest.approx([0.075, 0.025])
-    shares = weighted_split(0.05, [1e308, 1e308, 2e307])
-    assert math.fsum(shares) == pytest.approx(0.05)
-    assert shares[2] / shares[0] == pytest.approx(0.2)
 
 
 def test_holm_by_hand() -> None:
@@ -81,53 +76,6 @@ def test_holm_familywise_error() -> None:
     assert (p[:, :7].min(axis=1) <= alpha).sum() > high
 
 
-def one_sided(successes: int, n: int) -> Callable[[float], float]:
-    """The lower Clopper-Pearson bound of a proportion, as a function of its level."""
-    return lambda alpha: float(stats.beta.ppf(alpha, successes, n - successes + 1))
-
-
-@pytest.mark.parametrize(
-    ("successes", "n", "claimed"), [(17, 20, 0.5), (60, 100, 0.55), (3, 3, 0.1)]
-)
-def test_p_value_is_the_binomial_tail(successes: int, n: int, claimed: float) -> None:
-    tail = stats.binom.sf(successes - 1, n, claimed)
-    found = p_value_of(one_sided(successes, n), claimed)
-    assert found == pytest.approx(tail, rel=1e-8)
-    assert found >= tail * (1 - 1e-12)  # rounded up: never a smaller p
-
-
-def test_p_value_of_a_log_odds_bound() -> None:
-    # ε ≤ 1 says that a label is guessed with odds e at most; the p-value is the same tail.
-    def bound(alpha: float) -> float:
-        share = stats.beta.ppf(alpha, 45, 56 - 45)
-        return max(0.0, math.log(share / (1 - share)))
-
-    tail = stats.binom.sf(44, 55, math.e / (1 + math.e))
-    assert p_value_of(bound, 1.0) == pytest.approx(tail, rel=1e-8)
-
-
-def test_p_value_ends_and_ties() -> None:
-    assert p_value_of(lambda alpha: 0.0, 0.0) == 1.0  # a bound equal to the claim is no excess
-    assert p_value_of(lambda alpha: 5.0, 1.0) == 1e-15
-    assert p_value_of(lambda alpha: math.inf, 1.0) == 1e-15
-    assert p_value_of(lambda alpha: 5.0, math.inf) == 1.0
-    assert p_value_of(lambda alpha: alpha, 0.03) == pytest.approx(0.03, rel=2e-9)
-    assert p_value_of(lambda alpha: alpha, 0.97) == pytest.approx(0.97, rel=2e-9)
-    assert p_value_of(lambda alpha: float(alpha >= 1e-12), 0.5) == pytest.approx(1e-12, rel=2e-9)
-
-
-def test_p_values_are_uniform_at_most_under_the_claim() -> None:
-    """P(p ≤ a) ≤ a, exactly, by the binomial law of the outcomes."""
-    n, claimed = 12, 0.3
-    # No success is evidence against no claim: the bound is 0 at every level.
-    p = np.array([1.0] + [p_value_of(one_sided(k, n), claimed) for k in range(1, n + 1)])
-    law = stats.binom.pmf(np.arange(n + 1), n, claimed)
-    below = [law[p <= level].sum() for level in p]
-    assert np.all(below <= p * (1 + 1e-12))
-    # A p-value smaller by 1 % anywhere would not be valid: each level is used up.
-    assert np.all(np.array(below) > 0.99 * p)
-
-
 @pytest.mark.parametrize(
     ("call", "field"),
     [
@@ -135,18 +83,10 @@ def test_p_values_are_uniform_at_most_under_the_claim() -> None:
         (lambda: split(0.05, 0), "size"),
         (lambda: split(0.05, True), "size"),
         (lambda: split(0.05, 1.5), "size"),  # type: ignore[arg-type]
-        (lambda: weighted_split(0.05, []), "weights"),
-        (lambda: weighted_split(0.05, [1, 0]), "weights[1]"),
-        (lambda: weighted_split(0.05, [math.nan]), "weights[0]"),
-        (lambda: weighted_split(0.05, [1, math.inf]), "weights[1]"),
-        (lambda: weighted_split(0.05, [1e308, 1e-308]), "weights"),
-        (lambda: weighted_split(1.0, [1]), "alpha"),
         (lambda: holm([], 0.05), "p_values"),
         (lambda: holm([0.1, math.nan], 0.05), "p_values[1]"),
         (lambda: holm([-0.1], 0.05), "p_values[0]"),
         (lambda: holm([0.1], math.nan), "alpha"),
-        (lambda: p_value_of(lambda alpha: math.nan, 1.0), "the bound"),
-        (lambda: p_value_of(lambda alpha: 1.0, math.nan), "claimed"),
     ],
 )
 def test_bad_input_is_refused(call: Callable[[], object], field: str) -> None:

@@ -44,7 +44,7 @@ FAILURE = 1e-6 / CELLS
 
 
 def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
-    """False claims of audits of N worlds a class, or of 2N worlds by coin flips."""
+    """False claims of audits of N trials a class, or of 2N trials by coin flips."""
     rng = np.random.default_rng([1, *f"{mechanism.name}, {method.name}".encode()])
     while True:
         yield mechanism.false(method.audit(mechanism, rng, N))
@@ -53,7 +53,7 @@ def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 @pytest.mark.parametrize("method", FREQUENTIST, ids=lambda m: m.name)
 def test_few_false_claims(mechanism: Mechanism, method: Method) -> None:
-    """109 cells with the one below, false failures at 1e-6 over all of them."""
+    """97 cells with the one below, false failures at 1e-6 over all of them."""
     assert not claims_too_much(stream(mechanism, method), FAILURE)
 
 
@@ -91,7 +91,7 @@ def chance_to_be_found_false(rate: float) -> float:
 
 
 def test_a_sound_bound_passes_and_a_false_one_is_noticed() -> None:
-    assert CELLS == 109
+    assert CELLS == 97
     assert 0 < chance_to_be_found_false(ALPHA) <= FAILURE
     assert chance_to_be_found_false(0.09) >= 1 - MISS
     assert chance_to_be_found_false(0.12) >= 1 - 1e-3
@@ -102,7 +102,7 @@ def winners_curse(rng: np.random.Generator) -> bool:
     n = 300
     absent, present = np.sort(rng.normal(size=(2, n)))
     fp, tp = (n - np.searchsorted(s, np.concatenate((absent, present))) for s in (absent, present))
-    # Either world's share of the event, the other's; an event of all or of none tells nothing.
+    # Either trial's share of the event, the other's; an event of all or of none tells nothing.
     ways = np.array([(tp, fp), (fp, tp)]).swapaxes(0, 1).reshape(2, -1)
     hits, others = ways[:, (ways[0] > 0) & (ways[1] < n)]
     lower = betaincinv(hits, n - hits + 1, ALPHA / 2)
@@ -180,7 +180,7 @@ def test_noisy_max_of_two_by_its_closed_form() -> None:
 def test_perfect_attacks_certify_no_more_than_theory_allows(
     method: Method, delta: float, n: int
 ) -> None:
-    """Randomised response shows 2n worlds without an error with ((e^ε + δ)/(1 + e^ε))^(2n).
+    """Randomised response shows 2n trials without an error with ((e^ε + δ)/(1 + e^ε))^(2n).
 
     Where that exceeds α, a bound at this outcome above ε would be false too often.
     """
@@ -192,8 +192,8 @@ def test_perfect_attacks_certify_no_more_than_theory_allows(
     if method.name == "sequential e-process":
         mechanism = Mechanism("perfect", 0.1, delta, 0.0, split)  # gives the step of the claims
     lower = method.audit(mechanism, np.random.default_rng(4), n).lower
-    worlds = 2 * n
-    most = max(0.0, math.log(max((1 - delta) / (1 - ALPHA ** (1 / worlds)) - 1, 1)))
+    trials = 2 * n
+    most = max(0.0, math.log(max((1 - delta) / (1 - ALPHA ** (1 / trials)) - 1, 1)))
     assert lower <= most + 1e-9
     if delta == 0 and n == 400:
         assert lower >= most / 2
@@ -201,7 +201,7 @@ def test_perfect_attacks_certify_no_more_than_theory_allows(
         exact = (ALPHA / 2) ** (1 / n)
         assert lower == pytest.approx(math.log((exact - delta) / (1 - exact)), rel=1e-9)
     if method.name == "one run, guesses" and delta == 0:
-        assert lower == pytest.approx(float(logit(ALPHA ** (1 / worlds))), abs=1e-6)
+        assert lower == pytest.approx(float(logit(ALPHA ** (1 / trials))), abs=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)

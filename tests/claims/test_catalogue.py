@@ -23,16 +23,18 @@ from dpaudit.data.neighbors import adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
 
 T = 20
-PLAYED = [
-    (entry, role, play)
+EXPERIMENTS = [
+    (entry, role, experiment)
     for entry in CATALOGUE
-    for role, plays in (("published", entry.published), ("corrected", entry.corrected))
-    for play in plays
-    if not isinstance(play, Check)
+    for role, experiments in (("published", entry.published), ("corrected", entry.corrected))
+    for experiment in experiments
+    if not isinstance(experiment, Check)
 ]
-NAMES = [f"{entry.id}/{role}/{play.label}" for entry, role, play in PLAYED]
+NAMES = [f"{entry.id}/{role}/{experiment.label}" for entry, role, experiment in EXPERIMENTS]
 RATINGS = [
-    (entry, play) for entry, _, play in PLAYED if isinstance(play, PredictionGame)
+    (entry, experiment)
+    for entry, _, experiment in EXPERIMENTS
+    if isinstance(experiment, PredictionGame)
 ]  # a list game is a prediction game
 
 # Published mechanisms on pairs whose ε is known in no closed form.
@@ -47,7 +49,7 @@ NO_LAW = {
 # Whom a claim against the recommender is made against besides, as it says itself.
 ALSO = {"privsr": {"public", "iterates", "friend"}}
 
-every_game = pytest.mark.parametrize(("entry", "role", "game"), PLAYED, ids=NAMES)
+every_game = pytest.mark.parametrize(("entry", "role", "game"), EXPERIMENTS, ids=NAMES)
 every_pair = pytest.mark.parametrize(
     ("entry", "game"), RATINGS, ids=[f"{entry.id}/{game.label}" for entry, game in RATINGS]
 )
@@ -55,7 +57,7 @@ every_pair = pytest.mark.parametrize(
 
 def truth(game: Game) -> float | None:
     """The ε of the game's pair by its law; the trials decide nothing of it."""
-    found = game.play(2, 0).truth
+    found = game.run(2, 0).truth
     return None if found is None else found.value
 
 
@@ -79,19 +81,19 @@ def test_an_entry_says_what_is_claimed_where_and_why(entry: PublishedClaim) -> N
     assert entry.recorded in {"falsified", "holds", "not falsified", "unprovable as stated"}
     assert entry.basis == "as stated" or entry.recorded == "falsified"
     assert (entry.adjacency is None) == (entry.observer is None)
-    if any(not isinstance(play, Check) for play in entry.published):
+    if any(not isinstance(experiment, Check) for experiment in entry.published):
         assert entry.adjacency is not None
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.id)
 def test_labels_are_unique_within_a_role(entry: PublishedClaim) -> None:
-    for plays in (entry.published, entry.corrected):
-        labels = [play.label for play in plays]
+    for experiments in (entry.published, entry.corrected):
+        labels = [experiment.label for experiment in experiments]
         assert len(set(labels)) == len(labels)
 
 
 def test_what_a_list_or_all_numbers_together_show_is_marked_as_a_reading() -> None:
-    for id_ in ("pa11-thm3.1-crossing-list", "pa11-s3.4-joint", "pa11-s3.4-own-listed"):
+    for id_ in ("pa11-thm3.1-threshold-list", "pa11-s3.4-joint", "pa11-s3.4-own-listed"):
         assert chosen([id_])[0].reading
 
 
@@ -187,7 +189,7 @@ def mine(ratings: Ratings, user: int) -> list[tuple[int, float]]:
 
 TRAINED: list[tuple[PublishedClaim, str, Any]] = [
     (entry, role, game)
-    for entry, role, game in PLAYED
+    for entry, role, game in EXPERIMENTS
     if not isinstance(game, PredictionGame | EntryGame | FloatGame)
 ]
 
@@ -229,7 +231,7 @@ def test_one_change_tells_changes_apart() -> None:
 
 @every_pair
 def test_a_pair_is_of_genuine_neighbours(entry: PublishedClaim, game: PredictionGame) -> None:
-    pair = game.worlds(game.defense)
+    pair = game.make_pair(game.defense)
     after = apply(pair.ratings, pair.change)
     assert adjacency_of(pair.change) == entry.adjacency
     own_listed = entry.id == "pa11-s3.4-own-listed"
@@ -255,28 +257,28 @@ def pairs_of(ratings: object) -> np.ndarray:
 def test_the_shifted_predictions_are_those_of_the_changed_data(
     entry: PublishedClaim, game: PredictionGame
 ) -> None:
-    # `exact_after` is what is played; here everything is prepared anew.
-    pair, defense = game.worlds(game.defense), game.defense
+    # `exact_after` is what is run; here everything is prepared anew.
+    pair, defense = game.make_pair(game.defense), game.defense
     items = list(pair.items)
     if entry.id == "pa11-s3.4-own-listed":
         items = list(range(T + 1, 2 * T + 1))
     after = apply(pair.ratings, pair.change)
     anew = defense.exact(defense.prepare(after), after.profile(pair.target)).scores[items]
-    played = defense.exact_after(defense.prepare(pair.ratings), pair.change, pair.target)
-    assert np.abs(anew - played.scores[items]).max() < 1e-5
+    experiment = defense.exact_after(defense.prepare(pair.ratings), pair.change, pair.target)
+    assert np.abs(anew - experiment.scores[items]).max() < 1e-5
 
 
 @pytest.mark.parametrize(
     ("role", "game"),
-    [(role, game) for _, role, game in PLAYED if isinstance(game, EntryGame)],
+    [(role, game) for _, role, game in EXPERIMENTS if isinstance(game, EntryGame)],
     ids=[
         name
-        for name, (_, _, game) in zip(NAMES, PLAYED, strict=True)
+        for name, (_, _, game) in zip(NAMES, EXPERIMENTS, strict=True)
         if isinstance(game, EntryGame)
     ],
 )
 def test_rows_differ_in_one_entry_or_come_of_one_rating(role: str, game: EntryGame) -> None:
-    pair = game.worlds(game.defense)
+    pair = game.make_pair(game.defense)
     before, after = pair.before.scores, pair.after.scores
     assert (np.isfinite(before) == np.isfinite(after)).all()
     known = before[np.isfinite(before)], after[np.isfinite(after)]
@@ -338,7 +340,7 @@ PAPERS = max(5 / 20 * 1.2, 5 / 10)
 # One more rating of an item of which 10 users agree: damped, from 40/20 to 44/21.
 DAMPED = 4 / 11
 CLOSED = {
-    "pa11-thm3.1-crossing": {
+    "pa11-thm3.1-threshold": {
         ("published", 0): laplace(4, OWN, 1),
         ("published", 1): laplace(4, PAPERS, 1),
         # All terms are 3 + s_jk clipped at 5, and s_jk = 40/20 = 2 before: nothing moves.
@@ -347,14 +349,14 @@ CLOSED = {
         # Ten differences of −4 and one of 4: from −40/10 to −36/11.
         ("corrected", 2): laplace(8 / 11, 8 / 11, 1),
     },
-    "pa11-thm3.1-crossing-list": {
+    "pa11-thm3.1-threshold-list": {
         # 4 behind (3 + 0 against 3 + 4), then level.
         ("published", 0): two_lists(-4, 0, OWN),
         ("published", 1): two_lists(-4, 0, PAPERS),
         # Level, then 4/11 ahead; two outputs cost max(4/11, 2·max(4/11/20, 4/21)) = 8/21.
         ("corrected", 0): two_lists(0, 4 / 11, 8 / 21),
     },
-    "pa11-thm3.1-no-crossing": {
+    "pa11-thm3.1-above-threshold": {
         ("published", 0): laplace(2 / 3, OWN, 1),
         ("published", 1): laplace(2 / 3, PAPERS, 1),
         # 3 + s_jk with s = −44/21 clipped to 1; then −40/22: 3 − 1.81818 = 1.18182.
@@ -421,8 +423,8 @@ def chosen_one(id_: str) -> PublishedClaim:
 def test_the_closed_forms_are_the_numbers_of_the_derivations() -> None:
     published = {id_: [v for (role, _), v in places.items() if role == "published"]
                  for id_, places in CLOSED.items()}  # fmt: skip
-    assert published["pa11-thm3.1-crossing"] == pytest.approx([10, 8])
-    assert published["pa11-thm3.1-no-crossing"] == pytest.approx([5 / 3, 4 / 3])
+    assert published["pa11-thm3.1-threshold"] == pytest.approx([10, 8])
+    assert published["pa11-thm3.1-above-threshold"] == pytest.approx([5 / 3, 4 / 3])
     assert published["pa11-thm3.1-own"] == pytest.approx([10 / 7, 8 / 7])
     assert published["pa11-thm3.1-replaced"] == pytest.approx([5 / 11, 4 / 11, 1 / 4])
     assert published["pa11-s3.4-joint"] == pytest.approx([4, 4, 20])
@@ -435,17 +437,17 @@ def test_the_closed_forms_are_the_numbers_of_the_derivations() -> None:
 def test_every_game_with_a_law_has_a_closed_form_or_is_at_most_the_claim() -> None:
     closed = {(id_, role, place) for id_, role, place, _ in NUMBERS}
     for entry in CATALOGUE:
-        for place, play in enumerate(entry.published):
-            if isinstance(play, PredictionGame | EntryGame):
+        for place, experiment in enumerate(entry.published):
+            if isinstance(experiment, PredictionGame | EntryGame):
                 assert (entry.id, "published", place) in closed
 
 
 @pytest.mark.parametrize(
     ("id_", "words"),
     [
-        ("pa11-thm3.1-crossing", ["0.4", "0.5", "10 (8)"]),
-        ("pa11-thm3.1-crossing-list", ["1.4e-4", "1/2", "8.2", "is 10"]),
-        ("pa11-thm3.1-no-crossing", ["2/3", "1.667 (1.333)"]),
+        ("pa11-thm3.1-threshold", ["0.4", "0.5", "10 (8)"]),
+        ("pa11-thm3.1-threshold-list", ["1.4e-4", "1/2", "8.2", "is 10"]),
+        ("pa11-thm3.1-above-threshold", ["2/3", "1.667 (1.333)"]),
         ("pa11-thm3.1-own", ["12/21", "1.429 (1.143)"]),
         ("pa11-s3.4-joint", ["0.2·M'", "4 for 20", "20 for 100"]),
         ("pa11-thm3.2", ["1/√2", "7.07", "10 for"]),

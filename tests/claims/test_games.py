@@ -36,76 +36,76 @@ GAMES = pytest.mark.parametrize("game", [LIST, VECTOR, ENTRY], ids=lambda game: 
 
 
 @GAMES
-def test_blocks_and_further_trials_change_no_world(
+def test_blocks_and_further_trials_change_no_trial(
     monkeypatch: pytest.MonkeyPatch, game: ListGame | PredictionGame | EntryGame
 ) -> None:
-    whole = game.play(300, 4)
+    whole = game.run(300, 4)
     at_once = game_module.in_blocks
 
     def in_small_blocks(read: Any, streams: Any, _: int, threads: int) -> Any:
         return at_once(read, streams, 64, threads)
 
     monkeypatch.setattr(game_module, "in_blocks", in_small_blocks)
-    parts = game.play(200, 4)
+    parts = game.run(200, 4)
     assert np.array_equal(parts.absent, whole.absent[:200])
     assert np.array_equal(parts.present, whole.present[:200])
-    # Another seed, another world; the chain's are all impossible in the other, and score alike.
+    # Another seed, another trial; the chain's are all impossible in the other, and score alike.
     if game is VECTOR:
-        assert not np.array_equal(game.play(200, 5).absent, parts.absent)
+        assert not np.array_equal(game.run(200, 5).absent, parts.absent)
 
 
 def test_a_list_is_led_by_the_item_as_often_as_the_law_says() -> None:
     trials = 40_000
-    worlds = LIST.play(trials, 0)
-    assert set(np.unique(worlds.absent)) <= {0.0, 1.0}
+    seen = LIST.run(trials, 0)
+    assert set(np.unique(seen.absent)) <= {0.0, 1.0}
     # b = 0.8: 5 scales behind, then level.
     behind = 0.5 * math.exp(-5) * (1 + 5 / 2)
-    assert likely(int(worlds.absent.sum()), trials, behind)
-    assert likely(int(worlds.present.sum()), trials, 0.5)
-    assert not likely(int(worlds.absent.sum()), trials, math.exp(-5) / 2)
-    assert worlds.truth is not None
-    assert worlds.truth.value == pytest.approx(math.log(0.5 / behind), rel=1e-6)
+    assert likely(int(seen.absent.sum()), trials, behind)
+    assert likely(int(seen.present.sum()), trials, 0.5)
+    assert not likely(int(seen.absent.sum()), trials, math.exp(-5) / 2)
+    assert seen.truth is not None
+    assert seen.truth.value == pytest.approx(math.log(0.5 / behind), rel=1e-6)
 
 
 def test_a_vector_is_scored_by_the_sum_of_its_losses() -> None:
     trials = 40_000
-    worlds = VECTOR.play(trials, 0)
+    seen = VECTOR.run(trials, 0)
     # Five numbers that move by 0.2 in noise of scale 0.2: losses of ±1 each at most.
-    assert worlds.truth is not None
-    assert worlds.truth.value == pytest.approx(5, rel=1e-5)
-    for scores in (worlds.absent, worlds.present):
+    assert seen.truth is not None
+    assert seen.truth.value == pytest.approx(5, rel=1e-5)
+    for scores in (seen.absent, seen.present):
         assert abs(scores).max() <= 5 + 0.05
     # All five beyond the farther centre, at which half of D' and e^-1/2 of D is.
     edge = 5 - 1e-3
-    assert likely(int((worlds.present >= edge).sum()), trials, 0.5**5)
-    assert likely(int((worlds.absent <= -edge).sum()), trials, 0.5**5)
-    assert likely(int((worlds.absent >= edge).sum()), trials, (math.exp(-1) / 2) ** 5)
-    assert not likely(int((worlds.present >= edge).sum()), trials, 0.5**4)
+    assert likely(int((seen.present >= edge).sum()), trials, 0.5**5)
+    assert likely(int((seen.absent <= -edge).sum()), trials, 0.5**5)
+    assert likely(int((seen.absent >= edge).sum()), trials, (math.exp(-1) / 2) ** 5)
+    assert not likely(int((seen.present >= edge).sum()), trials, 0.5**4)
 
 
 def test_impossible_lists_are_certain() -> None:
     trials = 4000
-    worlds = ENTRY.play(trials, 0)
-    defense, pair = ENTRY.defense, ENTRY.worlds(ENTRY.defense)
+    seen = ENTRY.run(trials, 0)
+    defense, pair = ENTRY.defense, ENTRY.make_pair(ENTRY.defense)
     chains = [defense.chain(row) for row in (pair.before, pair.after)]
     sets = [
         {tuple(row) for row in chain.sets.items(np.arange(len(chain.up))).tolist()}
         for chain in chains
     ]
-    # Sets of the one world that the other does not have, by their probability.
+    # Sets of the one trial that the other does not have, by their probability.
     alone = []
     for mine, theirs, chain in zip(sets, sets[::-1], chains, strict=True):
         rows = chain.sets.items(np.arange(len(chain.up))).tolist()
         law = chain.law(defense.iterations)
         assert mine != theirs
         alone.append(sum(p for p, row in zip(law, rows, strict=True) if tuple(row) not in theirs))
-    assert likely(int((worlds.absent <= -CERTAIN).sum()), trials, alone[0])
-    assert likely(int((worlds.present >= CERTAIN).sum()), trials, alone[1])
-    assert np.isfinite(worlds.absent).all()
-    assert np.isfinite(worlds.present).all()
-    assert not (worlds.absent >= CERTAIN).any()
-    assert worlds.truth is not None
-    assert worlds.truth.value == math.inf
+    assert likely(int((seen.absent <= -CERTAIN).sum()), trials, alone[0])
+    assert likely(int((seen.present >= CERTAIN).sum()), trials, alone[1])
+    assert np.isfinite(seen.absent).all()
+    assert np.isfinite(seen.present).all()
+    assert not (seen.absent >= CERTAIN).any()
+    assert seen.truth is not None
+    assert seen.truth.value == math.inf
 
 
 def test_a_defense_is_described_by_what_is_not_its_default() -> None:
@@ -136,4 +136,4 @@ def _corrected() -> TopK:
 def test_a_defense_without_a_claim_has_no_game() -> None:
     plain = SlopeOne(epsilon=math.inf, variant="nonprivate")
     with pytest.raises(ValueError, match="with a claim"):
-        PredictionGame("plain", plain, data.no_crossing).claimed()
+        PredictionGame("plain", plain, data.above_threshold).claimed()

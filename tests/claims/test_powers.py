@@ -14,7 +14,7 @@ from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.reports.render import claims as reports
 
-# The catalogue is played with all its mutants.
+# The catalogue is run with all its mutants.
 pytestmark = pytest.mark.long
 
 ROWS = [
@@ -59,11 +59,11 @@ def test_a_weak_pair_is_one_of_the_entry_and_says_what_carries_its_verdict(
 
 @pytest.fixture(scope="module")
 def found() -> Verification:
-    ids = ["pa11-thm3.1-crossing", "pa11-thm3.1-replaced", "pa11-s3.4-joint-list", "wt17-eq6-raw"]
+    ids = ["pa11-thm3.1-threshold", "pa11-thm3.1-replaced", "pa11-s3.4-joint-list", "wt17-eq6-raw"]
     return verify([entry for entry in CATALOGUE if entry.id in ids])
 
 
-def test_a_row_with_a_verdict_has_a_control_that_was_played_and_found(found: Verification) -> None:
+def test_a_row_with_a_verdict_has_a_control_that_was_run_and_found(found: Verification) -> None:
     games = [game for entry in found.entries for game in entry.games if game.certified]
     assert {game.verdict for game in games} == {"falsified", "not falsified", "holds", "no power"}
     for game in games:
@@ -105,6 +105,6 @@ def test_opposite_gradients_show_noise_that_is_too_small(
 ) -> None:
     """On three other items, on twelve coordinates, 4 times the claim was certified as nothing."""
     [game] = [game for game in chosen([id_])[0].corrected if game.label == label]
-    worlds = game.mutant(factor).play(game.trials, control_seed(0, factor))
-    estimate, _ = label_epsilon(worlds.absent, worlds.present, alpha=0.05 / 130)
+    seen = game.mutant(factor).run(game.trials, control_seed(0, factor))
+    estimate, _ = label_epsilon(seen.absent, seen.present, alpha=0.05 / 130)
     assert estimate.lower > game.claimed()[0]

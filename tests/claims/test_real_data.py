@@ -26,14 +26,14 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.neighborhood.checks import shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
 # Those of recommenders that are not trained; the others have tests of their own.
 IDS = {
-    "pa11-thm3.1-crossing": "rating-add-remove",
+    "pa11-thm3.1-threshold": "rating-add-remove",
     "pa11-s3.4-joint": "rating-replace",
     "pa11-thm3.2": "rating-add-remove",
 }
@@ -74,7 +74,7 @@ def found(source: DataSource) -> list[tuple[str, PredictionGame]]:
     return games
 
 
-def shift(defense: ItemItem, pair: WorldPair) -> float:
+def shift(defense: ItemItem, pair: PredictionPair) -> float:
     items = list(pair.items)
     model = defense.prepare(pair.ratings)
     before = defense.exact(model, pair.ratings.profile(pair.target)).scores[items]
@@ -94,7 +94,7 @@ def test_the_games_are_of_entries_that_exist_and_published(source: DataSource) -
 
 def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
     for id_, game in found(source):
-        pair = game.worlds(game.defense)
+        pair = game.make_pair(game.defense)
         after = apply(pair.ratings, pair.change)
         assert adjacency_of(pair.change) == IDS[id_] == game.defense.adjacency
         for ratings in (pair.ratings, after):
@@ -110,14 +110,14 @@ def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
 
 def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSource) -> None:
     for _, game in found(source):
-        pair, defense = game.worlds(game.defense), game.defense
+        pair, defense = game.make_pair(game.defense), game.defense
         after = apply(pair.ratings, pair.change)
         items = list(pair.items)
         one = defense.exact(
             defense.prepare(pair.ratings), pair.ratings.profile(pair.target)
         ).scores[items]
         two = defense.exact(defense.prepare(after), after.profile(pair.target)).scores[items]
-        truth = game.play(2, 0).truth
+        truth = game.run(2, 0).truth
         assert truth is not None
         expected = float(abs(two - one).sum()) / defense.noise_scale(pair.ratings.scale)
         assert truth.value == pytest.approx(expected, rel=1e-3)
@@ -125,16 +125,16 @@ def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSour
 
 def test_the_target_changes_an_extreme_rating_end_to_end(source: DataSource) -> None:
     game = next(game for id_, game in found(source) if id_ == "pa11-s3.4-joint")
-    pair = game.worlds(game.defense)
+    pair = game.make_pair(game.defense)
     n = len(pair.ratings.profile(pair.target))
     # Each of 20 predictions moves by 4/n; Δf = 0.4 at ε = ½.
     assert shift(game.defense, pair) == pytest.approx(20 * 4 / n, rel=1e-4)
-    truth = game.play(2, 0).truth
+    truth = game.run(2, 0).truth
     assert truth is not None
     assert truth.value == pytest.approx(0.5 * 20 * (4 / n) / 0.4, rel=1e-4)
 
 
-def test_only_what_is_asked_for_is_played(source: DataSource) -> None:
+def test_only_what_is_asked_for_is_run(source: DataSource) -> None:
     entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.2"]
     assert [id_ for id_, _ in on_real_data({"mine": source}, entries)] == ["pa11-thm3.2"]
     assert on_real_data({"mine": source}, []) == []
@@ -166,14 +166,14 @@ def trained(source: DataSource, *ids: str) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.long
-def test_trained_recommenders_are_played_as_published_and_corrected(source: DataSource) -> None:
-    played: dict[str, list[str]] = {}
+def test_trained_recommenders_are_run_as_published_and_corrected(source: DataSource) -> None:
+    experiment: dict[str, list[str]] = {}
     for id_, game in trained(source):
         role = "check" if isinstance(game, Check) else game.defense.variant
-        played.setdefault(id_, []).append(role)
+        experiment.setdefault(id_, []).append(role)
         assert game.label.startswith("mine")
         assert role != "corrected" or "corrected" in game.label
-    assert played == TRAINED
+    assert experiment == TRAINED
     for id_ in TRAINED:
         assert {found for found, _ in trained(source, id_)} == {id_}
 
@@ -206,7 +206,7 @@ def test_neighbours_of_trained_recommenders_differ_in_one_user(source: DataSourc
 
 
 def shift_by_hand(game: Any) -> float:
-    """`‖G − G'‖_1/b` of the first published step, from the suspect's ratings alone."""
+    """`‖G − G'‖_1/b` of the first published step, from the target user's ratings alone."""
     before, after = game.data.before, game.data.after
     means = np.array([before.value[before.item == i].mean(dtype=float) for i in range(120)])
     (user,) = {int(u) for u, a, b in zip(before.user, before.value, after.value, strict=True)
@@ -225,7 +225,7 @@ def shift_by_hand(game: Any) -> float:
     return total / 1.6
 
 
-def test_the_law_of_one_step_is_the_suspects_own_shift(source: DataSource) -> None:
+def test_the_law_of_one_step_is_the_target_own_shift(source: DataSource) -> None:
     (_, game), (_, corrected) = trained(source, "wt17-thm1-sensitivity")
     by_law = one_step_epsilon(game.defense, game.data)
     assert by_law.kind == "exact"
@@ -239,16 +239,16 @@ def test_the_law_of_one_step_is_the_suspects_own_shift(source: DataSource) -> No
         one_step_epsilon(SgdSimilarity(epsilon=1.0, steps=2), game.data)
 
 
-def test_gradients_formed_once_score_as_those_formed_in_every_world(source: DataSource) -> None:
+def test_gradients_formed_once_score_as_those_formed_in_every_trial(source: DataSource) -> None:
     for _, game in trained(source, "wt17-thm1-sensitivity"):
-        quick = game.play(40, 3)
-        slow = StepsGame("slow", game.defense, game.data).play(40, 3)
+        quick = game.run(40, 3)
+        slow = StepsGame("slow", game.defense, game.data).run(40, 3)
         assert np.array_equal(quick.absent, slow.absent)
         assert np.array_equal(quick.present, slow.present)
         assert np.ptp(quick.absent) > 0
 
 
-def test_large_data_are_played_in_fewer_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_data_are_run_in_fewer_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     ratings = some()
     (_, game), _ = real_trained.trained_games(ratings, "mine", {"wt17-thm1-sensitivity"}, 0)
     assert isinstance(game, StepsGame)
@@ -317,10 +317,10 @@ def movielens(real_data: Path) -> DataSource:
 
 
 def test_a_rating_of_movielens_crosses_the_threshold(movielens: DataSource) -> None:
-    entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-crossing"]
+    entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-threshold"]
     for _, game in on_real_data({"MovieLens": movielens}, entries):
         assert isinstance(game, PredictionGame)
-        truth = game.play(2, 0).truth
+        truth = game.run(2, 0).truth
         assert truth is not None
         assert math.isfinite(truth.value)
         assert truth.value > 1.1 * game.claimed()[0]
@@ -355,9 +355,9 @@ def test_some_predictions_of_movielens_have_small_weights(movielens: DataSource)
 def test_a_low_temperature_shows_a_user_of_movielens(movielens: DataSource) -> None:
     (_, hot), (_, corrected) = trained(movielens, "wt17-alg2-temperature")
     for game, refuted in ((hot, True), (corrected, False)):
-        worlds = game.play(3000, 1)
-        assert worlds.truth is not None
-        _, test = label_epsilon(worlds.absent, worlds.present, alpha=1e-3, seed=1)
+        seen = game.run(3000, 1)
+        assert seen.truth is not None
+        _, test = label_epsilon(seen.absent, seen.present, alpha=1e-3, seed=1)
         assert (test.p_value(game.claimed()[0], 0.0, 1e-3) <= 1e-3) == refuted
-        assert (worlds.truth.lower > 35) == refuted
-        assert (worlds.truth.upper < 0.05) != refuted
+        assert (seen.truth.lower > 35) == refuted
+        assert (seen.truth.upper < 0.05) != refuted

@@ -18,7 +18,7 @@ from scipy.stats import binom
 from dpaudit.auditor.games import controls
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.claims import verify as module
-from dpaudit.claims.entry import Check, PublishedClaim, Verdict, Worlds
+from dpaudit.claims.entry import Check, GameScores, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import count, verify
 from dpaudit.core.estimate import Estimate
@@ -40,7 +40,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Coin:
-    """Randomised response: the world is told rightly with the odds e^ε to 1."""
+    """Randomised response: the trial is told rightly with the odds e^ε to 1."""
 
     label: str
     true: float
@@ -49,7 +49,7 @@ class Coin:
     about: str = "one bit"
     law: float | None = math.nan
     mutable: bool = True
-    played: list[tuple[int, int]] = field(default_factory=list)
+    ran: list[tuple[int, int]] = field(default_factory=list)
 
     def claimed(self) -> tuple[float, float]:
         return self.says, 0.0
@@ -63,19 +63,19 @@ class Coin:
     def digest(self) -> str:
         return self.about
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        self.played.append((trials, seed))
+    def run(self, trials: int, seed: int) -> GameScores:
+        self.ran.append((trials, seed))
         rng = np.random.default_rng([seed, *self.label.encode()])
         right = 1 / (1 + math.exp(-self.true))
         absent, present = rng.random((2, trials)) < [[1 - right], [right]]
         known = self.true if self.law is not None and math.isnan(self.law) else self.law
         truth = None if known is None else Estimate.exact(known, "coin")
-        return Worlds(absent.astype(float), present.astype(float), truth)
+        return GameScores(absent.astype(float), present.astype(float), truth)
 
     def mutant(self, factor: float) -> Coin:
         if not self.mutable:
             raise ValueError("there is no other coin")
-        return replace(self, true=factor * self.true, played=[])
+        return replace(self, true=factor * self.true, ran=[])
 
 
 def entry(
@@ -131,10 +131,10 @@ def test_true_claims_are_rarely_called_false_and_bounds_rarely_exceed_the_truth(
     coins = [Coin(f"{k}", 0.5, 0.5, trials=150) for k in range(games)]
     for seed in range(repeats):
         found = verify([entry("holds", *coins)], confidence=1 - alpha, seed=seed)
-        played = found.entries[0].games
-        accused += any(game.verdict == "falsified" for game in played)
-        above += any(game.certified is not None and game.certified.lower > 0.5 for game in played)
-        alone += any(game.p_value <= alpha for game in played)
+        ran = found.entries[0].games
+        accused += any(game.verdict == "falsified" for game in ran)
+        above += any(game.certified is not None and game.certified.lower > 0.5 for game in ran)
+        alone += any(game.p_value <= alpha for game in ran)
     most = binom.isf(RARE, repeats, alpha)
     assert accused <= most
     assert above <= most
@@ -337,18 +337,21 @@ def catalogue() -> list[PublishedClaim]:
     ]
 
 
-def plays(entries: Sequence[PublishedClaim]) -> int:
+def runs(entries: Sequence[PublishedClaim]) -> int:
     return sum(
-        len(play.played) for each in entries for play in each.published if isinstance(play, Coin)
+        len(experiment.ran)
+        for each in entries
+        for experiment in each.published
+        if isinstance(experiment, Coin)
     )
 
 
-def test_what_was_played_is_not_played_again_and_the_record_is_the_same(tmp_path: Path) -> None:
+def test_what_was_run_is_not_run_again_and_the_record_is_the_same(tmp_path: Path) -> None:
     first, again, never = catalogue(), catalogue(), catalogue()
     found = verify(first, folder=tmp_path)
-    assert plays(first) == 3
+    assert runs(first) == 3
     assert without_times(verify(again, folder=tmp_path)) == without_times(found)
-    assert plays(again) == 0
+    assert runs(again) == 0
     assert without_times(verify(never, seed=found.seed)) == without_times(found)
     assert len(list(tmp_path.glob("*.json"))) == 3
 
@@ -362,10 +365,10 @@ def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         verify(entries, folder=tmp_path, stage=stop)
-    assert plays(entries) == 2
+    assert runs(entries) == 2
     done: list[int] = []
     verify(entries, folder=tmp_path, advance=done.append)
-    assert plays(entries) == 3
+    assert runs(entries) == 3
     assert done == [1, 1, 1]
 
 
@@ -382,14 +385,14 @@ def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
         b'{"p_value": 0.5, "seconds": 1, "note": "mine"}',
     ],
 )
-def test_what_cannot_be_read_is_played_again_and_replaced(tmp_path: Path, text: bytes) -> None:
+def test_what_cannot_be_read_is_run_again_and_replaced(tmp_path: Path, text: bytes) -> None:
     found = verify(catalogue(), folder=tmp_path)
     place = sorted(tmp_path.glob("*.json"))[0]
     good = json.loads(place.read_text(encoding="utf-8"))
     place.write_bytes(text)
     entries = catalogue()
     assert without_times(verify(entries, folder=tmp_path)) == without_times(found)
-    assert plays(entries) == 1
+    assert runs(entries) == 1
     repaired = json.loads(place.read_text(encoding="utf-8"))
     assert {**repaired, "seconds": 0} == {**good, "seconds": 0}
 
@@ -403,7 +406,7 @@ def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) 
     verify(catalogue(), folder=tmp_path)
     entries, fresh = catalogue(), catalogue()
     found = verify(entries, folder=tmp_path, **changes)
-    assert plays(entries) == 3
+    assert runs(entries) == 3
     assert without_times(found) == without_times(verify(fresh, **{**changes, "seed": found.seed}))
 
 
@@ -411,7 +414,7 @@ def test_another_number_of_games_takes_no_outcome_since_the_level_differs(tmp_pa
     verify(catalogue(), folder=tmp_path)
     entries = catalogue()[:1]
     verify(entries, folder=tmp_path)
-    assert plays(entries) == 2
+    assert runs(entries) == 2
 
 
 @pytest.mark.parametrize(
@@ -420,7 +423,7 @@ def test_another_number_of_games_takes_no_outcome_since_the_level_differs(tmp_pa
 def test_another_game_takes_no_outcome(tmp_path: Path, other: Coin) -> None:
     verify([entry("falsified", Coin("a", 3.0))], folder=tmp_path)
     verify([entry("falsified", other)], folder=tmp_path)
-    assert len(other.played) == 1
+    assert len(other.ran) == 1
 
 
 def test_other_code_or_libraries_take_no_outcome(
@@ -430,7 +433,7 @@ def test_other_code_or_libraries_take_no_outcome(
     monkeypatch.setattr(module, "_code", lambda: "other code")
     entries = catalogue()
     verify(entries, folder=tmp_path)
-    assert plays(entries) == 3
+    assert runs(entries) == 3
 
 
 def test_other_libraries_are_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,4 +448,4 @@ def test_games_get_their_own_trials_unless_told(tmp_path: Path) -> None:
     coin = Coin("a", 3.0, trials=700)
     assert verify([entry("falsified", coin)], seed=5).entries[0].games[0].trials == 700
     assert verify([entry("falsified", coin)], seed=5, trials=300).entries[0].games[0].trials == 300
-    assert coin.played == [(700, 5), (300, 5)]
+    assert coin.ran == [(700, 5), (300, 5)]

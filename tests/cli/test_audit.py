@@ -25,7 +25,7 @@ params = { top_k = 5 }
 [audit]
 trials = 300
 [[game]]
-pair = "crossing"
+pair = "support-threshold"
 trials = 1000
 """
 
@@ -206,7 +206,7 @@ def test_lists_and_explanations() -> None:
     assert "attack.accuracy" in call("list", "metrics").output
     assert "html" in call("list", "reports").output
     shown = call("show", "slope-one").output
-    for words in ("Park & Acharya", "min_co_ratings = 10", "crossing:", "Theorem 3.1"):
+    for words in ("Park & Acharya", "min_co_ratings = 10", "support-threshold:", "Theorem 3.1"):
         assert words in shown
     assert "observe = 'one'" in call("show", "linear-ideal").output
 
@@ -220,11 +220,11 @@ def test_models_that_are_trained_are_listed_and_explained() -> None:
         for pair in ("data", "rating", "user"):
             assert f"\n  {pair}: " in shown.output
         assert shown.output.count("\n  data: ") == 1
-    assert "passes = 20" in call("show", "dpsgd-mf").output
+    assert "epochs = 20" in call("show", "dpsgd-mf").output
     assert "canary" in call("list", "attacks").output
     assert "calibration = 256" in call("show", "canary").output
     schema = json.loads(call("schema").output)
-    assert "worlds" in schema["$defs"]["Train"]["properties"]
+    assert "trials" in schema["$defs"]["Train"]["properties"]
 
 
 def test_the_schema_is_json_schema() -> None:
@@ -266,14 +266,14 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def little_training(text: str) -> list[str]:
-    options = ["train.worlds=1", "train.play=2"]
+    options = ["train.trials=1", "train.evaluate_folds=2"]
     files = tomllib.loads(text)["train"].get("files", [])
     if files:
         options.append(f"train.files={files[:2]}")
     for i, model in enumerate(text.split("[[model]]")[1:]):
         options.append(f"model.{i}.grid={{}}")
         if "passes =" in model:
-            options.append(f"model.{i}.params.passes=2")
+            options.append(f"model.{i}.params.epochs=2")
         if "steps =" in model:
             options.append(f"model.{i}.params.steps=1")
         if "fake-gradients" in model or "privsr" in model:
@@ -281,7 +281,7 @@ def little_training(text: str) -> list[str]:
         if "nonprivate" not in model:
             options.append(f"model.{i}.epsilon=[5]")
     if "[transcript]" in text:
-        options += ["transcript.worlds=1", "transcript.users=20", "transcript.rounds=[2]"]
+        options += ["transcript.trials=1", "transcript.users=20", "transcript.rounds=[2]"]
     for i, game in enumerate(text.split("[[game]]")[1:]):
         options.append(f"game.{i}.trials=16")
         if "public" in game:
@@ -315,15 +315,15 @@ QUICK = {"quickstart", "black-box", "ml-100k-slope-one", "ml-100k-top-k", "ml-10
 )
 def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = example.read_text()
-    # What is played is the same on fewer ratings; published divisions belong to their data.
-    many = ("grid =", "[[campaign]]", "candidates =", "delay =", "recommender", "-ranking", "ml-1m")
+    # What is run is the same on fewer ratings; published divisions belong to their data.
+    many = ("grid =", "[[sybil]]", "candidates =", "delay =", "recommender", "-ranking", "ml-1m")
     made = any(word in text for word in many)
     if "DPAUDIT_DATA" in text and not made:
         data: Path = request.getfixturevalue("real_data")
         if not (data / "ml-100k").is_dir():
             pytest.skip("there is no ml-100k in DPAUDIT_DATA")
     options = ["-s", "audit.trials=60"]
-    for table in ("game", "campaign"):
+    for table in ("game", "sybil"):
         for i in range(text.count(f"[[{table}]]")):
             options += ["-s", f"{table}.{i}.trials={60 if table == 'game' else 2}"]
     if "[convergence]" in text:

@@ -1,4 +1,4 @@
-"""`dpaudit claims`: lists, explains, plays, and refuses wrong use in one sentence."""
+"""`dpaudit claims`: lists, explains, runs, and refuses wrong use in one sentence."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_part_of_the_catalogue_is_listed() -> None:
 
 
 def test_one_claim_is_told_in_full() -> None:
-    result = call("pa11-thm3.1-crossing-list")
+    result = call("pa11-thm3.1-threshold-list")
     assert result.exit_code == 0
-    entry = next(entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-crossing-list")
+    entry = next(entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-threshold-list")
     for text in (entry.sentence, entry.source, entry.because, entry.reading, "rating-add-remove"):
         assert text in result.stdout
     assert f"dpaudit claims --verify {entry.id}" in result.stdout
@@ -76,7 +76,7 @@ def test_a_check_and_a_game_are_verified_and_reported(tmp_path: Path) -> None:
     result = verified(tmp_path, CHEAP, GAME, "--trials", 20_000)
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
-        "claims.json", "claims.html", "claims.md", "played"
+        "claims.json", "claims.html", "claims.md", "run"
     }  # fmt: skip
     record = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
     assert [entry["id"] for entry in record["entries"]] == [GAME, "pa11-prop4.2",
@@ -88,7 +88,7 @@ def test_a_check_and_a_game_are_verified_and_reported(tmp_path: Path) -> None:
 
 
 def test_too_few_trials_exit_with_4(tmp_path: Path) -> None:
-    result = verified(tmp_path, "pa11-thm3.1-no-crossing", "--trials", 100, "--seed", 0)
+    result = verified(tmp_path, "pa11-thm3.1-above-threshold", "--trials", 100, "--seed", 0)
     assert result.exit_code == 4, result.output
     assert "INCONCLUSIVE" in result.stdout
     assert "too few trials" in result.stdout
@@ -99,7 +99,7 @@ def test_too_few_trials_exit_with_4(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_few_trials_never_contradict_the_catalogue(tmp_path: Path, trials: int, seed: int) -> None:
     options = ("--trials", trials, "--seed", seed, "-q")
-    result = verified(tmp_path, "pa11-thm3.1-crossing-list", "pa11-s3.4-joint", *options)
+    result = verified(tmp_path, "pa11-thm3.1-threshold-list", "pa11-s3.4-joint", *options)
     assert result.exit_code == 4, result.output
 
 
@@ -133,7 +133,7 @@ def test_the_same_command_goes_on_and_fresh_starts_again(tmp_path: Path) -> None
         return [game["seconds"] for entry in record["entries"] for game in entry["games"]]
 
     verified(tmp_path, *options)
-    for kept in (tmp_path / "played").glob("*.json"):
+    for kept in (tmp_path / "run").glob("*.json"):
         text = json.loads(kept.read_text(encoding="utf-8"))
         kept.write_text(json.dumps({**text, "seconds": 12345.0}), encoding="utf-8")
     verified(tmp_path, *options)
@@ -145,13 +145,13 @@ def test_the_same_command_goes_on_and_fresh_starts_again(tmp_path: Path) -> None
 # Wrong use.
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_anything_is_played(
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dpaudit.claims import verify
 
     def never(*_: object, **__: object) -> None:
-        raise AssertionError("it was played")
+        raise AssertionError("it was run")
 
     monkeypatch.setattr(verify, "verify", never)
     (tmp_path / "file").write_text("mine", encoding="utf-8")
@@ -165,9 +165,9 @@ def config(path: Path, data: str) -> Path:
     return path
 
 
-def test_data_that_cannot_be_used_are_refused_and_what_was_played_stays(tmp_path: Path) -> None:
+def test_data_that_cannot_be_used_are_refused_and_what_was_run_stays(tmp_path: Path) -> None:
     verified(tmp_path / "out", GAME, "--trials", 1000, "-q")
-    kept = sorted((tmp_path / "out" / "played").glob("*.json"))
+    kept = sorted((tmp_path / "out" / "run").glob("*.json"))
     assert kept
     bad = config(tmp_path / "bad.toml", 'format = "movielens-100k"\npath = "nowhere.data"')
     options = (GAME, "--trials", 1000, "--fresh", "-q", "--data")
@@ -175,7 +175,7 @@ def test_data_that_cannot_be_used_are_refused_and_what_was_played_stays(tmp_path
     bad.write_text("[data", encoding="utf-8")
     refused(verified(tmp_path / "out", *options, bad))
     refused(verified(tmp_path / "out", *options, tmp_path / "none.toml"), "none.toml")
-    assert sorted((tmp_path / "out" / "played").glob("*.json")) == kept
+    assert sorted((tmp_path / "out" / "run").glob("*.json")) == kept
 
 
 def test_two_data_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_two_data_of_one_name_are_refused(tmp_path: Path) -> None:
     refused(result, "two options --data", "rename")
 
 
-def test_data_of_a_config_are_played_too(tmp_path: Path) -> None:
+def test_data_of_a_config_are_run_too(tmp_path: Path) -> None:
     data = "synthetic = { n_users = 150, n_items = 120, mean_per_user = 35 }"
     mine = config(tmp_path / "mine.toml", data)
     result = verified(tmp_path / "out", GAME, "--trials", 20_000, "--data", mine, "-q")
@@ -198,7 +198,7 @@ def test_data_of_a_config_are_played_too(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(record)
 
 
-def test_a_drawn_seed_is_kept_until_everything_is_played_again(tmp_path: Path) -> None:
+def test_a_drawn_seed_is_kept_until_everything_is_run_again(tmp_path: Path) -> None:
     def seed(*options: object) -> int:
         verified(tmp_path, CHEAP, "-q", *options)
         return int(json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))["seed"])

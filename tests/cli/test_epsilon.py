@@ -39,7 +39,7 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["epsilon", *map(str, arguments)])
 
 
-def worlds(seed: int = 0, shift: float = 2.0, n: int = 120) -> tuple[Any, Any]:
+def trials(seed: int = 0, shift: float = 2.0, n: int = 120) -> tuple[Any, Any]:
     """Log-ratios of the Laplace mechanism, which every method for scores takes."""
     noise = np.random.default_rng(seed).laplace(size=(2, n))
     absent, present = (np.clip(2 * x - shift, -shift, shift) for x in (noise[0], noise[1] + shift))
@@ -50,7 +50,7 @@ def worlds(seed: int = 0, shift: float = 2.0, n: int = 120) -> tuple[Any, Any]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """The same scores (present, absent) in every form that is read."""
     folder = tmp_path_factory.mktemp("scores")
-    absent, present = worlds()
+    absent, present = trials()
     found = {}
     for name, (suffix, header, encoding) in {
         "csv": (".csv", "", "utf-8"),
@@ -75,7 +75,7 @@ def of_files(files: tuple[Path, Path], *arguments: object) -> Result:
 
 def direct(method: str, seed: int = 0) -> Estimate:
     """The bound itself, on the scores in the order in which the command hands them over."""
-    absent, present = worlds()
+    absent, present = trials()
     if method == "label":
         return label_epsilon(absent, present, **OPTIONS, seed=seed)[0]
     if method == "gdp":
@@ -159,7 +159,7 @@ def test_classes_of_unequal_size_and_other_seeds(
     files: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:
     short = tmp_path / "short.csv"
-    short.write_text("\n".join(map(repr, worlds()[0][:90].tolist())))
+    short.write_text("\n".join(map(repr, trials()[0][:90].tolist())))
     for method in ("label", "held-out", "gdp", "two-sample", "sequential", "one-run"):
         result = of_files((files["csv"][0], short), "--method", method, *ARGUMENTS)
         assert result.exit_code == 0, result.output
@@ -181,7 +181,7 @@ def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) ->
         "--counts", "80,20,20,80", "--method", "jeffreys", "--confidence", "0.999"
     ).stdout
     assert "99.9 % credibility" in credible
-    assert "no confidence" in credible
+    assert "not a confidence bound" in credible
     assert "Gaussian-DP" in call("--counts", "80,20,20,80", "--method", "gdp", *ARGUMENTS).stdout
 
 
@@ -296,11 +296,11 @@ def refused(result: Result, *words: str) -> None:
     [
         ((), ["nothing given", "--counts"]),
         (("--counts", "1,2,3,4", "--one-run", "3,2,1"), ["--counts and --one-run given"]),
-        (("--counts", "80,20,20"), ["'80,20,20'", "4 whole numbers"]),
-        (("--counts", "80,20,20,80,1"), ["4 whole numbers"]),
-        (("--counts", ""), ["4 whole numbers"]),
-        (("--counts", "80,20,20,8.5"), ["4 whole numbers"]),
-        (("--counts", "80,20,20,nan"), ["4 whole numbers"]),
+        (("--counts", "80,20,20"), ["'80,20,20'", "4 integers"]),
+        (("--counts", "80,20,20,80,1"), ["4 integers"]),
+        (("--counts", ""), ["4 integers"]),
+        (("--counts", "80,20,20,8.5"), ["4 integers"]),
+        (("--counts", "80,20,20,nan"), ["4 integers"]),
         (("--counts", f"80,20,20,{10**400}"), ["tn is above 10^9"]),
         (("--counts", "80,-20,20,80"), ["fp = -20", "whole number"]),
         (("--counts", "0,20,0,80"), ["'present'", "at least one"]),
@@ -315,7 +315,7 @@ def refused(result: Result, *words: str) -> None:
         (("--counts", "80,20,20,80", "--method", "gdp"), ["delta = 0"]),
         (("--counts", "80,20,20,80", "--method", "jefreys"), ["did you mean 'jeffreys'?"]),
         (("--counts", "80,20,20,80", "--method", "label"), ["'label' does not fit", "jeffreys"]),
-        (("--one-run", "100,40"), ["3 whole numbers"]),
+        (("--one-run", "100,40"), ["3 integers"]),
         (("--one-run", "100,40,41"), ["correct = 41", "guesses = 40"]),
         (("--one-run", "100,101,40"), ["guesses = 101", "m = 100"]),
         (("--one-run", "0,0,0"), ["m = 0"]),

@@ -21,7 +21,7 @@ synthetic = { n_users = 60, n_items = 50, mean_per_user = 25 }
 epsilon = [1, 3]
 params = { top_k = 5 }
 [[game]]
-pair = "crossing"
+pair = "support-threshold"
 trials = 500
 """
 PYTHON = """
@@ -144,15 +144,15 @@ def test_what_a_config_says_no_option_says(config: Path, option: str) -> None:
 
 
 def test_the_quickstart_is_planned() -> None:
-    """Its gates want a factor of 1.5, and its crossing pair shows all of the published Δf."""
+    """Its gates want a factor of 1.5, and its threshold pair shows all of the published Δf."""
     found = rows(call(QUICKSTART))
     assert len(found) == 2 * 7 * 2
     cells = {(model, pair, claimed): rest for model, pair, claimed, *rest in found}
-    worlds, detectable, _, needed = cells["published", "crossing", "1"]
+    trials, detectable, _, needed = cells["published", "support-threshold", "1"]
     # The numbers of all intervals: 14 points with 2 attacks, 2 utilities and 2 games.
-    assert (worlds, detectable) == ("40000", f"{detectable_epsilon(1, 40000, 0.05 / 84):.4g}")
+    assert (trials, detectable) == ("40000", f"{detectable_epsilon(1, 40000, 0.05 / 84):.4g}")
     assert int(needed) < 40_000
-    assert cells["published", "first", "1"][3] == "none suffice"
+    assert cells["published", "tight", "1"][3] == "none suffice"
 
 
 def test_a_config_with_factor_and_minutes(config: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
     assert [row[:4] for row in plain] == [row[:4] for row in asked]
     assert [len(row) for row in plain + asked] == [6, 6, 7, 7]
     assert [row[3] for row in plain] == ["1000", "1000"]
-    # More time, more worlds; never more than a config may ask for.
+    # More time, more trials; never more than a config may ask for.
     few, many = (rows(call(config, "--minutes", minutes)) for minutes in (1e-9, 1e9))
     assert [row[3:5] for row in few] == [["2", "∞"]] * 2
     assert [row[3] for row in many] == ["200000000"] * 2
@@ -183,7 +183,7 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
             (),
             ["no model that claims"],
         ),
-        (SMALL.replace("crossing", "crossin"), (), ["did you mean 'crossing'?"]),
+        (SMALL.replace("support-threshold", "support-treshold"), (), ["did you mean 'support-threshold'?"]),
     ],
 )
 def test_configs_that_cannot_be_planned(

@@ -12,12 +12,12 @@ import pytest
 from dpaudit.config import load as config_file
 from dpaudit.core.errors import ConfigError
 
-GRID = ", ".join(f"{name} = {list(range(1, 31))}" for name in ("rate", "decay", "spread", "clip"))
+GRID = ", ".join(f"{name} = {list(range(1, 31))}" for name in ("learning_rate", "decay", "spread", "clip_norm"))
 GATES = '[[gate]]\nmetric = "epsilon"\nmax = 1\ndetectable = 2\n'
 HOSTILE = {
     "a grid of 30^4": (
         f'[model]\ndefense = "dpsgd-mf"\ngrid = {{ {GRID} }}\n',
-        "grid has 810000 combinations: leave out values, 1000 are the most",
+        "grid has 810000 combinations, more than the 1000 allowed: leave out values",
     ),
     "20 000 models": (
         "".join(f'[[model]]\nlabel = "{i}"\n' for i in range(20_000)),
@@ -27,7 +27,7 @@ HOSTILE = {
     "a sweep of everything": (
         f"[model]\nepsilon = {list(range(1, 501))}\n"
         + "".join(f'[[game]]\npair = "{i}"\n' for i in range(100)),
-        "500 values of ε, of all models together, with 102 measures each are more than the 10000",
+        "500 values of ε over all models, with 102 measures each, exceed the limit of 10000",
     ),
     "a number of 6000 hexadecimal digits": (
         f"seed = 0x{'f' * 6000}\n",
@@ -93,7 +93,9 @@ def test_an_option_cannot_nest_a_config_without_end(override: str, tmp_path: Pat
 
 def test_as_many_gates_as_are_allowed_are_checked_soon(tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
-    games = "".join(f'[[game]]\npair = "crossing"\nobserve = "{o}"\n' for o in ("values", "list"))
+    games = "".join(
+        f'[[game]]\npair = "support-threshold"\nobserve = "{o}"\n' for o in ("values", "list")
+    )
     text = f"[model]\nepsilon = {list(range(1, 501))}\n{games}{GATES * 500}"
     path.write_text(text, encoding="utf-8")
     config = config_file.load(path)

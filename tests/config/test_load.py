@@ -20,7 +20,7 @@ epsilon = [0.5, 1]
 [[attack]]
 name = "linear-ideal"
 [[game]]
-pair = "crossing"
+pair = "support-threshold"
 """
 
 TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
@@ -65,7 +65,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         ("[[model]]\nepsilonn = 1", ["line 2", "epsilonn", "did you mean 'epsilon'?"]),
         ("[model]\nepsilon = -1", ["line 2", "model.0.epsilon.0 = -1", "greater than 0"]),
-        ("[model]\nepsilon = [1, 1]", ["epsilon holds a value twice"]),
+        ("[model]\nepsilon = [1, 1]", ["epsilon contains a value twice"]),
         ("[model]\nepsilon = []", ["model.0.epsilon", "at least 1 item"]),
         ("[model]\ndefense = 'slope-on'", ["did you mean 'slope-one'?"]),
         ("[model]\nparams = { min_rating = 3 }", ["min_rating", "did you mean 'min_ratings'?"]),
@@ -77,18 +77,18 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[attack]]\nname = 'linear-idea'", ["did you mean 'linear-ideal'?"]),
         (
             "[[attack]]\nname = 'likelihood-ratio'",
-            ["is not played by [[attack]]", "such as 'linear-ideal'"],
+            ["cannot be used in [[attack]]", "such as 'linear-ideal'"],
         ),
         ("[[attack]]\nparams = { reader = 'rond' }", ["reader = 'rond'", "round"]),
         (
             "[[attack]]\nname = 'reconstruction'\ndraw = 'ratings'",
             [
-                "draw = 'ratings' is of attacks on hidden ratings such as 'linear-ideal'",
-                "'reconstruction' is not",
+                "draw = 'ratings' applies only to attacks on hidden ratings such as 'linear-ideal'",
+                "not to 'reconstruction'",
             ],
         ),
         ("[[attack]]\ndraw = 'rating'", ["attack.0.draw = 'rating'", "'users' or 'ratings'"]),
-        ("[[game]]\npair = 'crossin'", ["did you mean 'crossing'?"]),
+        ("[[game]]\npair = 'support-treshold'", ["did you mean 'support-threshold'?"]),
         ("[audit]\nconfidence = 1.5", ["audit.confidence = 1.5", "less than or equal to 0.99"]),
         ("[audit]\ntrials = 'many'", ["audit.trials = 'many'", "integer"]),
         ("[[gate]]\nmetric = 'attack.acuracy'\nmax = 1", ["gate.0.metric", "attack.accuracy"]),
@@ -96,16 +96,16 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[gate]]\nmetric = 'epsilon'\nmax = 'claim'", ["needs max and detectable"]),
         ("[[attack]]\n[[attack]]", ["two [[attack]]", "rename one"]),
         (
-            "[[game]]\npair = 'crossing'\n[[game]]\nobserve = 'values'",
-            ["two [[game]]", "pair 'crossing'", "rename one"],
+            "[[game]]\npair = 'support-threshold'\n[[game]]\nobserve = 'values'",
+            ["two [[game]]", "pair 'support-threshold'", "rename one"],
         ),
         (
             "[[game]]\nattack = 'item-place'\nobserve = 'values'",
-            ["'crossing'", "'item-place' does not read", "'likelihood-ratio'"],
+            ["'support-threshold'", "'item-place' does not read", "'likelihood-ratio'"],
         ),
         (
             "[[game]]\nobserve = 'list'\nattack = 'likelihood-ratio'",
-            ["'crossing (list)'", "does not read", "'item-place'"],
+            ["'support-threshold (list)'", "does not read", "'item-place'"],
         ),
         (
             "[[model]]\n[[model]]\ndefense = 'top-k'\n[[attack]]\nlabel = 'mine'",
@@ -117,7 +117,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         (
             "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-ranked'\nobserve = 'values'",
-            ["'last-ranked'", "observe = 'values' is no observer", "there is list"],
+            ["'last-ranked'", "observe = 'values' is not an observer", "use one of list"],
         ),
         (
             "[model]\ndefense = 'top-k'\n[[game]]\npair = 'last-rankd'",
@@ -130,7 +130,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         (
             "[train]\nfolds = 3",
-            ["[train] is about models that are trained", "'dpsgd-mf'", "use [split]"],
+            ["[train] applies only to trained models", "'dpsgd-mf'", "use [split]"],
         ),
         (TRAINED + "[split]\ntest_share = 0.1", ["[split]", "use [train]"]),
         (
@@ -143,7 +143,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             TRAINED + "[[attack]]\nlabel = 'mine'",
             ["[[attack]] 'mine'", "'dpsgd-mf published' (dpsgd-mf)", "remove it"],
         ),
-        (TRAINED + "[[campaign]]", ["[[campaign]] 'dynamic, values'", "remove it"]),
+        (TRAINED + "[[sybil]]", ["[[sybil]] 'dynamic, values'", "remove it"]),
         (
             TRAINED + "[[model]]\ndefense = 'cosine'",
             ["'dpsgd-mf published' is trained", "'cosine published' is not", "two configs"],
@@ -157,10 +157,10 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["a gate on utility.overlap", "remove it, or gate 'epsilon'"],
         ),
         (
-            TRAINED + "[[game]]\npair = 'crossing'",
-            ["pair = 'crossing'", "use 'data', 'rating', 'user'"],
+            TRAINED + "[[game]]\npair = 'support-threshold'",
+            ["pair = 'support-threshold'", "use 'data', 'rating', 'user'"],
         ),
-        (TRAINED + "[[game]]", ["pair = 'crossing'", "'data'"]),
+        (TRAINED + "[[game]]", ["pair = 'support-threshold'", "'data'"]),
         (
             TRAINED + "[[game]]\npair = 'data'\nobserve = 'list'\nattack = 'item-place'",
             ["'data (list)'", "'item-place' does not read", "such as 'canary'"],
@@ -201,14 +201,18 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         (TRAINED + "[train]\nfold = 5", ["train.fold", "did you mean 'folds'?"]),
         (TRAINED + "[train]\nfolds = 1", ["train.folds = 1", "greater than or equal to 2"]),
-        (TRAINED + "[train]\nworlds = 0", ["train.worlds = 0", "greater than or equal to 1"]),
-        (TRAINED + "params = { pases = 5 }", ["pases", "did you mean 'passes'?"]),
-        (TRAINED + "params = { passes = 0 }", ["passes = 0", "greater than or equal to 1"]),
+        (TRAINED + "[train]\ntrials = 0", ["train.trials = 0", "greater than or equal to 1"]),
+        (TRAINED + "params = { epoch = 5 }", ["epoch", "did you mean 'epochs'?"]),
+        (TRAINED + "params = { epochs = 0 }", ["epochs = 0", "greater than or equal to 1"]),
         (
             "[[game]]\nobserve = 'iterates'",
-            ["observe = 'iterates'", "no observer of model 'slope-one published'", "list, values"],
+            [
+                "observe = 'iterates'",
+                "not an observer of model 'slope-one published'",
+                "list, values",
+            ],
         ),
-        ("[[game]]\nobserve = 'public'", ["observe = 'public'", "there is list, values"]),
+        ("[[game]]\nobserve = 'public'", ["observe = 'public'", "use one of list, values"]),
         (
             "[[game]]\nattack = 'canary'",
             ["'canary' reads nothing", "such as 'likelihood-ratio'"],
@@ -361,12 +365,12 @@ def test_a_config_survives_its_record() -> None:
 
 
 def test_what_is_seen_is_part_of_a_game_s_name() -> None:
-    games = [{"pair": "crossing"}, {"pair": "crossing", "observe": "list"}]
+    games = [{"pair": "support-threshold"}, {"pair": "support-threshold", "observe": "list"}]
     config = Config.model_validate({"game": games})
-    assert [game.label for game in config.game] == ["crossing", "crossing (list)"]
+    assert [game.label for game in config.game] == ["support-threshold", "support-threshold (list)"]
     assert [game.attack for game in config.game] == ["likelihood-ratio", "item-place"]
     measured = {(key.metric, key.pair) for key in plan(config)}
-    assert {("epsilon", "crossing"), ("epsilon", "crossing (list)")} < measured
+    assert {("epsilon", "support-threshold"), ("epsilon", "support-threshold (list)")} < measured
     assert Config.model_validate(config.model_dump(mode="json")) == config
 
 

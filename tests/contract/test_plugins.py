@@ -19,7 +19,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import adjacency_of, apply
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import EntryPair, ListDefense, TrainedDefense, WorldPair
+from dpaudit.defenses.base import EntryPair, ListDefense, PredictionPair, TrainedDefense
 from dpaudit.defenses.precision import MOST_EPSILON
 from dpaudit.kernels.exact_noise import laplace_at
 from dpaudit.testing.contract import check_attack, check_defense, check_part
@@ -169,8 +169,8 @@ def test_the_types_of_numbers_are_known() -> None:
         assert found[name, "outputs"] is int
     assert found["slope-one", "delta_r"] is found["cosine", "damping"] is float
     assert found["likelihood-ratio", "grid"] is found["canary", "ridge"] is float
-    assert found["dpsgd-mf", "passes"] is found["dpps-pnbm", "cap"] is int
-    assert found["dpsgd-mf", "delta"] is found["dpps-mf", "bound"] is float
+    assert found["dpsgd-mf", "epochs"] is found["dpps-pnbm", "cap"] is int
+    assert found["dpsgd-mf", "delta"] is found["dpps-mf", "loss_bound"] is float
     assert found["slope-one", "min_co_ratings"] is found["top-k", "iterations"] is int
 
 
@@ -264,7 +264,7 @@ def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Var
 
 
 @pytest.mark.parametrize(("name", "variant"), KINDS)
-def test_lists_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
+def test_lists_are_a_function_of_the_seed_and_the_trial(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     ratings = data(defense)
     exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
@@ -275,7 +275,7 @@ def test_lists_are_a_function_of_the_seed_and_the_world(name: str, variant: Vari
     assert all(len(set(row)) == defense.top_k for row in once.tolist())
     assert np.isin(once, exact.candidates).all()
     assert once.tobytes() == again.tobytes()
-    # A world's list does not depend on the other worlds.
+    # A trial's list does not depend on the other trials.
     some = Streams(Streams.first(1, "x", 1).key, np.array([7, 300], np.int64))
     np.testing.assert_array_equal(defense.release_list(exact, some).items, once[[7, 300]])
     assert (once.tobytes() == other.tobytes()) is (variant == "nonprivate")
@@ -283,8 +283,8 @@ def test_lists_are_a_function_of_the_seed_and_the_world(name: str, variant: Vari
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_lists_of_different_worlds_are_independent(name: str) -> None:
-    # The sums of the shown items' numbers, of D and D' and of neighbouring worlds.
+def test_lists_of_different_trials_are_independent(name: str) -> None:
+    # The sums of the shown items' numbers, of D and D' and of neighbouring data sets.
     defense = create("defenses", name)
     ratings = data(defense)
     exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
@@ -302,7 +302,7 @@ def test_lists_of_different_worlds_are_independent(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "variant"), [(name, variant) for name, variant in KINDS if name in PREDICTIONS]
 )
-def test_releases_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
+def test_releases_are_a_function_of_the_seed_and_the_trial(name: str, variant: Variant) -> None:
     defense = create("defenses", name, variant=variant)
     ratings = data(defense)
     observers = (SeesItems(np.tile(np.arange(60, dtype=np.int32), (400, 1))), SeesTop(20))
@@ -324,8 +324,8 @@ def test_releases_are_a_function_of_the_seed_and_the_world(name: str, variant: V
 
 
 @pytest.mark.parametrize("name", PREDICTIONS)
-def test_worlds_are_independent(name: str) -> None:
-    """Noises of different worlds, and of D and D', are uncorrelated."""
+def test_trials_are_independent(name: str) -> None:
+    """Noises of different trials, and of D and D', are uncorrelated."""
     defense = create("defenses", name)
     ratings = data(defense)
     exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
@@ -349,7 +349,7 @@ def test_worlds_are_independent(name: str) -> None:
     raw = np.empty((2, n, 1))
     for draws, purpose in zip(raw, noise, strict=True):
         streams = Streams.first(7, purpose, n)
-        laplace_at(draws, np.full((n, 1), item, np.int32), streams.worlds, 0, streams.key)
+        laplace_at(draws, np.full((n, 1), item, np.int32), streams.trials, 0, streams.key)
     assert len(np.intersect1d(raw[0], raw[1])) == 0
 
 
@@ -395,14 +395,14 @@ def test_worst_cases_are_genuine_instances(
     assert defense.pairs()
     for pair, summary in defense.pairs().items():
         case = defense.pair(pair, scale_of(name))
-        assert isinstance(case, WorldPair)
+        assert isinstance(case, PredictionPair)
         assert case.summary == summary
         assert len(case.summary) > 20
         before, after = case.ratings, apply(case.ratings, case.change)
-        for world in (before, after):
-            counts = np.diff(world.by_user.start)
+        for trial in (before, after):
+            counts = np.diff(trial.by_user.start)
             assert (counts >= least).all()
-            assert case.items[0] not in world.profile(case.target).items
+            assert case.items[0] not in trial.profile(case.target).items
         assert adjacency_of(case.change) == adjacency
         claim = defense.claim()
         assert variant == "nonprivate" or adjacency_of(case.change) == claim.adjacency
@@ -467,7 +467,7 @@ def test_worst_cases_of_lists_are_genuine_instances(
             assert ((shown >= scale.minimum) & (shown <= scale.maximum)).all()
         moved = np.flatnonzero(before.scores != after.scores)
         assert len(moved) == 1 if adjacency == "entry-replace" else len(moved) > 0
-        # The worlds differ to those who see the list.
+        # The trials differ to those who see the list.
         lists = defense.release_list(before, Streams.first(1, "x", 200)).items
         laws = [defense.law(row).log_probability(lists) for row in (before, after)]
         assert variant == "nonprivate" or (laws[0] != laws[1]).any()

@@ -36,8 +36,8 @@ DEFENSES = {
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 # Small, and every draw of a posterior passes.
 SMALL: dict[str, dict[str, Any]] = {
-    "dpsgd-mf": {"dimensions": 2, "passes": 2},
-    "dpps-mf": {"dimensions": 2, "passes": 3, "cap": 40},
+    "dpsgd-mf": {"dimensions": 2, "epochs": 2},
+    "dpps-mf": {"dimensions": 2, "epochs": 3, "cap": 40},
     "dpsgd-pnbm": {"steps": 2, "more_than": 1},
     "dpps-pnbm": {"steps": 2, "more_than": 1, "cap": 40},
     "fake-gradients": {"dimensions": 2, "rounds": 3},
@@ -160,8 +160,8 @@ def test_claims(name: str, variant: Variant) -> None:
     assert claim.adjacency in get_args(Adjacency)
     assert claim.observer in OBSERVERS
     assert claim.observer in {"iterates", "recommender", "public"}
-    # Steps are played by their law, which only what is watched has.
-    assert (claim.observer != "public") is hasattr(defense, "watch")
+    # Steps are run by their law, which only what is observed has.
+    assert (claim.observer != "public") is hasattr(defense, "observe")
     assert len(claim.public) > 10
     assert len(claim.source) > 10
 
@@ -196,7 +196,7 @@ def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Var
 
 
 @pytest.mark.parametrize(("name", "variant"), KINDS)
-def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Variant) -> None:
+def test_models_are_a_function_of_the_seed_and_the_trial(name: str, variant: Variant) -> None:
     defense = create(name, variant)
     prepared = defense.prepare(data(name))
     many = Streams.first(1, "x", 35)
@@ -219,11 +219,11 @@ def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Var
     same = (name, variant) in FIXED
     assert (other.tobytes() == whole.tobytes()) is (purpose.tobytes() == whole.tobytes()) is same
     assert len({row.tobytes() for row in whole}) == (1 if same else 35)
-    # 17 worlds together, world 16 and others alone, and blocks in two threads.
-    for worlds in (list(range(17)), [16], [34, 3]):
-        part = trained(Streams(many.key, np.array(worlds, np.int64)))
-        assert part[0].tobytes() == whole[worlds].tobytes()
-        assert part[1].tobytes() == shown[worlds].tobytes()
+    # 17 trials together, trial 16 and others alone, and blocks in two threads.
+    for trials in (list(range(17)), [16], [34, 3]):
+        part = trained(Streams(many.key, np.array(trials, np.int64)))
+        assert part[0].tobytes() == whole[trials].tobytes()
+        assert part[1].tobytes() == shown[trials].tobytes()
     with ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(trained, lane_blocks(many)))
     assert np.concatenate([part[0] for part in parts]).tobytes() == whole.tobytes()
@@ -232,7 +232,7 @@ def test_models_are_a_function_of_the_seed_and_the_world(name: str, variant: Var
 
 @pytest.mark.parametrize(("name", "variant"), PRIVATE)
 @pytest.mark.long
-def test_worlds_are_independent(name: str, variant: Variant) -> None:
+def test_trials_are_independent(name: str, variant: Variant) -> None:
     defense = create(name, variant)
     n = 3000
     pair = neighbours(data(name, n_users=4, n_items=3), defense.claim().adjacency)

@@ -24,13 +24,13 @@ from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.kernels import exact_noise
 
-WORLDS = 40_000
+TRIALS = 40_000
 
 
 def exact_pair() -> tuple[Cosine, ExactScores, ExactScores]:
     """Cosine, damped: the first buyer moves the prediction from 0 to 1/√132."""
     defense = Cosine(epsilon=1, variant="corrected")
-    pair = defense.pair("first", Scale(1, 1, 1))
+    pair = defense.pair("tight", Scale(1, 1, 1))
     model = defense.prepare(pair.ratings)
     profile = pair.ratings.profile(pair.target)
     return defense, defense.exact(model, profile), defense.exact_after(model, pair.change, 0)
@@ -44,12 +44,12 @@ def fine_bits(values: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def test_low_order_bits_would_break_a_true_claim_and_the_grid_hides_them() -> None:
     defense, absent, present = exact_pair()
-    items = np.zeros((WORLDS, 1), np.int32)
+    items = np.zeros((TRIALS, 1), np.int32)
     bare, released = [], []
     for exact, purpose in ((absent, "absent"), (present, "present")):
-        streams = Streams.first(1, purpose, WORLDS)
+        streams = Streams.first(1, purpose, TRIALS)
         draws = np.empty(items.shape)
-        exact_noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
+        exact_noise.laplace_at(draws, items, streams.trials, 0, streams.key)
         sums = exact.scores[items] + np.float32(exact.sensitivity) * draws.astype(np.float32)
         bare.append(fine_bits(sums[:, 0]))
         released.append(defense.release_items(exact, streams, items).values[:, 0])
@@ -74,7 +74,7 @@ def test_the_grid_is_public_and_fine(epsilon: float) -> None:
     streams = Streams.first(2, "grid", 200)
     items = np.tile(np.arange(50, dtype=np.int32), (200, 1))
     draws = np.empty(items.shape)
-    exact_noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
+    exact_noise.laplace_at(draws, items, streams.trials, 0, streams.key)
     one_by_one = defense.release_items(exact, streams, items).values
     sums = scores[items] + scale * draws
     assert np.all(np.abs(one_by_one - sums) <= grid / 2 + np.spacing(np.abs(one_by_one)))
@@ -86,7 +86,7 @@ def test_the_grid_is_public_and_fine(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("variant", ["published", "corrected"])
-@pytest.mark.parametrize(("kind", "name"), [(Cosine, "first"), (SlopeOne, "crossing")])
+@pytest.mark.parametrize(("kind", "name"), [(Cosine, "tight"), (SlopeOne, "support-threshold")])
 def test_bits_of_predictions_tell_nothing(
     kind: type[ItemItem], name: str, variant: Variant
 ) -> None:

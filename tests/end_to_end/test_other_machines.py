@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 
 # Without and with fused multiply-adds: builds for several processors have both.
 KERNELS = ("Prescott", "Haswell")
-PLAY = """
+RUN = """
 import json, sys
 import scipy.linalg
 from threadpoolctl import threadpool_info
@@ -32,9 +32,9 @@ SYNTHETIC = {
     "n_users": 25, "n_items": 16, "mean_per_user": 8, "minimum_per_user": 5, "mean_friends": 1,
 }  # fmt: skip
 DATA: dict[str, Any] = {"synthetic": SYNTHETIC, "sensitive": {"share": 0.3, "seed": 1}}
-BASE: dict[str, Any] = {"seed": 3, "data": DATA, "train": {"folds": 2, "worlds": 1}}
-SOCIAL = {"dimensions": 5, "rounds": 8, "rate": 0.02, "decay": 0.5, "offset": 3.0}
-RANKING = {"dimensions": 5, "rounds": 8, "rate": 0.02, "decay": 0.1}
+BASE: dict[str, Any] = {"seed": 3, "data": DATA, "train": {"folds": 2, "trials": 1}}
+SOCIAL = {"dimensions": 5, "rounds": 8, "learning_rate": 0.02, "decay": 0.5, "offset": 3.0}
+RANKING = {"dimensions": 5, "rounds": 8, "learning_rate": 0.02, "decay": 0.1}
 FEDERATED = {"dimensions": 8, "rounds": 15, "offset": 3.0, "fakes": "two-valued"}
 
 
@@ -51,7 +51,7 @@ AUDITS = {
             {"name": "zero-mean", "params": {"statistic": "sign"}},
             {"name": "two-sample"},
         ],
-        transcript={"worlds": 2, "rounds": [10]},
+        transcript={"trials": 2, "rounds": [10]},
         gate=[{"metric": "attack.auc", "max": 1}],
     ),
     "privsr": audit("privsr", SOCIAL, attack={"name": "reconstruction"}),
@@ -67,13 +67,13 @@ AUDITS = {
         data=DATA | {"binarize": 3},
         attack={"name": "ranking-reconstruction"},
     ),
-    "dpps-mf": audit("dpps-mf", {"dimensions": 5, "passes": 4, "accept": "any", "decay": 0.5}),
+    "dpps-mf": audit("dpps-mf", {"dimensions": 5, "epochs": 4, "accept": "any", "decay": 0.5}),
 }
 
 
-def play(kernel: str) -> list[Any]:
+def run(kernel: str) -> list[Any]:
     found = subprocess.run(
-        [sys.executable, "-c", PLAY],
+        [sys.executable, "-c", RUN],
         input=json.dumps(list(AUDITS.values())),
         env=os.environ | {"OPENBLAS_CORETYPE": kernel},
         capture_output=True,
@@ -91,7 +91,7 @@ def play(kernel: str) -> list[Any]:
 def test_records_do_not_depend_on_the_kernels_of_linear_algebra() -> None:
     if not any(each["internal_api"] == "openblas" for each in threadpool_info()):
         pytest.skip("numpy's linear algebra is not OpenBLAS, whose kernel can be chosen")
-    (one, *first), (other, *second) = (play(kernel) for kernel in KERNELS)
+    (one, *first), (other, *second) = (run(kernel) for kernel in KERNELS)
     if one == other:
         pytest.skip(f"this OpenBLAS or this machine has one kernel only: {one}")
     for name, left, right in zip(AUDITS, first, second, strict=True):

@@ -22,11 +22,11 @@ from dpaudit.reports.render import html, markdown
 SYNTHETIC = {
     "n_users": 40, "n_items": 30, "mean_per_user": 14, "minimum_per_user": 8, "mean_friends": 2,
 }  # fmt: skip
-SMALL: dict[str, Any] = {"dimensions": 3, "rounds": 30, "rate": 0.02, "decay": 0.1, "triples": 5}
+SMALL: dict[str, Any] = {"dimensions": 3, "rounds": 30, "learning_rate": 0.02, "decay": 0.1, "triples": 5}
 BASE: dict[str, Any] = {
     "seed": 3,
     "data": {"synthetic": SYNTHETIC, "binarize": 3, "sensitive": {"share": 0.2, "seed": 1}},
-    "train": {"folds": 3, "worlds": 2, "against": "BPR", "top_k": 4},
+    "train": {"folds": 3, "trials": 2, "against": "BPR", "top_k": 4},
     "model": [
         {
             "label": "BPR",
@@ -126,17 +126,17 @@ def test_reports_show_hits(result: AuditResult) -> None:
 def test_a_grid_chooses_the_most_hits() -> None:
     # One step of a tiny rate is a random order; many are not.
     model = BASE["model"][0] | {"params": SMALL | {"social": False, "rounds": 60}}
-    model["params"].pop("rate")
+    model["params"].pop("learning_rate")
     record = run_audit(
         config(
-            model=[model | {"grid": {"rate": [1e-9, 0.05]}}],
+            model=[model | {"grid": {"learning_rate": [1e-9, 0.05]}}],
             attack=[],
-            train={"folds": 3, "worlds": 4},
+            train={"folds": 3, "trials": 4},
         ),
         threads=1,
     )
     [point] = record.points
-    assert point.chosen == {"rate": 0.05}
+    assert point.chosen == {"learning_rate": 0.05}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fuzz_checks import (  # type: ignore[import-not-found]
     steering,
 )
 from fuzz_harness import Case, Make  # type: ignore[import-not-found]
-from fuzz_small import SMALL, play  # type: ignore[import-not-found]
+from fuzz_small import SMALL, run  # type: ignore[import-not-found]
 from fuzz_values import (  # type: ignore[import-not-found]
     TEXTS,
     json_text,
@@ -93,7 +93,7 @@ def maker(folder: Path) -> Make:
 def _record(folder: Path, name: str) -> dict[str, Any]:
     config = folder / f"{name}.toml"
     config.write_text(toml_text(SMALL[name]), encoding="utf-8")
-    said = play(config, folder / "run")
+    said = run(config, folder / "run")
     if said:
         raise RuntimeError(f"{name}: {said}")
     values: dict[str, Any] = json.loads((folder / "run" / record.NAME).read_text(encoding="utf-8"))

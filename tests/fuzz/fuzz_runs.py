@@ -11,7 +11,7 @@ from typing import Any
 
 from fuzz_checks import command  # type: ignore[import-not-found]
 from fuzz_harness import Case, Make  # type: ignore[import-not-found]
-from fuzz_small import SMALL, play  # type: ignore[import-not-found]
+from fuzz_small import SMALL, run  # type: ignore[import-not-found]
 from fuzz_values import NUMBERS, TEXTS, mutated, toml_text  # type: ignore[import-not-found]
 
 from dpaudit.core import registry
@@ -26,7 +26,7 @@ def maker(folder: Path) -> Make:
     path = folder / "audit.toml"
     for name, config in SMALL.items():
         path.write_text(toml_text(config), encoding="utf-8")
-        said = play(path, folder / "out")
+        said = run(path, folder / "out")
         if said:
             raise RuntimeError(f"{name}: {said}")
     command("plan", path)

@@ -12,7 +12,7 @@ from dpaudit.cli import main
 _RATED = {"n_users": 40, "n_items": 30, "mean_per_user": 12, "minimum_per_user": 10}
 _FEW = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
 _FRIENDS = {"synthetic": {**_FEW, "mean_friends": 3}, "sensitive": {"share": 0.2}}
-_TRAIN = {"folds": 2, "play": 2, "worlds": 1}
+_TRAIN = {"folds": 2, "evaluate_folds": 2, "trials": 1}
 _CLAIM = [{"metric": "epsilon", "max": "claim", "detectable": 2}]
 _ITEM: dict[str, Any] = {"top_k": 3, "min_ratings": 5}
 
@@ -54,8 +54,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "slope-one": _item(
         "slope-one",
         attack=[{"name": "linear-ideal", "label": "ideal"}],
-        game=[{"pair": "crossing", "trials": 20}],
-        campaign=[{"efforts": [1], "trials": 2}],
+        game=[{"pair": "support-threshold", "trials": 20}],
+        sybil=[{"efforts": [1], "trials": 2}],
         gate=[{"metric": "attack.accuracy", "where": {"epsilon": 1}, "max": 0.9}, *_CLAIM],
     ),
     "cosine": _item(
@@ -71,7 +71,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dpsgd-pnbm": _trained("dpsgd-pnbm", {"steps": 1, "more_than": 1}),
     "dpps-pnbm": _trained("dpps-pnbm", {"steps": 1, "more_than": 1}),
     "fake-gradients": _trained(
-        "fake-gradients", dict(_ROUNDS), transcript={"worlds": 1, "users": 5, "rounds": [1]}
+        "fake-gradients", dict(_ROUNDS), transcript={"trials": 1, "users": 5, "rounds": [1]}
     ),
     "privsr": _trained("privsr", dict(_ROUNDS), data=_FRIENDS, attack=[{"name": "reconstruction"}]),
     "privsr-ranking": _trained(
@@ -83,7 +83,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def play(config: Path, folder: Path) -> str:
+def run(config: Path, folder: Path) -> str:
     """Run a config; what the command line said where it did not run."""
     given = ["run", str(config), "-o", str(folder), "--threads", "1", "-q"]
     result = CliRunner().invoke(main, given)

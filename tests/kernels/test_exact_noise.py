@@ -19,7 +19,7 @@ from dpaudit.kernels.lane_noise import (
     LANE_TILE,
     exact_laplace_lanes,
     exact_normal_lanes,
-    world_words,
+    trial_words,
 )
 from dpaudit.kernels.lanes import LANES
 
@@ -30,17 +30,17 @@ LAWS = {"laplace": stats.laplace(), "normal": stats.norm()}
 
 
 def draw(
-    law: str, worlds: list[int], count: int, step: int = 0, key: NDArray[np.uint32] = KEY
+    law: str, trials: list[int], count: int, step: int = 0, key: NDArray[np.uint32] = KEY
 ) -> Exact:
-    out = np.empty((len(worlds), count))
-    getattr(exact_noise, law)(out, np.array(worlds, np.int64), step, key)
+    out = np.empty((len(trials), count))
+    getattr(exact_noise, law)(out, np.array(trials, np.int64), step, key)
     return out
 
 
-def halves(first: int, count: int, step: int, world: int) -> tuple[NDArray[np.int64], ...]:
+def halves(first: int, count: int, step: int, trial: int) -> tuple[NDArray[np.int64], ...]:
     """The upper and the lower words of coordinates `first …`, both even."""
     words = np.empty(2 * count, np.uint32)
-    noise.philox_words(words, first // 2, step, world, KEY)
+    noise.philox_words(words, first // 2, step, trial, KEY)
     blocks = words.astype(np.int64).reshape(-1, 4)
     return blocks[:, :2].ravel(), blocks[:, 2:].ravel()
 
@@ -55,15 +55,15 @@ def magnitudes(high: NDArray[np.int64], low: NDArray[np.int64]) -> Exact:
     )
 
 
-@pytest.mark.parametrize("world", [3, 2**32 + 3])
-def test_laws_are_the_stated_functions_of_the_words(world: int) -> None:
+@pytest.mark.parametrize("trial", [3, 2**32 + 3])
+def test_laws_are_the_stated_functions_of_the_words(trial: int) -> None:
     count = 2 * noise.TILE
-    high, low = halves(0, count, 2, world)
+    high, low = halves(0, count, 2, trial)
     common = high >= exact_noise.RARE
     assert 0.998 < common.mean() < 1
     size = magnitudes(high, low)
     expected = np.where(low & 1, -size, size)
-    got = draw("laplace", [world], count - 3, 2)[0]
+    got = draw("laplace", [trial], count - 3, 2)[0]
     np.testing.assert_allclose(
         got[common[: count - 3]], expected[: count - 3][common[: count - 3]], rtol=2e-15, atol=2e-16
     )
@@ -77,17 +77,17 @@ def test_laws_are_the_stated_functions_of_the_words(world: int) -> None:
     swap = (ends & 2) != 0
     pair = np.stack([np.where(swap, cosine, sine), np.where(swap, sine, cosine)], axis=1)
     plain = np.repeat(common.reshape(2, 2, -1)[:, :1], 2, axis=1).ravel()
-    got = draw("normal", [world], count, 2)[0]
+    got = draw("normal", [trial], count, 2)[0]
     scale = np.repeat(radius[:, None], 2, axis=1).ravel()
     assert (abs(got - pair.ravel())[plain] <= 4e-15 * scale[plain] + 2e-15).all()
 
 
-def far(high: int, low: int, coordinate: int, step: int, world: int) -> float:
+def far(high: int, low: int, coordinate: int, step: int, trial: int) -> float:
     """The stated value of a draw that lies far out, in whole numbers."""
     k = high * 2**31 + (low >> 1)
     for mark in (2**48, 2**48 + 2**47):
         words = np.empty(4, np.uint32)
-        noise.philox_words(words, coordinate | mark, step, world, KEY)
+        noise.philox_words(words, coordinate | mark, step, trial, KEY)
         for word in words.tolist():
             k = k * 2**32 + word
     # ln of a whole number of any length
@@ -95,23 +95,23 @@ def far(high: int, low: int, coordinate: int, step: int, world: int) -> float:
 
 
 def test_far_draws_are_continued_by_256_bits() -> None:
-    count, world, step = 200_000, 2**33 + 1, 5
-    high, low = halves(0, count, step, world)
+    count, trial, step = 200_000, 2**33 + 1, 5
+    high, low = halves(0, count, step, trial)
     rare = np.flatnonzero(high < exact_noise.RARE)
     # 49 of 2e5 draws on average: rate 1e-6 for either side.
     assert stats.poisson(count * 2.0**-12).ppf(1e-6) <= len(rare)
-    got = abs(draw("laplace", [world], count, step)[0])
+    got = abs(draw("laplace", [trial], count, step)[0])
     for c in rare.tolist():
-        assert got[c] == pytest.approx(far(int(high[c]), int(low[c]), c, step, world), rel=1e-14)
+        assert got[c] == pytest.approx(far(int(high[c]), int(low[c]), c, step, trial), rel=1e-14)
         assert got[c] > 8.3
     # The same where nothing but the top bits is known to be 0: even 0 draws a number.
     words = [(0, 0), (0, 1), (1, 5)]
     for h, lower in words:
         value = exact_noise.far_exponential(
-            np.uint32(h), np.uint32(lower), 7, step, np.uint32(world % 2**32),
-            np.uint32(world >> 32), KEY,
+            np.uint32(h), np.uint32(lower), 7, step, np.uint32(trial % 2**32),
+            np.uint32(trial >> 32), KEY,
         )  # fmt: skip
-        assert value == pytest.approx(far(h, lower, 7, step, world), rel=1e-14)
+        assert value == pytest.approx(far(h, lower, 7, step, trial), rel=1e-14)
         assert 22 < value < 222
     assert np.sort(got)[-5:].max() > 10
 
@@ -148,46 +148,46 @@ def test_what_can_be_drawn_is_fine_against_a_grid_everywhere() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_draw_depends_on_nothing_but_its_place(law: str) -> None:
-    worlds = [5, 2**32 + 5, 0, 12, 2**40, 2**47 - 1]
-    whole = draw(law, worlds, 5000, 4)
+    trials = [5, 2**32 + 5, 0, 12, 2**40, 2**47 - 1]
+    whole = draw(law, trials, 5000, 4)
     for count in (1, 2, 3, 2047, 2048, 2049, 4097):
-        np.testing.assert_array_equal(draw(law, worlds, count, 4), whole[:, :count])
-    np.testing.assert_array_equal(draw(law, worlds[::-1], 5000, 4), whole[::-1])
-    assert len({row.tobytes() for row in whole}) == len(worlds)
-    assert (draw(law, worlds, 5000, 5) != whole).all()
-    assert (draw(law, worlds, 5000, 4, KEY[::-1].copy()) != whole).all()
+        np.testing.assert_array_equal(draw(law, trials, count, 4), whole[:, :count])
+    np.testing.assert_array_equal(draw(law, trials[::-1], 5000, 4), whole[::-1])
+    assert len({row.tobytes() for row in whole}) == len(trials)
+    assert (draw(law, trials, 5000, 5) != whole).all()
+    assert (draw(law, trials, 5000, 4, KEY[::-1].copy()) != whole).all()
 
 
 def test_laplace_at_is_laplace_at_these_coordinates() -> None:
-    worlds = np.array([3, 2**33 + 1, 8], np.int64)
-    whole = draw("laplace", worlds.tolist(), 5000, 1)
+    trials = np.array([3, 2**33 + 1, 8], np.int64)
+    whole = draw("laplace", trials.tolist(), 5000, 1)
     coordinates = np.random.default_rng(0).integers(0, 5000, (3, 700)).astype(np.int32)
     out = np.empty(coordinates.shape)
-    exact_noise.laplace_at(out, coordinates, worlds, 1, KEY)
+    exact_noise.laplace_at(out, coordinates, trials, 1, KEY)
     np.testing.assert_array_equal(out, np.take_along_axis(whole, coordinates.astype(np.int64), 1))
 
 
-def in_lanes(kernel: Callable[..., None], first: int, step: int, worlds: list[int]) -> Exact:
+def in_lanes(kernel: Callable[..., None], first: int, step: int, trials: list[int]) -> Exact:
     out, words = np.empty(LANE_TILE * LANES), np.empty((2, LANE_TILE * LANES), np.uint32)
-    kernel(out, words, first, step, world_words(np.array(worlds, np.int64)), KEY)
+    kernel(out, words, first, step, trial_words(np.array(trials, np.int64)), KEY)
     return out.reshape(LANE_TILE, LANES)
 
 
-def test_lanes_draw_what_worlds_draw_alone() -> None:
-    worlds = [5, 2**32 + 5, 2**40, *range(20, 33)]
+def test_lanes_draw_what_trials_draw_alone() -> None:
+    trials = [5, 2**32 + 5, 2**40, *range(20, 33)]
     tiles = 400  # so many that some draws are continued
-    expected = draw("laplace", worlds, tiles * LANE_TILE, 3)
+    expected = draw("laplace", trials, tiles * LANE_TILE, 3)
     assert (abs(expected) > 8.4).sum() > 50
     for tile in range(tiles):
-        got = in_lanes(exact_laplace_lanes, tile * LANE_TILE, 3, worlds)
+        got = in_lanes(exact_laplace_lanes, tile * LANE_TILE, 3, trials)
         part = slice(tile * LANE_TILE, (tile + 1) * LANE_TILE)
         np.testing.assert_array_equal(got.T, expected[:, part])
-    # Normal draws pair other coordinates, and are those of a world whatever is beside it.
-    whole = in_lanes(exact_normal_lanes, LANE_TILE, 3, worlds)
-    alone = in_lanes(exact_normal_lanes, LANE_TILE, 3, [worlds[7]] * LANES)
+    # Normal draws pair other coordinates, and are those of a trial whatever is beside it.
+    whole = in_lanes(exact_normal_lanes, LANE_TILE, 3, trials)
+    alone = in_lanes(exact_normal_lanes, LANE_TILE, 3, [trials[7]] * LANES)
     np.testing.assert_array_equal(alone[:, 4], whole[:, 7])
     many = np.concatenate(
-        [in_lanes(exact_normal_lanes, t * LANE_TILE, 3, worlds) for t in range(99)]
+        [in_lanes(exact_normal_lanes, t * LANE_TILE, 3, trials) for t in range(99)]
     )
     # Rate 1e-6.
     assert stats.kstest(many.ravel(), "norm").pvalue > 1e-6
@@ -232,9 +232,9 @@ def test_streams_and_coordinates_are_uncorrelated(law: str) -> None:
 
 
 def test_uniform_draws_are_fine_and_never_reach_an_end() -> None:
-    count, world = 300_000, 2**34 + 3
-    high, low = halves(0, count, 6, world)
-    got = draw("uniform", [world], count - 1, 6)[0]
+    count, trial = 300_000, 2**34 + 3
+    high, low = halves(0, count, 6, trial)
+    got = draw("uniform", [trial], count - 1, 6)[0]
     expected = (high.astype(np.float64) * 2.0**20 + (low >> 12) + 0.5) / 2.0**52
     np.testing.assert_array_equal(got, expected[: count - 1])
     assert 0 < got.min() < got.max() < 1

@@ -1,4 +1,4 @@
-"""Noise of sixteen worlds at once: the bits of the one source, and scipy's normal law.
+"""Noise of sixteen trials at once: the bits of the one source, and scipy's normal law.
 
 Stochastic checks use fixed seeds. Each states its false-failure rate: the probability, over seeds,
 that a correct source would fail it.
@@ -16,20 +16,20 @@ from dpaudit.kernels.lane_noise import (
     LANE_TILE,
     exact_laplace_lanes,
     normal_lanes,
-    world_words,
+    trial_words,
 )
 from dpaudit.kernels.lanes import LANES
 
 Floats = NDArray[np.float32]
-Worlds = NDArray[np.int64]
+Trials = NDArray[np.int64]
 KEY = np.array([0x1234ABCD, 0x9E3779B1], np.uint32)
 HALF = LANE_TILE // 2
 
-# 2e7 normal draws: 16 worlds of 9 766 tiles.
+# 2e7 normal draws: 16 trials of 9 766 tiles.
 TILES = 9_766
 DRAWS = TILES * LANE_TILE * LANES
 
-WORLDS = [
+TRIALS = [
     list(range(16)),
     [5, 2**32 + 5, 2**63 - 1, 2**40, 2**32 - 1, 2**32, *range(20, 30)],
     [7],
@@ -37,17 +37,17 @@ WORLDS = [
 ]
 
 
-def laplaces(worlds: Worlds, first: int, count: int, step: int) -> NDArray[np.float64]:
+def laplaces(trials: Trials, first: int, count: int, step: int) -> NDArray[np.float64]:
     """Draws of coordinates `first …` as `(count, 16)`."""
     out, words = np.empty(count * LANES), np.empty((2, count * LANES), np.uint32)
-    exact_laplace_lanes(out, words, first, step, world_words(worlds), KEY)
+    exact_laplace_lanes(out, words, first, step, trial_words(trials), KEY)
     return out.reshape(count, LANES)
 
 
-def normals(worlds: Worlds, tiles: int, step: int = 0, key: NDArray[np.uint32] = KEY) -> Floats:
+def normals(trials: Trials, tiles: int, step: int = 0, key: NDArray[np.uint32] = KEY) -> Floats:
     """Draws of the first tiles as `(tiles · LANE_TILE, 16)`."""
     out = np.empty((tiles, LANE_TILE * LANES), np.float32)
-    words, who = np.empty(LANE_TILE * LANES, np.uint32), world_words(worlds)
+    words, who = np.empty(LANE_TILE * LANES, np.uint32), trial_words(trials)
     for tile in range(tiles):
         normal_lanes(out[tile], words, tile * LANE_TILE, step, who, key)
     return out.reshape(-1, LANES)
@@ -63,41 +63,41 @@ def ordered(draws: Floats) -> Floats:
     return np.sort(draws.ravel())
 
 
-@pytest.mark.parametrize("worlds", WORLDS)
-def test_worlds_are_cut_in_two_words_and_the_last_repeated(worlds: list[int]) -> None:
-    words = world_words(np.array(worlds, np.int64))
-    full = worlds + [worlds[-1]] * (LANES - len(worlds))
+@pytest.mark.parametrize("trials", TRIALS)
+def test_trials_are_cut_in_two_words_and_the_last_repeated(trials: list[int]) -> None:
+    words = trial_words(np.array(trials, np.int64))
+    full = trials + [trials[-1]] * (LANES - len(trials))
     assert words.dtype == np.uint32
     assert words.tolist() == [[w % 2**32 for w in full], [w // 2**32 for w in full]]
 
 
-@pytest.mark.parametrize("worlds", WORLDS)
+@pytest.mark.parametrize("trials", TRIALS)
 @pytest.mark.parametrize("step", [0, 3, 2**32 - 1])
-def test_laplace_draws_are_the_one_sources(worlds: list[int], step: int) -> None:
-    who = np.array(worlds, np.int64)
+def test_laplace_draws_are_the_one_sources(trials: list[int], step: int) -> None:
+    who = np.array(trials, np.int64)
     expected = np.empty((len(who), 3 * LANE_TILE))
     exact_noise.laplace(expected, who, step, KEY)
     for first, count in ((0, LANE_TILE), (LANE_TILE, LANE_TILE), (2 * LANE_TILE, 4), (12, 20)):
         got = laplaces(who, first, count, step)
         np.testing.assert_array_equal(got[:, : len(who)].T, expected[:, first : first + count])
-        # What lacks repeats the last world.
+        # What lacks repeats the last trial.
         np.testing.assert_array_equal(
             got[:, len(who) :].T, np.tile(got[:, len(who) - 1], (LANES - len(who), 1))
         )
-    # Every world, also one 2^32 away, has its own draws.
-    assert len({row.tobytes() for row in expected}) == len(worlds)
+    # Every trial, also one 2^32 away, has its own draws.
+    assert len({row.tobytes() for row in expected}) == len(trials)
 
 
-@pytest.mark.parametrize("worlds", WORLDS)
-def test_a_worlds_draws_do_not_depend_on_its_neighbours(worlds: list[int]) -> None:
-    who = np.array(worlds, np.int64)
+@pytest.mark.parametrize("trials", TRIALS)
+def test_a_trials_draws_do_not_depend_on_its_neighbours(trials: list[int]) -> None:
+    who = np.array(trials, np.int64)
     whole = normals(who, 3, step=2)
-    for lane, world in enumerate(who):
+    for lane, trial in enumerate(who):
         # Alone, last of three, and first of sixteen others.
-        for place, row in ((0, [world]), (2, [99, 98, world]), (0, [world, *range(100, 115)])):
+        for place, row in ((0, [trial]), (2, [99, 98, trial]), (0, [trial, *range(100, 115)])):
             alone = normals(np.array(row, np.int64), 3, step=2)
             np.testing.assert_array_equal(alone[:, place], whole[:, lane])
-    assert len({column.tobytes() for column in whole.T[: len(who)]}) == len(worlds)
+    assert len({column.tobytes() for column in whole.T[: len(who)]}) == len(trials)
     for other in (
         normals(who, 3, step=3),
         normals(who, 3, step=2, key=KEY[::-1].copy()),
@@ -113,11 +113,11 @@ def exponential(word: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def test_normal_draws_are_the_stated_functions_of_the_words() -> None:
     tiles, step = 3, 5
-    worlds = np.array([2, 2**32 + 2, *range(20, 34)], np.int64)
-    got = normals(worlds, tiles, step).reshape(tiles, 2, HALF, LANES)
+    trials = np.array([2, 2**32 + 2, *range(20, 34)], np.int64)
+    got = normals(trials, tiles, step).reshape(tiles, 2, HALF, LANES)
     words = np.empty(tiles * LANE_TILE, np.uint32)
-    for lane, world in enumerate(worlds):
-        noise.philox_words(words, 0, step, int(world), KEY)
+    for lane, trial in enumerate(trials):
+        noise.philox_words(words, 0, step, int(trial), KEY)
         radial, turned = words.astype(np.int64).reshape(tiles, 2, HALF).transpose(1, 0, 2)
         radius = np.sqrt(2 * exponential(radial))
         angle = ((turned ^ 0x80000000) - 0x80000000 >> 2) * (np.pi / 2 * 2.0**-30)
@@ -195,7 +195,7 @@ def correlation(x: NDArray[np.floating], y: NDArray[np.floating]) -> float:
     return float(np.corrcoef(x.ravel(), y.ravel())[0, 1] * np.sqrt(x.size))
 
 
-def test_worlds_steps_and_coordinates_are_uncorrelated() -> None:
+def test_trials_steps_and_coordinates_are_uncorrelated() -> None:
     # Values and their sizes are correlated over 655 360 draws or nearly so: 2 x 16 comparisons,
     # two-sided normal quantiles for 1e-6 over all of them.
     tiles = 320

@@ -21,9 +21,9 @@ Floats = NDArray[np.float32]
 KEY = np.array([0x1234ABCD, 0x9E3779B1], np.uint32)
 MASK = 0xFFFFFFFF
 
-# 2e7 draws of each law: 200 worlds of 100 000 coordinates.
-WORLDS, COORDINATES = 200, 100_000
-DRAWS = WORLDS * COORDINATES
+# 2e7 draws of each law: 200 trials of 100 000 coordinates.
+TRIALS, COORDINATES = 200, 100_000
+DRAWS = TRIALS * COORDINATES
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
@@ -36,10 +36,10 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
     return c
 
 
-def words(count: int, step: int, world: int, key: NDArray[np.uint32]) -> list[int]:
+def words(count: int, step: int, trial: int, key: NDArray[np.uint32]) -> list[int]:
     """The words of coordinates 0 … count − 1."""
     blocks = [
-        philox([block, step, world & MASK, world >> 32], [int(k) for k in key])
+        philox([block, step, trial & MASK, trial >> 32], [int(k) for k in key])
         for block in range(-(-count // 4))
     ]
     return [word for block in blocks for word in block][:count]
@@ -47,18 +47,18 @@ def words(count: int, step: int, world: int, key: NDArray[np.uint32]) -> list[in
 
 def draw(
     kernel: Callable[..., None],
-    worlds: NDArray[np.int64],
+    trials: NDArray[np.int64],
     count: int,
     step: int = 0,
     key: NDArray[np.uint32] = KEY,
 ) -> Floats:
-    out = np.empty((len(worlds), count), np.float32)
-    kernel(out, worlds, step, key)
+    out = np.empty((len(trials), count), np.float32)
+    kernel(out, trials, step, key)
     return out
 
 
 def many(kernel: Callable[..., None]) -> Floats:
-    return draw(kernel, np.arange(WORLDS, dtype=np.int64), COORDINATES).ravel()
+    return draw(kernel, np.arange(TRIALS, dtype=np.int64), COORDINATES).ravel()
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +86,18 @@ KNOWN = [
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
 def test_philox_known_answers(counter: list[int], key: list[int], answer: list[int]) -> None:
     out = np.empty(4, np.uint32)
-    world = np.array([counter[2] | counter[3] << 32], np.uint64).view(np.int64)
-    noise.philox_words(out, counter[0], counter[1], int(world[0]), np.array(key, np.uint32))
+    trial = np.array([counter[2] | counter[3] << 32], np.uint64).view(np.int64)
+    noise.philox_words(out, counter[0], counter[1], int(trial[0]), np.array(key, np.uint32))
     assert [int(word) for word in out] == answer
     assert philox(counter, key) == answer  # the reference used below
 
 
-@pytest.mark.parametrize("world", [0, 7, 2**32 - 1, 2**32, 5 * 2**32 + 9, 2**63 - 1])
+@pytest.mark.parametrize("trial", [0, 7, 2**32 - 1, 2**32, 5 * 2**32 + 9, 2**63 - 1])
 @pytest.mark.parametrize("step", [0, 3, MASK])
-def test_words_are_the_stated_function_of_the_counter(world: int, step: int) -> None:
+def test_words_are_the_stated_function_of_the_counter(trial: int, step: int) -> None:
     out = np.empty(12, np.uint32)
-    noise.philox_words(out, 5, step, world, KEY)
-    assert [int(word) for word in out] == words(32, step, world, KEY)[20:]
+    noise.philox_words(out, 5, step, trial, KEY)
+    assert [int(word) for word in out] == words(32, step, trial, KEY)[20:]
 
 
 def exponential(word: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -106,14 +106,14 @@ def exponential(word: NDArray[np.int64]) -> NDArray[np.float64]:
     return -np.log(odd.astype(np.float64) / 2**31)
 
 
-@pytest.mark.parametrize("world", [3, 2**32 + 3])
-def test_laws_are_the_stated_functions_of_the_words(world: int) -> None:
+@pytest.mark.parametrize("trial", [3, 2**32 + 3])
+def test_laws_are_the_stated_functions_of_the_words(trial: int) -> None:
     count = 2 * noise.TILE + 5
     # A normal tile needs all its words, also those behind the last coordinate.
-    word = np.array(words(3 * noise.TILE, 2, world, KEY), np.int64)
-    worlds = np.array([world], np.int64)
+    word = np.array(words(3 * noise.TILE, 2, trial, KEY), np.int64)
+    trials = np.array([trial], np.int64)
 
-    uniform = draw(noise.uniform, worlds, count, 2)[0]
+    uniform = draw(noise.uniform, trials, count, 2)[0]
     np.testing.assert_array_equal(uniform, ((word[:count] >> 9) + 0.5) / 2**23)  # exactly
 
     tiles = word.reshape(3, 2, noise.TILE // 2)
@@ -125,7 +125,7 @@ def test_laws_are_the_stated_functions_of_the_words(world: int) -> None:
     pair = np.stack([np.where(swap, cosine, sine), np.where(swap, sine, cosine)], axis=1)
     expected = pair.reshape(-1)[:count]
     scale = np.repeat(radius[:, None], 2, axis=1).reshape(-1)[:count]
-    normal = draw(noise.normal, worlds, count, 2)[0]
+    normal = draw(noise.normal, trials, count, 2)[0]
     # Fast polynomials: an error of 1e-6 of the radius, far below what any statistic can see.
     assert (abs(normal - expected) <= 1e-6 * scale).all()
 
@@ -243,21 +243,21 @@ def test_streams_and_coordinates_are_uncorrelated(kernel: Callable[..., None]) -
 
 @pytest.mark.parametrize("kernel", [noise.normal, noise.uniform])
 def test_a_draw_depends_on_nothing_but_its_place(kernel: Callable[..., None]) -> None:
-    worlds = np.array([5, 2**32 + 5, 0, 12, 2**40], np.int64)
-    whole = draw(kernel, worlds, 3000, step=4)
+    trials = np.array([5, 2**32 + 5, 0, 12, 2**40], np.int64)
+    whole = draw(kernel, trials, 3000, step=4)
     for count in (1, 3, 4, 511, 512, 513, 1023, 1024, 1025, 2047, 2050):
-        np.testing.assert_array_equal(draw(kernel, worlds, count, step=4), whole[:, :count])
-    np.testing.assert_array_equal(draw(kernel, worlds[::-1].copy(), 3000, step=4), whole[::-1])
-    np.testing.assert_array_equal(draw(kernel, worlds[2:3], 3000, step=4)[0], whole[2])
-    # Every pair of these worlds, of steps and of keys differs, also 2^32 apart.
-    assert len({row.tobytes() for row in whole}) == len(worlds)
-    assert (draw(kernel, worlds, 3000, step=5) != whole).mean() > 0.99
-    other = draw(kernel, worlds, 3000, step=4, key=KEY[::-1].copy())
+        np.testing.assert_array_equal(draw(kernel, trials, count, step=4), whole[:, :count])
+    np.testing.assert_array_equal(draw(kernel, trials[::-1].copy(), 3000, step=4), whole[::-1])
+    np.testing.assert_array_equal(draw(kernel, trials[2:3], 3000, step=4)[0], whole[2])
+    # Every pair of these trials, of steps and of keys differs, also 2^32 apart.
+    assert len({row.tobytes() for row in whole}) == len(trials)
+    assert (draw(kernel, trials, 3000, step=5) != whole).mean() > 0.99
+    other = draw(kernel, trials, 3000, step=4, key=KEY[::-1].copy())
     assert (other != whole).mean() > 0.99
 
 
 def test_uniform_draws_never_reach_an_end(uniform_draws: Floats) -> None:
-    # Draw 13 012 237 of world 0 has a word of 24 leading ones, so the largest k there is: with 24
+    # Draw 13 012 237 of trial 0 has a word of 24 leading ones, so the largest k there is: with 24
     # bits (k + 1/2) / 2^24 would round to 1.
     long = draw(noise.uniform, np.array([0], np.int64), 13_012_238)[0]
     assert long[-1] == long.max() == 1 - 2.0**-24

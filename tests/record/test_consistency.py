@@ -36,23 +36,23 @@ def nested(depth: int) -> Any:
 CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     "an outcome that its gates do not have": (
         lambda r: r.update(outcome="pass"),
-        "outcome is 'pass' and that of its 1 gates: 'fail'",
+        "outcome is 'pass', but its 1 gates give 'fail'",
     ),
     "fewer gates than its config has": (
         lambda r: r.update(gates=[], outcome="pass"),
-        "it holds 0 gates, and its config another number",
+        "it has 0 gates, and its config has a different number",
     ),
     "NaN in its settings": (
         lambda r: r["models"][0]["params"].update(top_k=math.nan),
-        "NaN is no number",
+        "NaN is not a JSON number",
     ),
     "an outcome without gates": (
         lambda r: r.update(gates=[]),
-        "outcome is 'fail' and there is no gate: 'pass'",
+        "outcome is 'fail', but without gates it is 'pass'",
     ),
     "two models of one name": (
         lambda r: r["models"].append(r["models"][0]),
-        "two models are called 'published'",
+        "two models have the label 'published'",
     ),
     "a point of no model": (
         lambda r: r["models"][0].update(label="other"),
@@ -60,27 +60,27 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     ),
     "a point twice": (
         lambda r: r["points"].append(r["points"][0]),
-        "model 'published' stands twice at ε = 0.1",
+        "model 'published' has ε = 0.1 twice",
     ),
     "a number of no point": (
         lambda r: r["points"].pop(),
-        "is at ε = 10, which is no point",
+        "is at ε = 10, which is not in the sweep",
     ),
     "a number twice": (
         lambda r: r["measurements"].append(r["measurements"][0]),
-        "stands twice",
+        "is recorded twice",
     ),
     "an accuracy of no attack": (
         lambda r: r["measurements"][0].update(attack=None),
-        "attack.accuracy of 'published' does not say its attack",
+        "attack.accuracy of 'published' lacks its attack",
     ),
     "a share above 1": (
         lambda r: r["measurements"][0]["estimate"].update(value=7.0, upper=8.0),
-        "is 7, which is no share",
+        "is 7, which is not in [0, 1]",
     ),
     "a game that one point lacks": (
         lambda r: r["measurements"].pop(),
-        "model 'published' has not the same pairs at every ε",
+        "model 'published' does not have the same pairs at every ε",
     ),
     "settings without end": (
         lambda r: r["config"].update(data=nested(50)),
@@ -92,11 +92,11 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
     ),
     "NaN": (
         lambda r: r["measurements"][-1]["estimate"].update(lower=math.nan),
-        "NaN is no number",
+        "NaN is not a JSON number",
     ),
     "NaN in words": (
         lambda r: r["points"][0].update(epsilon="NaN"),
-        "NaN is no number",
+        "NaN is not allowed",
     ),
     "an interval that ends before it begins": (
         lambda r: r["measurements"][0]["estimate"].update(lower=0.9, upper=0.1),

@@ -1,4 +1,4 @@
-"""The table of metrics, and measurements that have its fields and no others."""
+"""The table of metrics, and measurements with exactly its fields."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: MetricNa
     assert set(written) == {"metric", "model", "epsilon", "estimate", *metric.known}
     assert Measurement.model_validate_json(found.model_dump_json()) == found
     for field in metric.fields:
-        with pytest.raises(ValidationError, match=f"does not say its {field}"):
+        with pytest.raises(ValidationError, match=f"lacks its {field}"):
             made(name, **{field: None})
     foreign = next(each for each in ("pair", "effort", "against") if each not in metric.known)
-    with pytest.raises(ValidationError, match=f"{name} of 'm' has no {foreign}"):
+    with pytest.raises(ValidationError, match=f"{name} of 'm' cannot have {foreign}"):
         made(name, **{foreign: VALUES.get(foreign, "one")})
 
 

@@ -32,7 +32,7 @@ def test_the_mean_of_the_ratio_is_one(name: str) -> None:
     for sign, log_odds in zip((1, -1), found, strict=True):
         ratios = np.exp(sign * log_odds)
         assert ratios.mean() == pytest.approx(1, abs=5 * ratios.std() / np.sqrt(N) + 1e-9)
-    # The share of outputs with a positive ratio, from either world.
+    # The share of outputs with a positive ratio, from either data set.
     weighted = np.exp(found[0]) * (found[0] > 0)
     error = np.hypot(weighted.std(), (found[1] > 0).std()) / np.sqrt(N)
     assert weighted.mean() == pytest.approx((found[1] > 0).mean(), abs=5 * error + 1e-9)

@@ -91,7 +91,7 @@ def measurements(
             Measurement(
                 metric="epsilon",
                 attack="likelihood-ratio",
-                pair="crossing",
+                pair="support-threshold",
                 estimate=bound,
                 control=control(epsilon),
                 event="score > 0.5, likelier in D' than in D",
@@ -147,7 +147,9 @@ def make_result(
             )
         ],
         attacks={name: {"name": "linear-ideal", "title": "Linear"} for name in labels},
-        pairs=[PairRecord(model=label, pair="crossing", summary="ten users agree")] if game else [],
+        pairs=[PairRecord(model=label, pair="support-threshold", summary="ten users agree")]
+        if game
+        else [],
         points=[
             PointRecord(
                 model=label,

@@ -21,7 +21,7 @@ from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.bounds.frequentist.sequential import sequential_epsilon
-from dpaudit.bounds.frequentist.thresholds import grid_epsilon, held_out_epsilon
+from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
 from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
@@ -39,14 +39,14 @@ REVEALED = 50.0
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A pair of neighbouring worlds, scored.
+    """A pair of neighbouring data sets, scored.
 
     Attributes:
         name: what it is called.
-        epsilon: the least ε for which it is (ε, δ)-DP, either world first.
+        epsilon: the least ε for which it is (ε, δ)-DP, either data set first.
         delta: that δ.
         threshold: of the event fixed beforehand, score >= threshold.
-        draw: so many scores of worlds D', or of worlds D.
+        draw: so many scores of data set D', or of data set D.
         log_ratio: whether a score is the log-likelihood ratio of D' to D.
     """
 
@@ -58,11 +58,11 @@ class Mechanism:
     log_ratio: bool = True
 
     def pair(self, rng: Rng, n: int) -> tuple[Scores, Scores]:
-        """Scores of n worlds D and of n worlds D'."""
+        """Scores of n data set D and of n data set D'."""
         return self.draw(rng, n, False), self.draw(rng, n, True)
 
     def coins(self, rng: Rng, m: int) -> tuple[Scores, NDArray[np.int64]]:
-        """Scores of m worlds in random order, and the fair coins that chose them."""
+        """Scores of m trials in random order, and the fair coins that chose them."""
         coins = rng.integers(0, 2, m)
         return np.where(coins, self.draw(rng, m, True), self.draw(rng, m, False)), coins
 
@@ -72,7 +72,7 @@ class Mechanism:
 
 
 def respond(epsilon: float, delta: float, rng: Rng, n: int, present: bool) -> Scores:
-    """Randomised response that reveals the world with probability δ.
+    """Randomised response that reveals the trial with probability δ.
 
     No (ε, δ)-DP mechanism tells more: Kairouz, Oh & Viswanath 2015, arXiv:1311.0776.
     """
@@ -142,7 +142,7 @@ def _noisy_max_law(noise: Noise, scale: float, answers: tuple[float, ...]) -> tu
 
 
 def null(rounded: bool, rng: Rng, n: int, present: bool) -> Scores:
-    """Scores that do not depend on the world."""
+    """Scores that do not depend on the trial."""
     noise = rng.normal(size=n)
     return np.round(noise) if rounded else noise
 
@@ -158,7 +158,7 @@ def gaussian_truth(mu: float, delta: float) -> float:
 
 
 def noisy_max(name: str, noise: Noise, scale: float, *answers: tuple[float, ...]) -> Mechanism:
-    """Report-noisy-max between two vectors of answers; its most telling outcome is the event."""
+    """Report-noisy-max between two vectors of answers; the best outcome is the event."""
     pair = (np.array(answers[0]), np.array(answers[1]))
     absent, present = (noisy_max_law(noise, scale, a) for a in pair)
     ratios = np.log(present / absent)
@@ -188,7 +188,7 @@ MECHANISMS = (
 
 @dataclass(frozen=True)
 class Method:
-    """A bound on ε as an audit of n worlds a class, or of 2n worlds by coin flips.
+    """A bound on ε as an audit of n trials a class, or of 2n trials by coin flips.
 
     Attributes:
         name: what it is called.
@@ -231,11 +231,6 @@ def _of_counts(name: str, tp: int, fp: int, n: int, delta: float) -> Estimate:
 
 def _held_out(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
     return held_out_epsilon(*mechanism.pair(rng, n), delta=mechanism.delta)[0]
-
-
-def _grid(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
-    thresholds = sorted({-mechanism.threshold, 0.0, mechanism.threshold / 2, mechanism.threshold})
-    return grid_epsilon(*mechanism.pair(rng, n), thresholds, delta=mechanism.delta)[0]
 
 
 def _seed(rng: Rng) -> int:
@@ -307,7 +302,6 @@ def _likelihood(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
 METHODS = (
     Method("Clopper-Pearson, fixed event", "frequentist", partial(_fixed_event, "counting")),
     Method("Clopper-Pearson, held-out", "frequentist", _held_out),
-    Method("Clopper-Pearson, fixed grid", "frequentist", _grid),
     Method("label test, coin flips", "frequentist", _label_coins),
     Method("label test, fixed classes", "frequentist", _label_classes),
     Method("one run, guesses", "frequentist", _one_run),

@@ -26,7 +26,7 @@ from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.testing.contract import check_attack, check_defense, check_game, check_part
 
 RATINGS = generate(SyntheticParams(n_users=30, n_items=60, mean_per_user=25))
-MODEL = SgdFactors(1.0, dimensions=2, passes=2)
+MODEL = SgdFactors(1.0, dimensions=2, epochs=2)
 
 
 def test_dpaudits_own_parts_keep_it() -> None:
@@ -142,7 +142,7 @@ class Broken(SgdFactors):
 )
 def test_a_defense_that_breaks_it_is_found(way: str, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
-        check_defense(Broken(1.0, dimensions=2, passes=2, way=way), RATINGS)
+        check_defense(Broken(1.0, dimensions=2, epochs=2, way=way), RATINGS)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_training_that_is_no_function_of_its_streams_is_found(
 ) -> None:
     monkeypatch.setattr(Broken, "observers", SgdFactors.observers)
     with pytest.raises(AssertionError, match=words):
-        check_defense(Broken(1.0, dimensions=2, passes=2, way=way), RATINGS)
+        check_defense(Broken(1.0, dimensions=2, epochs=2, way=way), RATINGS)
 
 
 def test_a_view_of_another_type_and_a_score_of_its_own_mind_are_found() -> None:
@@ -170,7 +170,7 @@ def test_a_view_of_another_type_and_a_score_of_its_own_mind_are_found() -> None:
 
     pair, target = target_pair(RATINGS, "rating-replace", 1)
     with pytest.raises(AssertionError, match="shows str, not ItemList"):
-        check_game(Broken(1.0, dimensions=2, passes=2), pair, ItemPlace(), "strange", target)
+        check_game(Broken(1.0, dimensions=2, epochs=2), pair, ItemPlace(), "strange", target)
     with pytest.raises(AssertionError, match="differ"):
         check_game(MODEL, pair, Whim(), "iterates", target)
     with pytest.raises(AssertionError, match="cannot read iterates"):

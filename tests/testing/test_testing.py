@@ -70,12 +70,12 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
     assert message.startswith("(ε = 0.5, δ = 0.001)-DP is broken: ε >= ")
     assert f"Witness: {found.event}; on pair 0" in message
     assert "probability at most 1e-06" in message
-    assert f"({found.event.trials} worlds in all; itself score; seed 0)" in message
+    assert f"({found.event.trials} trials in all; itself score; seed 0)" in message
     certified = re.search(r"ε >= ([\d.]+) is certified", message)
     assert certified is not None
     # Rounded down, so that what is written is certified.
     assert found.epsilon.lower - 0.001 < float(certified[1]) <= found.epsilon.lower
-    shown = re.search(r"in ([\d.]+)% of the worlds D' and in ([\d.]+)% of the worlds D ", message)
+    shown = re.search(r"in ([\d.]+)% of the trials on D' and in ([\d.]+)% of those on D ", message)
     assert shown is not None
     absent, present = found.event.rates
     assert [float(rate) for rate in shown.groups()] == pytest.approx(

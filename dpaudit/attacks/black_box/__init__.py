@@ -1,1 +1,1 @@
-"""Tell two data sets apart by outputs alone, with a learned score."""
+"""Distinguish two data sets by a score learned from outputs alone."""

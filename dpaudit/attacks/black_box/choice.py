@@ -82,7 +82,7 @@ class _Tried:
         model: the model.
         fit: how it is fitted to other outputs.
         promise: what it lets expect.
-        losses: −ln of the probability that it gives each output's world.
+        losses: −ln of the probability that it gives each output's trial.
     """
 
     family: str

@@ -1,4 +1,4 @@
-"""Models of the log-odds of two worlds given encoded outputs, for a score learned from outputs.
+"""Models of the log-odds of two trials given encoded outputs, for a score learned from outputs.
 
 Equal outputs get equal log-odds, however they are batched: sums run column by column, never through
 BLAS, whose rounding depends on a row's place.
@@ -36,7 +36,7 @@ _GROWN = 100_000
 
 
 class Model(Protocol):
-    """The log-odds of world D' row by row."""
+    """The log-odds of data set D' row by row."""
 
     def log_odds(self, table: Table) -> Vector:
         """One finite number a row; equal rows have equal ones."""
@@ -45,11 +45,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """Encoded outputs with the world of each: 1 for D'.
+    """Encoded outputs with the trial of each: 1 for D'.
 
     Attributes:
         table: the outputs.
-        labels: 0 for world D, 1 for world D' `(n,)`.
+        labels: 0 for data set D, 1 for data set D' `(n,)`.
         atoms: values that occur often.
     """
 

@@ -96,7 +96,7 @@ class Encoding:
 
     @classmethod
     def fit(cls, batches: Sequence[Outputs]) -> Encoding:
-        """Fix the encoding on training outputs; which world an output is of is not looked at."""
+        """Fix the encoding on training outputs; which trial an output is of is not looked at."""
         packs = [packed(batch) for batch in batches]
         arrays = [pack for pack in packs if isinstance(pack, np.ndarray)]
         readings = [leaves.read(x) for pack in packs if isinstance(pack, list) for x in pack]
@@ -130,8 +130,8 @@ class Encoding:
             width=width,
             written=written,
             bases=_bases(arrays, readings, width, written),
-            tallied=_telling(characters, len(readings)),
-            tokens=_telling(tokens, len(readings)),
+            tallied=_informative(characters, len(readings)),
+            tokens=_informative(tokens, len(readings)),
             texts=bool(texts),
         )
 
@@ -291,7 +291,7 @@ def _vocabulary(counts: Counter[str]) -> dict[str, int]:
     return {word: i for i, word in enumerate(sorted(kept))}
 
 
-def _telling(counts: Counter[str], n: int) -> tuple[str, ...]:
+def _informative(counts: Counter[str], n: int) -> tuple[str, ...]:
     """Return what occurs in some outputs and is missing in others, the most even first."""
     uneven = {x: abs(2 * count - n) for x, count in counts.items() if _OFTEN <= count < n}
     return tuple(sorted(uneven, key=lambda x: (uneven[x], x))[:_TOKENS])

@@ -160,7 +160,7 @@ def smooth_features(columns: Columns) -> list[Feature]:
 
 
 def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
-    """Return the fine features that tell the worlds apart, by a χ² test on some rows.
+    """Return the fine features that tell the trials apart, by a χ² test on some rows.
 
     At a false-discovery rate of 10 %: a false one is a little noise.
     """
@@ -197,7 +197,7 @@ def _fine_candidates(table: Table) -> Iterator[Feature]:
 
 
 def _contingency(column: Vector, labels: Labels) -> tuple[float, int]:
-    """Return the χ² statistic of a column's values against the worlds, and its degrees."""
+    """Return the χ² statistic of a column's values against the trials, and its degrees."""
     codes, distinct = _coded(column)
     if distinct < 2 or distinct > len(column) // 4:
         return 0.0, 0

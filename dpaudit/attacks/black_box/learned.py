@@ -1,6 +1,6 @@
 """A score learned from outputs alone: for mechanisms whose law is not known.
 
-The most powerful score is the likelihood ratio of the two worlds; a probabilistic classifier's
+The most powerful score is the likelihood ratio of the two trials; a probabilistic classifier's
 log-odds estimate it (Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081). Any score is
 valid where its threshold is certified on outputs that it has not seen; a better one certifies more.
 """
@@ -18,6 +18,7 @@ from dpaudit.attacks.black_box.encoding import Encoding, Outputs
 from dpaudit.attacks.black_box.features import common_values
 from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
+from dpaudit.core.streams import generator
 
 __all__ = ["LearnedScore", "Outputs"]
 
@@ -28,13 +29,13 @@ _VALIDATION = 0.3
 
 @dataclass(frozen=True)
 class LearnedScore:
-    """A score of outputs, large where world D' is likelier.
+    """A score of outputs, large where data set D' is likelier.
 
     Attributes:
         encoding: how outputs become rows.
         model: the log-odds of a row.
         name: which model it is.
-        side: where the most telling scores are: at the top, at the bottom, or at both.
+        side: where the most informative scores are: at the top, at the bottom, or at both.
     """
 
     encoding: Encoding
@@ -52,7 +53,7 @@ class LearnedScore:
         quick: bool = False,
         trials: int | None = None,
     ) -> LearnedScore:
-        """Learn to tell worlds D' from worlds D.
+        """Learn to tell data set D' from data set D.
 
         The models are additive logistic regressions (with terms for each leaf, or with terms that
         all leaves share, of several penalties), boosted trees, where outputs repeat their
@@ -62,8 +63,8 @@ class LearnedScore:
         is hardly worse; it is fitted again to all.
 
         Args:
-            absent: outputs of worlds D: an array `(n, ...)` of numbers, or n objects of any form.
-            present: outputs of worlds D'.
+            absent: outputs of data set D: an array `(n, ...)` of numbers, or n objects of any form.
+            present: outputs of data set D'.
             seed: of the split and of the models. The result depends on nothing else, nor on the
                 number of threads.
             quick: fit one additive model, and frequencies where outputs repeat, without a
@@ -71,7 +72,7 @@ class LearnedScore:
             trials: outputs that the certificate will see; as many as are given here if None.
 
         Raises:
-            InputError: fewer than 10 outputs of a world, or outputs in which nothing can be read.
+            InputError: fewer than 10 outputs of a trial, or outputs in which nothing can be read.
         """
         import sklearn.ensemble  # noqa: F401  before the limit, which binds what is loaded
         from threadpoolctl import threadpool_limits
@@ -83,7 +84,7 @@ class LearnedScore:
             if count[0] < _LEAST:
                 raise InputError(f"{name} has {count[0]} outputs: give at least {_LEAST} to learn")
         encoding = Encoding.fit([absent, present])
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         # One thread: sums in another order would round differently.
         with threadpool_limits(1):
             train, held_out = _split(encoding, (absent, present), rng)
@@ -94,7 +95,7 @@ class LearnedScore:
             return cls(encoding, *choose(train, held_out, seed, trials))
 
     def score(self, outputs: Outputs) -> Vector:
-        """The log-odds of world D' `(n,)`: finite, and a function of each output alone.
+        """The log-odds of data set D' `(n,)`: finite, and a function of each output alone.
 
         Forms and words that the training did not see are all alike; entries beyond its longest
         output count for its length alone.
@@ -115,13 +116,13 @@ class LearnedScore:
 
 
 def _split(
-    encoding: Encoding, worlds: tuple[Outputs, Outputs], rng: np.random.Generator
+    encoding: Encoding, trials: tuple[Outputs, Outputs], rng: np.random.Generator
 ) -> tuple[Sample, Sample]:
     """The encoded outputs in random order: those that models are fitted to, and the others."""
-    tables = [encoding.encode(outputs) for outputs in worlds]
+    tables = [encoding.encode(outputs) for outputs in trials]
     labels = np.repeat([0, 1], [len(table) for table in tables])
     together = stacked(*tables)
-    orders = [rng.permutation(np.flatnonzero(labels == world)) for world in (0, 1)]
+    orders = [rng.permutation(np.flatnonzero(labels == trial)) for trial in (0, 1)]
     cuts = [int(_VALIDATION * len(order)) for order in orders]
     atoms = common_values(together)
 

@@ -1,4 +1,4 @@
-"""Rare events that tell two worlds apart, which a smooth model does not see.
+"""Rare events that tell two data sets apart, which a smooth model does not see.
 
 A leak of one output in a thousand has few examples, but an odds ratio without a limit. Candidates
 are the values that a feature takes seldom, its tails, and outputs that repeat exactly; they are
@@ -84,9 +84,9 @@ def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[ND
 
 
 def find_events(sample: Sample, features: Sequence[Feature]) -> tuple[Event, ...]:
-    """Return events that one world seems to have more often.
+    """Return events that one trial seems to have more often.
 
-    Each is tested against the share of the worlds by its binomial tail; those at a false-discovery
+    Each is tested against the share of the trials by its binomial tail; those at a false-discovery
     rate of 30 % are kept, as their odds are judged on other outputs.
     """
     from scipy.special import bdtr, bdtrc
@@ -172,7 +172,7 @@ def judge(sample: Sample, events: Sequence[Event], smooth: Model) -> Rare:
 
 
 def _odds(present: NDArray[np.int64], size: NDArray[np.int64], rate: float) -> Vector:
-    """Bound log-odds from 0: of k in world D' of s outputs, where a share q of all are.
+    """Bound log-odds from 0: of k in data set D' of s outputs, where a share q of all are.
 
     The Clopper-Pearson limits of k/s at 10 %, as odds over q/(1 − q); 0 where they enclose q.
     """

@@ -1,1 +1,1 @@
-"""Tell two neighbouring data sets apart by a release of known law."""
+"""Distinguish two neighbouring data sets by a release whose distribution is known."""

@@ -1,4 +1,4 @@
-"""Tells two data sets apart by which of them can have released these very bits."""
+"""Distinguish two data sets by whether each could have released the exact bits of an output."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from dpaudit.core.releases import LaplacePair, NoisedSteps, Predictions, StepsPa
 Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
-# What a source's own logarithm may be off by, relative to the magnitude's place.
+# Relative error of the noise source's logarithm.
 _SLACK = 2.0**-20
 
 
 @parameters(frozen=True, config=STRICT)
 class FloatBits(Distinguisher):
-    """Ask of each released number whether any draw of the noise source gives its bits.
+    """Check for each released number whether any draw of the noise source gives its bits.
 
-    A sum `f + s z` of floating-point numbers has only the values that some drawable z leads to.
-    Whoever knows f in D and f' in D' inverts it: the z that would have to be drawn lies within half
-    a unit in the last place of `(A − f)/s`, and where no number of the source's precision, or no
-    magnitude `−ln(k/2^bits)` with a whole k, lies there, D cannot have released A (Mironov 2012).
-    The score is how many of the numbers shown are impossible in D, less how many are in D': 0
-    throughout where releases are rounded to a grid that is coarse against what can be drawn.
+    A floating-point sum `f + s z` can take only values that some possible draw z gives. Knowing f
+    in D and f' in D', the attacker inverts it: z must lie within half a unit in the last place of
+    `(A − f)/s`. If this interval has no number of the source's precision, or no magnitude
+    `−ln(k/2^bits)` with an integer k, D cannot have released A (Mironov 2012). The score is the
+    number of released values that are impossible in D, minus the number impossible in D'. It is
+    always 0 if releases are rounded to a grid that is coarse compared with the spacing of draws.
 
     Attributes:
-        precision: of the source's draws: `double`, as dpaudit draws noise that a claim rests on and
-            numpy all of its, or `single`.
-        bits: of a Laplace draw's magnitude; 53 of numpy's.
+        precision: precision of the source's draws: `double`, as for numpy and for dpaudit's noise
+            that privacy claims depend on, or `single`.
+        bits: number of random bits of a Laplace draw's magnitude; 53 for numpy.
     """
 
     precision: Literal["single", "double"] = "double"
     bits: Annotated[int, Field(ge=8, le=1000)] = 319
 
     name: ClassVar[str] = "float-bits"
-    title: ClassVar[str] = "Which of two data sets can have released these bits"
+    title: ClassVar[str] = "Which of two data sets could have released these bits"
     source: ClassVar[str] = (
         "Mironov, On significance of the least significant bits for differential privacy, 2012, "
         "doi:10.1145/2382196.2382264"
@@ -58,7 +58,7 @@ class FloatBits(Distinguisher):
     def score(
         self, release: Predictions | NoisedSteps, knowledge: LaplacePair | StepsPair
     ) -> Reals:
-        """How many numbers of each world are impossible in D, less those in D', `(W,)`."""
+        """Return the number of values impossible in D minus those impossible in D' `(W,)`."""
         match release, knowledge:
             case Predictions(), LaplacePair():
                 shown, gaussian = release.values.astype(np.float64), False
@@ -66,7 +66,7 @@ class FloatBits(Distinguisher):
                 kept = np.ones(shown.shape, np.bool_)
             case NoisedSteps(), StepsPair():
                 shown, scale, gaussian = release.shown, knowledge.scale, knowledge.gaussian
-                # A clamped number tells which end, not which noise.
+                # A clamped number does not determine the noise.
                 kept = abs(shown) < knowledge.bound
             case _:
                 raise TypeError(
@@ -83,16 +83,16 @@ class FloatBits(Distinguisher):
     def possible(
         self, shown: Reals, exact: Reals, scale: Reals, grid: Reals, gaussian: bool
     ) -> Marks:
-        """Whether some draw leads from an exact number to the released one; arrays broadcast.
+        """Whether some noise draw gives the released number; arrays broadcast.
 
         Args:
-            shown: what was released.
-            exact: what it would be without noise.
-            scale: the noise's scale.
-            grid: the step of the public grid of releases; 0 for bare sums in single precision.
+            shown: the released numbers.
+            exact: the numbers without noise.
+            scale: the noise scale.
+            grid: the step of the public grid of releases; 0 for unrounded single-precision sums.
             gaussian: whether the noise is normal.
         """
-        # A sum is rounded once; its product is not, as sums of single precision are fused.
+        # Only the sum is rounded, not the product: single precision uses fused multiply-adds.
         half = np.where(grid > 0, grid, _spacing(shown)) / 2
         safe = np.where(scale > 0, scale, 1.0)
         low, high = (shown - half - exact) / safe, (shown + half - exact) / safe
@@ -102,7 +102,7 @@ class FloatBits(Distinguisher):
         return found
 
     def _has_float(self, low: Reals, high: Reals) -> Marks:
-        """Whether a number of the source's precision lies between."""
+        """Whether a number of the source's precision lies in [low, high]."""
         if self.precision == "double":
             return np.ones(low.shape, np.bool_)
         above = low.astype(np.float32)
@@ -110,7 +110,7 @@ class FloatBits(Distinguisher):
         return np.asarray(above <= high)
 
     def _has_magnitude(self, low: Reals, high: Reals) -> Marks:
-        """Whether `−ln(k/2^bits)` of an odd k is the size of a number between."""
+        """Whether a number in [low, high] has magnitude `−ln(k/2^bits)` with an odd k."""
         least = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(abs(low), abs(high)))
         most = np.maximum(abs(low), abs(high))
         with np.errstate(over="ignore"):
@@ -121,17 +121,17 @@ class FloatBits(Distinguisher):
 
 
 def _spacing(values: Reals) -> Reals:
-    """The distance of neighbours in single precision."""
+    """The spacing of single-precision numbers at each value."""
     return np.spacing(abs(values).astype(np.float32)).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class NumpyLaplaceBits:
-    """Score outputs `f + rng.laplace(scale=s)` of numpy's generators by what can give their bits.
+    """Score outputs `f + rng.laplace(scale=s)` of numpy's generators by their possible bits.
 
-    numpy draws `s ln(2U)` or `−s ln(2 − 2U)` with U a multiple of 2^-53, so the sum has few values:
-    near each place that U would have to have, the five nearest are tried. A score for
-    `dpaudit.audit`, of a mechanism whose exact results and scale are known.
+    numpy draws `s ln(2U)` or `−s ln(2 − 2U)` with U a multiple of 2^-53, so few sums are possible.
+    The five values of U nearest to the required one are tried. This is a score for `dpaudit.audit`
+    of a mechanism whose exact results and scale are known.
 
     Attributes:
         absent: f in D.
@@ -144,7 +144,7 @@ class NumpyLaplaceBits:
     scale: float
 
     def __call__(self, outputs: Sequence[float] | Reals) -> Reals:
-        """1 for an output that is impossible in D alone, -1 in D' alone, else 0, `(n,)`."""
+        """Return 1 for outputs impossible only in D, -1 for only in D', else 0, `(n,)`."""
         shown = np.asarray(outputs, np.float64).reshape(-1)
         return np.array(
             [self._possible(x, self.present) - self._possible(x, self.absent) for x in shown],
@@ -163,5 +163,5 @@ class NumpyLaplaceBits:
 
     @staticmethod
     def _drawn(u: float) -> float:
-        # In numpy's order of operations, whose rounding counts.
+        # Same order of operations as numpy, to reproduce its rounding.
         return -math.log(2.0 - u - u) if u >= 0.5 else math.log(u + u)

@@ -1,4 +1,4 @@
-"""The distinguisher that looks where one item stands in a list."""
+"""The distinguisher that uses the place of one item in a list."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from dpaudit.core.releases import ItemInDoubt, ItemList
 
 @parameters(frozen=True, config=STRICT)
 class ItemPlace(Distinguisher):
-    """Tell world D' from world D by the place of one item in the list that a user is shown.
+    """Distinguish data set D' from D by the place of one item in the list that a user is shown.
 
-    No law is needed: where a change moves one item's prediction and no other, the item's place is
-    what it moves most.
+    This needs no distribution of the list. If D and D' differ in the prediction of one item only,
+    that item's place changes most.
     """
 
     name: ClassVar[str] = "item-place"
     title: ClassVar[str] = "Place of one item in the list that is shown"
     source: ClassVar[str] = (
         "Calandrino, Kilzer, Narayanan, Felten & Shmatikov, You might also like: privacy risks of "
-        "collaborative filtering, 2011, doi:10.1109/SP.2011.40, whose attacks watch such places"
+        "collaborative filtering, 2011, doi:10.1109/SP.2011.40, whose attacks observe such places"
     )
 
     reads: ClassVar[tuple[Readable, ...]] = ((ItemList, ItemInDoubt),)
 
     def score(self, release: ItemList, knowledge: ItemInDoubt) -> NDArray[np.float64]:
-        """How far from the list's end the item stands in each world, 0 where it is not in it."""
+        """Return k − place of the item in each trial's list of k, with 0 if absent `(W,)`."""
         found = release.items == knowledge.item
         return (found * np.arange(found.shape[1], 0, -1)).sum(1).astype(np.float64)

@@ -23,25 +23,25 @@ from dpaudit.core.releases import (
 
 @parameters(frozen=True, config=STRICT)
 class LikelihoodRatio(Distinguisher):
-    """Tell world D' from world D by the most powerful test (Neyman & Pearson 1933).
+    """Distinguish data set D' from D by the most powerful test (Neyman & Pearson 1933).
 
     For independent Laplace noise of scale b, `f` in D and `f'` in D',
 
         L = Σ_j (|A_j − f_j| − |A_j − f'_j|) / b.
 
-    L has atoms: every output beyond both f and f' has the same ratio. Floating-point rounding of
-    the two distances would tell equal ratios apart, and thereby worlds that the mechanism does not.
-    Each coordinate is therefore computed as `±clip(2A − f − f', −d, d)` with `d = |f' − f|`, exact
-    at its ends, and sums are compared on a grid.
+    L has atoms: every output beyond both f and f' has the same ratio. Rounding errors of the two
+    distances would split equal ratios, and so separate outputs that are equally likely. Therefore
+    each coordinate is computed as `±clip(2A − f − f', −d, d)` with `d = |f' − f|`, which is exact
+    at its ends, and sums are rounded to a grid.
 
-    For a list of items whose laws P in D and P' in D' are known, L = ln P'(list) − ln P(list).
+    For a list of items with known distributions P in D and P' in D', L = ln P'(list) − ln P(list).
 
-    For the steps of a training whose noise is independent given what was shown before, L is the sum
-    over the steps; a clamped number's atoms have the logarithm of the tail probabilities' ratio,
-    and normal noise has L = Σ_j (f'_j − f_j)(2 A_j − f_j − f'_j) / 2s².
+    For training steps whose noise is independent given what was shown before, L is the sum over the
+    steps. A clamped number has the log-ratio of the tail probabilities, and normal noise has
+    L = Σ_j (f'_j − f_j)(2 A_j − f_j − f'_j) / 2s².
 
     Attributes:
-        grid: the step of the grid of log-ratios.
+        grid: the step of the grid of log-likelihood ratios.
     """
 
     grid: Annotated[float, Field(ge=1e-12, le=1)] = 2.0**-8
@@ -64,9 +64,9 @@ class LikelihoodRatio(Distinguisher):
         release: Predictions | ItemList | NoisedSteps,
         knowledge: LaplacePair | ListPair | StepsPair,
     ) -> NDArray[np.float64]:
-        """The log-likelihood ratio of each world on the grid `(W,)`; large speaks for D'.
+        """Return the log-likelihood ratio of each trial, rounded to the grid `(W,)`; larger for D'.
 
-        It is `−inf` or `inf` for an output that only one data set can have.
+        It is `−inf` or `inf` for an output that is possible in only one data set.
         """
         match release, knowledge:
             case ItemList() | Predictions(), ListPair():
@@ -110,14 +110,14 @@ class LikelihoodRatio(Distinguisher):
         else:
             each = nearer / pair.scale
             if np.isfinite(pair.bound):
-                # A clamp in single precision may end a little short of the bound.
+                # Clamping in single precision may give slightly less than the bound.
                 inside = abs(shown) < min(pair.bound, float(np.float32(pair.bound)))
                 each = np.where(inside, each, self._of_atoms(shown, pair))
             total = each.sum(1)
         return np.rint(total / self.grid) * self.grid
 
     def _of_atoms(self, shown: NDArray[np.float64], pair: StepsPair) -> NDArray[np.float64]:
-        """Of numbers that were clamped: `ln P(f' + noise beyond) − ln P(f + noise beyond)`."""
+        """Log-ratios of clamped numbers: `ln P(f' + noise beyond) − ln P(f + noise beyond)`."""
 
         def log_tail(exact: NDArray[np.float64]) -> NDArray[np.float64]:
             # P(Lap > z) = e^{−z}/2 for z >= 0, else 1 − e^{z}/2

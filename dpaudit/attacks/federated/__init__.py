@@ -1,1 +1,1 @@
-"""Attacks of the server on what users submit."""
+"""Attacks by the server on users' submissions."""

@@ -27,10 +27,10 @@ _LEAST = 1e-300
 
 
 class Residuals(ABC):
-    """A watcher of what is left of each submission when something is subtracted.
+    """A observer of what is left of each submission when something is subtracted.
 
     Attributes:
-        pairs: who is watched.
+        pairs: who is observed.
         scale: σ, or 1 where there is no noise: scores still order.
         count: the submissions of each pair so far `(P,)`.
     """

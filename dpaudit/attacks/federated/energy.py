@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import About, Numbers, Residuals
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Floats, Indices, Pairs
@@ -46,8 +46,8 @@ class Energy(SubmissionTest):
         "doi:10.1073/pnas.17.12.684"
     )
 
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs that has seen nothing yet."""
+    def reader(self, pairs: Pairs) -> TranscriptReader:
+        """A observer of these pairs that has seen nothing yet."""
         return (_Each if self.rounds == "each" else _Difference)(pairs, self.about)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import Numbers
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
@@ -74,8 +74,8 @@ class GradientRatio(SubmissionTest):
         "Device Users with Local Differential Privacy, 2016, arXiv:1606.05053"
     )
 
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs that has seen nothing yet."""
+    def reader(self, pairs: Pairs) -> TranscriptReader:
+        """A observer of these pairs that has seen nothing yet."""
         return (_Known if self.knows == "gradient" else _Model)(pairs)
 
 

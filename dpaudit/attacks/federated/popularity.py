@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import Numbers
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
@@ -36,8 +36,8 @@ class Popularity(SubmissionTest):
         "doi:10.1155/2020/6683834, sections 4.2 and 4.4 (the randomised response)"
     )
 
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs; it sees nothing in any round."""
+    def reader(self, pairs: Pairs) -> TranscriptReader:
+        """A observer of these pairs; it sees nothing in any round."""
         known = pairs.shares if self.by == "response" else pairs.candidates
         return _Known(known[pairs.items].astype(np.float64))
 

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import About, Numbers, Residuals, fisher
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import stream_key
@@ -42,9 +42,9 @@ class TwoSample(SubmissionTest):
     Attributes:
         statistic: see above.
         about: `fake` takes `x − F_t`, as a server does that broadcast F; `zero` takes x.
-        pairs: how many it watches: it keeps all of their submissions.
+        pairs: how many it observes: it keeps all of their submissions.
         simulated: n of `energy`.
-        seed: of its own draws; the place of a pair among those watched decides its stream.
+        seed: of its own draws; the place of a pair among those observed decides its stream.
     """
 
     statistic: Literal["ks", "energy"] = "ks"
@@ -66,8 +66,8 @@ class TwoSample(SubmissionTest):
         """`pairs`."""
         return self.pairs
 
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs that has seen nothing yet."""
+    def reader(self, pairs: Pairs) -> TranscriptReader:
+        """A observer of these pairs that has seen nothing yet."""
         if self.statistic == "ks":
             return _Kolmogorov(pairs, self.about, self.seed, any_level=False)
         return _Energy(pairs, self.about, self.seed, any_level=True, simulated=self.simulated)
@@ -101,11 +101,11 @@ class _Kept(Residuals):
             k = int(self.count[pair])
             yield pair, residuals[ends[pair] - k : ends[pair]], self.draw("own", pair, k)
 
-    def draw(self, purpose: str, world: int, count: int) -> Floats:
+    def draw(self, purpose: str, trial: int, count: int) -> Floats:
         """Residuals of fakes `(k, d)`; the first of more are the same."""
         pairs = self.pairs
         flat = np.empty((1, count * pairs.dimensions), np.float32)
-        noise.normal(flat, np.array([world], np.int64), 0, self.keys[purpose])
+        noise.normal(flat, np.array([trial], np.int64), 0, self.keys[purpose])
         normal = flat.reshape(count, pairs.dimensions)
         if pairs.level is None:
             return normal * np.float32(pairs.sigma)
@@ -168,7 +168,7 @@ class _Energy(_Kept):
     def _fakes(self, longest: int) -> Numbers:
         """The statistic of simulated pairs of fakes, of every k `(n, K)`."""
         null = np.empty((self.simulated, longest))
-        for world, row in enumerate(null):
-            left, right = (self.draw(which, world, longest) for which in ("left", "right"))
+        for trial, row in enumerate(null):
+            left, right = (self.draw(which, trial, longest) for which in ("left", "right"))
             folds.energy_distances(left, right, row)
         return null

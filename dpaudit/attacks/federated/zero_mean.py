@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.base import (
     About,
     Numbers,
@@ -44,7 +44,7 @@ class ZeroMean(SubmissionTest):
     Attributes:
         statistic: see above.
         about: `fake` tests `x − F_t`, as a server does that broadcast F; `zero` tests x.
-        pairs: of `hotelling`, which keeps a matrix of each pair: how many it watches.
+        pairs: of `hotelling`, which keeps a matrix of each pair: how many it observes.
     """
 
     statistic: Literal["t", "sign", "hotelling", "z"] = "t"
@@ -65,13 +65,13 @@ class ZeroMean(SubmissionTest):
         """`pairs` for `hotelling`, else None."""
         return self.pairs if self.statistic == "hotelling" else None
 
-    def watch(self, pairs: Pairs) -> Watcher:
-        """A watcher of these pairs that has seen nothing yet."""
-        watchers: dict[str, type[Residuals]]
-        watchers = {"t": _Student, "hotelling": _Hotelling, "z": _Normal}
+    def reader(self, pairs: Pairs) -> TranscriptReader:
+        """A observer of these pairs that has seen nothing yet."""
+        readers: dict[str, type[Residuals]]
+        readers = {"t": _Student, "hotelling": _Hotelling, "z": _Normal}
         if self.statistic == "sign":
             return _Sign(pairs, self.about, any_level=True)
-        return watchers[self.statistic](pairs, self.about)
+        return readers[self.statistic](pairs, self.about)
 
 
 class _Student(Residuals):

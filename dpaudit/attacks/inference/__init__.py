@@ -1,1 +1,1 @@
-"""Infer one hidden rating or purchase from what a user is shown."""
+"""Infer one hidden rating or purchase from recommendations."""

@@ -18,27 +18,27 @@ Indices = NDArray[np.int64]
 
 @parameters(frozen=True, config=STRICT)
 class LinearIdeal(Inference):
-    """Recover one hidden rating from a user's noised predictions, knowing all the rest.
+    """Recover one hidden rating from a user's noised predictions, knowing everything else.
 
     Theorems 3.3 and 3.4 invert `A_j = (known_j + term_j(v))/n + noise`:
 
         x_j = n · A_j − known_j = term_j(v) + n · noise
 
-    and read `v` off `x_j`. Without noise every rating whose terms differ is recovered. With
-    `b = nΔf/ε` and one prediction of Slope One, `q = exp(−step/(2b))`, the accuracy is `1 − q` for
-    `round`, and for `round-clip` `1 − q` in the interior of the scale and `1 − q/2` at its ends.
-    For cosine it is `1 − ½ exp(−s/(2b))`, s the similarity, where `n` is published whatever
-    was bought, and the adversary does not compare it with the purchases he knows. Neither reader
-    tends to random guessing as ε → 0, as the paper's Definition 3 asks; `bayes` does.
+    to estimate `v` from `x_j`. Without noise every rating with distinct terms is recovered. With
+    `b = nΔf/ε` and one prediction of Slope One, let `q = exp(−step/(2b))`. The accuracy of `round`
+    is `1 − q`; that of `round-clip` is `1 − q` inside the scale and `1 − q/2` at its ends. For
+    cosine it is `1 − ½ exp(−s/(2b))`, s the similarity, if `n` is published in either case and the
+    adversary does not compare it with the number of known purchases. Neither reader tends to random
+    guessing as ε → 0, as the paper's Definition 3 requires; `bayes` does.
 
     Attributes:
         reader: `round` takes the nearest rating on the unbounded scale, `round-clip` the nearest
-            rating of the scale, `bayes` the one of the largest posterior probability.
+            rating of the scale, `bayes` the rating with the largest posterior probability.
         observe: `one` prediction of a random unrated item, or the top-k `list` with its values.
-        combine: how `round` and `round-clip` join the predictions of a list: the median of their
-            readings, or the mean of the `x_j`. The list was selected by the noised values, so their
-            noise is not centred; `bayes` uses the law of the selected list.
-        prior: of `bayes`: `uniform`, or the `population` frequency of each rating.
+        combine: how `round` and `round-clip` combine the predictions of a list: the median of the
+            estimates, or the mean of the `x_j`. The list was selected by noised values, so their
+            noise is not centred; `bayes` uses the distribution of the selected list.
+        prior: the prior of `bayes`: `uniform`, or the `population` frequency of each rating.
     """
 
     reader: Literal["round", "round-clip", "bayes"] = "round-clip"
@@ -55,18 +55,18 @@ class LinearIdeal(Inference):
 
     @property
     def shown(self) -> Literal["one", "list"]:
-        """What `observe` says."""
+        """`observe`."""
         return self.observe
 
     def infer(
         self, release: Predictions | TopList, side: SideInformation, noise_scale: float
     ) -> Indices:
-        """The guessed index into `side.candidates` in each world `(W,)`, −1 for none of them."""
+        """Guess an index into `side.candidates` in each trial `(W,)`, −1 for none of them."""
         row = side.place[:, None]
         # x_j = n A_j − known_j, eqs (23) and (26)
         x = side.ratings * release.values.astype(np.float64) - side.known[row, release.items]
         terms = side.terms[row, release.items]
-        # A hidden item that is shown after all excludes the values that would keep it off.
+        # If the hidden item is shown, values under which it could not be shown are impossible.
         possible: NDArray[np.bool_] = np.all(side.shown[row, release.items], axis=1)
         if self.reader == "bayes" and noise_scale > 0:
             if isinstance(release, TopList):
@@ -94,7 +94,7 @@ class LinearIdeal(Inference):
         terms: NDArray[np.float64],
         outside: tuple[int, int] = (-1, -1),
     ) -> Indices:
-        """The index of the term nearest to `x`; `outside` marks what `round` puts off the scale."""
+        """Index of the term nearest to `x`; `round` returns `outside` for values off the scale."""
         middle = (terms[..., 1:] + terms[..., :-1]) / 2
         index: Indices = (x[..., None] > middle).sum(-1)
         if self.reader == "round":
@@ -114,13 +114,13 @@ def _list_log_likelihood(
 ) -> NDArray[np.float64]:
     exact = (side.known[..., None] + side.terms) / side.ratings
     out = np.empty((len(side.place), exact.shape[-1]))
-    for world, row in enumerate(side.place):
+    for trial, row in enumerate(side.place):
         top_list_log_likelihood(
-            release.items[world],
-            release.values[world].astype(np.float64),
+            release.items[trial],
+            release.values[trial].astype(np.float64),
             exact[row],
             side.shown[row],
             noise_scale,
-            out[world],
+            out[trial],
         )
     return out

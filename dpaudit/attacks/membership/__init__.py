@@ -1,1 +1,1 @@
-"""Tell whether a rating or a user was trained on."""
+"""Infer whether a rating or a user was in the training data."""

@@ -1,4 +1,4 @@
-"""Membership of a rating or a user, judged by how well a released model fits her."""
+"""Infer membership of a rating or a user from how well a released model fits the user."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from dpaudit.kernels.normal_equations import inverses, ridged, solved
 
 Features = NDArray[np.float64]
 
-# Added to each feature's variance, so that one that never varies has a law too: about what rounding
-# to single precision leaves of a prediction.
+# Added to each feature's variance, so that a constant feature has a density too; about the rounding
+# error of a prediction in single precision.
 _FLOOR = 1e-12
 
 
 @parameters(frozen=True, config=STRICT)
 class Canary(LearnedDistinguisher):
-    """Tell whose ratings a model was trained on by the losses of both versions of one user.
+    """Infer which version of one user's ratings a model was trained on from the losses of both.
 
-    A released factorisation is completed by her own factors, fitted to either version of her
-    ratings, and either leaves a mean squared error; a neighbourhood model predicts either version
-    from the rest of it. A recipient of predictions has these numbers themselves. What is seen in
-    worlds trained for the purpose is fitted by one normal law for each data set, and the score is
-    the ratio of the two (Carlini et al. 2022, section V, with shadow models on either side). Of
-    lists, which hold no numbers, it is the ratio of the items' frequencies in each place.
+    For a released factorisation, the user's own factors are fitted to each version of their
+    ratings, and the features are the mean squared errors of the two fits. With a neighbourhood
+    model, each rating of a version is predicted from its others. Predictions are used as features
+    directly. One normal distribution per data set is fitted to the features of shadow models, and
+    the score is the log-likelihood ratio (Carlini et al. 2022, section V, with shadow models for
+    both data sets). For lists, it is the log-ratio of item frequencies in each place.
 
-    The laws are fitted to other worlds than those that certify, so the score is valid however badly
-    they fit.
+    The distributions are fitted to other trials than those that certify, so the score is valid even
+    if they fit badly.
 
     Attributes:
-        calibration: worlds of either data set that the laws are fitted to.
-        ridge: λ of the fit of her own factors.
-        top_k: the length of a list that is shown.
+        calibration: number of trials per data set that the distributions are fitted to.
+        ridge: λ of the fit of the user's own factors.
+        top_k: the length of a shown list.
     """
 
     calibration: Annotated[int, Field(ge=16, le=1_000_000)] = 256
@@ -50,7 +50,7 @@ class Canary(LearnedDistinguisher):
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 10
 
     name: ClassVar[str] = "canary"
-    title: ClassVar[str] = "Fit of a released model to one user, against worlds trained to compare"
+    title: ClassVar[str] = "Fit of a released model to one user, compared with shadow models"
     source: ClassVar[str] = (
         "Carlini, Chien, Nasr, Song, Terzis, Tramèr, Membership Inference Attacks From First "
         "Principles, 2022, doi:10.1109/SP46214.2022.9833649, section V"
@@ -76,9 +76,9 @@ class Canary(LearnedDistinguisher):
     def features(
         self, release: ItemFactors | SimilarityRows | Predictions | ItemList, knowledge: TargetUser
     ) -> NDArray[Any]:
-        """What is read off each world `(W, F)`.
+        """Return the features of each trial `(W, F)`.
 
-        The loss of either version, the predictions, or the items of a list, best first.
+        They are the losses of both versions, the predictions, or the items of a list, best first.
         """
         if isinstance(release, ItemList):
             return release.items
@@ -95,18 +95,18 @@ class Canary(LearnedDistinguisher):
         )
 
     def fit(self, absent: NDArray[Any], present: NDArray[Any]) -> Ratio:
-        """The laws of features seen in worlds D and D': normal of numbers, frequencies of items.
+        """Fit distributions of features in data sets D and D': normal, or item frequencies.
 
         Raises:
-            InputError: fewer than two worlds of either, or a feature that is not finite.
+            InputError: too few trials of a data set, or a feature that is not finite.
         """
         if absent.dtype.kind == "i":
             return PlaceRatio.fit(absent, present)
         return NormalRatio.fit(absent, present)
 
     def _factor_loss(self, release: ItemFactors, version: Profile) -> Features:
-        """Of her ridge fit `(W,)`."""
-        # In one order, whatever W: it decides how sums are rounded.
+        """Return the mean squared error of the user's ridge fit `(W,)`."""
+        # A fixed memory order, whatever W is, because it decides how sums are rounded.
         x = release.factors[:, version.items].astype(np.float64, order="C")
         y = version.values - release.mean - x[:, :, -1]
         x[:, :, -1] = 1.0
@@ -115,7 +115,7 @@ class Canary(LearnedDistinguisher):
 
 
 def _row_loss(release: SimilarityRows, version: Profile) -> Features:
-    """Of her ratings of the items whose rows are seen, each predicted from the others `(W,)`."""
+    """Mean squared error of the ratings of items with released rows, from the others `(W,)`."""
     centred = version.values - release.means[version.items]
     total, count = np.zeros(len(release.rows)), 0
     for place, item in enumerate(release.items):
@@ -131,12 +131,12 @@ def _row_loss(release: SimilarityRows, version: Profile) -> Features:
 
 @dataclass(frozen=True, eq=False)
 class NormalRatio:
-    """The log-likelihood ratio of two normal laws.
+    """The log-likelihood ratio of two normal distributions.
 
     Attributes:
-        means: of the features in worlds D and D' `(2, F)`.
+        means: means of the features in data sets D and D' `(2, F)`.
         precisions: the inverses of their covariances `(2, F, F)`.
-        log_determinants: of the covariances `(2,)`.
+        log_determinants: log-determinants of the covariances `(2,)`.
     """
 
     means: Features
@@ -145,23 +145,23 @@ class NormalRatio:
 
     @classmethod
     def fit(cls, absent: Features, present: Features) -> NormalRatio:
-        """The laws with the features' means and their covariances, shrunk (Ledoit & Wolf 2004).
+        """Fit the means and the shrunk covariances (Ledoit & Wolf 2004) of the features.
 
         Raises:
-            InputError: fewer than two worlds of either, or a feature that is not finite.
+            InputError: fewer than two trials of a data set, or a feature that is not finite.
         """
         laws = []
-        for features, world in ((absent, "absent"), (present, "present")):
+        for features, trial in ((absent, "absent"), (present, "present")):
             if len(features) < 2:
-                raise InputError(f"{world} has {len(features)} worlds: give at least 2 to fit")
+                raise InputError(f"{trial} has {len(features)} trials: give at least 2 to fit")
             if not np.isfinite(features).all():
-                raise InputError(f"{world} holds a feature that is not finite: leave it out")
+                raise InputError(f"{trial} holds a feature that is not finite: leave it out")
             laws.append((features.mean(0), _shrunk(features)))
         means, covariances = (np.stack(each) for each in zip(*laws, strict=True))
         return cls(means, *inverses(covariances + _FLOOR * np.eye(means.shape[1])))
 
     def score(self, features: Features) -> Features:
-        """Large where world D' is likelier `(W,)`."""
+        """Return the log-likelihood ratio, larger where data set D' is more likely `(W,)`."""
         logs = []
         for mean, precision, log in zip(
             self.means, self.precisions, self.log_determinants, strict=True
@@ -173,7 +173,7 @@ class NormalRatio:
 
 
 def _shrunk(features: Features) -> Features:
-    """The covariance `(F, F)`, moved to a multiple of the identity as far as its error asks for.
+    """The covariance `(F, F)`, shrunk towards a multiple of the identity.
 
     Equations (14) to (17) of Ledoit & Wolf 2004, doi:10.1016/S0047-259X(03)00096-4.
     """

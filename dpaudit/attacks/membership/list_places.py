@@ -1,4 +1,4 @@
-"""Two laws of a list of items, fitted to lists of worlds trained to compare."""
+"""Distributions of a list of items in D and D', fitted to the lists of shadow models."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dpaudit.core.errors import InputError
 Lists = NDArray[np.int32]
 Exact = NDArray[np.float64]
 
-# Added to the lists with an item and to those without it, so that no frequency is 0 or 1.
+# Pseudo-count of lists with an item and of lists without it, so that no frequency is 0 or 1.
 _SMOOTH = 0.5
-# So many lists at each place are added to those that have an item: places are many and lists few.
+# Pseudo-count of each place of an item, since there are many places and few lists.
 _PLACES = 8.0
 
 
 @dataclass(frozen=True, eq=False)
 class PlaceRatio:
-    """The log-likelihood ratio of two laws of a list, as if items stood in it independently.
+    """The log-likelihood ratio of two distributions of a list, with items taken as independent.
 
-    Of n lists of length k let c_ip have item i in place p, and c_i = Σ_p c_ip. Then
+    Let c_ip of n lists of length k have item i in place p, and c_i = Σ_p c_ip. Then
 
         P(i in no place) = (n − c_i + ½) / (n + 1),
         P(i in place p) = (c_i + ½) / (n + 1) · (c_ip + 8) / (c_i + 8 k),
 
-    and the score sums over the items that any of the lists has.
+    and the score is the sum over all items that occurred in the fitted lists.
 
     Attributes:
-        items: the items that were seen, increasing `(S,)`.
-        base: the log-ratio of a list that has none of them.
-        gains: what is added to it for each place that each item may have `(k, S)`.
+        items: the items that occurred, increasing `(S,)`.
+        base: the log-ratio of a list with none of them.
+        gains: the change of the log-ratio by each item in each place `(k, S)`.
     """
 
     items: Lists
@@ -41,14 +41,14 @@ class PlaceRatio:
 
     @classmethod
     def fit(cls, absent: Lists, present: Lists) -> PlaceRatio:
-        """The laws with the smoothed frequencies of lists `(n, k)` seen in worlds D and D'.
+        """Fit smoothed frequencies to lists `(n, k)` of data sets D and D'.
 
         Raises:
-            InputError: there is no list of either, or their lengths differ.
+            InputError: a data set has no list, or the lengths of lists differ.
         """
-        for lists, world in ((absent, "absent"), (present, "present")):
+        for lists, trial in ((absent, "absent"), (present, "present")):
             if not len(lists):
-                raise InputError(f"{world} has no list: give at least 1 to fit")
+                raise InputError(f"{trial} has no list: give at least 1 to fit")
         if absent.shape[1] != present.shape[1]:
             raise InputError(
                 f"absent has lists of {absent.shape[1]} items and present of {present.shape[1]}: "
@@ -62,7 +62,7 @@ class PlaceRatio:
         return cls(items, float(out.sum()), placed_after - placed - out)
 
     def score(self, features: Lists) -> Exact:
-        """Large where world D' is likelier `(W,)`; items that were never seen say nothing."""
+        """Return scores, larger where D' is more likely `(W,)`; unknown items are ignored."""
         total = np.full(len(features), self.base)
         for gains, shown in zip(self.gains, features.T, strict=True):
             place = np.minimum(np.searchsorted(self.items, shown), len(self.items) - 1)
@@ -71,7 +71,7 @@ class PlaceRatio:
 
 
 def _logs(lists: Lists, items: Lists) -> tuple[Exact, Exact]:
-    """The log-probability of each item in no place `(S,)`, and in each place `(k, S)`."""
+    """Log-probabilities that each item is in no place `(S,)`, and in each place `(k, S)`."""
     n, k = lists.shape
     counts = np.zeros((k, len(items)))
     for place, shown in enumerate(lists.T):

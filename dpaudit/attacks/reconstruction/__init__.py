@@ -1,1 +1,1 @@
-"""Recover sensitive ratings from a released model or from submissions."""
+"""Reconstruct sensitive ratings from a released model or from submissions."""

@@ -1,4 +1,4 @@
-"""Sensitive purchases recovered from a released ranking model and what users share."""
+"""Reconstruct sensitive purchases from a released ranking model and users' shared purchases."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dpaudit.attacks.base import ListReconstruction
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.social.preference_fits import fit
@@ -26,37 +27,38 @@ Starts = NDArray[np.int64]
 
 @parameters(frozen=True, config=STRICT)
 class RankingReconstruction(ListReconstruction):
-    """Fit each user to the purchases that she shares, then list what else ranks high.
+    """Fit each user to their shared purchases, then list their best other items.
 
     Equation (22) of Meng et al. 2018 with a ridge, solved for each user to convergence by Newton's
     method on the released V:
 
         ũ_i = argmax_u Σ_j mean_k ln φ(u · v_j − u · v_k) − (λ/2) ‖u − ū‖²,    φ(x) = 1/(1 + e^−x),
 
-    j over what she shares, k over her negatives, ū the mean of what users are fitted at ū = 0, so
-    that one who shares little is taken for an average one. (The paper sums over k and has no ridge;
-    where what she shares can be told from all negatives by a plane, that has no solution.) The list
-    is that of the best `ũ_i · v_j` among all that she does not share.
+    with j over the user's shared items, k over their negatives, and ū the mean of the users' fits
+    with ū = 0, so that a user who shares little is close to an average one. (The paper sums over k
+    and has no ridge; its problem has no solution if a hyperplane separates the shared items from
+    the negatives.) The list has the best `ũ_i · v_j` among the items that the user does not share.
 
-    What the paper takes for negatives is all that she does not share (`others`): what she keeps is
-    pushed down, by little as it is little of it, which is all that one can do who does not know it.
-    `not-held` leaves it out. That reads what it is to recover: what alone is never pushed down
-    comes up by itself, even from a V that knows nothing, so compare it with the same attack on such
-    a V, and take the difference alone for a leak.
+    The paper's negatives are all items that the user does not share (`others`). They include the
+    private ones, whose scores the fit lowers a little; an attacker who does not know them cannot
+    avoid this. `not-held` takes only items that the user does not hold, which uses the secret
+    itself: private items are then the only ones in the list whose scores the fit does not lower, so
+    they rank high even for an uninformative V. Compare with the same attack on such a V; only the
+    difference is a leak.
 
     Attributes:
         ridge: λ.
-        average: whether users are drawn to ū, or to 0.
-        negatives: what is taken for less liked: all that is not shared, or what is not held.
-        most: how many negatives a user has at most; of more, so many are drawn.
-        draw: decides which.
+        average: whether users are shrunk towards ū instead of 0.
+        negatives: the items taken as less liked: all not shared, or only those not held.
+        most: the largest number of negatives per user; more are sampled down to it.
+        seed: the seed of this sampling.
     """
 
     ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 0.1
     average: bool = True
     negatives: Literal["others", "not-held"] = "others"
     most: Annotated[int, Field(ge=1, le=10_000_000)] = 2000
-    draw: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 
     name: ClassVar[str] = "ranking-reconstruction"
     title: ClassVar[str] = "Sensitive purchases from a released ranking and what users share"
@@ -73,35 +75,35 @@ class RankingReconstruction(ListReconstruction):
         k: int,
         held: Ratings | None = None,
     ) -> Indices:
-        """The k items that each user most likely keeps to herself.
+        """Return the k items that each user most likely keeps private.
 
         Args:
             release: the items' side of the models.
             shared: the purchases that are not sensitive.
-            users: whose lists are wanted `(n,)`.
+            users: the users to list items for `(n,)`.
             k: the length of a list.
-            held: all purchases, which `not-held` alone looks at.
+            held: all purchases, used by `not-held` only.
 
         Returns:
-            `(W, n, k)`, best first; −1 where there are no more.
+            `(W, n, k)`, best first; −1 where there are no more items.
 
         Raises:
-            InputError: `not-held` is not told what is held.
+            InputError: `not-held` is set and `held` is None.
             RunError: a fit did not converge.
         """
         if self.negatives == "not-held" and held is None:
-            raise InputError("negatives = 'not-held' leave out what is held: give held")
+            raise InputError("negatives = 'not-held' needs all purchases: give held")
         known = shared if self.negatives == "others" or held is None else held
         fits, found = self._fits(shared, known, users), []
-        for world in release.factors:
-            factors = world.astype(np.float64)
+        for trial in release.factors:
+            factors = trial.astype(np.float64)
             found.append(_ranked(fits.wanted(factors), factors, shared, users, k))
         return np.stack(found)
 
     def _fits(self, shared: Ratings, known: Ratings, users: Indices) -> _Fits:
-        """Who is fitted, and to what."""
+        """Set up the fits of `users` and, for the mean ū, of all other users who share."""
         counts = np.diff(shared.by_user.start)
-        # Those whom the mean alone needs come last.
+        # Users who are needed only for the mean come last.
         more = np.setdiff1d(np.flatnonzero(counts), users) if self.average else np.empty(0)
         fitted = np.concatenate([users, more]).astype(np.int32)
         averaged = (counts > 0)[fitted] if self.average else np.zeros(len(fitted), np.bool_)
@@ -110,7 +112,7 @@ class RankingReconstruction(ListReconstruction):
         )
 
     def _negatives(self, known: Ratings, users: Indices) -> tuple[Starts, Indices]:
-        """What each of some users does not like, one after the other, and where hers starts."""
+        """Return the users' negatives, concatenated, and the offset of each user's part."""
         each = [self._drawn(known, int(user)) for user in users]
         start = np.concatenate([[0], np.cumsum([len(items) for items in each])]).astype(np.int64)
         return start, np.concatenate([np.empty(0, np.int32), *each])
@@ -121,21 +123,21 @@ class RankingReconstruction(ListReconstruction):
         others = np.flatnonzero(rest).astype(np.int32)
         if len(others) <= self.most:
             return others
-        own = np.random.SeedSequence([self.draw, *b"negatives"], spawn_key=(user,))
-        return np.sort(np.random.default_rng(own).choice(others, self.most, replace=False))
+        own = generator(self.seed, "negatives", child=user)
+        return np.sort(own.choice(others, self.most, replace=False))
 
 
 @dataclass(frozen=True, eq=False)
 class _Fits:
-    """Users who are fitted to models.
+    """The data that users are fitted to.
 
     Attributes:
-        count: how many are wanted, the first.
-        users: who `(n,)`.
-        averaged: of whom ū is the mean `(n,)`; it is 0 if of nobody.
-        shared: what they like.
-        start: what the r-th does not like is `others[start[r]:start[r + 1]]`, `(n + 1,)`.
-        others: these items.
+        count: the number of users whose fits are returned; they come first.
+        users: the fitted users `(n,)`.
+        averaged: mask of the users whose mean is ū `(n,)`; if empty, ū is 0.
+        shared: the shared purchases.
+        start: the negatives of the r-th user are `others[start[r]:start[r + 1]]`, `(n + 1,)`.
+        others: the negatives of all users.
         ridge: λ.
     """
 
@@ -148,10 +150,10 @@ class _Fits:
     ridge: float
 
     def wanted(self, factors: Numbers) -> Numbers:
-        """The fitted factors of those who are wanted `(count, d)`.
+        """Return the fitted factors of the first `count` users `(count, d)`.
 
         Args:
-            factors: of every item, its bias last `(M, d + 1)`.
+            factors: factors of every item, the bias in the last column `(M, d + 1)`.
 
         Raises:
             RunError: Newton's method did not converge.
@@ -161,12 +163,12 @@ class _Fits:
         self._solve(factors, centre, found)
         if self.averaged.any():
             centre = found[self.averaged].mean(axis=0)
-            # They begin where they are, which changes nothing but the time.
+            # Start from the first fits, which affects only the time.
             self._solve(factors, centre, found[: self.count])
         return found[: self.count]
 
     def _solve(self, factors: Numbers, centre: Numbers, found: Numbers) -> None:
-        """Move each of `found` `(m, d)`, the first users', to the u of the least loss."""
+        """Move `found` `(m, d)`, the factors of the first m users, to the minimum of their loss."""
         start, items, _ = self.shared.by_user
         users = self.users[: len(found)]
         if fit(
@@ -178,9 +180,9 @@ class _Fits:
 
 
 def guess_popular(shared: Ratings, users: Indices, k: int) -> Indices:
-    """What anybody guesses without a model: what most users share, of what each does not `(n, k)`.
+    """Baseline without a model: the items shared most often that each user does not share `(n, k)`.
 
-    Of equally many the item of the lower index comes first.
+    Ties are broken by the lower item index.
     """
     counts = np.bincount(shared.item, minlength=shared.n_items).astype(np.float64)
     zeros = np.zeros((shared.n_items, 1))
@@ -189,7 +191,7 @@ def guess_popular(shared: Ratings, users: Indices, k: int) -> Indices:
 
 
 def _ranked(own: Numbers, factors: Numbers, shared: Ratings, users: Indices, k: int) -> Indices:
-    """The k best items of each user that she does not share `(n, k)`, by `u · v_j + b_j`."""
+    """The k best items by `u · v_j + b_j` that each user does not share `(n, k)`."""
     count = factors.shape[1]
     size = -(-count // LANES) * LANES
     left, right = aligned(shared.n_users, size), aligned(len(factors), size)

@@ -1,4 +1,4 @@
-"""Sensitive ratings recovered from a released factorisation and what users share."""
+"""Reconstruct sensitive ratings from a released factorisation and users' shared ratings."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from dpaudit.kernels.normal_equations import inverses, solved
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
-# Numbers of the products of factors that are held at a time.
+# The largest number of entries of factor products in memory at a time.
 _AT_ONCE = 2**22
 
 
 @parameters(frozen=True, config=STRICT)
 class Reconstruction(RatingReconstruction):
-    """Fit each user to the ratings that she shares, then read off those that she keeps to herself.
+    """Fit each user to their shared ratings, then predict their private ones.
 
     Equation (21) of Meng et al. 2018, solved exactly for each user by ridge regression on the
-    released V, not by a descent that may not have arrived:
+    released V instead of by gradient descent:
 
-        ũ_i = argmin_u Σ_j (r_ij − b_j − u · v_j)² + λ ‖u − ū‖²,    j over what she shares,
+        ũ_i = argmin_u Σ_j (r_ij − b_j − u · v_j)² + λ ‖u − ū‖²,    j over the shared ratings,
 
-    with ū the mean of what users are fitted at ū = 0, so that one who shares little is taken for
-    an average one. What she keeps is predicted by `b_j + ũ_i · v_j`, cut to the scale.
+    with ū the mean of the users' fits with ū = 0, so that a user who shares little is close to an
+    average one. Private ratings are predicted by `b_j + ũ_i · v_j`, clipped to the scale.
 
     Attributes:
-        ridge: λ; near 0 it is the paper's.
-        average: whether users are drawn to ū, or to 0.
+        ridge: λ; near 0 it is the paper's attack.
+        average: whether users are shrunk towards ū instead of 0.
     """
 
     ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
@@ -52,36 +52,36 @@ class Reconstruction(RatingReconstruction):
     def reconstruct(
         self, release: ItemFactors, shared: Ratings, users: Indices, items: Indices
     ) -> Numbers:
-        """The recovered ratings of pairs of a user and an item `(W, n)`.
+        """Recover the ratings of (user, item) pairs `(W, n)`.
 
         Args:
             release: the items' side of the models.
             shared: the ratings that are not sensitive.
-            users: whose ratings are wanted `(n,)`.
-            items: of which items.
+            users: the user of each pair `(n,)`.
+            items: the item of each pair `(n,)`.
         """
         found = []
-        for world in release.factors:
-            factors, bias = world[:, :-1].astype(np.float64), world[:, -1] + release.mean
+        for trial in release.factors:
+            factors, bias = trial[:, :-1].astype(np.float64), trial[:, -1] + release.mean
             own = self._fitted(factors, bias.astype(np.float64), shared)
             found.append(bias[items] + np.einsum("nf,nf->n", own[users], factors[items]))
         scale = shared.scale
         return np.clip(np.stack(found), scale.minimum, scale.maximum)
 
     def left_out(self, release: ItemFactors, shared: Ratings) -> float:
-        """The mean squared error of shared ratings in the first world, each left out of the fit.
+        """Return the leave-one-out mean squared error of shared ratings in the first trial.
 
-        With `e` what the fit leaves of a rating and `h = v' (Σ v v' + λ)⁻¹ v`, a fit without it
-        leaves `e/(1 − h)`; ū is held.
+        With the fit's residual `e` of a rating and `h = v' (Σ v v' + λ)⁻¹ v`, the residual of the
+        fit without this rating is `e/(1 − h)`; ū is held fixed.
 
         Args:
             release: the items' side of the model.
-            shared: the ratings; with none of them the square of half the scale.
+            shared: the ratings; if there are none, the result is the square of half the scale.
         """
         if not len(shared):
             return (shared.scale.width / 2) ** 2
-        world = release.factors[0]
-        factors, bias = world[:, :-1].astype(np.float64), world[:, -1] + release.mean
+        trial = release.factors[0]
+        factors, bias = trial[:, :-1].astype(np.float64), trial[:, -1] + release.mean
         own = self._fitted(factors, bias.astype(np.float64), shared)
         squares, _ = _sums(factors, bias.astype(np.float64), shared)
         inverse, _ = inverses(squares + self.ridge * np.eye(factors.shape[1]))
@@ -94,7 +94,7 @@ class Reconstruction(RatingReconstruction):
         return total / len(shared)
 
     def _fitted(self, factors: Numbers, bias: Numbers, shared: Ratings) -> Numbers:
-        """Every user's own factors `(N, d)`."""
+        """Return every user's fitted factors `(N, d)`."""
         squares, products = _sums(factors, bias, shared)
         squares += self.ridge * np.eye(factors.shape[1])
         own: Numbers = solved(squares, products[:, :, None])[:, :, 0]
@@ -106,9 +106,9 @@ class Reconstruction(RatingReconstruction):
 
 
 def guess_means(shared: Ratings, items: Indices) -> Numbers:
-    """What anybody guesses without a model: the mean of what is shared of each item `(n,)`.
+    """Baseline without a model: the mean shared rating of each item `(n,)`.
 
-    The mean of all of an item of which nothing is shared.
+    For an item without shared ratings it is the mean of all shared ratings.
     """
     counts = np.bincount(shared.item, minlength=shared.n_items)
     sums = np.bincount(shared.item, shared.value, shared.n_items)
@@ -122,7 +122,7 @@ def _middle(shared: Ratings) -> float:
 
 
 def _sums(factors: Numbers, bias: Numbers, shared: Ratings) -> tuple[Numbers, Numbers]:
-    """`Σ v vᵀ` `(N, d, d)` and `Σ (r − b) v` `(N, d)` over what each user shares."""
+    """Return `Σ v vᵀ` `(N, d, d)` and `Σ (r − b) v` `(N, d)` over each user's shared ratings."""
     d, start = factors.shape[1], shared.by_user.start
     squares = np.zeros((shared.n_users, d, d))
     products = np.zeros((shared.n_users, d))

@@ -1,4 +1,4 @@
-"""Sensitive ratings recovered from what users submit to a recommender, round after round."""
+"""Reconstruct sensitive ratings from users' submissions to a recommender over the rounds."""
 
 from __future__ import annotations
 
@@ -23,48 +23,47 @@ from dpaudit.kernels.normal_equations import add_squares, solved
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
-# Noise below this is taken for this: single precision leaves about as much.
+# The smallest assumed noise, about the rounding error of single precision.
 _LEAST = 1e-4
-# Of Levenberg and Marquardt: steps at most, when to stop, and the damping at first.
+# Levenberg-Marquardt: most steps, relative tolerance, initial damping.
 _STEPS, _ENOUGH, _DAMPING = 40, 1e-9, 1e-3
-# Numbers of derivatives that are held at a time.
+# The largest number of derivatives in memory at a time.
 _AT_ONCE = 2**22
 
 
 @parameters(frozen=True, config=STRICT)
 class FromSubmissions(SubmissionReconstruction):
-    """Follow each user by her own update, and fit what she keeps to all that she submitted.
+    """Model each user's local updates, and fit their private ratings to all their submissions.
 
-    The recommender knows each round's V, who rated what, how users learn and what they share. So of
-    a user's ratings unknown are those that she keeps, and with the factors that she started from
+    The recommender knows each round's V, who rated what, how users learn and the shared ratings.
+    Unknown are the user's initial factors and private ratings, θ = (u_0, r_kept). The update
 
-        θ = (u_0, r_kept),    u_t = a_t + B_t θ:
-        u_{t+1} = (1 − 2γλ) u_t − 2γ Σ_j (u_t · v_j − r_j) v_j    by the V of round t + 1
+        u_{t+1} = (1 − 2γλ) u_t − 2γ Σ_j (u_t · v_j − r_j) v_j    with the V of round t + 1
 
-    is affine in them (and where u is kept in a ball, near the present θ). Where nothing is cut she
-    submits `x_tj = 2 (u_t · v_j − r_j) u_t` and noise, normal with a known deviation σ_tj. The
-    estimate is the most probable θ,
+    makes `u_t = a_t + B_t θ` affine in θ (linearised at the current θ if u is clipped to a ball).
+    Without clipping the user submits `x_tj = 2 (u_t · v_j − r_j) u_t` plus normal noise with a
+    known standard deviation σ_tj. The estimate is the most probable θ,
 
         argmin_θ Σ_tj ‖x_tj − 2 (u_t · v_j − r_j) u_t‖²/σ_tj² + ‖u_0 − m‖²/s² + ‖r_kept − r̃‖²/τ²,
 
-    by Levenberg and Marquardt, from u_0 = m and r̃. What she shares fixes u_t, and what she keeps is
-    read off its own submissions and off how u_t moves; over T rounds of fresh noise errors fall
-    like 1/√T. r̃ is what `reconstruction` makes of the final model, and τ² the mean squared error
-    that it leaves of a rating that is shared where that one is left out of its fit. So with much
-    noise the estimate is r̃, and without noise the truth; but where all is cut to one norm it may
-    stop in a wrong dip.
+    found by the Levenberg-Marquardt method, started at u_0 = m and r̃. The shared ratings determine
+    u_t; a private rating affects its own submissions and the path of u_t. Over T rounds with fresh
+    noise, errors fall like 1/√T. r̃ is the result of `reconstruction` on the final model, and τ² is
+    its leave-one-out mean squared error on shared ratings. So the estimate is r̃ with much noise,
+    and the true ratings without noise; but if submissions are clipped it may stop in a local
+    minimum.
 
-    What friends send her moves u unseen and is left out: with a large weight of friends it errs
-    more than it need.
+    The recommender does not see the messages from friends that also change u. They are ignored, so
+    with a large weight of friends the error is larger than necessary.
 
-    **Differences** of rounds are free of noise that is drawn once (Meng et al. 2018, section 5.3).
-    Of noise drawn anew they are a function of the submissions that forgets the mean, and carry no
-    more than these do, less where the mean tells most.
+    **Differences** of consecutive rounds cancel noise that is drawn once (Meng et al. 2018, section
+    5.3). With fresh noise in each round they are a function of the submissions that drops their
+    mean, so they are never more informative, and less so where the mean is informative.
 
     Attributes:
-        knows: whether σ is that given what the recommender drew, or what it is usually.
-        rounds: whether it reads all submissions, or differences of consecutive ones.
-        users: so many users, a random choice of those who keep something, are followed.
+        knows: `h` takes σ given the recommender's random draws, `scale` its usual value.
+        rounds: whether to read all submissions, or differences of consecutive ones.
+        users: the number of attacked users, chosen at random among those with private ratings.
         ridge: λ of `reconstruction`.
     """
 
@@ -82,10 +81,10 @@ class FromSubmissions(SubmissionReconstruction):
     )
 
     def check_rounds(self, rounds: int) -> None:
-        """Refuse to read differences where a training of so many rounds has none.
+        """Check that there are two rounds if differences are read.
 
         Raises:
-            ConfigError: with the remedy.
+            ConfigError: there is only one round.
         """
         if self.rounds == "difference" and rounds < 2:
             raise ConfigError(
@@ -94,18 +93,18 @@ class FromSubmissions(SubmissionReconstruction):
             )
 
     def read(self, seen: Submissions, release: ItemFactors, shared: Ratings) -> Numbers:
-        """The recovered ratings of what the users keep, in the order of the submissions.
+        """Recover the users' private ratings, in the order of the submissions.
 
         Args:
-            seen: what they submit.
-            release: the items' side of the final model, of one world.
+            seen: the users' submissions.
+            release: the items' side of the final model, one trial.
             shared: the ratings of all users that are not sensitive.
 
         Returns:
-            What the model alone gives, then with the submissions `(2, kept)`.
+            The estimate from the model alone, then the one with submissions `(2, kept)`.
 
         Raises:
-            ConfigError: differences are read, and there is one round.
+            ConfigError: differences are read, and there is only one round.
         """
         self.check_rounds(len(seen.shown))
         users, items = seen.users[seen.kept], seen.items[seen.kept]
@@ -122,7 +121,7 @@ class FromSubmissions(SubmissionReconstruction):
         return np.stack([guess, np.clip(found, shared.scale.minimum, shared.scale.maximum)])
 
     def _one(self, seen: Submissions, guess: Numbers, doubt: float) -> Numbers:
-        """The same of one user."""
+        """Return the estimate with submissions for one user `(kept,)`."""
         given = seen.deviations
         if self.knows == "scale":
             given = np.broadcast_to(seen.usual[:, None].astype(np.float32), given.shape)
@@ -142,7 +141,7 @@ class FromSubmissions(SubmissionReconstruction):
 
 
 class _Path:
-    """How one user's factors move, as a function of where they started and of what she keeps."""
+    """The path of one user's factors, as a function of θ."""
 
     def __init__(self, seen: Submissions) -> None:
         self.learning = seen.learning
@@ -155,19 +154,19 @@ class _Path:
         self.picks[self.kept, self.size + np.arange(len(self.kept))] = 1.0
 
     def at(self, theta: Numbers) -> tuple[Numbers, Numbers]:
-        """`u_t` `(T, d)`, and its slopes in θ `(T, d, p)`."""
+        """Return `u_t` `(T, d)`, and its derivatives by θ `(T, d, p)`."""
         if np.isfinite(self.learning.ball):
             return self._moved(theta)
         shift, slopes = self._affine
         return shift + np.einsum("tdp,p->td", slopes, theta), slopes
 
     def errors(self, users: Numbers, theta: Numbers) -> Numbers:
-        """`e_tj = u_t · v_j − r_j` `(T, n)`."""
+        """Return `e_tj = u_t · v_j − r_j` `(T, n)`."""
         away: Numbers = np.einsum("tjd,td->tj", self.items, users)
         return away - self._ratings(theta)
 
     def cuts(self, users: Numbers, errors: Numbers) -> Numbers:
-        """What all that is submitted in a round is multiplied by `(T,)`."""
+        """Return the clipping factor of each round's submissions `(T,)`."""
         norms = 2 * np.linalg.norm(users, axis=1) * np.linalg.norm(errors, axis=1)
         # c/max(‖s‖, c)
         return 1 / np.maximum(norms / self.learning.clip, 1.0)
@@ -183,16 +182,16 @@ class _Path:
 
     @cached_property
     def _kept(self) -> Numbers:
-        """What each round leaves of u: `(1 − 2γλ) I − 2γ Σ_j v_j v_jᵀ` `(T, d, d)`."""
+        """The linear part of each round's update: `(1 − 2γλ) I − 2γ Σ_j v_j v_jᵀ` `(T, d, d)`."""
         rate, decay = self.learning.rate, self.learning.decay
         squares = np.einsum("tjd,tje->tde", self.items, self.items)
         found: Numbers = (1 - 2 * rate * decay) * np.eye(self.size) - 2 * rate * squares
         return found
 
     def _moved(self, theta: Numbers) -> tuple[Numbers, Numbers]:
-        """`u_t` and its slopes, round by round."""
+        """Compute `u_t` and its derivatives by θ, round by round."""
         twice, ball, new = 2 * self.learning.rate, self.learning.ball, self.items[1:]
-        # u, then the slopes; first what a round adds to them.
+        # Column 0 is u, the others its derivatives; initialised with what each round adds.
         path = np.zeros((len(self.items), self.size, 1 + len(theta)))
         path[0, :, 0], path[0, :, 1 : 1 + self.size] = theta[: self.size], np.eye(self.size)
         path[1:, :, 0] = twice * np.einsum("tjd,j->td", new, self._ratings(theta))
@@ -215,11 +214,11 @@ class _Fit:
     """The least-squares problem of one user.
 
     Attributes:
-        path: how her factors move.
-        shown: what is fitted `(T, n, d)`.
-        weights: the inverse variances of its noise.
-        mean: the expected θ `(p,)`.
-        precision: how much that counts `(p,)`.
+        path: the path of the user's factors.
+        shown: the submissions, or their differences `(T, n, d)`.
+        weights: the inverse variances of the noise in them.
+        mean: the prior mean of θ `(p,)`.
+        precision: the prior precision of θ `(p,)`.
         apart: whether differences of consecutive rounds are fitted.
     """
 
@@ -231,7 +230,7 @@ class _Fit:
     apart: bool
 
     def best(self) -> Numbers:
-        """The most probable θ, or the lowest point of the dip that the expected one lies in."""
+        """Return the most probable θ, or the local minimum reached from the prior mean."""
         theta, damping = self.mean, _DAMPING
         cost = self._cost(theta)
         for _ in range(_STEPS):
@@ -257,13 +256,13 @@ class _Fit:
         return float((self.weights * away**2).sum() + prior)
 
     def _exact(self, users: Numbers, errors: Numbers) -> Numbers:
-        """What she would submit without noise, or its differences."""
+        """Return the noiseless submissions, or their differences."""
         cuts = self.path.cuts(users, errors)
         exact = 2 * (cuts[:, None] * errors)[:, :, None] * users[:, None]
         return np.diff(exact, axis=0) if self.apart else exact
 
     def _slopes(self, theta: Numbers) -> tuple[Numbers, Numbers]:
-        """The normal equations' matrix `(p, p)`, in its upper triangle, and right side `(p,)`."""
+        """Return the normal equations: matrix `(p, p)`, upper triangle only, right side `(p,)`."""
         users, slopes = self.path.at(theta)
         errors = self.path.errors(users, theta)
         away = self.shown - self._exact(users, errors)
@@ -272,7 +271,7 @@ class _Fit:
         count, p = len(self.shown), len(theta)
         size = max(1, _AT_ONCE // max(1, self.shown[0].size * p))
         for first in range(0, count, size):
-            # A difference needs one round more.
+            # Differences need one more round.
             part = slice(first, min(first + size, count) + self.apart)
             by = self._derivatives(part, users[part], slopes[part], errors[part])
             rows = (np.diff(by, axis=0) if self.apart else by).reshape(-1, p)
@@ -285,7 +284,7 @@ class _Fit:
     def _derivatives(
         self, part: slice, users: Numbers, slopes: Numbers, errors: Numbers
     ) -> Numbers:
-        """`dx/dθ` of some rounds `(t, n, d, p)`."""
+        """Return `dx/dθ` of some rounds `(t, n, d, p)`."""
         cuts = self.path.cuts(users, errors)
         # de_j = v_j' B − dr_j
         moved = np.einsum("tjd,tdp->tjp", self.path.items[part], slopes) - self.path.picks
@@ -294,7 +293,7 @@ class _Fit:
         by += errors[:, :, None, None] * slopes[:, None]
         for t in np.flatnonzero(cuts < 1):
             u, e = users[t], errors[t]
-            # Where x is cut to one norm: d ln κ = −(u · du/‖u‖² + e · de/‖e‖²)
+            # With a clipping factor κ: d ln κ = −(u · du/‖u‖² + e · de/‖e‖²)
             lost = np.einsum("d,dp->p", u, slopes[t]) / (u * u).sum()
             lost += np.einsum("j,jp->p", e, moved[t]) / (e * e).sum()
             by[t] -= np.einsum("j,d,p->jdp", e, u, lost)

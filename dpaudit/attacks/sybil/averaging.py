@@ -1,4 +1,4 @@
-"""Reading a hidden rating off many releases that an attacker had made for accounts of his own."""
+"""Infer a hidden rating from many releases to accounts that the attacker controls."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ Table = NDArray[np.float64]
 
 Category = Literal["immediate", "dynamic", "combined"]
 
-# Log-likelihoods that differ by less than this share of their size are equal up to rounding.
+# Log-likelihoods with a relative difference below this are equal up to rounding.
 _SAME = 1e-9
 
 
 @parameters(frozen=True, config=STRICT)
-class Campaign(SybilAttack):
+class Averaging(SybilAttack):
     """Recover one hidden rating of a target from releases to accounts that the attacker controls.
 
-    The attacker knows all but the hidden rating, so he knows the noiseless predictions that his
-    accounts have for each of its candidate values, and takes the most likely value. Every release
-    has fresh noise, so it is the number of releases that defeats the noise.
+    The attacker knows everything but the hidden rating. So they can compute the noiseless
+    predictions of their accounts for each candidate value, and guess the most likely value. Every
+    release has fresh noise, which many releases average out.
 
-    The paper's categories: in the `immediate` attack accounts change the ratings before the
-    learning phase; in the `dynamic` attack one account changes its own row of the completed matrix
-    after it, and is shown a fresh release after each change; the `combined` attack does both.
+    The paper's categories: in the `immediate` attack the accounts add ratings before the learning
+    phase; in the `dynamic` attack one account changes its own row of the completed matrix after the
+    learning phase and gets a fresh release after each change; the `combined` attack does both.
 
     Attributes:
         category: see above.
         observe: `values` reads the noised prediction of the hidden item, `list` only the list.
-        reads: what is read off a list: the `place` of the hidden item, or its `membership` alone,
-            which is all that a set has, whatever is said here.
-        helpers: the most accounts planted before the learning phase.
-        calibration: worlds drawn for each candidate value to learn the law of a list.
+        reads: what is read from a list: the `place` of the hidden item, or only its `membership`. A
+            set always gives only membership.
+        fake_accounts: the largest number of accounts created before the learning phase.
+        calibration: trials per candidate value for learning the distribution of a list.
     """
 
     category: Category = "dynamic"
     observe: Literal["values", "list"] = "values"
     reads: Literal["place", "membership"] = "place"
-    helpers: Annotated[int, Field(ge=0, le=1000)] = 20
+    fake_accounts: Annotated[int, Field(ge=0, le=1000)] = 20
     calibration: Annotated[int, Field(ge=10, le=1_000_000)] = 1000
 
-    name: ClassVar[str] = "campaign"
-    title: ClassVar[str] = "Attacker's accounts, before or after the learning phase, likelihoods"
+    name: ClassVar[str] = "sybil"
+    title: ClassVar[str] = "Fake accounts before or after the learning phase, maximum likelihood"
     source: ClassVar[str] = (
         "Park & Acharya, Differentially Private Recommendation Systems: Practical Implementation "
         "and Interpretation, 2011, §4.1 (the categories; the inference is ours)"
@@ -57,13 +57,13 @@ class Campaign(SybilAttack):
 
     @property
     def plants(self) -> bool:
-        """Whether accounts may be planted before the learning phase."""
+        """Whether fake accounts may be created before the learning phase."""
         return self.category != "dynamic"
 
     def outcomes(self, items: NDArray[np.int32], item: int) -> Indices:
-        """What is read off each list `(W, k)`: the place of `item` in it, k if absent, `(W,)`.
+        """Return the place of `item` in each list `(W, k)`, k if absent, `(W,)`.
 
-        Of `membership` the places are all 0 and absence is 1.
+        With `membership`, return 0 if it is present and 1 if absent.
         """
         found = items == item
         absent: Indices = np.where(found.any(1), 0, 1)
@@ -79,18 +79,18 @@ class Campaign(SybilAttack):
         count: int,
         ends: tuple[float, float],
     ) -> NDArray[np.float32]:
-        """A row of the completed matrix in which `item` competes with rivals at `threshold`.
+        """Return a row of the completed matrix in which `item` competes with rivals at `threshold`.
 
-        For the place in a list of `count`, all its places are contested by as many rivals. For
-        membership, all places but one are taken by entries at the upper end, and the item has one
-        rival for the last. All else is at the lower end.
+        To read the place, `count` rivals have the entry `threshold`. To read membership,
+        `count − 1` entries at the upper end fill all places but the last, for which the item has
+        one rival. All other entries are at the lower end.
 
         Args:
             scores: the account's row `(M,)`, `−inf` where it rated the item.
-            item: the hidden item; its entry stays, it is what is to be learned.
+            item: the hidden item; its entry is unchanged, as it is to be inferred.
             threshold: the rivals' entry.
             count: the length of the list.
-            ends: the least and the greatest entry.
+            ends: the lowest and the highest entry.
         """
         others = np.flatnonzero(np.isfinite(scores) & (np.arange(len(scores)) != item))
         row = scores.copy()
@@ -101,38 +101,37 @@ class Campaign(SybilAttack):
         return row
 
     def guess(self, log_likelihood: Table, releases: Indices, draw: float) -> Indices:
-        """The most likely candidate after each number of releases `(E,)`.
+        """Return the most likely candidate after each number of releases `(E,)`.
 
-        Candidates that are as likely as the best are drawn from uniformly; so are all of them
-        after 0 releases.
+        Ties are broken uniformly at random; after 0 releases all candidates tie.
 
         Args:
-            log_likelihood: of each release under each candidate `(W, C)`.
-            releases: numbers of releases, 0 to W each, `(E,)`.
+            log_likelihood: log-likelihood of each release under each candidate `(W, C)`.
+            releases: numbers of releases, each 0 to W, `(E,)`.
             draw: a uniform draw in [0, 1).
         """
         width = log_likelihood.shape[1]
         total = np.vstack([np.zeros(width), np.cumsum(log_likelihood, 0)])[releases]
         best = total.max(1, keepdims=True)
-        # −inf, an impossible candidate, is never as likely as a finite best.
+        # −inf, an impossible candidate, never ties with a finite maximum.
         tied = total >= best - _SAME * (1 + abs(best))
         rank = (draw * tied.sum(1)).astype(np.int64)
         return (np.cumsum(tied, 1) > rank[:, None]).argmax(1)
 
 
 def thresholds(exact: Table) -> Table:
-    """The middles between neighbouring noiseless predictions of the candidates `(C − 1,)`.
+    """Return the midpoints between adjacent distinct noiseless predictions of the candidates.
 
-    One value for all where the candidates do not differ.
+    The shape is `(C − 1,)` if all C differ. If all are equal, return their common value `(1,)`.
     """
     values = np.unique(exact)
     return values if len(values) == 1 else (values[1:] + values[:-1]) / 2
 
 
 def laplace_log_likelihood(shown: Table, exact: Table, noise_scale: float) -> Table:
-    """`−|A − f(v)|/b` of each shown value under each candidate, up to a constant `(W, C)`.
+    """Return `−|A − f(v)|/b` of each shown value under each candidate, up to a constant `(W, C)`.
 
-    Without noise the nearest candidates have 0 and the others `−inf`.
+    Without noise the nearest candidates get 0 and the others `−inf`.
 
     Args:
         shown: noised predictions of one item `(W,)`.
@@ -146,23 +145,23 @@ def laplace_log_likelihood(shown: Table, exact: Table, noise_scale: float) -> Ta
     return np.where(nearest, 0.0, -np.inf)
 
 
-def learned_log_likelihood(seen: Indices, worlds: Indices) -> Table:
-    """The log-likelihood of each seen outcome under each candidate, learned from worlds `(W, C)`.
+def learned_log_likelihood(seen: Indices, trials: Indices) -> Table:
+    """Return log-likelihoods of observed outcomes under each candidate, from trials `(W, C)`.
 
-    Outcomes are ordered numbers. They are joined to at most 2C bins of about equal frequency over
-    all candidates, since every bin costs accuracy; each bin's frequency has ½ added.
+    Outcomes are ordinal. They are grouped into at most 2C bins of about equal frequency over all
+    candidates, since more bins reduce accuracy; each bin's count has ½ added.
 
     Args:
         seen: the outcomes `(W,)`.
-        worlds: outcomes of the known mechanism under each candidate `(C, N)`. Candidates share the
-            worlds' noise, which takes most of the chance out of their ratios.
+        trials: outcomes of the known mechanism under each candidate `(C, N)`. Candidates use the
+            same noise, which reduces the variance of their likelihood ratios.
     """
-    pooled, bins = np.sort(worlds, axis=None), 2 * len(worlds)
+    pooled, bins = np.sort(trials, axis=None), 2 * len(trials)
     # Upper ends of the bins: the k/(2C)-quantiles, k < 2C.
     at = np.arange(1, bins) * len(pooled) // bins - 1
     edges = np.unique(pooled[np.maximum(at, 0)])
     counts = np.stack(
-        [np.bincount(np.searchsorted(edges, row), minlength=len(edges) + 1) for row in worlds]
+        [np.bincount(np.searchsorted(edges, row), minlength=len(edges) + 1) for row in trials]
     )
     law = np.log(counts + 0.5) - np.log(counts.sum(1, keepdims=True) + 0.5 * counts.shape[1])
     return law.T[np.searchsorted(edges, seen)]

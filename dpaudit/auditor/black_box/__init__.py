@@ -1,1 +1,1 @@
-"""Audits of mechanisms of which outputs alone are seen."""
+"""Black-box audits: audits of mechanisms from their outputs alone."""

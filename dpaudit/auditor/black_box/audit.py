@@ -1,4 +1,4 @@
-"""Audits of any mechanism that can be called: nothing is known of it but its outputs."""
+"""Black-box audits of any mechanism that can be called, from its outputs alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpaudit.auditor.black_box.calls import (
 )
 from dpaudit.auditor.black_box.order import check_calls, drift
 from dpaudit.auditor.black_box.planted import positive_control
-from dpaudit.auditor.black_box.search_pairs import most_telling
+from dpaudit.auditor.black_box.search_pairs import most_informative
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
@@ -27,37 +27,40 @@ from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
 from dpaudit.record.result import Control
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
 
 Score = Callable[[Any], Any]
 
-# A learned score is trained on half the trials, but on so many at most.
+# A learned score is trained on half of the trials, at most on this many.
 _TRAINING = 400_000
-# Calls of a batched mechanism that make the outputs of a round of the search, which certifies
-# nothing.
+# Most calls of a batched mechanism in one round of the search. Fewer than `MOST` suffice, as the
+# search certifies nothing.
 _SEARCH_CALLS = 256
+# The least number of trials, and of outputs in the search.
 _LEAST = 200
 
 
 @dataclass(frozen=True)
 class BlackBoxAudit:
-    """What an audit of a mechanism on one pair of data sets found.
+    """The result of an audit of a mechanism on one pair of data sets.
 
     Attributes:
         epsilon: certified lower bound on the mechanism's ε at `delta`.
         delta: the δ at which it holds.
-        event: the event that shows it, with how often it happened.
-        pair: the index of the pair that was audited, among those given.
-        score: how outputs were scored.
-        likelihood: the bound that holds if the given `log_ratio` is the true one; it judges
-            nothing.
-        seed: what decided the audit: given again, the same audit is played.
-        drift: in words, where outputs change with the number of the call or depend on the one
-            before; None where no such thing was found.
-        control: what the same game found on a mutant with a planted violation; None where no
-            claim was given, or the mechanism itself was found to break it.
+        event: the event that certifies it, with its frequencies.
+        pair: the index of the audited pair among those given.
+        score: name of the score.
+        likelihood: the bound that holds if the given `log_ratio` is the true one; for information
+            only.
+        seed: the seed, with which the same audit can be repeated.
+        drift: a sentence if outputs change with the number of the call or depend on the previous
+            call's; None if neither was found.
+        control: the positive control: what the same game certified where a violation was planted;
+            None if no claim was given, the mechanism itself was found to break it, or there are
+            too few trials.
     """
 
     epsilon: Estimate
@@ -87,45 +90,45 @@ def audit(
     detectable: float = 1.5,
     seed: int | None = None,
 ) -> BlackBoxAudit:
-    """Certify a lower bound on ε of a mechanism from its outputs on two neighbouring data sets.
+    """Certify a lower bound on a mechanism's ε from its outputs on two neighbouring data sets.
 
-    A fair coin decides which data set each call gets, so that what the mechanism keeps between
-    calls cannot tell them apart; see `dpaudit.auditor.black_box.calls`. A learned score is trained
-    on half of the trials, or 400 000 of them, and certified on the others; a given score is
-    certified on all. The bound holds whatever the score; the closer that is to the likelihood ratio
-    of the two output laws, the larger the bound.
+    A fair coin chooses the data set of each call, so that state kept between calls cannot reveal
+    it; see `dpaudit.auditor.black_box.calls`. A learned score is trained on half of the trials (at
+    most 400 000) and certified on the others; a given score is certified on all. The bound is valid
+    for any score; it is larger the closer the score is to the likelihood ratio of the two output
+    distributions.
 
     Args:
         mechanism: `mechanism(data, rng)` returns one output: a number, an array, a word, or a
-            list, that depends on no other call's data; it must not change `data`. Randomness that
-            is not from `rng` cannot be played again.
+            list. It must not depend on other calls' data and must not change `data`. The audit is
+            reproducible only if all randomness comes from `rng`.
         d: a data set.
         d_prime: a neighbour of it.
         delta: the δ at which ε is bounded.
-        confidence: of the bound.
-        trials: outputs drawn in all.
-        score: `score(outputs)` returns one number an output, large where `d_prime` is likelier; it
-            must not have been chosen on these outputs. It is given the outputs on both data sets
-            together, in the order of the calls, which coins decided: one that reads its whole
-            batch cannot tell them apart by it. Or "learned".
-        log_ratio: where the laws of the outputs are known, `log_ratio(outputs)`, the logarithm of
-            their likelihood ratio, `d_prime`'s over `d`'s. It is the score then, and gives the
-            likelihood form beside the certified bound, which holds even if it is wrong.
+        confidence: confidence of the bound.
+        trials: total number of outputs.
+        score: `score(outputs)` returns one number per output, large where `d_prime` is likelier; it
+            must not have been chosen on these outputs. It receives the outputs on both data sets
+            together, in the order of the calls. As coins decided that order, even a score that
+            reads its whole batch learns nothing from it. Or "learned".
+        log_ratio: if the output distributions are known, `log_ratio(outputs)` returns the logarithm
+            of their likelihood ratio, `d_prime`'s over `d`'s. It replaces the score and also gives
+            the likelihood bound. The certified bound holds even if it is wrong.
         batched: whether the mechanism is `mechanism(data, rng, n)` and returns n independent
-            outputs, an array with leading axis n. Beyond 16 384 outputs n is larger than 1.
-        fresh_process: make every call in a process of its own, so that no state in memory survives
-            it: about a hundredth of a second a call. The mechanism must be picklable.
-        claim: the ε that the mechanism is held to. Where it is not found to be broken, the same
-            game is played on mutants of the mechanism with a violation planted in their outputs:
-            the power of the audit, measured. See `dpaudit.auditor.black_box.planted`.
-        detectable: the mutants' ε, as a multiple of the claim.
-        seed: decides every stream: more trials extend the same sequence. None draws one from the
-            operating system's entropy. The confidence is that over the choice of the seed, not of
-            one chosen after looking.
+            outputs, an array with leading axis n. Up to 16 384 outputs, n is 1.
+        fresh_process: run every call in its own process, so that no state in memory survives it;
+            costs about 0.01 s per call. The mechanism must be picklable.
+        claim: the claimed ε. If it is not found to be broken, the same game is run on copies of
+            the mechanism with planted violations, which measures the power of the audit. See
+            `dpaudit.auditor.black_box.planted`.
+        detectable: ε of the planted violations, as a multiple of the claim.
+        seed: seed of every random stream: more trials extend the same sequence. None draws one from
+            the operating system's entropy. The confidence is over the choice of the seed; it does
+            not hold for a seed chosen after seeing results.
 
     Raises:
         InputError: too few trials, equal data sets, outputs or scores that are not numbers, batches
-            whose outputs are alike, or δ or the confidence out of range.
+            with dependent outputs, or δ or the confidence out of range.
     """
     return audit_pairs(
         mechanism,
@@ -159,20 +162,20 @@ def audit_pairs(
     detectable: float = 1.5,
     seed: int | None = None,
 ) -> BlackBoxAudit:
-    """As `audit`, on the pair of neighbouring data sets that a search finds most telling.
+    """Search for the most informative pair of neighbouring data sets, and run `audit` on it.
 
-    Each pair is given `search` outputs, the better half as many again, and so on; the pair that is
-    left is audited with fresh ones, so that the search spends no confidence.
+    Each pair gets `search` outputs, the better half as many again, and so on. The remaining pair is
+    audited with fresh outputs, so that the search costs no confidence.
 
     Args:
         mechanism: see `audit`.
-        pairs: pairs of neighbouring data sets, e.g. of `patterns.input_pairs`.
+        pairs: pairs of neighbouring data sets, e.g. from `patterns.input_pairs`.
         delta: see `audit`.
         confidence: see `audit`.
         trials: outputs for the certificate.
         search: outputs for each pair in the first round of the search.
         score: see `audit`.
-        log_ratio: see `audit`; of whichever pair is audited.
+        log_ratio: see `audit`; must hold for whichever pair is audited.
         batched: see `audit`.
         fresh_process: see `audit`.
         claim: see `audit`.
@@ -180,7 +183,7 @@ def audit_pairs(
         seed: see `audit`.
 
     Raises:
-        InputError: no pair, or as in `audit`.
+        InputError: no pair is given, or as in `audit`.
     """
     _check_pairs(pairs)
     for name, value in (("trials", trials), ("search", search)):
@@ -204,16 +207,16 @@ def audit_pairs(
     game = _Game(calls, score, delta)
 
     def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
-        found = calls.play(pairs[index], f"search/{turn}/{index}", 2 * each, _SEARCH_CALLS)
+        found = calls.run(pairs[index], f"search/{turn}/{index}", 2 * each, _SEARCH_CALLS)
         return found.of(False), found.of(True)
 
     given = None if score == "learned" else score
-    best = most_telling(drawn, len(pairs), search, trials, seed % 2**32, given)
+    best = most_informative(drawn, len(pairs), search, trials, seed % 2**32, given)
     pair = pairs[best]
     with unchanged(pair):
-        played = game.play(pair, "certificate", trials, alpha)
+        certificate = game.run(pair, "certificate", trials, alpha)
     control = None
-    if claim is not None and played.epsilon.lower <= claim:
+    if claim is not None and certificate.epsilon.lower <= claim:
 
         def certified(train: Trials, test: Trials) -> float:
             return game.certify(train, test, alpha).epsilon.lower
@@ -227,30 +230,30 @@ def audit_pairs(
             sizes=sizes,
             alpha=alpha,
             delta=delta,
-            rng=np.random.default_rng([seed, *b"planted"]),
+            rng=generator(seed, "planted"),
             score=given,
         )
     likelihood = None
     if log_ratio is not None:
         likelihood = likelihood_epsilon(
-            played.scores[played.trials.present], delta=delta, alpha=alpha
+            certificate.scores[certificate.trials.present], delta=delta, alpha=alpha
         )
     return BlackBoxAudit(
-        epsilon=played.epsilon,
+        epsilon=certificate.epsilon,
         delta=delta,
-        event=played.event,
+        event=certificate.event,
         pair=best,
-        score=played.score,
+        score=certificate.score,
         likelihood=likelihood,
         seed=seed,
-        drift=drift(played.trials, played.scores),
+        drift=drift(certificate.trials, certificate.scores),
         control=control,
     )
 
 
 @dataclass(frozen=True)
-class _Played:
-    """The bound on one pair, its event, the score's name, and what it was certified on."""
+class _Certificate:
+    """The bound on one pair, its event, the score's name, and the trials that certified it."""
 
     epsilon: Estimate
     event: LabelTest
@@ -261,10 +264,10 @@ class _Played:
 
 @dataclass(frozen=True)
 class _Game:
-    """Learn a score on some trials, certify on others.
+    """A game that learns a score on some trials and certifies it on others.
 
     Attributes:
-        calls: how the mechanism is called.
+        calls: the caller of the mechanism.
         score: a function, or "learned".
         delta: the δ of the bound.
     """
@@ -274,33 +277,33 @@ class _Game:
     delta: float
 
     def sizes(self, trials: int) -> tuple[int, int]:
-        """How many of the trials train, and how many certify."""
+        """Split the trials into the numbers that train and that certify."""
         train = min(trials // 2, _TRAINING) if self.score == "learned" else 0
         return train, trials - train
 
-    def play(
+    def run(
         self,
         pair: tuple[Any, Any],
         purpose: str,
         trials: int,
         alpha: float,
-    ) -> _Played:
+    ) -> _Certificate:
         """Draw outputs on both data sets, and certify."""
         train, test = (
-            self.calls.play(pair, f"{purpose}/{part}", count, MOST) if count else None
+            self.calls.run(pair, f"{purpose}/{part}", count, MOST) if count else None
             for part, count in zip(("train", "test"), self.sizes(trials), strict=True)
         )
         assert test is not None  # noqa: S101
         return self.certify(train or test, test, alpha)
 
-    def certify(self, train: Trials, test: Trials, alpha: float) -> _Played:
-        """Learn on trials where the score is learned, and certify on others."""
+    def certify(self, train: Trials, test: Trials, alpha: float) -> _Certificate:
+        """Certify on `test`, with a score learned on `train` unless one is given."""
         expected: Ends = "top"
         if self.score == "learned":
             learned = LearnedScore.fit(
                 train.of(False),
                 train.of(True),
-                self.calls.seed % 2**32,  # more than that scikit-learn refuses
+                self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
                 trials=len(test),
             )
             expected = learned.side
@@ -320,11 +323,11 @@ class _Game:
             log_odds=self.score == "learned",
             seed=self.calls.seed,
         )
-        return _Played(estimate, event, name, test, scores)
+        return _Certificate(estimate, event, name, test, scores)
 
 
 def _scored(score: Score, outputs: Any) -> outcomes.Scores:
-    """One finite score an output: more of them would count one trial more than once."""
+    """Score the outputs; refuse more scores than outputs, which would count a trial twice."""
     found = outcomes.scores(score(outputs), "scores")
     if len(found) != len(outputs):
         raise InputError(f"score returned {len(found)} numbers for {len(outputs)} outputs")

@@ -1,22 +1,22 @@
-"""Calls of a mechanism of which outputs alone are seen: D or D' by a fair coin, in one sequence.
+"""Calls of a black-box mechanism: a fair coin chooses D or D' for each call of one sequence.
 
 A mechanism may keep state: a counter, a cache, a budget, a clock. If all outputs of D came before
-those of D', or in blocks, its state would tell the worlds apart. So a coin that nothing else
-depends on decides the data set of every call. Whatever the state is made of, earlier outputs and
-the number of the call included, an (ε, δ)-DP answer to the data of *this* call tells its coin with
-odds of at most e^ε to 1; so, given all outputs, the coins are independent with such odds, which is
-all that the label test needs, and a mechanism that ignores its data leaves them fair. The score may
-read all the outputs at once, since they come in an order that the coins alone made.
+those of D', or in blocks, this state would reveal the data set. Therefore an independent coin
+decides the data set of every call. Whatever the state contains, earlier outputs and the number of
+the call included, an (ε, δ)-DP answer to the data of *this* call reveals its coin with odds of at
+most e^ε to 1. So, given all outputs, the coins are independent with such odds, which is all that
+the label test needs; a mechanism that ignores its data leaves them fair. The score may read all
+outputs at once, as their order carries no information about the coins.
 
-Two things a coin cannot mend. A mechanism that answers from the data of *earlier* calls breaks the
-claim about those; its outputs then depend on other trials' coins, and the level is no longer exact:
-give it fresh processes. And outputs of one call share whatever that call has of its own, an offset
-say, so that the coin of one tells those of the others. A batched mechanism is therefore asked for
-one output a call as long as so many calls are affordable (`MOST`), which needs no assumption;
-beyond that, for as many outputs of either data set as their own coins ask for, two calls in random
-order at a time. Then its promise that the outputs of a call are independent is needed, and
-`blackbox_order.check_calls` refuses scores that are alike within calls. With so many calls, what it
-overlooks raises the variance of a count by about 7 % at most.
+A coin does not help in two cases. First, a mechanism that answers from the data of *earlier* calls
+breaks the claim about those; its outputs then depend on other trials' coins, and the level is no
+longer exact: use fresh processes. Second, the outputs of one call may share something, such as an
+offset, so that the coin of one reveals those of the others. A batched mechanism is therefore asked
+for one output per call up to `MOST` calls, which needs no assumption. Beyond that, each block of
+trials makes two calls, one for each data set, in random order, for as many outputs as the coins
+ask for. This relies on the mechanism's promise that the outputs of a call are independent;
+`order.check_calls` refuses scores that are correlated within calls. With so many calls, a
+correlation that it overlooks raises the variance of a count by at most about 7 %.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.encoding import batch_of, joined, packed
 from dpaudit.auditor.black_box.isolated import Job, called, each_in_a_process
 from dpaudit.core.errors import InputError
+from dpaudit.core.streams import generator, seed_sequence
 
 # mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
 Mechanism = Callable[..., Any]
 
-# Calls of a batched mechanism that make the outputs of one game.
+# Most calls of a batched mechanism in one game.
 MOST = 2**14
 
 
@@ -47,9 +48,9 @@ class Trials:
     """Outputs in the order of the calls.
 
     Attributes:
-        outputs: an array `(n, ...)` where all are numbers of one form, or a list of n.
-        present: whether each was made from D'.
-        calls: the number of the call that made it.
+        outputs: an array `(n, ...)` if all are numbers or arrays of one shape, else a list of n.
+        present: whether each was made from D' `(n,)`.
+        calls: the number of the call that made each output `(n,)`.
     """
 
     outputs: Any
@@ -60,7 +61,7 @@ class Trials:
         return len(self.present)
 
     def of(self, present: bool) -> Any:
-        """The outputs that were made from D', or from D."""
+        """Return the outputs made from D' if `present`, else from D."""
         chosen = self.present == present
         if isinstance(self.outputs, np.ndarray):
             return self.outputs[chosen]
@@ -69,14 +70,15 @@ class Trials:
 
 @dataclass(frozen=True)
 class Calls:
-    """How a mechanism is called.
+    """The caller of a mechanism.
 
     Attributes:
-        mechanism: what is called.
+        mechanism: the mechanism.
         batched: whether it takes a number of outputs.
-        seed: decides coins, order and every call's stream.
-        fresh_process: whether every call is made in a process of its own.
-        exact: whether outputs of different types stay apart.
+        seed: seed of the coins, the order and every call's stream.
+        fresh_process: whether every call runs in its own process.
+        exact: whether outputs keep their types; else numbers of different types are merged into
+            one array.
     """
 
     mechanism: Mechanism
@@ -85,21 +87,21 @@ class Calls:
     fresh_process: bool = False
     exact: bool = True
 
-    def play(self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST) -> Trials:
-        """So many outputs, each of a data set that its own coin chose.
+    def run(self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST) -> Trials:
+        """Draw `count` outputs, each from a data set chosen by its own coin.
 
         Args:
             pair: the data sets D and D'.
             purpose: names the streams: equal purposes give the same outputs.
-            count: the number of outputs; more of them extend the same sequence while a call makes
-                one output.
-            most: calls that a batched mechanism may be asked for.
+            count: the number of outputs. As long as a call makes one output, a larger count extends
+                the same sequence.
+            most: most calls of a batched mechanism.
         """
-        coins = np.random.default_rng(stream(self.seed, f"{purpose}/coins"))
+        coins = generator(self.seed, f"{purpose}/coins")
         present = coins.random(count) < 0.5
         size = -(-count // most) if self.batched else 1
         if size == 1:
-            jobs = zip(present, stream(self.seed, purpose).spawn(count), strict=True)
+            jobs = zip(present, seed_sequence(self.seed, purpose).spawn(count), strict=True)
             one = 1 if self.batched else None
             made = self._called((pair[int(coin)], own, one) for coin, own in jobs)
             return Trials(self._joined(made), present, np.arange(count))
@@ -113,20 +115,20 @@ class Calls:
         size: int,
         coins: np.random.Generator,
     ) -> Trials:
-        """Two calls a block, in random order, of as many outputs as its coins ask for."""
+        """Make one call per data set and block, in random order, as large as its coins ask for."""
         calls = np.empty(len(present), np.int64)
         wanted: list[tuple[bool, NDArray[np.int64]]] = []
         for start in range(0, len(present), size):
             block = np.arange(start, min(start + size, len(present)))
-            for world in (False, True) if coins.random() < 0.5 else (True, False):
-                places = block[present[block] == world]
+            for trial in (False, True) if coins.random() < 0.5 else (True, False):
+                places = block[present[block] == trial]
                 if len(places):
                     calls[places] = len(wanted)
-                    wanted.append((world, places))
-        streams = stream(self.seed, purpose).spawn(len(wanted))
+                    wanted.append((trial, places))
+        streams = seed_sequence(self.seed, purpose).spawn(len(wanted))
         made = self._called(
-            (pair[int(world)], own, len(places))
-            for (world, places), own in zip(wanted, streams, strict=True)
+            (pair[int(trial)], own, len(places))
+            for (trial, places), own in zip(wanted, streams, strict=True)
         )
         order = np.argsort(np.concatenate([places for _, places in wanted]))
         outputs = self._joined(made)
@@ -135,11 +137,11 @@ class Calls:
         return Trials(outputs[order], present, calls)
 
     def of_one(self, data: Any, purpose: str, count: int) -> Any:
-        """So many outputs of one data set."""
-        return self.play((data, data), purpose, count).outputs
+        """Draw `count` outputs of one data set."""
+        return self.run((data, data), purpose, count).outputs
 
     def _called(self, jobs: Iterable[Job]) -> Iterator[tuple[Any, int | None]]:
-        """What each call returned, and how many outputs it was asked for."""
+        """Yield what each call returned, and how many outputs it was asked for."""
         jobs = list(jobs)
         answers = (
             each_in_a_process(self.mechanism, jobs)
@@ -157,7 +159,7 @@ class Calls:
 
 
 def _checked(made: Any, count: int) -> Any:
-    """What a call returned, if it is so many outputs."""
+    """Return what a call returned, or refuse it if it is not `count` outputs."""
     several = isinstance(made, list | tuple) or (isinstance(made, np.ndarray) and made.ndim)
     if not several or len(made) != count:
         raise InputError(
@@ -168,27 +170,22 @@ def _checked(made: Any, count: int) -> Any:
 
 
 def _alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:
-    """Outputs as an array where all are numbers, or arrays of one shape, else as they are."""
+    """Turn outputs into an array if all are numbers or arrays of one shape."""
     try:
         with warnings.catch_warnings(action="ignore"):  # masked numbers become NaN
             array = np.asarray(outputs)
-    except Exception:  # of several shapes, or of a kind of its own
+    except Exception:  # different shapes, or a foreign type
         return outputs
     return array if numeric(array) else outputs
 
 
 def numeric(output: Any) -> bool:
-    """Whether it is an array of numbers."""
+    """Whether `output` is an array of numbers."""
     return isinstance(output, np.ndarray) and output.dtype.kind in "biuf"
 
 
-def stream(seed: int, purpose: str) -> np.random.SeedSequence:
-    """The stream of a purpose."""
-    return np.random.SeedSequence([seed, *purpose.encode()])
-
-
 def same_data(d: Any, d_prime: Any) -> bool:  # noqa: PLR0911  one kind of data each
-    """Whether two data sets are certainly equal: one object, or equal numbers, words, or parts."""
+    """Whether two data sets are certainly equal: one object, or the same type with equal parts."""
     if d is d_prime:
         return True
     if type(d) is not type(d_prime):
@@ -205,27 +202,27 @@ def same_data(d: Any, d_prime: Any) -> bool:  # noqa: PLR0911  one kind of data 
         if hasattr(d, "nnz"):  # sparse arrays
             return bool(d.shape == d_prime.shape and (d != d_prime).nnz == 0)
         return bool(d == d_prime)
-    except Exception:  # what cannot be compared is not known to be equal
+    except Exception:  # data that cannot be compared are not known to be equal
         return False
 
 
 @contextmanager
 def unchanged(pair: tuple[Any, Any]) -> Iterator[None]:
-    """Refuse a mechanism that changes a data set: what it kept there would tell the two apart.
+    """Refuse a mechanism that changes a data set: state kept there would reveal the coin.
 
-    Data that cannot be copied, or whose copy cannot be compared with them, are not watched.
+    Data that cannot be copied, or cannot be compared with their copy, are not checked.
 
     Raises:
-        InputError: a data set is no longer what it was.
+        InputError: a data set has changed.
     """
     try:
         before: Any = copy.deepcopy(pair)
     except Exception:
         before = None
-    watched = same_data(before, pair)
+    observed = same_data(before, pair)
     yield
-    if watched and not same_data(before, pair):
+    if observed and not same_data(before, pair):
         raise InputError(
             "the mechanism changes its data set in place, so that one call sees what another left: "
-            "let it work on a copy"
+            "make it work on a copy"
         )

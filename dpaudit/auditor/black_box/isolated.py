@@ -1,6 +1,6 @@
-"""Calls of a mechanism each in a process of its own, so that no state outlives a call.
+"""Calls of a mechanism in fresh processes, so that no state outlives a call.
 
-This module is what a fresh process loads, so it imports little.
+Every fresh process loads this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import numpy as np
 
 from dpaudit.core.errors import InputError, RunError, said
 
-# What a call needs: the data set, its stream, and the number of outputs of a batched mechanism.
+# The arguments of a call: the data set, the random stream, and a batched mechanism's number of
+# outputs.
 Job = tuple[Any, np.random.SeedSequence, int | None]
 
 
 def called(mechanism: Any, job: Job) -> Any:
-    """What the mechanism returns for a job.
+    """Call the mechanism for a job and return its result.
 
     Raises:
-        RunError: the mechanism raised what would end this program, or a loop, and is no failure.
-        Exception: the mechanism's own.
+        RunError: the mechanism raised StopIteration, or an exception such as SystemExit that would
+            end this program.
+        Exception: any other exception of the mechanism.
     """
     data, stream, count = job
     rng = np.random.default_rng(stream)
@@ -37,16 +39,16 @@ def called(mechanism: Any, job: Job) -> Any:
     except BaseException as error:
         if isinstance(error, Exception) and not isinstance(error, StopIteration):
             raise
-        raise RunError(f"the mechanism raised {said(error)}, which is no failure") from error
+        raise RunError(f"the mechanism raised {said(error)}, which is not an error") from error
 
 
 def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
-    """Run every job in a fresh process, as many at a time as there are cores; keep their order.
+    """Run every job in a fresh process, one per core at a time, and yield the results in order.
 
     Raises:
         InputError: the mechanism or a data set cannot be sent to a process, or a process ended
             without an answer.
-        Exception: the mechanism's own.
+        Exception: any exception of the mechanism.
     """
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
@@ -62,7 +64,7 @@ def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
                 "the mechanism at the top of a module, or leave out fresh_process"
             ) from error
         here, there = context.Pipe()
-        # A forked server starts processes of any of its kinds alike.
+        # mypy does not know that every start method's context has Process.
         process = context.Process(target=_answer, args=(there, work))  # type: ignore[attr-defined]
         process.start()
         there.close()
@@ -70,8 +72,8 @@ def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
             fine, answer = here.recv()
         except EOFError as error:
             raise InputError(
-                "a fresh process ended without an answer: call the mechanism from a script whose "
-                "own work stands under 'if __name__ == \"__main__\"', and see that it does not exit"
+                "a fresh process ended without an answer: put the calling script's code under "
+                "'if __name__ == \"__main__\"', and check that the mechanism does not exit"
             ) from error
         finally:
             here.close()
@@ -85,7 +87,7 @@ def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
 
 
 def _answer(there: Connection, work: bytes) -> None:
-    """Send the result of a job, or the error that it raised."""
+    """Send the result of a job, or the exception that it raised."""
     try:
         mechanism, job = pickle.loads(work)  # noqa: S301  written by the parent process
         said = True, called(mechanism, job)

@@ -1,4 +1,4 @@
-"""Whether outputs depend on the call that made them, or on its place in the order."""
+"""Checks whether outputs depend on the call that made them, or on its place in the order."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from dpaudit.auditor.black_box.calls import MOST, Trials, numeric
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.errors import InputError
 
-# Standard errors beyond which scores of one call are alike.
+# Standard errors beyond which the scores within calls count as correlated.
 _ALIKE = 6.0
-# Of the first so many entries; the level; how far a fourth moment may be from the normal law's.
+# The number of entries tested for drift; the level of that test; the divisor of √n in the limit on
+# a fourth moment.
 _COORDINATES, _DRIFT, _TAIL = 8, 1e-6, 5
 
 
 def check_calls(trials: Trials, scores: Scores) -> None:
-    """Refuse scores that are more alike within the calls of one data set than between them.
+    """Refuse scores that are positively correlated within the calls of one data set.
 
-    Were the outputs of a call independent, products of two scores of one call would have mean 0.
-    Ranks are tried, and who is in the upper tenth, half and nine tenths.
+    If the outputs of a call are independent, the product of two centred scores of one call has
+    mean 0. Tested on the ranks, and on the indicators of the upper nine tenths, half and tenth.
 
     Raises:
-        InputError: they are alike.
+        InputError: the scores are correlated.
     """
     if len(np.unique(trials.calls)) == len(trials):
         return
@@ -30,8 +31,8 @@ def check_calls(trials: Trials, scores: Scores) -> None:
     found = 0.0
     for name in (None, 0.1, 0.5, 0.9):
         excess = variance = 0.0
-        for world in (False, True):
-            here = trials.present == world
+        for dataset in (False, True):
+            here = trials.present == dataset
             ranks = rankdata(scores[here])
             values = ranks if name is None else (ranks > name * len(ranks)).astype(float)
             spread = values.std()
@@ -47,19 +48,19 @@ def check_calls(trials: Trials, scores: Scores) -> None:
             found = max(found, excess / variance**0.5)
     if found > _ALIKE:
         raise InputError(
-            "outputs of one call are alike, so that one tells the data set of the others: make the "
-            f"n outputs of a call independent, leave out batched, or use fewer trials ({MOST} of "
-            "them are drawn one a call)"
+            "outputs of one call are alike, so one output reveals the data set of the others: make "
+            f"the n outputs of a call independent, leave out batched, or use at most {MOST} "
+            "trials, which are drawn one per call"
         )
 
 
 def drift(trials: Trials, scores: Scores) -> str | None:
-    """Whether outputs change with the number of the call, or depend on the one before, in words.
+    """Describe how outputs change with the call's number or depend on the previous call; else None.
 
-    The score and the first entries of numeric outputs are tried, as they are and by their distance
-    from the median, by Spearman's correlation with the call's number and by that of neighbours, at
-    a level of one in a million together. The coins keep the certificate valid; but a claim about
-    one call says little of a mechanism with a memory.
+    Tests the score and the first entries of numeric outputs, and their distances from the median,
+    by Spearman's correlation with the call's number and between successive calls, at a joint level
+    of one in a million. The certificate stays valid because of the coins, but a claim about a
+    single call says little about a mechanism with memory.
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata
@@ -69,7 +70,7 @@ def drift(trials: Trials, scores: Scores) -> str | None:
         flat = trials.outputs.reshape(len(trials), -1)
         series += [flat[:, j] for j in range(min(flat.shape[1], _COORDINATES))]
     count = len(trials)
-    # NaN has a place below all numbers, as everything else that a mechanism may return.
+    # NaN ranks below all numbers.
     ranked = [rankdata(np.where(np.isnan(values), -np.inf, values)) for values in series]
     ranked += [_distance_ranks(ranks) for ranks in ranked]
     limit = -float(ndtri(_DRIFT / (4 * len(ranked))))
@@ -81,7 +82,7 @@ def drift(trials: Trials, scores: Scores) -> str | None:
             continue
         unit = (ranks - ranks.mean()) / spread
         squares = unit * unit
-        # Of a few odd values the normal law of the correlations says nothing.
+        # With a few extreme values the correlations are not approximately normal.
         if (squares * squares).sum() / count > count**0.5 / _TAIL:
             continue
         trend = max(trend, abs(float((unit * place).sum())) / count**0.5)
@@ -103,7 +104,7 @@ def drift(trials: Trials, scores: Scores) -> str | None:
 
 
 def _distance_ranks(ranks: Scores) -> Scores:
-    """The ranks of the distances of ranks from their middle, counted rather than sorted."""
+    """Rank the distances of ranks from their middle, by counting instead of sorting."""
     distances = np.abs(2 * ranks - (len(ranks) + 1)).astype(np.int64)
     counts = np.bincount(distances)
     found: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]

@@ -17,29 +17,31 @@ Data = NDArray[np.float64]
 def input_pairs(
     neighbours: Neighbours, length: int, *, base: float = 1.0, step: float = 1.0
 ) -> list[tuple[Data, Data]]:
-    """Pairs (d, d') that are likely to show a violation, each in one order: audits look both ways.
+    """List pairs (d, d') that are likely to show a violation.
 
-    Violations are seldom tied to special values: a few patterns of change from a constant vector
-    find them. A mechanism that reads its input in order also tells a change at the first
-    coordinate from one at the last, so every pattern is mirrored where that gives a new one.
+    Each pair appears in one order only, as audits test both directions. Violations seldom depend on
+    special values, so a few patterns of change from a constant vector find them. A mechanism that
+    reads its input in order treats a change at the first coordinate and one at the last
+    differently, so each pattern's mirror image is added if it is new.
 
     Ding et al. 2018, arXiv:1805.10277 (the table of database categories); the mirrored patterns
     are added here.
 
     Args:
-        neighbours: which data sets are neighbours: vectors of query answers each of which differs
-            by at most `step` (`all-differ`); vectors that differ by `step` in one coordinate
-            (`one-differs`; of length 1, numbers); any two values of one user (`any-value`).
-        length: the number of coordinates (at least 1); of `any-value` the number of values (at
+        neighbours: the adjacency: vectors of query answers that differ by at most `step` in every
+            coordinate (`all-differ`); vectors that differ by `step` in one coordinate
+            (`one-differs`); any two values of one user (`any-value`).
+        length: the number of coordinates (at least 1); for `any-value` the number of values (at
             least 2), which are `base`, `base + step` and so on.
-        base: the constant that the patterns change.
+        base: the entry of the constant vector.
         step: by how much neighbours may differ in a coordinate.
 
     Returns:
-        Pairs of vectors `(length,)`; of `any-value` all pairs of vectors `(1,)`.
+        Pairs of vectors `(length,)`; for `any-value` all pairs of vectors `(1,)`.
 
     Raises:
-        InputError: an unknown adjacency, no coordinate, or a step or base that is of no use.
+        InputError: the adjacency is unknown, `length` is too small, `base` is not finite, or `step`
+            is not positive.
     """
     _check(neighbours, length, base, step)
     if neighbours == "any-value":
@@ -48,22 +50,22 @@ def input_pairs(
     first = np.arange(length) == 0
     half = np.arange(length) < length // 2
     up, down, same = step, -step, 0.0
-    # The change from the constant vector d to d', and for the X shape of d as well.
+    # Changes from the constant vector d to d'.
     changes = [np.where(first, up, same), np.where(first, down, same)]
     if neighbours == "all-differ":
         changes += [
             np.where(first, up, down),  # one above, the rest below
             np.where(first, down, up),
-            np.where(half, up, down),  # half half
+            np.where(half, up, down),  # one half above, the other below
             np.full(length, up),
             np.full(length, down),
         ]
     start = np.full(length, base)
     pairs = [(start, start + change) for change in changes]
-    if neighbours == "all-differ":
+    if neighbours == "all-differ":  # the X shape of Ding et al., where d changes as well
         pairs.append((start - step * half, start - step * ~half))
     mirrored = [(a[::-1], b[::-1]) for a, b in pairs]
-    # As keys of a dict the pairs keep their order and lose their repetitions.
+    # A dict removes duplicates and keeps the order.
     distinct = {frozenset((a.tobytes(), b.tobytes())): (a, b) for a, b in pairs + mirrored}
     return [(a.copy(), b.copy()) for a, b in distinct.values()]
 

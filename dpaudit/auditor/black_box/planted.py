@@ -1,26 +1,26 @@
-"""Positive controls of a black box: what the same game finds where a violation was planted.
+"""Positive controls of a black box: what the same game certifies where a violation is planted.
 
-A game that certifies nothing speaks for a mechanism only if it certifies something on one that
-breaks the claim. A **mutant** is made from outputs of the mechanism on D alone, each used once: a
-trial's coin L is turned into a bit B that equals L with probability p = (e^ε' + δ)/(1 + e^ε'), and
-B decides what the output looks like, in one of two ways.
+That a game certifies nothing is evidence for a mechanism only if the same game certifies something
+on a mechanism that breaks the claim. A **mutant** with a planted violation is made from outputs of
+the mechanism on D alone, each used once. A trial's coin L is turned into a bit B that equals L with
+probability p = (e^ε' + δ)/(1 + e^ε'), and B decides the form of the output in one of two ways.
 
-- *Split.* Outputs are divided into two sets by something that can be seen in them (half of the
-  values of an entry, the commoner two of few outputs, half of the numbers in a text, half of the
-  lengths); the next unused output of the set that B names is given out. Given B, its law is that of
-  the mechanism on D given the set, whatever L.
+- *Split.* Outputs are divided into two sets by a visible feature (above or below the median of an
+  entry, of the numbers in a text, or of the lengths; or one of the two most frequent outputs). The
+  mutant releases the next unused output of the set that B selects. Given B, its distribution is
+  that of the mechanism on D conditioned on the set, independent of L.
 - *Written.* B is written into the next unused output: its lowest bit, its last digit, the sign of
-  its zeros, the type of its number.
+  its zeros, or the type of its number.
 
-Either way the output is a post-processing of B and of things that do not depend on L, and B can be
-read off it: the mutant is (ε', δ)-DP on this pair for no smaller ε', exactly. Where that is only so
-in a share of the outputs (zeros), it is exact given such an output, and the plant is used if these
-are enough. A last mutant tells L outright, by one of two outputs, in so small a share of its
-outputs that the trials just show it: a rare leak, of infinite ε with δ = 0.
+In both cases the output is a post-processing of B and of values independent of L, and B can be
+recovered from it: the mutant is exactly (ε', δ)-DP on this pair, and not for any smaller ε'. Where
+only a share of the outputs can carry B (zeros), this is exact given such an output, and the plant
+is used if that share is large enough. A last mutant is a rare leak: it reveals L, by one of two
+outputs, in so small a share of its outputs that the trials just show it (ε = ∞ at δ = 0).
 
-No plant looks at the score, but for the choice of the entry where the score was given. A given
-score says itself what it reads, so that violations are planted in values, texts and lengths alone;
-a learned one claims to see any form, so that every plant that the outputs can carry must be found.
+Plants do not depend on the score, except that a given score chooses the entry to split by. A given
+score states what it reads, so violations are planted only in values, texts and lengths. A learned
+score claims to see any form, so every plant that the outputs can carry must be found.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from dpaudit.auditor.black_box.plants import (
     Plant,
     Score,
     Written,
+    informative,
     splits,
     taken,
-    telling,
     writings,
 )
 from dpaudit.bounds.power.power import detectable_epsilon
@@ -49,10 +49,10 @@ from dpaudit.record.result import Control
 
 Draw = Callable[[int], Any]
 
-# A rare leak is shown so many times as often as the best bound needs, and so many times more; it
-# is no rarer than the least share, and no leak is rare beyond the largest.
+# A rare leak occurs `_TIMES` times as often as the best bound needs, plus `_MORE` times. Its share
+# of the outputs is at least `_RAREST`; above `_COMMONEST` it is not rare, and is not planted.
 _TIMES, _MORE, _RAREST, _COMMONEST = 4.0, 20, 1e-3, 0.05
-# So many outputs a trial are drawn at most.
+# Most outputs drawn per trial.
 _LONGEST = 4
 _LEAK = "a leak"
 
@@ -69,22 +69,22 @@ def positive_control(
     rng: np.random.Generator,
     score: Score | None = None,
 ) -> Control | None:
-    """Play the game on mutants of a mechanism that break its claim by a factor.
+    """Run the game on mutants of a mechanism that break its claim by a factor.
 
     Args:
-        draw: so many outputs on D; more of them extend the same sequence.
-        certified: the bound that the game certifies when it trains and certifies on such trials.
+        draw: draws the given number of outputs on D; a larger number extends the same sequence.
+        certified: the bound that the game certifies from trials that train and that certify.
         claim: the claimed ε, which the bounds must exceed.
-        factor: the mutants' ε as a multiple of that.
+        factor: the mutants' ε as a multiple of `claim`.
         sizes: the numbers of trials that train and that certify.
         alpha: the level of the bound.
         delta: the δ of the claim.
-        rng: decides coins, sets and bits.
-        score: the score that was given; None where it is learned.
+        rng: generator of coins, bits and the choice of an entry.
+        score: the given score; None if it is learned.
 
     Returns:
-        The least that was certified, and on what; None where so few trials could not be expected to
-        find such a violation with the best score.
+        The least certified bound and the mutants that it belongs to; None if there are too few
+        trials to find such a violation even with the best score.
     """
     epsilon = factor * claim
     if not _enough(claim, epsilon, sizes[1], alpha, delta):
@@ -115,7 +115,7 @@ def positive_control(
         made = _mutated(plant, pool, bits, draw)
         bounds[plant.name] = 0.0 if made is None else certified(*_halves(made, coins, sizes[0]))
     rare = None if score else _rare_share(claim, sizes[1], alpha, delta)
-    tells = telling(pool)
+    tells = informative(pool)
     if rare is not None and tells is not None:
         coins, told = rng.random(count) < 0.5, rng.random(count) < rare
         made = [
@@ -135,12 +135,12 @@ def positive_control(
 
 
 def _enough(claim: float, epsilon: float, trials: int, alpha: float, delta: float) -> bool:
-    """Whether so many trials can be expected to show such a violation."""
+    """Whether this number of trials is expected to detect a violation of this ε."""
     return trials > 0 and detectable_epsilon(claim, trials, alpha, delta=delta) <= epsilon
 
 
 def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) -> str:
-    """The plants in words."""
+    """Describe the plants in words."""
     places = [name for name in names if name != _LEAK]
     parts = []
     if places:
@@ -153,7 +153,7 @@ def _said(names: list[str], epsilon: float, rare: float | None, *, found: bool) 
 
 
 def _halves(made: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
-    """The trials that train and those that certify; all of them where none trains."""
+    """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
         Trials(taken(made, places), coins[places], np.arange(len(places)))
         for places in (np.arange(train), np.arange(train, len(coins)))
@@ -162,7 +162,7 @@ def _halves(made: Any, coins: Bits, train: int) -> tuple[Trials, Trials]:
 
 
 def _mutated(plant: Plant, pool: Any, bits: Bits, draw: Draw) -> Any:
-    """Outputs that look as the bits say; None where there are too few of a set."""
+    """Make outputs that carry the bits; None if one set of a split has too few outputs."""
     if isinstance(plant, Pair):
         return packed([plant.outputs[bit] for bit in bits.astype(int)])
     if isinstance(plant, Written):
@@ -171,7 +171,7 @@ def _mutated(plant: Plant, pool: Any, bits: Bits, draw: Draw) -> Any:
     wanted = np.array([(~bits).sum(), bits.sum()])
     shares = np.array([(~inside).mean(), inside.mean()])
     while (np.array([(~inside).sum(), inside.sum()]) < wanted).any():
-        if len(pool) > _LONGEST * len(bits):  # a mechanism that changes may never fill a set again
+        if len(pool) > _LONGEST * len(bits):  # a mechanism with state may never fill a set
             return None
         pool = draw(int(max(1.1 * (wanted / shares).max() + 200, 1.2 * len(pool))))
         inside = plant.inside(pool)
@@ -182,7 +182,7 @@ def _mutated(plant: Plant, pool: Any, bits: Bits, draw: Draw) -> Any:
 
 
 def _rare_share(claim: float, trials: int, alpha: float, delta: float) -> float | None:
-    """The share of outputs that must leak so that the trials show it, if that is rare."""
+    """Return the share of outputs that must leak to be detected; None if it is not rare."""
     needed = math.log(1 / alpha) / math.log1p(math.exp(-claim))
     share = max((_TIMES * needed + _MORE) / trials + 3 * delta, _RAREST)
     return share if share <= _COMMONEST else None

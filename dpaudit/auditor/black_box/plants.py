@@ -1,4 +1,4 @@
-"""What violations can be planted in: sets of outputs, and places where a bit can be written."""
+"""Carriers of planted violations: splits of the outputs, and places where a bit can be written."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Score = Callable[[Any], Any]
 
 # Both sets of a split hold at least this share of the outputs.
 _SHARE = 0.2
-# Each of the two commonest outputs, where there are few, occurs at least so often.
+# Each of the two most frequent outputs must occur at least this often.
 _OFTEN = 10
 _DIGIT = re.compile(r"\d(?=\D*$)")
 
 
 @dataclass(frozen=True)
 class Split:
-    """A set of outputs, to be told from its complement.
+    """A division of the outputs into a set and its complement.
 
     Attributes:
-        name: what it is made by.
-        inside: which outputs are in it.
+        name: the feature that divides them.
+        inside: returns the mask of the outputs in the set.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Written:
-    """A bit that is written into outputs.
+    """A place in outputs where a bit can be written.
 
     Attributes:
-        name: where it stands.
+        name: the place.
         put: writes bits into outputs.
     """
 
@@ -54,11 +54,11 @@ class Written:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two outputs, one of which is given out.
+    """Two outputs, one of which is released.
 
     Attributes:
-        name: which they are.
-        outputs: the two.
+        name: description of the outputs.
+        outputs: the two outputs.
     """
 
     name: str
@@ -69,12 +69,12 @@ Plant = Split | Written | Pair
 
 
 def splits(pool: Any, score: Score | None, rng: np.random.Generator) -> Iterator[Split | Pair]:
-    """Sets that outputs can be divided into.
+    """Yield the splits that the outputs allow.
 
     Args:
         pool: outputs on D.
-        score: the score that was given; None where it is learned.
-        rng: chooses an entry of outputs that have several.
+        score: the given score; None if it is learned.
+        rng: chooses an entry if outputs have several and the score is learned.
     """
     keys = Counter(_key(output) for output in pool)
     common = keys.most_common(2)
@@ -95,7 +95,7 @@ def splits(pool: Any, score: Score | None, rng: np.random.Generator) -> Iterator
 
 
 def writings(pool: Any) -> Iterator[tuple[Written, float]]:
-    """Where a bit can be written, and in which share of the outputs it shows."""
+    """Yield the places where a bit can be written, and the share of the outputs that have each."""
     for name, put, shows in (
         ("the lowest bits", _put_low, _has_low),
         ("the last digits", _put_digit, _has_digit),
@@ -120,26 +120,26 @@ def _written_to(made: Any, bits: Bits, put: Callable[[Any, bool], Any]) -> Any:
 
 
 def _some(pool: Any) -> list[Any]:
-    """A thousand outputs at most."""
+    """Return the first thousand outputs, or all if there are fewer."""
     return [pool[i] for i in range(min(len(pool), 1000))]
 
 
 def taken(outputs: Any, places: NDArray[np.int64]) -> Any:
-    """The outputs at these places."""
+    """Select the outputs at the given places."""
     if isinstance(outputs, np.ndarray):
         return outputs[places]
     return [outputs[i] for i in places]
 
 
 def _key(output: Any) -> object:
-    """Equal for equal outputs of one type."""
+    """Return a key that is equal for equal outputs of one type."""
     if isinstance(output, np.ndarray):
         return output.dtype.str, output.shape, output.tobytes()
     return type(output), repr(output)
 
 
 def _width(pool: Any) -> int:
-    """How many entries every output has; 0 where the outputs are no numbers and hold none."""
+    """Return the number of entries that every output has."""
     if numeric(pool):
         return int(np.prod(pool.shape[1:], dtype=int))
     return min(len(_entries(output)) for output in pool)
@@ -156,7 +156,7 @@ def _entries(output: Any) -> list[Any]:
 
 
 def _entry(pool: Any, j: int) -> list[Any] | NDArray[Any] | None:
-    """Entry j of every output, where all are numbers."""
+    """Return entry j of every output; None if they are not all numbers."""
     if numeric(pool):
         return pool.reshape(len(pool), -1)[:, j]
     found = [_entries(output)[j] for output in pool]
@@ -164,13 +164,13 @@ def _entry(pool: Any, j: int) -> list[Any] | NDArray[Any] | None:
 
 
 def _each(pool: Any, feature: Callable[[Any], float | None]) -> list[Any] | None:
-    """A feature of every output, where all have it."""
+    """Return a feature of every output; None for numeric arrays or if an output lacks it."""
     found = [] if numeric(pool) else [feature(output) for output in pool]
     return found if found and None not in found else None
 
 
 def _number_in(output: Any) -> float | None:
-    """The first number in a text."""
+    """Return the first number in a text; None if there is none."""
     text = output.decode("latin-1") if isinstance(output, bytes) else output
     found = numbers_in(text, 1) if isinstance(text, str) else []
     return found[0][1] if found else None
@@ -181,7 +181,10 @@ def _length(output: Any) -> float | None:
 
 
 def _median(values: Any) -> Any:
-    """The value that divides others most evenly, if both parts are large; compared exactly."""
+    """Return the value that divides the values most evenly; None if one part is too small.
+
+    Values are compared exactly, without conversion to float.
+    """
     if values is None:
         return None
     ordered = sorted(values) if isinstance(values, list) else np.sort(values)
@@ -199,7 +202,7 @@ def _above(values: Any, cut: Any) -> Bits:
 
 
 def _read(score: Score, pool: Any, entries: list[int]) -> int:
-    """The entry that a given score follows most."""
+    """Return the entry most correlated with a given score (Spearman)."""
     from scipy.stats import spearmanr
 
     scores = np.asarray(score(pool), float)
@@ -210,7 +213,7 @@ def _read(score: Score, pool: Any, entries: list[int]) -> int:
 
 
 def _has_low(output: Any) -> bool:
-    """Whether it is a number with digits to spare, or an array of such."""
+    """Whether the first number is a fraction or an integer of magnitude 2 or more."""
     first = np.asarray(output).ravel()[:1] if numeric(np.asarray(output)) else np.empty(0)
     if not len(first):
         return False
@@ -256,12 +259,12 @@ def _has_zero(output: Any) -> bool:
 
 
 def _put_sign(output: Any, bit: bool) -> Any:
-    """Give a zero a sign."""
+    """Set the sign of a zero."""
     return type(output)(-0.0 if bit else 0.0) if _has_zero(output) else output
 
 
 def _has_whole(output: Any) -> bool:
-    """Whether it is a number without a fraction."""
+    """Whether the output is a whole number."""
     if isinstance(output, bool) or not isinstance(output, int | float | np.integer | np.floating):
         return False
     number: Any = output
@@ -269,12 +272,15 @@ def _has_whole(output: Any) -> bool:
 
 
 def _put_type(output: Any, bit: bool) -> Any:
-    """Make a whole number an integer or a floating number."""
+    """Convert a whole number to int or float."""
     return (int(output) if bit else float(output)) if _has_whole(output) else output
 
 
-def telling(pool: Any) -> tuple[Any, Any] | None:
-    """Two outputs that are seen nowhere else: taken from the pool's end, or beyond its largest."""
+def informative(pool: Any) -> tuple[Any, Any] | None:
+    """Return two outputs that occur nowhere else, with which to leak a coin; None if impossible.
+
+    Integers above the largest output, or unique outputs from the pool's end.
+    """
     if isinstance(pool[0], int | np.integer) and not isinstance(pool[0], bool):
         kind = type(pool[0])
         largest = max(int(output) for output in pool) if all(map(_is_whole, pool)) else None
@@ -289,5 +295,5 @@ def _is_whole(output: Any) -> bool:
 
 
 def _last(pool: Any) -> list[Any]:
-    """The last outputs of a pool, which no trial uses."""
+    """Return the last 100 outputs of a pool, which no trial uses."""
     return [pool[i] for i in range(len(pool) - 100, len(pool))]

@@ -1,4 +1,4 @@
-"""Search among pairs of neighbouring data sets for the one that a certificate will show most of."""
+"""Search among pairs of neighbouring data sets for the most informative one."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from dpaudit.attacks.black_box.encoding import joined
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
 
-# So many outputs on either data set of pair i in a round: `draw(pair, round, each)`.
+# `draw(pair, round, each)` draws `each` outputs on either data set of a pair.
 Draw = Callable[[int, int, int], tuple[Any, Any]]
 Score = Callable[[Any], Any]
 
 
-def most_telling(
+def most_informative(
     draw: Draw, pairs: int, budget: int, trials: int, seed: int, score: Score | None
 ) -> int:
-    """Return the index of the pair that promises the largest bound on so many outputs.
+    """Return the index of the pair with the largest forecast of the certified bound.
 
-    Successive halving (Karnin, Koren & Somekh 2013): each pair is given `budget` outputs, the
-    better half as many again as it has, and so on; no output is thrown away. A quick score is
-    learned on half of a pair's outputs and judged by its forecast on the others; equal forecasts,
-    such as 0, by the area under the curve.
+    Successive halving (Karnin, Koren & Somekh 2013): each pair gets `budget` outputs, the better
+    half as many again as it has, and so on; all outputs of a pair are kept. A quick score is
+    learned on half of a pair's outputs, and its bound is forecast from the others; ties, such as
+    forecasts of 0, are broken by the AUC.
 
     Args:
         draw: draws fresh outputs.
         pairs: number of pairs.
         budget: outputs of each pair in the first round.
-        trials: outputs of the certificate.
-        seed: of the scores.
-        score: the score, if it is given.
+        trials: number of outputs that the certificate will use.
+        seed: seed of the scores.
+        score: the given score; None if it is learned.
     """
     left = list(range(pairs))
     held: dict[int, tuple[Any, Any]] = {}
@@ -46,7 +46,7 @@ def most_telling(
             held[index] = fresh if old is None else _extended(old, fresh)
             worth[index] = _promise(held[index], trials, seed, score)
         left = sorted(left, key=lambda index: worth[index], reverse=True)[: -(-len(left) // 2)]
-        # As many again as each has, until it has what the certificate will.
+        # Double each pair's outputs, with at most `trials` new ones in a round.
         budget = min(budget * (2 if turn > 1 else 1), trials)
         held = {index: held[index] for index in left}
     return left[0]
@@ -59,7 +59,7 @@ def _extended(old: tuple[Any, Any], fresh: tuple[Any, Any]) -> tuple[Any, Any]:
 def _promise(
     outputs: tuple[Any, Any], trials: int, seed: int, score: Score | None
 ) -> tuple[float, float]:
-    """Return the bound that a pair promises, and how far its AUC is from a half."""
+    """Return a pair's forecast bound, and the distance of its AUC from ½."""
     from scipy.stats import rankdata
 
     judged = outputs

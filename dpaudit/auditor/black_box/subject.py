@@ -1,4 +1,4 @@
-"""A mechanism that a config names as Python code, audited from its outputs."""
+"""The black-box audit of a mechanism that a config names as Python code."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
-# The mutant's ε over the claimed one, where no gate says.
+# ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5
 _SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """The mechanism, as a model of the run.
+    """The mechanism as the one model of the run.
 
     Attributes:
         table: `[defense]` of the config.
-        called: the mechanism itself.
+        called: the function.
     """
 
     table: configs.PythonDefense
@@ -40,27 +40,27 @@ class Mechanism:
 
     @property
     def defenses(self) -> tuple[()]:
-        """None: nothing is known of it."""
+        """Empty: nothing is known of the mechanism but its outputs."""
         return ()
 
     def record(self) -> records.ModelRecord:
-        """Its docstring's first line, and how it is called."""
+        """Record the first line of its docstring and how it is called."""
         return _model(self.table, self.called)
 
     def points(self) -> list[records.PointRecord]:
-        """The one claim."""
+        """Return the one point of its claim."""
         return [_point(self.table)]
 
 
 @dataclass(frozen=True)
 class BlackBox(Subject):
-    """A mechanism of which outputs alone are seen.
+    """A mechanism that is audited from its outputs alone.
 
     Attributes:
-        context: what the measures share.
+        context: inputs that the measures share.
         mechanism: the mechanism.
-        pairs: the neighbouring data sets that it may be tried on.
-        score: what tells its outputs apart.
+        pairs: candidate pairs of neighbouring data sets.
+        score: the function that scores its outputs, or "learned".
     """
 
     context: Context
@@ -70,10 +70,10 @@ class BlackBox(Subject):
 
     @classmethod
     def of(cls, context: Context, ratings: Ratings | None) -> Self:
-        """Import what the config names.
+        """Import the mechanism, pairs and score that the config names.
 
         Raises:
-            ConfigError: it cannot be imported, or is not what it must be.
+            ConfigError: one cannot be imported or called, or there are no pairs.
         """
         table = context.config.defense
         if table is None:
@@ -94,25 +94,25 @@ class BlackBox(Subject):
         return cls(context, Mechanism(table, mechanism), pairs, score)
 
     def trials(self) -> int:
-        """The outputs that certify."""
+        """Return the number of outputs drawn on the chosen pair."""
         return self.context.config.audit.trials
 
     def models(self) -> Iterator[Mechanism]:
-        """The one."""
+        """Yield the mechanism."""
         yield self.mechanism
 
     def data(self) -> None:
-        """None: its data sets are its own."""
+        """Return None: the mechanism brings its own data sets."""
 
     def settings(self) -> dict[str, Any]:
-        """The tables that may stand beside `[defense]`."""
+        """Return `[defense]` and the settings that may accompany it."""
         config = self.context.config
         secret = {"keep_seed"} if config.keep_seed is not None else set()
         kept = {"seed", "audit", "gate", "defense", *secret}
         return config.model_dump(mode="json", include=kept)
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:
-        """The score."""
+        """Return the score as the one attack."""
         learned = self.mechanism.table.score == "learned"
         name = "learned" if learned else self.score_name
         return {
@@ -125,20 +125,20 @@ class BlackBox(Subject):
 
     @property
     def score_name(self) -> str:
-        """The score's own name, where it is given."""
+        """The name of the given score function."""
         return str(getattr(self.score, "__name__", "given"))
 
 
 class OutputGame(Measure[Mechanism]):
-    """`epsilon`: what outputs certify on the most telling pair, with a planted control."""
+    """`epsilon`: the bound certified on the most informative pair, with a planted violation."""
 
     def __init__(self, subject: BlackBox) -> None:
-        """Take the mechanism's pairs and score."""
+        """Keep the subject with the mechanism's pairs and score."""
         self.context, self.subject = subject.context, subject
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """One bound."""
+        """Yield the key of the one bound."""
         if config.defense:
             table = config.defense
             yield MetricKey("epsilon", table.label, table.epsilon, pair="given")
@@ -147,7 +147,7 @@ class OutputGame(Measure[Mechanism]):
         """Draw outputs and certify.
 
         Raises:
-            ConfigError: the data sets are equal, or the trials too few.
+            ConfigError: the data sets are equal, or there are too few trials.
             RunError: the mechanism itself failed.
         """
         table, config, pairs = model.table, self.context.config, self.subject.pairs
@@ -181,7 +181,7 @@ class OutputGame(Measure[Mechanism]):
             raise
         except DpauditError as error:
             raise ConfigError(f"defense.target = {table.target!r}: {error}") from error
-        most = f"the most telling of {len(pairs)} given, number {found.pair}"
+        most = f"the most informative of {len(pairs)} given, number {found.pair}"
         yield records.PairRecord(
             model=table.label,
             pair="given",
@@ -192,9 +192,10 @@ class OutputGame(Measure[Mechanism]):
 
 
 def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[float, float]:
-    """What the mechanism is held to, and the ε of the mutant on which power is measured.
+    """Return the limit on ε, and the ε of the planted violation that measures the power.
 
-    That of the gate that asks for the smallest; 1.5 times the claim where none asks.
+    Both come from the gate that asks for the smallest such ε; without a gate they are the claim
+    and 1.5 times the claim.
     """
     (point,) = OutputGame.plan(config)
     claim = table.epsilon
@@ -207,10 +208,10 @@ def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[floa
 
 
 def named(reference: str, place: str) -> Any:
-    """The object of `package.module:name`.
+    """Import the object that `package.module:name` refers to.
 
     Raises:
-        ConfigError: it is no such reference, or cannot be imported.
+        ConfigError: the reference is malformed or cannot be imported.
     """
     module, colon, name = reference.partition(":")
     if not (module and colon and name):
@@ -231,7 +232,7 @@ def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:
     with foreign(
         lambda words: ConfigError(
             f"defense.pairs = {defense.pairs!r} gives no pairs ({words}): name a list of pairs (d, "
-            "d_prime), or a function that returns one"
+            "d_prime), or a function that returns such a list"
         )
     ):
         return [(d, d_prime) for d, d_prime in (found() if callable(found) else found)]
@@ -272,7 +273,7 @@ def _measurement(
     defense: configs.PythonDefense, found: BlackBoxAudit, planted: float
 ) -> records.Measurement:
     estimate, control = found.epsilon, found.control
-    if control is not None:  # its factor is that of the limit; the record's is that of the claim
+    if control is not None:  # its factor refers to the limit, the record's to the claim
         control = control.model_copy(update={"factor": planted / defense.epsilon})
     return records.Measurement(
         metric="epsilon",

@@ -1,1 +1,1 @@
-"""What the server of a federated training sees, scored."""
+"""Scores of attacks by the server of a federated training."""

@@ -1,7 +1,7 @@
-"""How well attackers tell real submissions from fakes, in numbers: of a training, then of several.
+"""Scores of attacks that distinguish real submissions from fakes, per training and averaged.
 
-All intervals but that of `gated` are about a larger population of users like these, who are taken
-as independent; they assume that and large numbers, and each stands for itself.
+All intervals except that of `gated` are about a population of users from which these are an
+independent sample. They are asymptotic, and each holds separately.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from dpaudit.core.transcripts import Pairs
 from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import WHOLE
 
-# The false-positive rates at which true positives are counted.
+# The false-positive rates at which the true-positive rate is measured.
 RATES = (0.01, 0.001)
-# The false-positive rates at which the curve is drawn.
+# The false-positive rates at which the ROC curve is drawn.
 CURVE = tuple(float(f"{10 ** (exponent / 5):.3g}") for exponent in range(-15, 1))
-# The level of single tests, and of all tests together.
+# The level of each single test, and of the multiple-testing corrections.
 LEVEL, MULTIPLE = 0.01, 0.05
-# Items by the number of their raters, about a quarter of the real pairs each.
+# Groups of items by number of raters, each with about a quarter of the real pairs.
 QUARTERS = ("rarest items", "rare items", "popular items", "most popular items")
-# The level of intervals over trainings of what is exact of each.
+# The level of intervals over trainings for numbers that are exact in each training.
 _ALPHA = 0.05
 
 
 def benjamini_hochberg(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which pairs are called real so that among them the fakes are 5 % at most on average."""
+    """Declare pairs real with an expected share of fakes among them of at most 5 %."""
     return discoveries(p_values, MULTIPLE)
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which pairs are called real so that any fake is among them with 5 % probability at most.
+    """Declare pairs real such that any fake is among them with at most 5 % probability.
 
-    The least p-values, as long as the i-th is at most `α/(n − i + 1)` (Holm 1979). The library's
-    own collects garbage at every call, which takes a hundred times as long.
+    Takes the smallest p-values as long as the i-th is at most `α/(n − i + 1)` (Holm 1979). The
+    library's implementation runs the garbage collector in every call and is a hundred times slower.
     """
     order = np.argsort(p_values)
     kept = p_values[order] <= MULTIPLE / np.arange(len(p_values), 0, -1)
@@ -59,7 +59,7 @@ CORRECTIONS = {"Benjamini-Hochberg": benjamini_hochberg, "Holm": holm}
 
 @dataclass(frozen=True)
 class Finding:
-    """One number of a training; the fields are those of `result.measured`."""
+    """One measured number of a training; the fields are those of `result.measured`."""
 
     metric: MetricName
     step: int
@@ -70,19 +70,19 @@ class Finding:
 
     @property
     def key(self) -> tuple[MetricName, int, str | None, str | None, float | None]:
-        """What tells it from others of the same training."""
+        """The fields that identify it among the findings of one training."""
         return self.metric, self.step, self.attack, self.detail, self.at
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the auditor knows of the pairs that are watched.
+    """The ground truth of the observed pairs.
 
     Attributes:
         pairs: the pairs.
-        real: which are real `(P,)`.
-        confidence: of each interval, by itself.
-        raters: of each pair's item, how many real pairs there are `(P,)`.
+        real: mask of the real ones `(P,)`.
+        confidence: confidence of each interval separately.
+        raters: the number of real pairs of each pair's item `(P,)`.
     """
 
     pairs: Pairs
@@ -100,7 +100,7 @@ class Truth:
         return 1 - self.confidence
 
     def findings(self, checkpoint: Checkpoint, *, last: bool) -> Iterator[Finding]:
-        """What a training shows after some rounds; of its last, also by the items' popularity."""
+        """Yield the findings at a checkpoint; at the last one also the ROC and by popularity."""
         step = checkpoint.step
         yield from self._divergences(checkpoint)
         for label, seen in checkpoint.seen.items():
@@ -135,7 +135,7 @@ class Truth:
     def _rate(
         self, scores: NDArray[np.float64], rows: NDArray[np.int64], rate: float
     ) -> Estimate | None:
-        """None where too few are watched to hold out such a threshold."""
+        """Return the true-positive rate; None if there are too few pairs for such a threshold."""
         try:
             users = self.pairs.users[rows]
             return rate_at(scores, self.real[rows], users, rate, alpha=self.alpha)
@@ -148,7 +148,7 @@ class Truth:
     def _tests(
         self, step: int, label: str, rows: NDArray[np.int64], p_values: NDArray[np.float64]
     ) -> Iterator[Finding]:
-        """What single tests find, and all together with either correction."""
+        """Yield the power of single tests, and the discoveries under each correction."""
         real = self.real[rows]
         for name, these in (("real", real), ("fake", ~real)):
             share = self._share(p_values[these] <= LEVEL, rows[these])
@@ -162,14 +162,14 @@ class Truth:
                 yield Finding("transcript.false", step, false, label, name, MULTIPLE)
 
     def _roc(self, step: int, label: str, seen: Seen) -> Iterator[Finding]:
-        """The curve, at shares of fakes that stand evenly on a logarithmic axis."""
+        """Yield the ROC curve at false-positive rates evenly spaced on a logarithmic axis."""
         real = self.real[seen.rows]
         fakes, reals = np.sort(seen.verdicts.scores[~real]), np.sort(seen.verdicts.scores[real])
         for rate in CURVE:
             above = int(rate * len(fakes))
             if not above:
                 continue
-            # The largest score that `above` fakes at most exceed.
+            # The threshold that at most `above` fakes exceed.
             least = fakes[len(fakes) - above - 1] if above < len(fakes) else -np.inf
             found = 1 - np.searchsorted(reals, least, side="right") / len(reals)
             exact = Estimate.exact(float(found), "share of real pairs")
@@ -183,20 +183,20 @@ class Truth:
             here = quarter == index
             try:
                 area = self._auc(seen.verdicts.scores[here], seen.rows[here])
-            except InputError:  # too few users have any
+            except InputError:  # too few users have such pairs
                 continue
             yield Finding("transcript.auc", step, area, label, name)
 
 
-def averaged(worlds: Sequence[Sequence[Finding]]) -> list[Finding]:
-    """The mean of each number over the trainings that have it, with the mean of its limits.
+def averaged(trials: Sequence[Sequence[Finding]]) -> list[Finding]:
+    """Average each number and its interval limits over the trainings that have it.
 
-    The same users stand in every training, so their chance is not averaged out: the mean of limits
-    is wider than limits of the mean need be.
+    All trainings have the same users, so the sampling error of users is not averaged out; the mean
+    of the limits is conservative.
     """
     found: dict[tuple[object, ...], list[Finding]] = {}
-    for world in worlds:
-        for each in world:
+    for trial in trials:
+        for each in trial:
             found.setdefault(each.key, []).append(each)
     return [_mean(alike) for alike in found.values()]
 
@@ -205,7 +205,7 @@ def _mean(alike: Sequence[Finding]) -> Finding:
     one, count = alike[0], len(alike)
     if count == 1:
         return one
-    if one.estimate.kind == "exact":  # of a training, and not of all
+    if one.estimate.kind == "exact":  # exact in one training, but not for all trainings
         values, alpha = [each.estimate.value for each in alike], _ALPHA
         return replace(one, estimate=student_mean(values, alpha, "trainings"))
     value, lower, upper = (
@@ -218,16 +218,16 @@ def _mean(alike: Sequence[Finding]) -> Finding:
 
 
 def gated(
-    worlds: Sequence[Sequence[Finding]], last: int, alpha: float, confidence: float
+    trials: Sequence[Sequence[Finding]], last: int, alpha: float, confidence: float
 ) -> Iterator[Finding]:
-    """The expected area under each attack's curve over trainings on these very data.
+    """Yield the expected AUC of each attack over trainings on the given data.
 
-    Trainings are independent given the data and each area is in [0, 1]: the interval assumes
-    nothing else.
+    The interval only assumes that trainings are independent given the data and that each AUC is in
+    [0, 1].
     """
     areas: dict[str | None, list[float]] = {}
-    for world in worlds:
-        for each in world:
+    for trial in trials:
+        for each in trial:
             if each.metric == "transcript.auc" and each.step == last and each.detail is None:
                 areas.setdefault(each.attack, []).append(each.estimate.value)
     for label, values in areas.items():

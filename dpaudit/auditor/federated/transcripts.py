@@ -1,4 +1,4 @@
-"""What the submissions of a federated training give away: which are real, round by round."""
+"""Runs of federated trainings in which attacks infer, round by round, which submissions are real."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.base import SubmissionTest, Watcher
+from dpaudit.attacks.base import SubmissionTest, TranscriptReader
+from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
 from dpaudit.defenses.federated.transcript import Distances, Transcript
 from dpaudit.kernels.federated import divergences
 
 Rows = NDArray[np.int64]
 
-# The pairs that an attacker watches who must keep whole sequences and says nothing else.
-
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What one attacker makes of what he was shown so far.
+    """What one attack infers from the rounds so far.
 
     Attributes:
-        rows: the pairs that he watched `(n,)`; all of them in their order, or some.
-        verdicts: his scores and p-values of these.
+        rows: the pairs that the attack observed, increasing `(n,)`.
+        verdicts: its scores and p-values of these pairs.
     """
 
     rows: Rows
@@ -33,15 +32,15 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What is known after some rounds of one training.
+    """The state of one training after some rounds.
 
     Attributes:
-        step: how many rounds.
-        seen: what each attacker makes of them, by label; empty where none was asked.
-        divergence: of each pair's real submissions from fake ones so far, in nats `(P,)`; for a
-            pair that is fake, of those that she would have made.
-        parts: the means over all ratings of what it consists of, in nats, where fakes are the same
-            for all users and nothing is cut.
+        step: number of rounds.
+        seen: what each attack infers, by label; empty if attacks are not evaluated here.
+        divergence: Kullback-Leibler divergence of each pair's real submissions from fake ones so
+            far, in nats `(P,)`; for a fake pair, of the submissions that a real one would make.
+        parts: the components of the divergence, averaged over all ratings, in nats; None unless
+            fakes are the same for all users and nothing is clipped.
     """
 
     step: int
@@ -50,21 +49,21 @@ class Checkpoint:
     parts: Distances | None
 
 
-def play_transcript(
+def run_transcript(
     transcript: Transcript,
     attacks: Mapping[str, SubmissionTest],
     steps: Sequence[int],
     asked: Sequence[int],
     seed: int,
 ) -> Iterator[Checkpoint]:
-    """Play a training to its end, and stop after some rounds.
+    """Run a training to its end, and yield a checkpoint after each of the given rounds.
 
     Args:
-        transcript: the training, of which nothing was played.
-        attacks: the attackers, by label.
-        steps: after how many rounds to stop.
-        asked: those of them after which the attackers are asked.
-        seed: decides which pairs are watched by attackers who must keep whole sequences.
+        transcript: a training that has not started.
+        attacks: the attacks, by label.
+        steps: numbers of rounds after which to yield a checkpoint.
+        asked: those of `steps` at which the attacks are evaluated.
+        seed: seed of the choice of pairs for attacks that must store whole sequences.
     """
     pairs, total = transcript.pairs, None
     eyes = {label: _Eyes.of(attack, transcript, seed) for label, attack in attacks.items()}
@@ -79,7 +78,7 @@ def play_transcript(
             told = eyes if step in asked else {}
             yield Checkpoint(
                 step=step,
-                seen={label: Seen(one.rows, one.watcher.verdicts()) for label, one in told.items()},
+                seen={label: Seen(one.rows, one.reader.verdicts()) for label, one in told.items()},
                 divergence=divergence.copy(),
                 parts=_nats(total, pairs.sigma),
             )
@@ -87,44 +86,44 @@ def play_transcript(
 
 @dataclass(frozen=True, eq=False)
 class _Eyes:
-    """What one attacker is shown."""
+    """The view of one attack."""
 
     rows: Rows
-    watcher: Watcher
-    local: NDArray[np.int32] | None  # the place of each pair among his own, −1 of another's
+    reader: TranscriptReader
+    local: NDArray[np.int32] | None  # each pair's place in `rows`, or −1; None: all are observed
 
     @classmethod
     def of(cls, attack: SubmissionTest, transcript: Transcript, seed: int) -> _Eyes:
         pairs = transcript.pairs
         if attack.most_pairs is None:
-            return cls(np.arange(len(pairs)), attack.watch(pairs), None)
+            return cls(np.arange(len(pairs)), attack.reader(pairs), None)
         rows = _some(transcript.real, attack.most_pairs, seed)
         local = np.full(len(pairs), -1, np.int32)
         local[rows] = np.arange(len(rows))
         own = replace(pairs, users=pairs.users[rows], items=pairs.items[rows])
-        return cls(rows, attack.watch(own), local)
+        return cls(rows, attack.reader(own), local)
 
     def see(self, round_: Round) -> None:
         if self.local is None:
-            self.watcher.see(round_)
+            self.reader.see(round_)
             return
         place = self.local[round_.place]
-        mine = place >= 0
+        own = place >= 0
         made_up = round_.made_up
-        self.watcher.see(
+        self.reader.see(
             replace(
                 round_,
-                place=place[mine],
-                shown=round_.shown[mine],
-                gradients=round_.gradients[mine],
-                made_up=None if made_up is None else made_up[mine],
+                place=place[own],
+                shown=round_.shown[own],
+                gradients=round_.gradients[own],
+                made_up=None if made_up is None else made_up[own],
             )
         )
 
 
 def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:
-    """At most `count` pairs, as many real as fake, increasing."""
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *b"watched pairs"]))
+    """Draw at most `count` pairs, half real and half fake, increasing."""
+    rng = generator(seed, "watched pairs")
     chosen = []
     for label in (True, False):
         rows = np.flatnonzero(real == label)
@@ -133,11 +132,11 @@ def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:
 
 
 def _add(divergence: NDArray[np.float32], pairs: Pairs, round_: Round) -> None:
-    """Add a round's divergence of real submissions from fakes to each pair's."""
+    """Add a round's divergence of real submissions from fakes to each pair's total."""
     if pairs.level is not None:
         divergences.add_two_valued(round_.place, round_.gradients, pairs.level, divergence)
     elif not pairs.sigma:
-        return  # without noise nothing is as likely as a fake
+        return  # without noise the divergence is infinite and is not counted
     elif round_.made_up is None:
         divergences.add_normal(
             round_.place, round_.gradients, round_.fakes, pairs.items, pairs.sigma, divergence
@@ -154,7 +153,7 @@ def _sum(total: Distances | None, more: Distances | None) -> Distances | None:
 
 
 def _nats(total: Distances | None, sigma: float) -> Distances | None:
-    """Squared distances as divergences of normal submissions; None without noise."""
+    """Convert squared distances to divergences of normal submissions; None without noise."""
     if total is None or not sigma:
         return None
     return Distances(*(each / (2 * sigma**2) for each in astuple(total)))

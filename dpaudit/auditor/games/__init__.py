@@ -1,1 +1,1 @@
-"""Games of two neighbouring data sets."""
+"""Distinguishing games between two neighbouring data sets, and their positive controls."""

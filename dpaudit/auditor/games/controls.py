@@ -1,9 +1,9 @@
-"""Positive controls: what a game finds on mutants of its mechanism whose noise is too small.
+"""Positive controls: what a game certifies on mutants, copies of a defense with too little noise.
 
-A game that certifies nothing speaks for a mechanism only if it certifies something on one that
-breaks the claim. Power is therefore measured: the same pair, attack, number of trials and level are
-used on a copy whose noise is that of a larger ε. Forecasts choose which copies are tried; no
-forecast is reported.
+That a game certifies nothing is evidence for a mechanism only if the same game certifies something
+on a mechanism that breaks the claim. Power is therefore measured: the game is run with the same
+pair, attack, number of trials and level on a copy whose noise is that of a larger ε. Forecasts only
+choose which copies are tried; they are not reported.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dpaudit.core.errors import DpauditError
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Control
 
-# The factors by which a mutant's noise is too small for the claim.
+# Factors to try: a mutant's ε as a multiple of the limit.
 LADDER = (1.25, 1.5, 2.0, 4.0)
-# Factors that differ by less are one.
+# Factors that differ by less than this, relatively, count as equal.
 _SAME = 1e-9
 
 D = TypeVar("D")
@@ -29,12 +29,12 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Bar:
-    """What a control has to exceed.
+    """A limit on ε that a control has to exceed.
 
     Attributes:
         limit: the ε.
-        factor: the mutant that is asked for, as a multiple of the limit; None for the least of the
-            ladder that a forecast expects to be found.
+        factor: the ε of the mutant to try, as a multiple of the limit; None for the smallest factor
+            of `LADDER` that is forecast to be found.
     """
 
     limit: float
@@ -43,13 +43,13 @@ class Bar:
 
 @dataclass(frozen=True)
 class Trial:
-    """A game on the mechanism itself, of which the power is wanted.
+    """A game on the mechanism itself, whose power is to be measured.
 
     Attributes:
         epsilon: the claimed ε.
         delta: the claimed δ.
-        estimate: what was certified.
-        theory: the ε of the pair by its law, where it is known.
+        estimate: the certified bound.
+        theory: the ε of the pair by the law of its noise, if known.
     """
 
     epsilon: float
@@ -59,7 +59,7 @@ class Trial:
 
     @property
     def share(self) -> float:
-        """About how much of the claimed ε the game shows; it only chooses what is tried."""
+        """Rough share of the claimed ε that the game shows; only chooses which mutants to try."""
         shown = self.estimate.value if self.estimate.lower > 0 else 0.0
         if self.theory:
             shown = min(shown, self.theory.value)
@@ -67,16 +67,16 @@ class Trial:
 
 
 def mutant_of(defense: Any, factor: float) -> Any:
-    """The same defense with the noise of `factor` times its ε; all else is as it was.
+    """Return the same defense with the noise of `factor` times its ε.
 
     Raises:
-        ValueError: so large an ε is none that the defense takes.
+        ValueError: the defense does not accept so large an ε.
     """
     return replace(defense, epsilon=factor * defense.epsilon)
 
 
 def control_seed(seed: int, factor: float) -> int:
-    """The seed of a control: its streams are shared with no other game of the run."""
+    """Return the seed of a control, which shares no stream with any other game of the run."""
     words = f"control/{seed}/{factor!r}".encode()
     return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "little")
 
@@ -87,14 +87,14 @@ def controls_of(
     """Try mutants until each bar is exceeded, or the ladder ends.
 
     Args:
-        certify: plays the game on the mutant with the noise of so many times the claimed ε, and
-            returns the certified lower bound; raises where there is no such mutant.
+        certify: takes a factor, runs the game on the mutant with the noise of that many times the
+            claimed ε, and returns the certified lower bound; raises if there is no such mutant.
         trial: the game on the mechanism itself.
-        bars: what has to be exceeded besides the claim.
+        bars: limits to exceed besides the claim.
 
     Returns:
-        What was tried, in the order of the factors. Nothing where the claim is infinite or broken
-        by the game itself, or where so few trials certify no excess whatever they show.
+        The controls tried, by increasing factor. Empty if the claim is infinite or the game itself
+        broke it, or if there are too few trials to certify an excess over the claim at all.
     """
     tried: dict[float, Control] = {}
     if all(bar.limit != trial.epsilon for bar in bars):
@@ -123,7 +123,7 @@ def controls_of(
 
 
 def reported(controls: Sequence[Control]) -> Control | None:
-    """The control that says most: the least mutant that was found, else the last that was not."""
+    """Return the control to report: the smallest mutant found, else the largest one tried."""
     found = [control for control in controls if control.found]
     return min(found, key=_size) if found else max(controls, key=_size, default=None)
 
@@ -138,7 +138,7 @@ def _size(control: Control) -> float:
 
 
 def _rungs(bar: Bar, trial: Trial) -> Iterator[float]:
-    """The factors of the claim to try, increasing."""
+    """Yield the factors to try, as multiples of the claim, increasing."""
     if not 0 < bar.limit < math.inf or math.isinf(trial.epsilon):
         return
     n, alpha = trial.estimate.n, trial.estimate.alpha

@@ -1,4 +1,4 @@
-"""The distinguishing game: one observer, two neighbouring data sets, one attack."""
+"""The distinguishing game of one observer, two neighbouring data sets and one attack."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dpaudit.core.streams import Streams
 
 P = TypeVar("P")
 
-# The score of an output that only one data set can have.
+# The score of an output that only one of the data sets can produce.
 CERTAIN = 1e300
 _NAMES = ("absent", "present")
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The outcome of a game.
+    """The scores of a game.
 
     Attributes:
-        absent: the attack's score in each trial of D `(T,)`.
-        present: its score in each trial of D' `(T,)`.
+        absent: the attack's score in each trial on D `(T,)`.
+        present: its score in each trial on D' `(T,)`.
     """
 
     absent: NDArray[np.float64]
@@ -36,12 +36,12 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Game(Generic[P]):
-    """One attack that tells D' from D by what one observer sees.
+    """A game in which one attack distinguishes D' from D by the view of one observer.
 
     Attributes:
-        observer: who sees what.
+        observer: the observer.
         pair: the two data sets, prepared.
-        attack: who guesses; its `reads` holds what the observer is shown.
+        attack: the attack; its `reads` must contain what the observer is shown.
     """
 
     observer: Observer[P]
@@ -49,15 +49,15 @@ class Game(Generic[P]):
     attack: Distinguisher | LearnedDistinguisher
 
     def run(self, *, trials: int, seed: int, threads: int = 1) -> Scores:
-        """Release D in `trials` trials and D' in as many, and score each.
+        """Run the mechanism in `trials` trials on D and as many on D', and score each.
 
-        Every trial draws its own noise; D and D' share no stream. A learned attack is fitted to
-        trials of its own: no stream is shared with those that are scored.
+        Every trial draws its own noise; D and D' share no stream. A learned attack is fitted on
+        separate trials, which share no stream with those that are scored.
 
         Args:
-            trials: of either data set.
-            seed: decides every stream.
-            threads: at most so many blocks at a time; the numbers do not depend on it.
+            trials: number of trials on each data set.
+            seed: seed of every random stream.
+            threads: largest number of blocks at a time; the result does not depend on it.
 
         Raises:
             ConfigError: the observer sees nothing of this pair, or always the same.
@@ -84,7 +84,10 @@ class Game(Generic[P]):
         return Scores(absent, present)
 
     def _score(self, shown: P, streams: Streams) -> NDArray[np.float64]:
-        """The sum of the views' scores; bounds take finite ones, and infinities clash in sums."""
+        """Sum the scores of the views, clipped because infinities of both signs cannot be summed.
+
+        Bounds also need finite scores.
+        """
         if isinstance(self.attack, LearnedDistinguisher):
             raise TypeError(f"{self.attack.name} learns its score")
         total = np.zeros(len(streams))
@@ -102,17 +105,17 @@ class Game(Generic[P]):
 def in_blocks(
     read: Callable[[Streams], NDArray[Any]], streams: Streams, size: int, threads: int
 ) -> NDArray[Any]:
-    """What is read off all trials, in blocks whose size depends on nothing.
+    """Apply `read` to all trials, in blocks of a fixed size, and concatenate the results.
 
     Args:
-        read: what is read off some trials, one entry each.
-        streams: all trials.
-        size: of a block.
-        threads: at most so many blocks at a time.
+        read: returns an array with one entry per trial of a block.
+        streams: the streams of all trials.
+        size: number of trials in a block.
+        threads: largest number of blocks at a time.
     """
     blocks = streams.blocks(size)
     if threads == 1:
-        # To hand a small training to another thread takes as long as the training.
+        # Handing a small training to another thread takes as long as the training itself.
         return np.concatenate([read(block) for block in blocks])
     with ThreadPoolExecutor(max_workers=threads) as pool:
         return np.concatenate(list(pool.map(read, blocks)))

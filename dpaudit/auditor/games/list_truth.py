@@ -1,4 +1,4 @@
-"""The ε of a list by its law, where it is known: the truth beside a certificate."""
+"""The true ε of a recommendation list, where its distribution is known."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.defenses.base import EntryPair, ListDefense
 
 Scores = NDArray[np.float32]
-# The grid of an integral in Laplace scales: how far beyond the predictions, how long, how fine.
+# The integration grid, in units of the Laplace scale: how far it extends beyond the predictions,
+# its greatest length, and the number of nodes per unit.
 _REACH, _LONGEST, _NODES = 40.0, 500.0, 20.0
 
 
 def entry_truth(defense: ListDefense, pair: EntryPair) -> Estimate | None:
-    """The ε of the list by its law, as it stands beside a certificate; None if it is not known."""
+    """Return the exact ε of the list on this pair; None if it is not known."""
     epsilon = defense.pair_epsilon(pair)
     return None if epsilon is None else Estimate.exact(epsilon, "law of the list")
 
@@ -22,22 +23,23 @@ def entry_truth(defense: ListDefense, pair: EntryPair) -> Estimate | None:
 def place_epsilon(
     before: Scores, after: Scores, item: int, k: int, scale: float
 ) -> Estimate | None:
-    """The ε of one item's place in a list of the k best predictions with Laplace noise.
+    """Compute the ε of one item's place in a list of the k best predictions with Laplace noise.
 
-    No other prediction differs between the worlds. Given the item's noised prediction x, the others
-    are above x independently; the law of their number is convolved for every x of a grid and
-    integrated (trapezoids, 1e-3 of the ε). The released values' public grid is left out.
+    No other prediction differs between D and D'. Given the item's noisy prediction x, the others
+    exceed x independently. The distribution of their number is computed by convolution for every x
+    of a grid and integrated by the trapezoidal rule (relative error 1e-3 of the ε). The rounding of
+    released values to a public grid is ignored.
 
     Args:
-        before: the exact predictions in world D, `−inf` where none is shown.
-        after: the same in world D'.
-        item: the item whose place is seen.
+        before: the exact predictions on D, `−inf` where none is shown.
+        after: the exact predictions on D'.
+        item: the item whose place is observed.
         k: the length of the list.
         scale: the Laplace scale b.
 
     Returns:
-        None without noise, and where the predictions are spread over so many b that the grid would
-        be too long.
+        The ε; None if there is no noise, or if the predictions spread over so many b that the grid
+        would be too long.
     """
     others = np.delete(before, item)
     others = others[np.isfinite(others)].astype(np.float64)
@@ -46,7 +48,7 @@ def place_epsilon(
     if scale == 0 or (high - low) / scale > _LONGEST:
         return None
     x = np.linspace(low, high, int((high - low) / scale * _NODES) + 2)
-    # The law of the number of others above x, from 0 to k and more, `(k + 1, X)`.
+    # The distribution of the number of others above x, 0 to k − 1 and "k or more", `(k + 1, X)`.
     number = np.zeros((k + 1, len(x)))
     number[0] = 1.0
     for other in others:
@@ -66,6 +68,6 @@ def place_epsilon(
 
 
 def laplace_tail(distance: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The probability that Laplace noise of scale 1 exceeds these."""
+    """Return the probability that Laplace noise of scale 1 exceeds each distance."""
     half = np.exp(-np.abs(distance)) / 2
     return np.where(distance > 0, half, 1 - half)

@@ -1,8 +1,9 @@
-"""Many ratings in doubt at once: every training is a test of each of them.
+"""One-run audits with many canary ratings: every training tests all of them at once.
 
-Each canary's value is decided by a coin of its own, a model is trained once, and every coin is
-guessed from what is seen: the guesses of one training say as much as a pair of trainings for each
-canary (Steinke, Nasr, Jagielski 2023, arXiv:2305.08846). Trainings with coins of their own add up.
+An independent coin decides each canary's value, a model is trained once, and every coin is guessed
+from what the observer sees. The guesses of one training are as informative as a pair of trainings
+per canary (Steinke, Nasr, Jagielski 2023, arXiv:2305.08846). Trainings with fresh coins are
+combined.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.core.errors import DataError
 from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import NoisedSteps, StepsPair
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 
 
 @dataclass(frozen=True, eq=False)
 class CoinScores:
-    """What is guessed of the canaries' coins.
+    """The scores of the canaries and their true coins.
 
     Attributes:
-        scores: large where the canary has the greatest value of the scale `(trainings · C,)`.
-        coins: 1 where it has, 0 where it has the least `(trainings · C,)`.
+        scores: large where the canary is guessed to have the scale's maximum `(trainings · C,)`.
+        coins: 1 where it has the maximum, 0 where it has the minimum `(trainings · C,)`.
     """
 
     scores: NDArray[np.float64]
@@ -39,10 +40,10 @@ class CoinScores:
 
 
 def rare_ratings(ratings: Ratings, count: int) -> NDArray[np.int64]:
-    """Rows that make good canaries, increasing: one of each user, those of the rarest items first.
+    """Return `count` rows of good canaries, increasing: one per user, rarest items first.
 
     Raises:
-        DataError: fewer users than canaries have ratings.
+        DataError: fewer than `count` users have ratings.
     """
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
     order = np.lexsort((ratings.item, raters))
@@ -50,13 +51,13 @@ def rare_ratings(ratings: Ratings, count: int) -> NDArray[np.int64]:
     rows = order[np.sort(first)[:count]]
     if len(rows) < count:
         raise DataError(
-            f"{len(rows)} users have ratings and {count} canaries need one each: lower "
+            f"{len(rows)} users have ratings and {count} canaries need a user each: lower "
             "game.candidates"
         )
     return np.sort(rows)
 
 
-def play_coins_game(
+def run_coins_game(
     defense: TrainedDefense[Any],
     observer: str,
     ratings: Ratings,
@@ -67,20 +68,20 @@ def play_coins_game(
     seed: int,
     threads: int = 1,
 ) -> CoinScores:
-    """Train with fresh coins so many times, and score every canary by its steps.
+    """Train `trainings` models with fresh coins, and score every canary by its training steps.
 
     Args:
-        defense: one whose steps show each rating apart.
-        observer: who sees these steps.
+        defense: a defense whose steps show each rating separately.
+        observer: the observer of these steps.
         ratings: the audited data; their statistics count as public.
         rows: the canaries' rows, increasing `(C,)`.
-        attack: reads the steps.
-        trainings: how many models are trained.
-        seed: decides coins and streams.
-        threads: number of threads; the numbers do not depend on it.
+        attack: scores the steps.
+        trainings: number of trained models.
+        seed: seed of coins and streams.
+        threads: number of threads; the result does not depend on it.
 
     Raises:
-        ConfigError: the defense's steps do not show each rating apart.
+        ConfigError: the defense's steps do not show each rating separately.
         RunError: a training diverged.
     """
     scale = ratings.scale
@@ -88,7 +89,7 @@ def play_coins_game(
         defense.prepare(_set(ratings, rows, np.full(len(rows), value)), ratings)
         for value in (scale.minimum, scale.maximum)
     )
-    coins = np.random.default_rng(np.random.SeedSequence([seed, *b"coins"])).integers(
+    coins = generator(seed, "coins").integers(
         0, 2, (trainings, len(rows))
     )
     streams = Streams.first(seed, "coins", trainings)
@@ -98,8 +99,8 @@ def play_coins_game(
     def scores(training: int) -> NDArray[np.float64]:
         values = np.where(coins[training], scale.maximum, scale.minimum)
         trained = defense.prepare(_set(ratings, rows, values), ratings)
-        world = Streams(streams.key, streams.worlds[training : training + 1])
-        parts = views(PreparedPair(low, high), trained, world)
+        trial = Streams(streams.key, streams.trials[training : training + 1])
+        parts = views(PreparedPair(low, high), trained, trial)
         return np.concatenate([_apart(attack, *part, len(rows)) for part in parts])
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -108,7 +109,7 @@ def play_coins_game(
 
 
 def _set(ratings: Ratings, rows: NDArray[np.int64], values: NDArray[Any]) -> Ratings:
-    """The ratings with these values in these rows."""
+    """Return the ratings with new values in the given rows."""
     column = ratings.value.copy()
     column[rows] = values
     return Ratings.build(
@@ -119,18 +120,18 @@ def _set(ratings: Ratings, rows: NDArray[np.int64], values: NDArray[Any]) -> Rat
 def _apart(
     attack: Distinguisher, release: NoisedSteps, pair: StepsPair, count: int
 ) -> NDArray[np.float64]:
-    """The score of each canary, whose numbers stand `count` apart, in the one world `(C,)`."""
+    """Score each canary in a single trial `(C,)`; a canary's numbers are `count` places apart."""
 
     def each() -> Iterator[float]:
         for c in range(count):
-            mine = slice(c, None, count)
+            own_columns = slice(c, None, count)
             own = StepsPair(
-                absent=pair.absent[:, mine],
-                present=pair.present[:, mine],
-                scale=pair.scale[mine],
+                absent=pair.absent[:, own_columns],
+                present=pair.present[:, own_columns],
+                scale=pair.scale[own_columns],
                 gaussian=pair.gaussian,
                 bound=pair.bound,
             )
-            yield float(attack.score(NoisedSteps(release.shown[:, mine]), own)[0])
+            yield float(attack.score(NoisedSteps(release.shown[:, own_columns]), own)[0])
 
     return np.clip(np.fromiter(each(), np.float64, count), -CERTAIN, CERTAIN)

@@ -1,4 +1,4 @@
-"""Games on recommenders that serve on demand, set up from a pair of neighbours."""
+"""Games on recommenders that serve on demand, set up from a pair of neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dpaudit.auditor.games.game import Game
 from dpaudit.core.errors import DataError
 from dpaudit.core.observation import PreparedPair
 from dpaudit.data.neighbors import check
-from dpaudit.defenses.base import EntryPair, ListDefense, PredictionDefense, WorldPair
+from dpaudit.defenses.base import EntryPair, ListDefense, PredictionDefense, PredictionPair
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 
 
 def prediction_game(
     defense: PredictionDefense,
     model: ItemModel,
-    pair: WorldPair,
+    pair: PredictionPair,
     attack: Distinguisher,
     observer: str = "values",
 ) -> Game[ExactScores]:
-    """The game on what the pair's user is shown: the pair's `items`, or the list.
+    """Set up the game on what the target user is shown: predictions of `pair.items`, or the list.
 
     Raises:
-        DataError: the pair's change changes nothing, so that D and D' are one data set.
+        DataError: the pair's change has no effect, so that D and D' are the same data set.
     """
     check(pair.ratings, pair.change)
     prepared = PreparedPair(
@@ -36,7 +36,7 @@ def prediction_game(
 
 
 def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
-    """By how much each shown prediction differs between D and D', without noise `(k,)`."""
+    """Compute the noiseless difference of each shown prediction between D and D' `(k,)`."""
     before, after = (
         each.scores[pair.items].astype(np.float64) for each in (pair.before, pair.after)
     )
@@ -44,10 +44,10 @@ def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
 
 
 def entry_game(defense: ListDefense, pair: EntryPair, attack: Distinguisher) -> Game[ExactScores]:
-    """The game on the list of a row of the completed matrix.
+    """Set up the game on the list drawn from a row of the completed matrix.
 
     Raises:
-        DataError: no entry differs, so that D and D' are one.
+        DataError: no entry differs, so that D and D' are the same.
     """
     if np.array_equal(pair.before.scores, pair.after.scores):
         raise DataError(f"no entry of the two rows differs ({pair.summary}): change one")

@@ -1,6 +1,6 @@
-"""The changed rating of a data set that moves a prediction most: what a game on real data plays.
+"""Search real data for the changed rating that moves a prediction most.
 
-Exact predictions are compared and no noise is drawn, so the choice spends no confidence.
+The search compares exact predictions and draws no noise, so it costs no confidence.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
+from dpaudit.core.streams import generator
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import PredictionDefense, WorldPair
+from dpaudit.defenses.base import PredictionDefense, PredictionPair
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.kernels.item_item.pairs import co_rating_row
 
-# The targets that the directed search looks at, those with the fewest ratings; the entries of the
-# matrix of other users that it keeps; how many of its proposals are compared.
+# Limits of the directed search: the number of target users (those with the fewest ratings), of
+# entries in the matrix of other users, and of proposals that are compared.
 _TARGETS, _ENTRIES, _COMPARED = 100, 50_000_000, 200
 
 Users = NDArray[np.int64]
@@ -31,26 +32,27 @@ def search_pair(
     *,
     candidates: int,
     seed: int,
-) -> WorldPair:
-    """The changed rating, among random and promising ones, that moves a prediction most.
+) -> PredictionPair:
+    """Search random and directed candidates for the changed rating that moves a prediction most.
 
-    Each candidate takes one of `users` as the target and an item that she has not rated, and lets
-    another of them give it the scale's lowest or highest rating: a new rating, or under
-    `rating-replace` in place of her own. Besides random ones, added ratings are proposed that carry
-    most of the target's items across the threshold of co-raters, or purchases that share rare items
-    with the target's; of users with the fewest ratings, whose predictions move most.
+    A candidate is a target user from `users`, an item that they have not rated, and another user,
+    whose rating of that item becomes the scale's minimum or maximum: a new rating, or under
+    `rating-replace` a replaced one. Directed candidates are added ratings that lift most of the
+    target's items over the threshold of co-raters, or for purchases those of users who share rare
+    items with the target. Their targets are the users with the fewest ratings, whose predictions
+    move most.
 
     Args:
         defense: the recommender; its ε does not matter.
         model: its prepared statistics of the data set `D`.
         users: users of `D` with at least `min_ratings` ratings, at least two.
-        candidates: how many random changes to try; no more proposals are compared.
+        candidates: number of random candidates, and limit on the number of directed ones.
         seed: the run's seed.
 
     Raises:
         DataError: no candidate was possible.
     """
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *b"search"]))
+    rng = generator(seed, "search")
     tried = [_random_change(model.ratings, defense, users, rng) for _ in range(candidates)]
     possible = [candidate for candidate in tried if candidate is not None]
     if defense.adjacency == "rating-add-remove":
@@ -69,7 +71,7 @@ def search_pair(
 
     target, change = max(possible, key=shift)
     verb = "replaced" if defense.adjacency == "rating-replace" else "added"
-    return WorldPair(
+    return PredictionPair(
         model.ratings,
         change,
         target,
@@ -84,11 +86,15 @@ def _random_change(
 ) -> Candidate | None:
     target, other = (int(user) for user in rng.choice(users, 2, replace=False))
     value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
-    hers, theirs = ratings.profile(target), ratings.profile(other)
+    target_profile, other_profile = ratings.profile(target), ratings.profile(other)
     if defense.adjacency == "rating-replace":
-        free = theirs.items[(theirs.values != value) & ~np.isin(theirs.items, hers.items)]
+        free = other_profile.items[
+            (other_profile.values != value) & ~np.isin(other_profile.items, target_profile.items)
+        ]
     else:
-        free = np.setdiff1d(np.arange(ratings.n_items), np.union1d(hers.items, theirs.items))
+        free = np.setdiff1d(
+            np.arange(ratings.n_items), np.union1d(target_profile.items, other_profile.items)
+        )
     if not len(free):
         return None
     item = int(rng.choice(free))
@@ -100,14 +106,16 @@ def _random_change(
 def _proposed(
     defense: PredictionDefense, model: ItemModel, users: Users, rng: np.random.Generator
 ) -> list[Candidate]:
-    """Promising changes, the best first."""
+    """Return the directed candidates, the best first."""
     ratings = model.ratings
     counts = np.diff(ratings.by_user.start)[users]
     targets = users[np.argsort(counts, kind="stable")][:_TARGETS]
     others = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
-    hers, theirs = _matrix(ratings, targets), _matrix(ratings, others)
+    target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, others)
     propose = _crossings if ratings.scale.width else _rare_purchases
-    found = propose(model, defense.pair_floor(), hers, theirs, targets[:, None] == others)
+    found = propose(
+        model, defense.pair_floor(), target_rated, other_rated, targets[:, None] == others
+    )
     return [
         (int(targets[row]), RatingAdded(int(others[column]), item, value))
         for row, column, item, value in found
@@ -118,16 +126,16 @@ Place = tuple[int, int, int, float]
 
 
 def _crossings(
-    model: ItemModel, floor: int, hers: Rated, theirs: Rated, same: NDArray[np.bool_]
+    model: ItemModel, floor: int, target_rated: Rated, other_rated: Rated, same: NDArray[np.bool_]
 ) -> list[Place]:
-    """Ratings by which most of a target's items get one co-rater more than the threshold."""
+    """Find ratings that lift the largest share of a target's items over the co-rater threshold."""
     best: list[tuple[float, int, int, int]] = []
-    size = hers.sum(1, keepdims=True)
-    for item in range(hers.shape[1]):
+    size = target_rated.sum(1, keepdims=True)
+    for item in range(target_rated.shape[1]):
         count, _ = co_rating_row(item, *model.ticks)
         at_floor = np.flatnonzero(count == floor)
-        share = hers[:, at_floor] @ theirs[:, at_floor].T / size
-        share[same | (hers[:, [item]] > 0) | (theirs[:, item] > 0)] = 0
+        share = target_rated[:, at_floor] @ other_rated[:, at_floor].T / size
+        share[same | (target_rated[:, [item]] > 0) | (other_rated[:, item] > 0)] = 0
         row, column = divmod(int(share.argmax()), share.shape[1])
         best.append((float(share[row, column]), row, column, item))
     scale = model.ratings.scale
@@ -140,19 +148,19 @@ def _crossings(
 
 
 def _rare_purchases(
-    model: ItemModel, _: int, hers: Rated, theirs: Rated, same: NDArray[np.bool_]
+    model: ItemModel, _: int, target_rated: Rated, other_rated: Rated, same: NDArray[np.bool_]
 ) -> list[Place]:
-    """Purchases of the rarest item by a user who shares rare items with a target."""
+    """Find purchases of the rarest free item by a user who shares rare items with a target."""
     from scipy.sparse import csr_array
 
-    rarity = hers / np.maximum(model.degree, 1) ** 0.5
-    # Few are bought, and a sparse product sums in one order on any machine.
-    share = (csr_array(theirs) @ rarity.T).T / hers.sum(1, keepdims=True)
+    rarity = target_rated / np.maximum(model.degree, 1) ** 0.5
+    # A sparse product is fast, as few items are bought, and sums in one order on any machine.
+    share = (csr_array(other_rated) @ rarity.T).T / target_rated.sum(1, keepdims=True)
     share[same] = 0
     found = []
     for place in np.argsort(-share, axis=None, kind="stable")[:_COMPARED].tolist():
         row, column = divmod(place, share.shape[1])
-        free = np.flatnonzero((hers[row] == 0) & (theirs[column] == 0))
+        free = np.flatnonzero((target_rated[row] == 0) & (other_rated[column] == 0))
         if len(free) and share[row, column] > 0:
             item = int(free[model.degree[free].argmin()])
             found.append((row, column, item, model.ratings.scale.maximum))
@@ -160,7 +168,7 @@ def _rare_purchases(
 
 
 def _matrix(ratings: Ratings, users: Users) -> Rated:
-    """Who of these users rated what, 0 or 1 `(U, M)`."""
+    """Return the 0/1 matrix of which of the users rated which items `(U, M)`."""
     rated = np.zeros((len(users), ratings.n_items), np.float32)
     for row, user in zip(rated, users.tolist(), strict=True):
         row[ratings.profile(user).items] = 1

@@ -1,4 +1,4 @@
-"""What the law of noised steps says of a game on them, beside what was certified."""
+"""The ε and the divergence of a game on noised training steps, by the law of their noise."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plug
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 
-# Of each data set, to learn how far apart its steps are.
+# Trainings on each data set that sample the distances of the steps.
 _TRAININGS = 64
-# The step of the grid that scores lie on: as much noise makes them differ from one another.
+# The spacing of the grid that scores lie on; noise of this width makes them distinct.
 _GRID = 2.0**-8
-# What is read off a training.
+# Columns of `_apart`.
 _SQUARES, _SUM, _LAPLACE = range(3)
 
 
@@ -32,35 +32,36 @@ def steps_epsilon(
     trainings: int = _TRAININGS,
     threads: int = 1,
 ) -> Estimate:
-    """The ε of a pair by the law of its steps' noise, from some trainings on either data set.
+    """Compute the ε of a pair by the law of its steps' noise, from trainings on each data set.
 
-    **Normal noise.** Given all that was shown before, a step is one of two normals at a distance,
-    and all steps of a training are one at `μ = √Σ ‖difference‖²/σ²`. μ differs from training to
-    training; were it known to the server beforehand, the pair's ε would solve
+    **Normal noise.** Given everything shown before, a step follows one of two normal distributions
+    a known distance apart, and all steps of a training together are equivalent to one such step at
+    `μ = √Σ ‖difference‖²/σ²`. μ varies between trainings. If the server knew μ in advance, the
+    pair's ε would solve
 
         E[δ_μ(ε)] = δ,    δ_μ the profile of normals at μ
 
-    and so it is, but for what a suspect's own noise does to later differences through V and F,
-    where the sums of all users count. The larger of both data sets' counts. It rests on a sample of
-    μ, whose largest values weigh most.
+    The result is this ε. It ignores only the effect of the target user's own noise on later
+    differences through V and F, in which the sums over all users dominate. The larger of the two
+    data sets' values is returned. It rests on a sample of μ, whose largest values weigh most.
 
-    **Laplace noise in one step.** Given how a training starts, the log-ratio is at most
+    **Laplace noise in one step.** Given the start of a training, the log-ratio is at most
 
         Σ_j |difference_j| / b_j
 
-    and is that with positive probability, where every number lies beyond both of its means: the ε
-    at δ = 0, and no less than that at another (Dwork, McSherry, Nissim, Smith 2006, Proposition 1,
-    doi:10.1007/11681878_14). The largest over the trainings counts, which is exact where all start
-    alike. **In more steps** it is infinite: users' factors follow V, V the earlier noise, which
-    has no bound, and so the differences of later steps have none. The sum over the steps of a
-    training bounds what that training shows, and no other.
+    and attains it with positive probability, when every number lies beyond both of its means: this
+    is the ε at δ = 0, and an upper bound at any other δ (Dwork, McSherry, Nissim, Smith 2006,
+    Proposition 1, doi:10.1007/11681878_14). The largest value over the trainings is returned, which
+    is exact if all start alike. **In several steps** the ε is infinite: users' factors depend on V,
+    and V on the earlier noise, which is unbounded, and so the differences of later steps are
+    unbounded. The sum over the steps of a training only bounds what that training shows.
 
     Args:
-        game: one whose observer sees steps with noise of a known law.
-        delta: δ.
-        seed: decides the trainings.
-        trainings: of each data set.
-        threads: number of threads; the number does not depend on it.
+        game: a game whose observer sees steps with noise of a known law.
+        delta: the δ.
+        seed: seed of the trainings.
+        trainings: number of trainings on each data set.
+        threads: number of threads; the result does not depend on it.
     """
 
     def of(name: str, trained: Any) -> NDArray[np.float64]:
@@ -87,9 +88,10 @@ def steps_epsilon(
 
 
 def _apart(game: Game[Any], trained: Any, streams: Streams) -> NDArray[np.float64]:
-    """How far apart the steps of each training are, in units of their noise `(W, 3)`.
+    """Measure how far apart the steps of each training are, in units of their noise `(W, 3)`.
 
-    The sum of squares, the sum, and how many of the steps have Laplace noise.
+    The columns are the sum of squares, the sum of absolute values, and the number of steps with
+    Laplace noise.
     """
     found = np.zeros((len(streams), 3))
     for _, law in game.observer.views(game.pair, trained, streams):
@@ -101,7 +103,7 @@ def _apart(game: Game[Any], trained: Any, streams: Streams) -> NDArray[np.float6
 
 
 def _mixture(mu: NDArray[np.float64], delta: float) -> float:
-    """The ε at which the mean of the profiles of normals at these distances is δ."""
+    """Solve for the ε at which the mean of the normal profiles at these distances is δ."""
     from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
@@ -111,24 +113,28 @@ def _mixture(mu: NDArray[np.float64], delta: float) -> float:
         return 0.0
     if delta == 0:
         return math.inf
-    # At the ε of the largest distance no profile is above δ.
+    # Upper end of the bracket: at the ε of the largest distance no profile exceeds δ.
     return float(brentq(excess, 0.0, gaussian_epsilon(float(mu.max()), delta) + 1e-9))
 
 
 def score_divergences(scores: Scores, *, seed: int, alpha: float) -> dict[str, Estimate]:
-    """The divergence of D' from D in what a game saw, estimated from its scores in three ways.
+    """Estimate the Kullback-Leibler divergence of D' from D in a game's views in three ways.
 
-    All but the first are of the scores' laws, and no more than what was seen has.
+    All but the first estimate the divergence between the two distributions of scores, which is at
+    most that between the distributions of views.
 
     Args:
-        scores: log-likelihood ratios of the worlds, on a grid.
-        seed: decides the noise that makes the scores distinct.
-        alpha: the level of each interval, by itself.
+        scores: log-likelihood ratios of the trials, on a grid.
+        seed: seed of the noise that makes the scores distinct.
+        alpha: the level of each interval separately.
+
+    Returns:
+        The estimates by the name of the estimator; one that cannot be computed is left out.
     """
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *b"divergence"]))
+    rng = generator(seed, "divergence")
     present, absent = (
-        world + rng.uniform(-_GRID / 2, _GRID / 2, len(world))
-        for world in (scores.present, scores.absent)
+        trial + rng.uniform(-_GRID / 2, _GRID / 2, len(trial))
+        for trial in (scores.present, scores.absent)
     )
     found = {}
     for name, estimate in (
@@ -138,6 +144,6 @@ def score_divergences(scores: Scores, *, seed: int, alpha: float) -> dict[str, E
     ):
         try:
             found[name] = estimate(alpha=alpha)
-        except InputError:  # too few worlds, or scores without spread
+        except InputError:  # too few trials, or scores without spread
             continue
     return found

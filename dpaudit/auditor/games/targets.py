@@ -1,4 +1,4 @@
-"""Neighbouring data sets made of the audited data: the rating or the user who is in doubt."""
+"""Neighbouring data sets made from the audited data by changing a target rating or target user."""
 
 from __future__ import annotations
 
@@ -30,32 +30,36 @@ def target_pair(
     more_than: int,
     targets: Targets | None = None,
 ) -> tuple[DataPair, TargetUser]:
-    """A pair that is likely to show much: neighbours under this adjacency, in the audited data.
+    """Choose a pair of neighbours in the audited data that is likely to be informative.
 
-    Of a rating: the user with the fewest ratings that are learned from, so that each weighs most;
-    of hers that can move farthest, and of these that on the item with the fewest raters, where the
-    fewest others interfere. It takes the value at the far end of the scale, or disappears; where
-    some ratings are sensitive it is one of them. Of a user: the one with the most ratings; each of
-    hers goes to the far end of the scale, or all disappear.
+    For an adjacency of ratings, the target user is the one with the fewest ratings among those
+    learned from, so that each rating weighs most. The changed rating is one of theirs that can move
+    farthest, and among these the one on the item with the fewest raters, where the fewest others
+    interfere. If some ratings are sensitive, it is one of them. It moves to the far end of the
+    scale, or is removed. For an adjacency of users, the target user is the one with the most
+    ratings; all of these move to the far end of the scale, or are removed.
 
     Args:
-        ratings: the audited data, world `D`.
-        adjacency: what neighbours are.
+        ratings: the audited data, data set `D`.
+        adjacency: the adjacency.
         more_than: users with more ratings than this are learned from.
-        targets: which users may be in doubt; all unless given. Where they are `crowded` it is a
-            rater of the item with the most raters, and how far the rating may move comes second.
+        targets: which users may be targets; all by default. If `crowded`, the target user is a
+            rater of the item with the most raters, and items with many raters come before ratings
+            that can move far.
 
     Raises:
-        DataError: no user has so many ratings or is allowed, or there is no other user to watch.
+        DataError: no allowed user has enough ratings, or there is no other user to observe.
     """
     if ratings.n_users < 2:
-        raise DataError("there is one user, and none to be shown predictions: use more data")
+        raise DataError(
+            "there is no second user, to whom predictions could be shown: use more data"
+        )
     counts = np.diff(ratings.by_user.start)
     of_user = adjacency.startswith("user")
     able = counts > max(more_than, 1)
     if not able.any():
         raise DataError(
-            f"no user has more than {max(more_than, 1)} ratings, so there is nobody to suspect: "
+            f"no user has more than {max(more_than, 1)} ratings, so there is no target user: "
             "use more data"
         )
     targets = targets or Targets()
@@ -69,7 +73,7 @@ def target_pair(
     if not len(learned):
         raise DataError(
             f"none of the {able.sum()} users with more than {max(more_than, 1)} ratings can be "
-            f"suspected: {targets.remedy or 'use more data'}"
+            f"the target user: {targets.remedy or 'use more data'}"
         )
     most = counts[learned].max() if of_user else counts[learned].min()
     user = int(learned[counts[learned] == most][0])
@@ -81,12 +85,12 @@ def target_pair(
         change, words = _rating(ratings, user, adjacency, rows[ratings.user == user], crowded)
     after = apply(ratings, change)
     pair = DataPair(ratings, after, ratings, words.summary, words.details)
-    watcher = _watcher(ratings, user)
-    return pair, TargetUser(watcher, ratings.profile(user), after.profile(user))
+    observer = _observer(ratings, user)
+    return pair, TargetUser(observer, ratings.profile(user), after.profile(user))
 
 
 def size_class(size: int) -> str:
-    """A number of ratings or raters as one of four classes: the number itself may tell who it is.
+    """Coarsen a number of ratings or raters, which could identify a user, to one of four classes.
 
     Returns:
         `at most 10`, `11 to 100`, `101 to 1000` or `more than 1000`.
@@ -96,14 +100,14 @@ def size_class(size: int) -> str:
 
 
 class _Said(NamedTuple):
-    """A pair in one sentence, in classes of sizes alone, and with its sizes and values."""
+    """A description of a pair: with size classes only, and with exact sizes and values."""
 
     summary: str
     details: str
 
 
 class _Words(NamedTuple):
-    """How a sentence about a user begins, and the numbers that it tells in classes."""
+    """The start of a sentence about a user, and the sizes that fill its placeholders."""
 
     begin: str
     sizes: tuple[int, ...]
@@ -115,17 +119,17 @@ class _Words(NamedTuple):
         )
 
 
-def _watcher(ratings: Ratings, user: int) -> int:
-    """The other user who shares most items with this one."""
-    mine = np.zeros(ratings.n_items, bool)
-    mine[ratings.profile(user).items] = True
-    shared = np.bincount(ratings.user, mine[ratings.item], ratings.n_users)
+def _observer(ratings: Ratings, user: int) -> int:
+    """Return the other user who shares the most items with this one."""
+    rated = np.zeros(ratings.n_items, bool)
+    rated[ratings.profile(user).items] = True
+    shared = np.bincount(ratings.user, rated[ratings.item], ratings.n_users)
     shared[user] = -1
     return int(np.argmax(shared))
 
 
 def _crowded(ratings: Ratings, allowed: NDArray[np.bool_]) -> int:
-    """The one with an allowed rating of the item with the most raters."""
+    """Return the user with an allowed rating of the item with the most raters."""
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
     rows = np.flatnonzero(allowed)
     return int(ratings.user[rows[np.argmax(raters[rows])]])
@@ -139,7 +143,7 @@ def _rating(
     far = _opposed(ratings, profile).values
     kept = ratings.kept_private[ratings.user == user]
     moves = -abs(far - profile.values)
-    # The last counts first.
+    # lexsort sorts by its last key first.
     ranks = (moves, -raters, ~allowed) if crowded else (raters, moves, ~allowed)
     place = int(np.lexsort(ranks)[0])
     item, value = int(profile.items[place]), float(profile.values[place])
@@ -179,7 +183,7 @@ def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, _S
 
 
 def _opposed(ratings: Ratings, profile: Profile) -> Profile:
-    """Every rating at the end of the scale that is farther away."""
+    """Move every rating to the end of the scale that is farther away."""
     scale = ratings.scale
     middle = (scale.minimum + scale.maximum) / 2
     values = np.where(profile.values > middle, scale.minimum, scale.maximum).astype(np.float32)

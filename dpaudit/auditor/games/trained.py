@@ -1,4 +1,4 @@
-"""Games on recommenders that are trained."""
+"""Games on trained recommenders."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class DataPair:
     Attributes:
         before: the ratings of data set D.
         after: the ratings of data set D'.
-        public: the data whose statistics count as public in both; None where each data set
-            computes its own.
-        summary: the pair in one sentence, without naming any record.
-        details: the same with the sizes and values of the one who is in doubt; empty where the
-            summary tells all.
+        public: the data whose statistics count as public for both; None if each data set computes
+            its own.
+        summary: description of the pair in one sentence that identifies no record.
+        details: the same with the exact sizes and values of the target; empty if it would say no
+            more than the summary.
 
     Raises:
-        DataError: the two data sets are one.
+        DataError: the two data sets are the same.
     """
 
     before: Ratings
@@ -56,27 +56,27 @@ def trained_game(
     observer: str,
     target: TargetUser | None = None,
 ) -> Game[P]:
-    """The game of one observer of trainings on either data set.
+    """Set up the game of one observer of trainings on either data set.
 
     Args:
-        defense: what is trained.
+        defense: the recommender to train.
         pair: the two data sets.
-        attack: who guesses.
-        observer: one of the defense's observers.
-        target: the user in whom they differ, for observers of a released model.
+        attack: the attack.
+        observer: name of one of the defense's observers.
+        target: the target user, for observers of a released model.
     """
     prepared = PreparedPair(
         before=defense.prepare(pair.before, pair.public),
         after=defense.prepare(pair.after, pair.public),
         items=np.empty(0, np.int32) if target is None else target.items.astype(np.int32),
         target=target,
-        unrated=np.empty(0, np.int32) if target is None else _unrated(pair.before, target.watcher),
+        unrated=np.empty(0, np.int32) if target is None else _unrated(pair.before, target.observer),
         top_k=attack.list_length if isinstance(attack, LearnedDistinguisher) else 0,
     )
     return Game(defense.observers()[observer], prepared, attack)
 
 
-def _unrated(ratings: Ratings, watcher: int) -> NDArray[np.int32]:
-    """The items that a list may hold, increasing: the other user's are the same in D and D'."""
-    rated = ratings.profile(watcher).items
+def _unrated(ratings: Ratings, observer: int) -> NDArray[np.int32]:
+    """Return the items that the observing user's list may hold, increasing; same in D and D'."""
+    rated = ratings.profile(observer).items
     return np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)

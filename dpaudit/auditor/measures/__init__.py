@@ -1,1 +1,1 @@
-"""What an audit measures, one file a measure."""
+"""The measures of an audit, one file per measure."""

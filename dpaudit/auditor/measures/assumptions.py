@@ -1,4 +1,4 @@
-"""What trainings show of assumptions that a published claim rests on and that nothing enforces."""
+"""How often trainings violate assumptions that a published claim rests on but does not enforce."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dpaudit.record.result import Measurement, measured
 
 
 class Assumptions(Measure[TrainedModel]):
-    """`assumption.denominator` and `….norm`: how often what a published claim assumes fails."""
+    """`assumption.denominator` and `….norm`: how often a published claim's assumptions fail."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Take what the measures share."""
+        """Keep the ratings and the seed."""
         self.ratings, self.seed = subject.learned, subject.context.seed
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """What the models' classes count, of published variants."""
+        """Yield the assumptions that each published model counts."""
         for model in config.model:
             for epsilon in model.epsilon if model.variant == "published" else ():
                 for metric in model.assumes:
                     yield MetricKey(metric, model.label, epsilon, joint=False)
 
     def run(self, model: TrainedModel) -> Iterator[Measurement]:
-        """Train the model at each ε and count.
+        """Train the model at each ε and count violated assumptions.
 
         Raises:
-            RunError: a training of which denominators are counted diverged.
+            RunError: a training whose denominators are counted diverged.
         """
         for defense in model.defenses:
             if defense.variant != "published":

@@ -1,4 +1,4 @@
-"""What every measure says and does."""
+"""The base class of measures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ Found = Measurement | PairRecord
 
 @dataclass(frozen=True)
 class MetricKey:
-    """A number that a run emits; of what gates nothing, all that it may emit of one metric.
+    """The key of a number that a run emits.
+
+    A metric that cannot gate has one key for all numbers that the run may emit at a point.
 
     Attributes:
-        metric: what is measured.
+        metric: the metric.
         model: the model's label.
         epsilon: the ε of the sweep.
-        attack: the attack's label, where one is named.
-        pair: the label of the game's pair, where there is one.
-        effort: the attacker's effort, where there is one.
-        joint: whether its interval holds together with the others of the run.
+        attack: the attack's label, if any.
+        pair: the label of the game's pair, if any.
+        effort: the attacker's effort, if any.
+        joint: whether its interval belongs to the run's family of joint intervals.
     """
 
     metric: MetricName
@@ -39,34 +41,34 @@ class MetricKey:
 
 
 class Measure(ABC, Generic[M]):
-    """Something that is measured of every model of a run.
+    """A measure that is applied to every model of a run.
 
-    It is made from what is audited, a `Subject`, and lives for one run.
+    It is constructed from the audited `Subject` and lives for one run.
     """
 
     @abstractmethod
     def __init__(self, subject: Any) -> None:
-        """Prepare what all models share."""
+        """Prepare what is shared between models."""
 
     @classmethod
     @abstractmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """What `run` emits for this config; it is decided before the data are read."""
+        """Yield the keys that the measure emits for this config, before the data are read."""
 
     @abstractmethod
     def run(self, model: M) -> Iterator[Found]:
-        """Measure one model at all its ε."""
+        """Measure one model at all its values of ε."""
 
     def compared(self) -> Iterator[Measurement]:
-        """What compares models with one another, after all have run."""
+        """Yield comparisons between models, after all have run."""
         yield from ()
 
 
 def metric_of(group: str, kind: str) -> MetricName:
-    """The metric `group.kind`.
+    """Return the metric named `group.kind`.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such metric.
     """
     name = f"{group}.{kind}"
     for metric in get_args(MetricName):
@@ -77,7 +79,7 @@ def metric_of(group: str, kind: str) -> MetricName:
 
 
 def points(config: Config) -> Iterator[tuple[str, float]]:
-    """The label and ε of every point of the sweep."""
+    """Yield the label and ε of every point of the sweep."""
     for model in config.model:
         for epsilon in model.epsilon:
             yield model.label, epsilon

@@ -1,6 +1,6 @@
-"""How far a published chain is from the law that it is to sample (Park & Acharya 2011, Fig. 4(b)).
+"""How far a published Markov chain is from its stationary law (Park & Acharya 2011, Fig. 4(b)).
 
-Nothing is sampled: the law of the state after every number of steps is computed.
+Nothing is sampled: the law of the state after each number of steps is computed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from dpaudit.auditor.sweep import Sweep
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.profile import Profile
+from dpaudit.core.streams import generator
 from dpaudit.defenses.base import ListDefense
 from dpaudit.defenses.item_model import ItemModel
 from dpaudit.record.result import Measurement
 
-# The states that the paper's figure compares at most.
+# The largest number of states that the paper's figure compares.
 FIRST = 10
 STATES: dict[str, int | None] = {f"first {FIRST} states": FIRST, "all states": None}
 
 
 def chosen_users(users: Sequence[Profile], count: int, seed: int) -> list[Profile]:
-    """So many of the users, drawn without replacement; all where there are no more."""
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *b"convergence"]))
+    """Draw `count` users without replacement; all if there are no more."""
+    rng = generator(seed, "convergence")
     picked = np.sort(rng.permutation(len(users))[:count])
     return [users[int(place)] for place in picked]
 
@@ -41,14 +42,17 @@ def mean_divergence(
     *,
     threads: int = 1,
 ) -> dict[str, NDArray[np.float64]]:
-    """`KL(law after t steps ‖ stationary law)` in nats, its mean over users, by `STATES` `(S,)`.
+    """Compute `KL(law after t steps ‖ stationary law)` in nats, averaged over users.
 
     Args:
         defense: the published mechanism; its own number of steps does not matter.
         model: its prepared statistics.
-        profiles: the users whose chains are compared.
+        profiles: the users whose chains are averaged.
         steps: the numbers of steps, increasing.
-        threads: number of threads; it does not change the result.
+        threads: number of threads; the result does not depend on it.
+
+    Returns:
+        The mean after each number of steps `(S,)`, by the key of `STATES`.
     """
 
     def of(profile: Profile) -> NDArray[np.float64]:
@@ -65,18 +69,18 @@ class Convergence(Measure[Sweep]):
     """`chain.divergence`: how far a published chain is from its stationary law, at every ε."""
 
     def __init__(self, subject: OnDemandModels) -> None:
-        """Take what the measures share."""
+        """Keep the context."""
         self.context = subject.context
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """The divergences of models that walk a chain, where `[convergence]` asks for them."""
+        """Yield one key per point of models that walk a chain, if `[convergence]` is given."""
         for model in config.model:
             for epsilon in model.epsilon if config.convergence and model.walks_chain else ():
                 yield MetricKey("chain.divergence", model.label, epsilon, joint=False)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
-        """Compute the laws; nothing is sampled."""
+        """Compute the divergence after each number of steps, at every ε."""
         context, wanted = self.context, self.context.config.convergence
         if wanted is None or not model.chains:
             return

@@ -1,4 +1,4 @@
-"""The games of a config: what a pair shows of a model, played at each of its ε."""
+"""The games of a config on models that serve on demand, run at each ε."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from dpaudit.defenses.base import (
     ListDefense,
     OnDemandDefense,
     PredictionDefense,
-    WorldPair,
+    PredictionPair,
 )
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.record import result as records
@@ -49,14 +49,15 @@ from dpaudit.record import result as records
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A game at one ε.
+    """The outcome of a game at one ε.
 
     Attributes:
-        absent: the attack's score in each world D `(T,)`.
-        present: its score in each world D' `(T,)`.
-        theory: the ε of what is shown, by its law, where that is known.
-        shift: by how much the exact predictions shown differ; None of lists.
-        share: how much of the mechanism's ε the pair shows, in [0, 1].
+        absent: the attack's score in each trial on D `(T,)`.
+        present: its score in each trial on D' `(T,)`.
+        theory: the true ε of the release on this pair, if its law is known.
+        shift: sum of the differences of the shown exact predictions between D and D'; None for
+            lists.
+        share: share of the mechanism's ε that the pair shows, in [0, 1].
     """
 
     absent: NDArray[np.float64]
@@ -66,30 +67,30 @@ class Round:
     share: float
 
     def detectable(self, claim: Claim, trials: int, alpha: float) -> float:
-        """A forecast, at best: the least ε of the mechanism for which a defect would be found."""
+        """Forecast, optimistically, the least true ε at which the claim would be found broken."""
         least = detectable_epsilon(claim.epsilon, trials, alpha, delta=claim.delta)
         return least / self.share if self.share > 0 else math.inf
 
 
 class Match(Protocol):
-    """A pair with those who tell its worlds apart."""
+    """A pair with the attack and observer that distinguish its data sets."""
 
     @property
     def summary(self) -> str:
-        """The pair in one sentence."""
+        """Description of the pair in one sentence."""
         ...
 
-    def play(self, defense: Any, trials: int, seed: int) -> Round:
-        """Play so many worlds of either data set with one of the model's defenses."""
+    def run(self, defense: Any, trials: int, seed: int) -> Round:
+        """Run `trials` trials on each data set with one of the model's defenses."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """Predictions are shown."""
+    """A match in which predictions are shown."""
 
     model: ItemModel
-    pair: WorldPair
+    pair: PredictionPair
     attack: Any
     observer: str
 
@@ -100,7 +101,7 @@ class _Values:
     def game(self, defense: PredictionDefense) -> Game[ExactScores]:
         return prediction_game(defense, self.model, self.pair, self.attack, self.observer)
 
-    def play(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+    def run(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
         game = self.game(defense)
         found = game.run(trials=trials, seed=seed)
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
@@ -116,18 +117,18 @@ class _Values:
 
 @dataclass(frozen=True, eq=False)
 class _Anything(_Values):
-    """A plug-in's own release is shown, of whose law nothing is known here."""
+    """A match in which a plug-in's own release of unknown law is shown."""
 
-    def play(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+    def run(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
         found = self.game(defense).run(trials=trials, seed=seed)
         return Round(found.absent, found.present, theory=None, shift=None, share=1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _PredictedList(_Values):
-    """The list of the best predictions is shown without their values."""
+    """A match in which the list of the best predictions is shown without their values."""
 
-    def play(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+    def run(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
         game = self.game(defense)
         found = game.run(trials=trials, seed=seed)
         before, after = game.pair.before, game.pair.after
@@ -141,14 +142,14 @@ class _PredictedList(_Values):
             found.present,
             theory=theory,
             shift=None,
-            # The list shows no more than the prediction.
+            # The list reveals no more than the prediction.
             share=share if theory is None else min(share, _share(theory, defense.claim())),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _DrawnList:
-    """A list is shown whose law is known."""
+    """A match in which a list of known law is shown."""
 
     pair: EntryPair
     attack: Any
@@ -157,7 +158,7 @@ class _DrawnList:
     def summary(self) -> str:
         return self.pair.summary
 
-    def play(self, defense: ListDefense, trials: int, seed: int) -> Round:
+    def run(self, defense: ListDefense, trials: int, seed: int) -> Round:
         found = entry_game(defense, self.pair, self.attack).run(trials=trials, seed=seed)
         theory = entry_truth(defense, self.pair)
         share = 1.0 if theory is None else _share(theory, defense.claim())
@@ -165,11 +166,11 @@ class _DrawnList:
 
 
 def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
-    """The neighbouring data sets of a game, prepared, and its attack.
+    """Prepare the neighbouring data sets and the attack of a game.
 
     Raises:
-        ConfigError: a list is to be seen on a pair of which the claim does not speak.
-        DataError: the data are too few for a pair.
+        ConfigError: a list is observed on a pair that the claim does not cover.
+        DataError: there are too few data for a pair.
     """
     attack, first = game.create("game"), sweep.defenses[0]
     if isinstance(first, ListDefense):
@@ -190,14 +191,14 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
     moved = int((defense.exact_after(model, pair.change, pair.target).scores != before).sum())
     if moved > defense.outputs:
         raise ConfigError(
-            f"game.observe = 'list': on pair {game.pair!r} {moved} predictions move and the claim "
+            f"game.observe = 'list': on pair {game.pair!r} {moved} predictions move but the claim "
             f"of model {sweep.model.label!r} covers {defense.outputs}: remove observe, or set "
             "params.outputs"
         )
     return _PredictedList(model, pair, attack, observer)
 
 
-def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, ItemModel]:
+def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[PredictionPair, ItemModel]:
     defense = sweep.predicting[0]
     if game.pair != "data":
         pair = defense.pair(game.pair, sweep.train.scale)
@@ -206,15 +207,15 @@ def _pair_of(sweep: Sweep, game: configs.Game, seed: int) -> tuple[WorldPair, It
     users = np.flatnonzero(counts >= defense.min_ratings)
     if len(users) < 2:
         raise DataError(
-            f"{len(users)} of the users that the similarity is built from have "
-            f"{defense.min_ratings} ratings and a pair needs 2: use more data"
+            f"{len(users)} of the users that the similarity is built from have at least "
+            f"{defense.min_ratings} ratings and a pair needs 2 such users: use more data"
         )
     pair = search_pair(defense, sweep.prepared, users, candidates=game.candidates, seed=seed)
     return pair, sweep.prepared
 
 
-def _widened(pair: WorldPair, k: int) -> WorldPair:
-    """The pair with so many items that nobody has rated that a list of k leaves one out."""
+def _widened(pair: PredictionPair, k: int) -> PredictionPair:
+    """Add unrated items to the pair until a list of k leaves out at least one item."""
     ratings = pair.ratings
     more = k + 1 - (ratings.n_items - len(ratings.profile(pair.target)))
     if more <= 0:
@@ -235,18 +236,18 @@ class Games(Measure[Sweep]):
     """`epsilon`: the certified lower bound of every game at every ε, with its controls."""
 
     def __init__(self, subject: OnDemandModels) -> None:
-        """Take what the measures share."""
+        """Keep the context."""
         self.context = subject.context
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """One bound for each game."""
+        """Yield one bound per game and point."""
         for model, epsilon in points(config):
             for game in config.game:
                 yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
 
     def run(self, model: Sweep) -> Iterator[Found]:
-        """Play each game of the config."""
+        """Run each game of the config at every ε."""
         for game in self.context.config.game:
             self.context.progress.stage(f"{model.label}: game {game.label}")
             match = match_of(model, game, self.context.seed)
@@ -285,7 +286,7 @@ def _controls(
     seed: int,
     asked: Sequence[Bar],
 ) -> tuple[records.Control, ...]:
-    """What the same game finds on mutants of a defense that claims something."""
+    """Run the same game on mutants of the defense; empty if it claims nothing."""
     claim, (found, estimate) = defense.claim(), made
     if claim is None:
         return ()
@@ -301,8 +302,8 @@ def _controls(
 def _certified(
     match: Match, defense: OnDemandDefense, trials: int, family: records.Family, seed: int
 ) -> tuple[Round, Estimate, LabelTest]:
-    """A game with its bound; a mutant keeps the δ of the claim that it breaks."""
-    found = match.play(defense, trials, seed)
+    """Run a game and certify its bound; a mutant keeps the δ of the claim that it breaks."""
+    found = match.run(defense, trials, seed)
     estimate, test = label_epsilon(
         found.absent,
         found.present,
@@ -324,5 +325,5 @@ def _shift_share(shift: float, sensitivity: float) -> float:
 
 
 def _share(theory: Estimate, claim: Claim | None) -> float:
-    """Of noise that gives what is claimed."""
+    """Return the share of the claimed ε that a pair shows if the noise keeps the claim."""
     return min(1.0, theory.value / claim.epsilon) if claim else 1.0

@@ -12,7 +12,7 @@ from dpaudit.attacks.base import Inference
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.auditor.trials import choose, plan, run_blocks
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.schema import Config
 from dpaudit.core.profile import Profile
@@ -26,10 +26,10 @@ from dpaudit.record.result import Measurement
 def hidden_items(
     profile: Profile, n_items: int, purchases: bool, draws: NDArray[np.float64]
 ) -> NDArray[np.int32]:
-    """The item whose rating each trial hides `(W,)`.
+    """Choose the item whose rating each trial hides `(W,)`.
 
-    A rating is hidden uniformly among the user's. Of purchases, one that was made or one that was
-    not is hidden, each with probability ½, uniformly among its kind.
+    A rating is hidden uniformly among the user's. For purchases, an item that was or was not bought
+    is hidden, each with probability ½ and uniformly within its kind.
     """
     rated = profile.items[choose(draws[:, 0], len(profile))]
     if not purchases:
@@ -41,7 +41,7 @@ def hidden_items(
 def _shown_items(
     candidates: NDArray[np.int32], hidden: NDArray[np.int32], draws: NDArray[np.float64]
 ) -> NDArray[np.int32]:
-    """One item that can be shown, uniform among those that are not hidden, `(W, 1)`."""
+    """Draw one item to show, uniformly among the candidates other than the hidden one `(W, 1)`."""
     place = np.searchsorted(candidates, hidden)
     inside = candidates[np.minimum(place, len(candidates) - 1)] == hidden
     chosen = (draws * (len(candidates) - inside)).astype(np.int64)
@@ -49,7 +49,7 @@ def _shown_items(
     return candidates[chosen + (inside & (chosen >= place))][:, None]
 
 
-def play_risk(
+def run_risk(
     defenses: Sequence[PredictionDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
@@ -61,12 +61,12 @@ def play_risk(
     threads: int = 1,
     advance: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.bool_]:
-    """Whether the adversary recovered the hidden rating, for each defense and trial `(D, T)`.
+    """Run the attack; whether it recovered the hidden rating, by defense and trial `(D, T)`.
 
-    ε-Risk is the mean over trials (Park & Acharya 2011, Definition 5): a user among `profiles`, a
-    rating of theirs, and fresh noise. Trials are independent given the data, since users and
-    ratings are drawn again in each: their mean is a binomial share of these users' ratings, and
-    says nothing of how other users would differ.
+    ε-Risk is the mean over trials (Park & Acharya 2011, Definition 5). Each trial draws a user
+    among `profiles`, one of their ratings, and fresh noise. Trials are therefore independent given
+    the data, and the number of successes is binomial. The mean is about these users' ratings only,
+    not about a population of users.
 
     Args:
         defenses: the same recommender at several ε.
@@ -75,20 +75,20 @@ def play_risk(
         attack: the adversary.
         trials: number of trials for each defense.
         seed: the run's seed.
-        draw: `users`: a uniform user each time, as in §3.4, where every test user is attacked on
-            one rating; `ratings`: a user in proportion to their ratings, so that each rating is
-            hidden equally often. The noise `n Δf/ε` on a rating grows with its user's n ratings,
-            so that users with many weigh the accuracy down.
-        threads: number of threads; it does not change the result.
-        advance: told the number of trials done.
+        draw: `users`: draw users uniformly, as in §3.4, where every test user is attacked on one
+            rating; `ratings`: draw users in proportion to their number of ratings, so that each
+            rating is hidden equally often. The noise `n Δf/ε` on a rating grows with its user's n
+            ratings, so that users with many ratings lower the accuracy.
+        threads: number of threads; the result does not depend on it.
+        advance: called with the number of newly finished trials.
     """
     scale = model.ratings.scale
     sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
     scales = [defense.noise_of_predictions(scale).scale for defense in defenses]
     games = plan(seed, f"risk/{attack.shown}", trials, len(profiles), sizes)
 
-    def play(user: int, streams: Streams) -> NDArray[np.bool_]:
-        profile, draws = profiles[user], games.draws[streams.worlds]
+    def run(user: int, streams: Streams) -> NDArray[np.bool_]:
+        profile, draws = profiles[user], games.draws[streams.trials]
         exact = defenses[0].exact(model, profile)
         hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
         side = defenses[0].side_information(model, profile, hidden)
@@ -103,29 +103,29 @@ def play_risk(
             ]
         )
 
-    return play_blocks(games, play, threads, advance)
+    return run_blocks(games, run, threads, advance)
 
 
 class Risk(Measure[Sweep]):
     """`attack.accuracy`: how often each attack recovers a hidden rating, at every ε."""
 
     def __init__(self, subject: OnDemandModels) -> None:
-        """Make the attacks."""
+        """Keep the context and the attacks."""
         self.context, self.attacks = subject.context, subject.inferring
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """One number for each attack."""
+        """Yield one number per attack and point."""
         for model, epsilon in points(config):
             for attack in config.attack:
                 yield MetricKey("attack.accuracy", model, epsilon, attack=attack.label)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
-        """Attack the model."""
+        """Run each attack on the model at every ε."""
         context = self.context
         for asked in context.config.attack:
             context.progress.stage(f"{model.label}: attack {asked.label}")
-            correct = play_risk(
+            correct = run_risk(
                 model.predicting,
                 model.prepared,
                 model.users(),
@@ -151,7 +151,7 @@ class Risk(Measure[Sweep]):
 def _true_index(
     profile: Profile, hidden: NDArray[np.int32], candidates: NDArray[np.float32]
 ) -> NDArray[np.int64]:
-    """The index of the hidden rating among the candidates; 0 for an item without a rating."""
+    """Return the index of the hidden rating among the candidates; 0 for an unrated item."""
     place = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
     value = np.where(profile.items[place] == hidden, profile.values[place], candidates[0])
     return np.abs(value[:, None] - candidates).argmin(1)

@@ -1,4 +1,4 @@
-"""Sensitive ratings that recommenders recover from submissions, as a config asks for it."""
+"""The error with which a recommender reconstructs sensitive ratings from users' submissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpaudit.auditor.trained.errors import (
     over_folds,
 )
 from dpaudit.config import schema as configs
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 from dpaudit.record.metrics import MetricName
@@ -32,26 +32,26 @@ _METRICS: tuple[MetricName, ...] = ("submissions.rmse", "submissions.mae")
 
 
 class Reading(Measure[TrainedModel]):
-    """`submissions.rmse` and `….mae`: what recommenders read off what some users submit."""
+    """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Make the attacks."""
+        """Create the attacks."""
         self.context, self.folds = subject.context, subject.folds
-        self.worlds = subject.context.config.training.worlds
+        self.trials = subject.context.config.training.trials
         self.attacks: dict[str, SubmissionReconstruction] = {
             attack.label: attack.create("attack") for attack in subject.context.config.reading
         }
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Both errors for each attack."""
+        """Yield both errors per attack and point."""
         for model, epsilon in points(config):
             for attack in config.reading:
                 for metric in _METRICS:
                     yield MetricKey(metric, model, epsilon, attack=attack.label, joint=False)
 
     def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
-        """All attacks on the model at every ε.
+        """Run all attacks on the model at every ε.
 
         Raises:
             RunError: a training diverged.
@@ -60,25 +60,25 @@ class Reading(Measure[TrainedModel]):
             return
         seed, progress = self.context.seed, self.context.progress
         pieces = (
-            partial(self._training, defense, fold.train, world)
+            partial(self._training, defense, fold.train, trial)
             for defense in model.defenses
             for number, fold in enumerate(self.folds)
-            for world in Streams.first(seed, f"submissions/{number}", self.worlds).blocks(1)
+            for trial in Streams.first(seed, f"submissions/{number}", self.trials).blocks(1)
         )
-        played = in_threads(pieces, self.context.threads, lambda _: progress.advance(1))
-        # By ε, fold, trial, attacker, what it reads, and kind of error.
-        found = np.stack(played).reshape(
-            len(model.defenses), len(self.folds), self.worlds, len(self.attacks), 3, len(KINDS)
+        finished = in_threads(pieces, self.context.threads, lambda _: progress.advance(1))
+        # Axes: ε, fold, trial, attack, its input (submissions, released model, means), error kind.
+        found = np.stack(finished).reshape(
+            len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
         )
-        for defense, mine in zip(model.defenses, found, strict=True):
+        for defense, here in zip(model.defenses, found, strict=True):
             for number, attack in enumerate(self.attacks):
-                yield from self._measured(model.label, defense.epsilon, attack, mine[:, :, number])
+                yield from self._measured(model.label, defense.epsilon, attack, here[:, :, number])
 
     def _measured(
         self, label: str, epsilon: float, attack: str, errors: Numbers
     ) -> list[records.Measurement]:
-        """Of one attacker at one ε, from errors `(folds, worlds, 3, kinds)`."""
-        by_fold = np.array([[[math.fsum(e) for e in k] for k in f.T] for f in errors]) / self.worlds
+        """Measure one attack at one ε, from its errors `(folds, trials, 3, kinds)`."""
+        by_fold = np.array([[[math.fsum(e) for e in k] for k in f.T] for f in errors]) / self.trials
         found = []
         for place, metric in enumerate(_METRICS):
             submitted, released, means = by_fold[:, place].T
@@ -101,26 +101,26 @@ class Reading(Measure[TrainedModel]):
                 )
         return found
 
-    def _training(self, defense: Any, train: Ratings, world: Streams) -> Numbers:
-        """The errors of every attacker on one training `(attacks, 3, kinds)`."""
+    def _training(self, defense: Any, train: Ratings, trial: Streams) -> Numbers:
+        """Run every attack on one training and return the errors `(attacks, 3, kinds)`."""
         order = self._order(train)
         most = max(attack.users for attack in self.attacks.values())
-        watched = np.zeros(train.n_users, np.bool_)
-        watched[order[:most]] = True
-        seen, models = defense.submissions(defense.prepare(train), world, watched)
+        observed = np.zeros(train.n_users, np.bool_)
+        observed[order[:most]] = True
+        seen, models = defense.submissions(defense.prepare(train), trial, observed)
         release = models.public(np.arange(train.n_items, dtype=np.int32))
         shared = train.shared
         found = []
         for attack in self.attacks.values():
             followed = order[: attack.users]
-            mine = np.isin(train.user, followed) & train.kept_private
+            hidden = np.isin(train.user, followed) & train.kept_private
             released, submitted = attack.read(seen.of_users(followed), release, shared)
-            truth = train.value[mine]
+            truth = train.value[hidden]
             errors = mean_errors(np.stack([submitted, released]), truth)
-            found.append(np.concatenate([errors, guessed(train, mine)[None]]))
+            found.append(np.concatenate([errors, guessed(train, hidden)[None]]))
         return np.stack(found)
 
     def _order(self, train: Ratings) -> NDArray[np.int32]:
-        """The users who keep something, in a random order."""
-        rng = np.random.default_rng(np.random.SeedSequence([self.context.seed, *b"followed users"]))
+        """Return the users with sensitive ratings, in a random order."""
+        rng = generator(self.context.seed, "followed users")
         return rng.permutation(np.unique(train.user[train.kept_private])).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The campaigns of a config: how many accounts, changes or watched lists an attacker needs."""
+"""The Sybil attacks of a config: how many accounts, changes or observed lists an attacker needs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack
-from dpaudit.attacks.sybil.averaging import Campaign
+from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.sybil.averaging import play_campaign
-from dpaudit.auditor.sybil.passive_lists import play_watching
+from dpaudit.auditor.sybil.averaging import run_sybil
+from dpaudit.auditor.sybil.passive_lists import run_passive
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config import schema as configs
 from dpaudit.config.schema import Config
@@ -25,99 +25,99 @@ from dpaudit.defenses.base import ListDefense, OnDemandDefense
 from dpaudit.record import result as records
 
 
-class Campaigns(Measure[Sweep]):
-    """`campaign.accuracy`: how often an attacker succeeds with each effort, at every ε."""
+class SybilAttacks(Measure[Sweep]):
+    """`sybil.accuracy`: how often an attacker succeeds with each effort, at every ε."""
 
     def __init__(self, subject: OnDemandModels) -> None:
-        """Take what the measures share."""
+        """Keep the context."""
         self.context = subject.context
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """One number for each campaign and effort."""
+        """Yield one number per Sybil attack, effort and point."""
         for model, epsilon in points(config):
-            for each in config.campaign:
+            for each in config.sybil:
                 for effort in each.efforts:
                     yield MetricKey(
-                        "campaign.accuracy", model, epsilon, attack=each.label, effort=effort
+                        "sybil.accuracy", model, epsilon, attack=each.label, effort=effort
                     )
 
     def run(self, model: Sweep) -> Iterator[records.Measurement]:
-        """Attack the model.
+        """Run each Sybil attack on the model at every ε.
 
         Raises:
-            ConfigError: a campaign does not fit the model.
-            DataError: the data are too few for it.
+            ConfigError: a Sybil attack does not fit the model.
+            DataError: there are too few data for it.
         """
-        for campaign in self.context.config.campaign:
-            self.context.progress.stage(f"{model.label}: campaign {campaign.label}")
-            attack = campaign.create("campaign")
+        for sybil in self.context.config.sybil:
+            self.context.progress.stage(f"{model.label}: Sybil attack {sybil.label}")
+            attack = sybil.create("sybil")
             for defense in model.defenses:
-                yield from self._efforts(model, defense, campaign, attack)
+                yield from self._efforts(model, defense, sybil, attack)
 
     def _efforts(
-        self, model: Sweep, defense: OnDemandDefense, campaign: configs.Campaign, attack: Any
+        self, model: Sweep, defense: OnDemandDefense, sybil: configs.Sybil, attack: Any
     ) -> Iterator[records.Measurement]:
         context, family = self.context, self.context.family
         try:
-            correct = _play(
+            correct = _run(
                 defense,
                 model.train,
                 attack,
-                campaign,
+                sybil,
                 context.seed,
                 context.threads,
                 context.progress.advance,
             )
         except (ConfigError, DataError) as error:
-            place = f"campaign {campaign.label!r} against model {model.label!r}"
+            place = f"Sybil attack {sybil.label!r} against model {model.label!r}"
             raise type(error)(f"{place}: {error}") from error
-        for effort, row in zip(campaign.efforts, correct, strict=True):
+        for effort, row in zip(sybil.efforts, correct, strict=True):
             yield records.Measurement(
-                metric="campaign.accuracy",
+                metric="sybil.accuracy",
                 model=model.label,
                 epsilon=defense.epsilon,
-                attack=campaign.label,
+                attack=sybil.label,
                 effort=effort,
                 estimate=proportion(int(row.sum()), len(row), family.alpha, family.confidence),
             )
 
 
-def _play(
+def _run(
     defense: OnDemandDefense,
     ratings: Ratings,
-    attack: Campaign | PassiveAttack,
-    campaign: configs.Campaign,
+    attack: Averaging | PassiveAttack,
+    sybil: configs.Sybil,
     seed: int,
     threads: int,
     advance: Callable[[int], None],
 ) -> NDArray[np.bool_]:
-    """Whether the attack succeeds with each effort in each trial `(E, T)`."""
+    """Run the attack; whether it succeeds with each effort in each trial `(E, T)`."""
     if isinstance(attack, PassiveAttack):
-        return play_watching(
+        return run_passive(
             defense,
             ratings,
             attack,
-            auxiliary=campaign.efforts,
-            background=campaign.background,
-            trials=campaign.trials,
+            auxiliary=sybil.efforts,
+            background=sybil.background,
+            trials=sybil.trials,
             seed=seed,
             threads=threads,
             advance=advance,
         ).correct
-    return play_campaign(
+    return run_sybil(
         defense,
         ratings,
         _reading(attack, defense),
-        efforts=campaign.efforts,
-        trials=campaign.trials,
+        efforts=sybil.efforts,
+        trials=sybil.trials,
         seed=seed,
         threads=threads,
         advance=advance,
     ).correct
 
 
-def _reading(attack: Campaign, defense: OnDemandDefense) -> Campaign:
-    """The attack, which reads off a set no more than what is in it."""
+def _reading(attack: Averaging, defense: OnDemandDefense) -> Averaging:
+    """Return the attack; on unordered lists it reads only an item's membership."""
     unordered = isinstance(defense, ListDefense) and not defense.is_ordered()
     return replace(attack, reads="membership") if unordered else attack

@@ -1,4 +1,4 @@
-"""The games of models that are trained: which one a config means, and what it certifies."""
+"""The games of a config on trained models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from dpaudit.auditor.games.controls import Trial, control_seed, controls_of, mutant_of, reported
 from dpaudit.auditor.games.game import Scores
-from dpaudit.auditor.games.one_training import play_coins_game, rare_ratings
+from dpaudit.auditor.games.one_training import rare_ratings, run_coins_game
 from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
 from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
@@ -25,15 +25,15 @@ from dpaudit.record import result as records
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a game found.
+    """The outcome of a game.
 
     Attributes:
-        summary: its pair in words.
-        estimate: its bound.
-        event: the event that certifies.
-        observer: who saw steps of users who submit to a recommender.
+        summary: description of its pair.
+        estimate: its certified bound.
+        event: the event that certifies the bound.
+        observer: the observer, if it sees the steps of users who submit to a recommender.
         theory: the ε by the law of the noise.
-        divergences: of D' from D, by the way in which they were estimated.
+        divergences: divergence of D' from D, by the name of the estimator.
     """
 
     summary: str
@@ -44,7 +44,7 @@ class _Outcome:
     divergences: dict[str, Estimate] = field(default_factory=dict)
 
 
-# Plays the game on a defense with a seed.
+# Runs the game on a defense with a seed.
 _Certify = Callable[[Any, int], Estimate]
 
 
@@ -52,12 +52,12 @@ class TrainedGames(Measure[TrainedModel]):
     """`epsilon` and `game.kl`: what every game certifies at every ε, with its controls."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Take what the measures share."""
+        """Keep the context and the ratings."""
         self.context, self.ratings = subject.context, subject.learned
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """One bound for each game, and divergences of what steps showed."""
+        """Yield one bound and one key of divergences per game and point."""
         for model, epsilon in points(config):
             for game in config.game:
                 yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
@@ -68,7 +68,7 @@ class TrainedGames(Measure[TrainedModel]):
                 )
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
-        """Play each game of the config."""
+        """Run each game of the config at every ε."""
         for game in self.context.config.game:
             self.context.progress.stage(f"{model.label}: game {game.label}")
             attack, summary = game.create("game"), ""
@@ -103,7 +103,7 @@ class TrainedGames(Measure[TrainedModel]):
     def _controls(
         self, defense: Any, found: _Outcome, certify: _Certify, where: dict[str, Any]
     ) -> tuple[records.Control, ...]:
-        """What the same game finds on mutants of a defense that claims something."""
+        """Run the same game on mutants of the defense; empty if it claims nothing."""
         claim = defense.claim()
         if claim is None:
             return ()
@@ -119,14 +119,18 @@ class TrainedGames(Measure[TrainedModel]):
     def _pair(
         self, label: str, defense: Any, attack: Any, game: configs.Game
     ) -> tuple[_Outcome, _Certify]:
-        """Two neighbouring data sets, told apart by the label test."""
+        """Run the game of two neighbouring data sets, certified by the label test.
+
+        Returns:
+            The outcome, and a function that runs the game on a mutant with a seed.
+        """
         adjacency, observe, pair, target = Pairs(self.ratings).of(label, game, defense)
         claim = defense.claim()
         delta = claim.delta if claim else 0.0
 
-        def played(defense: Any, seed: int) -> tuple[Scores, Estimate, LabelTest]:
-            playing = trained_game(defense, pair, attack, observe, target)
-            scores = playing.run(trials=game.trials, seed=seed, threads=self.context.threads)
+        def certify(defense: Any, seed: int) -> tuple[Scores, Estimate, LabelTest]:
+            running = trained_game(defense, pair, attack, observe, target)
+            scores = running.run(trials=game.trials, seed=seed, threads=self.context.threads)
             estimate, test = label_epsilon(
                 scores.absent,
                 scores.present,
@@ -137,29 +141,33 @@ class TrainedGames(Measure[TrainedModel]):
             )
             return scores, estimate, test
 
-        scores, estimate, test = played(defense, self.context.seed)
+        scores, estimate, test = certify(defense, self.context.seed)
         said = pair.details if game.details else pair.summary
         summary = f"{said} ({adjacency}, observer {observe})"
         found = _Outcome(summary, estimate, str(test))
         if sees_steps(defense, observe) and "recommender" in defense.observers():
-            playing = trained_game(defense, pair, attack, observe, target)
+            running = trained_game(defense, pair, attack, observe, target)
             theory = steps_epsilon(
-                playing, delta=delta, seed=self.context.seed, threads=self.context.threads
+                running, delta=delta, seed=self.context.seed, threads=self.context.threads
             )
             kl = score_divergences(
                 scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
             )
             found = replace(found, observer=observe, theory=theory, divergences=kl)
-        return found, lambda mutant, seed: played(mutant, seed)[1]
+        return found, lambda mutant, seed: certify(mutant, seed)[1]
 
     def _many(
         self, label: str, defense: Any, attack: Any, game: configs.Game
     ) -> tuple[_Outcome, _Certify]:
-        """Many ratings, each decided by a coin that is guessed."""
+        """Run the game of many ratings, each decided by a coin that is guessed.
+
+        Returns:
+            The outcome, and a function that runs the game on a mutant with a seed.
+        """
         rows = rare_ratings(self.ratings, game.candidates)
 
         def certify(defense: Any, seed: int) -> Estimate:
-            found = play_coins_game(
+            found = run_coins_game(
                 defense,
                 MANY,
                 self.ratings,

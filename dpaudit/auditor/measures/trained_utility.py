@@ -1,4 +1,4 @@
-"""Of models that are trained: their errors on test ratings, and what is recovered from them."""
+"""Trained models: their errors on test ratings, and the ratings reconstructed from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.measures.base import Measure, MetricKey, metric_of, points
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
-from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, played
+from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, run_all
 from dpaudit.auditor.trained.recovery import Recovery
 from dpaudit.auditor.trained.scores import scores_of
 from dpaudit.config import schema as configs
@@ -29,7 +29,7 @@ class TrainedUtility(Measure[TrainedModel]):
     """`utility.…` on test ratings, and `reconstruction.…` of sensitive ones, over folds."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Make the attacks."""
+        """Create the attacks."""
         config = subject.context.config
         self.context, self.folds = subject.context, subject.folds
         self.train = config.training
@@ -39,7 +39,7 @@ class TrainedUtility(Measure[TrainedModel]):
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Two numbers on test ratings, two of each attack, and what is compared."""
+        """Yield two numbers on test ratings, two per attack, and the comparisons."""
         kinds = ("precision", "recall") if any(m.ranks for m in config.model) else KINDS
         against = config.training.against
         own = next((m.epsilon for m in config.model if m.label == against), [])
@@ -54,7 +54,7 @@ class TrainedUtility(Measure[TrainedModel]):
                 yield MetricKey("utility.difference", model, epsilon, attack=against, joint=False)
 
     def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
-        """Train the model on the folds, and read its errors."""
+        """Train the model on the folds, and measure its errors and what attacks recover."""
         measurements, by_fold = self._measured(model.label, model.defenses)
         self.by_fold |= by_fold
         yield from measurements
@@ -62,10 +62,10 @@ class TrainedUtility(Measure[TrainedModel]):
     def _measured(
         self, label: str, defenses: Sequence[TrainedDefense[Any]]
     ) -> tuple[list[records.Measurement], dict[Point, Numbers]]:
-        """All of one model at every ε.
+        """Measure one model at every ε.
 
         Returns:
-            What was measured, and at each ε the errors on test ratings by fold `(F, 2)`.
+            The measurements, and for each ε the errors on test ratings by fold `(F, 2)`.
         """
         stage = self.context.progress.stage
         scores = scores_of(defenses[0], self.train.top_k)
@@ -81,7 +81,9 @@ class TrainedUtility(Measure[TrainedModel]):
                 yield from recovery.trainings(defense, self._streams)
 
         found = iter(
-            played(tested(), self.train.worlds, self.context.threads, self.context.progress.advance)
+            run_all(
+                tested(), self.train.trials, self.context.threads, self.context.progress.advance
+            )
         )
         measurements: list[records.Measurement] = []
         by_fold: dict[Point, Numbers] = {}
@@ -110,7 +112,7 @@ class TrainedUtility(Measure[TrainedModel]):
         return measurements, by_fold
 
     def compared(self) -> Iterator[records.Measurement]:
-        """By how much errors are above those of one model, fold by fold: a paired test."""
+        """Compare errors with those of the reference model, paired fold by fold."""
         against, by_fold = self.train.against, self.by_fold
         own = {epsilon: errors for (label, epsilon), errors in by_fold.items() if label == against}
         for (label, epsilon), errors in by_fold.items():
@@ -128,7 +130,7 @@ class TrainedUtility(Measure[TrainedModel]):
                 )
 
     def _streams(self, number: int) -> Streams:
-        return Streams.first(self.context.seed, f"fold/{number}", self.train.worlds)
+        return Streams.first(self.context.seed, f"fold/{number}", self.train.trials)
 
     def _over_folds(self, values: Numbers) -> Estimate:
         return over_folds(values.tolist(), self.context.family.confidence)

@@ -1,4 +1,4 @@
-"""What the servers of federated trainings see, as a config asks for it."""
+"""What the server of a federated training can infer from the submissions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.federated.scores import Finding, Truth, averaged, gated
-from dpaudit.auditor.federated.transcripts import play_transcript
+from dpaudit.auditor.federated.transcripts import run_transcript
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.auditor.trained.errors import in_threads
@@ -19,15 +19,15 @@ from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.record import result as records
 from dpaudit.record.metrics import METRICS, MetricName
 
-# The error is measured after about so many numbers of rounds.
+# The error is measured at about this many checkpoints.
 _CURVE = 40
 _ERROR: MetricName = "transcript.rmse"
-# What is seen of every model, then what the attacks see of those whose users submit fakes.
+# The first metric is measured for every model, the others only for those whose users submit fakes.
 _SEEN: tuple[MetricName, ...] = (
     _ERROR, "assumption.floor", "transcript.auc", "transcript.tpr", "transcript.roc",
     "transcript.power", "transcript.exposed", "transcript.false", "transcript.kl",
@@ -35,36 +35,36 @@ _SEEN: tuple[MetricName, ...] = (
 
 
 class Transcripts(Measure[TrainedModel]):
-    """`attack.auc` and `transcript.…`: what the server sees of trainings on the first fold."""
+    """`attack.auc` and `transcript.…`: what the server learns in trainings on the first fold."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Make the attacks."""
+        """Create the attacks."""
         config = subject.context.config
         self.context, self.fold, self.wanted = subject.context, subject.folds[0], config.transcript
         self.gated = any(gate.metric == "attack.auc" for gate in config.gate)
         self.attacks: dict[str, SubmissionTest] = {
-            attack.label: attack.create("attack") for attack in config.watching
+            attack.label: attack.create("attack") for attack in config.submission_tests
         }
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """The areas that are gated, of models whose users submit fakes, and what is seen."""
+        """Yield the gated AUCs of models whose users submit fakes, and the transcript metrics."""
         if config.transcript is None:
             return
         private = {model.label for model in config.model if model.variant != "nonprivate"}
         gated = any(gate.metric == "attack.auc" for gate in config.gate)
         for model, epsilon in points(config):
-            for attack in config.watching if gated and model in private else ():
+            for attack in config.submission_tests if gated and model in private else ():
                 yield MetricKey("attack.auc", model, epsilon, attack=attack.label)
         for model, epsilon in points(config):
             for metric in _SEEN if model in private else _SEEN[:1]:
                 yield MetricKey(metric, model, epsilon, joint=False)
 
     def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
-        """Train the model and ask the attacks as it goes, at every ε.
+        """Train the model at every ε, and run the attacks at the chosen rounds.
 
         Raises:
-            ConfigError: the data do not fit the model, or rounds are asked for that it has not.
+            ConfigError: the data do not fit the model, or a chosen round is beyond its last.
             RunError: a training diverged.
         """
         if self.wanted is None:
@@ -72,30 +72,30 @@ class Transcripts(Measure[TrainedModel]):
         context, wanted = self.context, self.wanted
         context.progress.stage(f"{model.label}: transcripts")
         prepared = [defense.prepare(self.fold.train) for defense in model.defenses]
-        streams = Streams.first(context.seed, "transcript", wanted.worlds)
+        streams = Streams.first(context.seed, "transcript", wanted.trials)
         pieces = (
-            partial(self._training, wanted, defense, data, world)
+            partial(self._training, wanted, defense, data, trial)
             for defense, data in zip(model.defenses, prepared, strict=True)
-            for world in streams.blocks(1)
+            for trial in streams.blocks(1)
         )
-        played = in_threads(pieces, context.threads, lambda _: context.progress.advance(1))
+        finished = in_threads(pieces, context.threads, lambda _: context.progress.advance(1))
         for place, defense in enumerate(model.defenses):
-            mine = played[place * wanted.worlds : (place + 1) * wanted.worlds]
+            trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
             if not isinstance(defense, FederatedDefense):
                 raise TypeError(f"users of {defense.name} submit nothing to a server")
-            for finding in self._together(mine, defense.rounds):
+            for finding in self._together(trials, defense.rounds):
                 yield _measured(model.label, defense.epsilon, finding)
 
-    def _together(self, worlds: list[list[Finding]], last: int) -> Iterator[Finding]:
-        measured = [[each for each in world if each.metric != _ERROR] for world in worlds]
+    def _together(self, trials: list[list[Finding]], last: int) -> Iterator[Finding]:
+        measured = [[each for each in trial if each.metric != _ERROR] for trial in trials]
         if self.gated:
             yield from gated(
                 measured, last, self.context.family.alpha, self.context.family.confidence
             )
         yield from averaged(measured)
         errors: dict[int, list[float]] = {}
-        for world in worlds:
-            for each in world:
+        for trial in trials:
+            for each in trial:
                 if each.metric == _ERROR:
                     errors.setdefault(each.step, []).append(each.estimate.value)
         for step, values in errors.items():
@@ -103,11 +103,11 @@ class Transcripts(Measure[TrainedModel]):
             yield Finding(_ERROR, step, mean)
 
     def _training(
-        self, wanted: configs.Transcript, defense: Any, prepared: Any, world: Streams
+        self, wanted: configs.Transcript, defense: Any, prepared: Any, trial: Streams
     ) -> list[Finding]:
-        """One training, its attackers asked and its error measured as it goes."""
+        """Run one training, and measure the attacks and the error at its checkpoints."""
         transcript = defense.transcript(
-            prepared, world, self._users(wanted.users, prepared.n_users)
+            prepared, trial, self._users(wanted.users, prepared.n_users)
         )
         if self.attacks and defense.variant != "nonprivate":
             _check_pairs(transcript)
@@ -120,7 +120,7 @@ class Transcripts(Measure[TrainedModel]):
         floor = Estimate.exact(float(transcript.floored), "counted")
         asks = defense.public_share is None
         found = [Finding("assumption.floor", 0, floor)] if asks else []
-        for checkpoint in play_transcript(
+        for checkpoint in run_transcript(
             transcript,
             attacks,
             sorted({*asked, *range(every, last + 1, every)}),
@@ -136,10 +136,10 @@ class Transcripts(Measure[TrainedModel]):
     def _users(self, most: int, count: int) -> NDArray[np.bool_] | None:
         if most >= count:
             return None
-        rng = np.random.default_rng(np.random.SeedSequence([self.context.seed, *b"watched users"]))
-        watched = np.zeros(count, np.bool_)
-        watched[rng.choice(count, most, replace=False)] = True
-        return watched
+        rng = generator(self.context.seed, "watched users")
+        observed = np.zeros(count, np.bool_)
+        observed[rng.choice(count, most, replace=False)] = True
+        return observed
 
     def _error(self, transcript: Any) -> float:
         fold = self.fold
@@ -148,7 +148,7 @@ class Transcripts(Measure[TrainedModel]):
 
 
 def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement:
-    """What the record has of a finding: only what its metric asks for."""
+    """Record a finding with only the fields that its metric has."""
     given = {"attack": found.attack, "step": found.step, "at": found.at}
     known = METRICS[found.metric].known
     fields = {name: value for name, value in given.items() if name in known}
@@ -158,15 +158,15 @@ def _measured(label: str, epsilon: float, found: Finding) -> records.Measurement
 
 
 def _check_pairs(transcript: Any) -> None:
-    """Refuse pairs that no interval can be made of, before anything is played.
+    """Refuse pairs from which no interval can be computed, before anything is run.
 
     Raises:
-        ConfigError: fewer than two users have real ones, or fakes.
+        ConfigError: fewer than two users submit real pairs, or fakes.
     """
     real, users = transcript.real, transcript.pairs.users
     for what, these in (("real pairs", real), ("fakes", ~real)):
         if len(np.unique(users[these])) < 2:
             raise ConfigError(
-                f"fewer than two of the watched users submit {what}, so nothing can be said of "
+                f"fewer than two of the observed users submit {what}, so nothing can be said of "
                 "users like them: raise transcript.users or params.density, or use more data"
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.auditor.trials import choose, plan, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
@@ -26,7 +26,7 @@ from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Measurement
 
 
-def play_overlap(
+def run_overlap(
     defenses: Sequence[OnDemandDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
@@ -36,24 +36,25 @@ def play_overlap(
     threads: int = 1,
     advance: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.float64]:
-    """Share of the noiseless top-k list that the noised list keeps, by defense and trial `(D, T)`.
+    """Compute the share of the noiseless top-k list that the noised list keeps `(D, T)`.
 
-    ε-Utility is the mean: `1 − dist/max dist` with the number of different items as distance (Park
-    & Acharya 2011, Definition 6 and §3.4). Arguments as in `play_risk`.
+    The axes are defense and trial. ε-Utility is the mean: `1 − dist/max dist` with the number of
+    different items as distance (Park & Acharya 2011, Definition 6 and §3.4). Arguments as in
+    `run_risk`.
     """
     games = plan(seed, "utility/overlap", trials, len(profiles))
 
-    def play(user: int, streams: Streams) -> NDArray[np.float64]:
+    def run(user: int, streams: Streams) -> NDArray[np.float64]:
         exact = defenses[0].exact(model, profiles[user])
-        # Of equal scores the lower item comes first, as in every list without noise.
+        # Ties are broken by the lower item number, as in every noiseless list.
         best = ranked(exact)[: defenses[0].top_k]
         lists = [defense.release_list(exact, streams).items for defense in defenses]
         return np.stack([np.isin(items, best).mean(1) for items in lists])
 
-    return play_blocks(games, play, threads, advance)
+    return run_blocks(games, run, threads, advance)
 
 
-def play_held_out(
+def run_held_out(
     defenses: Sequence[PredictionDefense],
     model: ItemModel,
     profiles: Sequence[Profile],
@@ -63,16 +64,17 @@ def play_held_out(
     threads: int = 1,
     advance: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.float64]:
-    """Squared error of a noised prediction of a held-out rating, over Δr², `(D, T)`, in [0, 1].
+    """Compute the squared error of noised predictions of held-out ratings, over Δr² `(D, T)`.
 
-    A rating is taken out of the user's profile and predicted from the others; the noised prediction
-    is clipped to the scale. Arguments as in `play_risk`; profiles need one rating more.
+    The axes are defense and trial; the values are in [0, 1]. A rating is taken out of the user's
+    profile and predicted from the others; the noised prediction is clipped to the scale. Arguments
+    as in `run_risk`; profiles need one more rating.
     """
     scale = model.ratings.scale
     games = plan(seed, "utility/held-out", trials, len(profiles))
 
-    def play(user: int, streams: Streams) -> NDArray[np.float64]:
-        profile, draws = profiles[user], games.draws[streams.worlds]
+    def run(user: int, streams: Streams) -> NDArray[np.float64]:
+        profile, draws = profiles[user], games.draws[streams.trials]
         rows = choose(draws[:, 0], len(profile))
         items, place = np.unique(profile.items[rows], return_inverse=True)
         scores = np.zeros(model.ratings.n_items, np.float32)
@@ -83,19 +85,19 @@ def play_held_out(
         error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
         return (error.astype(np.float64) / scale.width) ** 2
 
-    return play_blocks(games, play, threads, advance)
+    return run_blocks(games, run, threads, advance)
 
 
 class Utility(Measure[Sweep]):
-    """`utility.overlap` and `utility.rmse`: what is left of lists and predictions, at every ε."""
+    """`utility.overlap` and `utility.rmse`: accuracy of noised lists and predictions."""
 
     def __init__(self, subject: OnDemandModels) -> None:
-        """Take what the measures share."""
+        """Keep the context."""
         self.context = subject.context
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """The overlap, and the error where ratings are predicted, if the config tells."""
+        """Yield the overlap, and the error unless the config shows that there are no ratings."""
         data = config.data
         rated = data.binarize is None and (data.columns is None or data.columns.rating is not None)
         lists = {model.label for model in config.model if model.shows_lists}
@@ -105,7 +107,7 @@ class Utility(Measure[Sweep]):
                 yield MetricKey("utility.rmse", model, epsilon)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
-        """What is kept of the list, and the error on held-out ratings."""
+        """Measure the share of the list that is kept, and the error on held-out ratings."""
         context = self.context
         context.progress.stage(f"{model.label}: utility")
         options: dict[str, Any] = {
@@ -114,14 +116,12 @@ class Utility(Measure[Sweep]):
             "threads": context.threads,
             "advance": context.progress.advance,
         }
-        kept = play_overlap(model.defenses, model.prepared, model.users(), **options)
+        kept = run_overlap(model.defenses, model.prepared, model.users(), **options)
         for epsilon, row in zip(model.model.epsilon, kept, strict=True):
             yield self._mean("utility.overlap", model, epsilon, row)
         if model.has_rmse:
             width = model.train.scale.width
-            errors = play_held_out(
-                model.predicting, model.prepared, model.users(extra=1), **options
-            )
+            errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
             for epsilon, row in zip(model.model.epsilon, errors, strict=True):
                 square = self._mean("utility.rmse", model, epsilon, row)
                 yield square.model_copy(update={"estimate": _root(square.estimate, width)})
@@ -133,7 +133,7 @@ class Utility(Measure[Sweep]):
 
 
 def _root(square: Estimate, width: float) -> Estimate:
-    """The interval of `width · √mean` from that of the mean."""
+    """Convert the interval of the mean square to that of `width · √mean`."""
     return square.changed(
         **{
             field: width * math.sqrt(getattr(square, field))

@@ -1,1 +1,1 @@
-"""What is audited: recommenders that serve on demand, and recommenders that are trained."""
+"""The subjects of audits: recommenders that serve on demand, and trained recommenders."""

@@ -1,4 +1,4 @@
-"""Recommenders that serve on demand, with the data that their measures share."""
+"""The subject of recommenders that serve on demand, with the data that their measures share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OnDemandModels(Subject):
     """Recommenders that serve on demand.
 
     Attributes:
-        context: what the measures share.
+        context: inputs that the measures share.
         ratings: the data.
         sweeps: the models, which share the split of the users.
     """
@@ -30,22 +30,22 @@ class OnDemandModels(Subject):
 
     @classmethod
     def of(cls, context: Context, ratings: Ratings | None) -> Self:
-        """Split the users."""
+        """Split the users into those trained on and those attacked."""
         if ratings is None:
             raise TypeError("recommenders need ratings")
         return cls(context, ratings, Sweep.of(context.config, ratings))
 
     def trials(self) -> int:
-        """Those of attacks, utility and campaigns."""
+        """Return the number of trials of attacks, utility and Sybil attacks; games do not count."""
         config = self.context.config
         rated = [sweep for sweep in self.sweeps if sweep.has_rmse]
         each = len(self.sweeps) * (len(config.attack) + 1) + len(rated)
-        campaigns = sum(campaign.trials for campaign in config.campaign)
+        sybil_attacks = sum(sybil.trials for sybil in config.sybil)
         attacked = sum(len(sweep.defenses) for sweep in self.sweeps)
-        return each * config.audit.trials + attacked * campaigns
+        return each * config.audit.trials + attacked * sybil_attacks
 
     def models(self) -> Iterator[Sweep]:
-        """The sweeps."""
+        """Iterate over the sweeps."""
         return iter(self.sweeps)
 
     @property
@@ -53,11 +53,11 @@ class OnDemandModels(Subject):
         return self.sweeps[0]
 
     def data(self) -> DataRecord:
-        """The ratings, and how many users are attacked."""
+        """Record the sizes of the data and the number of attacked users."""
         return data_record(self.ratings, self._first.train, attacked=len(self._first.attacked))
 
     def settings(self) -> dict[str, Any]:
-        """All but `[defense]`."""
+        """Return the config without `[defense]`."""
         return self.context.config.model_dump(mode="json", exclude={"defense"})
 
     @cached_property
@@ -66,15 +66,15 @@ class OnDemandModels(Subject):
         return {attack.label: attack.create("attack") for attack in self.context.config.attack}
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:
-        """Those on hidden ratings."""
+        """Return the records of the attacks on hidden ratings, by label."""
         return {
-            each.label: {**attack_record(self.inferring[each.label]), **each.played}
+            each.label: {**attack_record(self.inferring[each.label]), **each.settings}
             for each in self.context.config.attack
         }
 
-    def campaigns(self) -> Mapping[str, dict[str, Any]]:
-        """The Sybil attacks and passive ones."""
+    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the Sybil attacks and passive attacks, by label."""
         return {
-            each.label: {**attack_record(each.create("campaign")), **each.played}
-            for each in self.context.config.campaign
+            each.label: {**attack_record(each.create("sybil")), **each.settings}
+            for each in self.context.config.sybil
         }

@@ -1,4 +1,4 @@
-"""Recommenders that are trained, with the folds and data that their measures share."""
+"""The subject of trained recommenders, with the folds and data that their measures share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dpaudit.record.result import DataRecord, ModelRecord, PointRecord
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """One model of a config at all its ε, with what its grid chose.
+    """One model of a config at all its values of ε, with the settings that its grid search chose.
 
     Attributes:
         model: the model of the config.
@@ -43,12 +43,12 @@ class TrainedModel:
         return self.model.label
 
     def record(self) -> ModelRecord:
-        """The recommender; where a grid was searched, what was offered."""
+        """Record the recommender, with the values offered by its grid."""
         found = model_record(self.label, self.defenses[0])
         return found.model_copy(update={"params": {**found.params, **self.model.grid}})
 
     def points(self) -> list[PointRecord]:
-        """The recommender at each ε, with what a grid search chose."""
+        """Record the recommender at each ε, with the values that a grid search chose."""
         return [
             point_record(self.label, defense, self.scale).model_copy(
                 update={"chosen": {name: getattr(defense, name) for name in self.model.grid}}
@@ -59,13 +59,13 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class TrainedModels(Subject):
-    """Recommenders that are trained.
+    """Trained recommenders.
 
     Attributes:
-        context: what the measures share.
+        context: inputs that the measures share.
         ratings: the data.
-        folds: those that are run, their training cut to what models learn from.
-        grids: chooses from the models' grids.
+        folds: the folds to run, with training sets reduced to the ratings that models learn from.
+        grids: the search of the models' grids.
     """
 
     one_thread: ClassVar[bool] = True
@@ -77,11 +77,11 @@ class TrainedModels(Subject):
 
     @classmethod
     def of(cls, context: Context, ratings: Ratings | None) -> Self:
-        """Check the games and attacks before anything is trained, and divide the data.
+        """Check the games and attacks before anything is trained, and split the data into folds.
 
         Raises:
-            DataError: nobody can be in doubt, or the data are too few to divide.
-            ConfigError: a game does not fit a model's claim, or an attack the data.
+            DataError: there is no possible target, or there are too few data to split.
+            ConfigError: a game does not fit a model's claim, or an attack does not fit the data.
         """
         if ratings is None:
             raise TypeError("recommenders need ratings")
@@ -101,41 +101,41 @@ class TrainedModels(Subject):
 
     @cached_property
     def learned(self) -> Ratings:
-        """The ratings that games train on: those of users with enough, at most so many each."""
+        """The ratings that games train on: of users with enough ratings, capped per user."""
         return _learned(self.context.config.training, self.ratings, self.context.seed)
 
     def trials(self) -> int:
-        """The trainings."""
+        """Return the number of trainings."""
         config = self.context.config
         train = config.training
-        folds = min(len(train.files) or train.folds, train.play or 100)
+        folds = min(len(train.files) or train.folds, train.evaluate_folds or 100)
         points = sum(len(model.epsilon) for model in config.model)
         games = sum(game.trainings for game in config.game)
-        observed = config.transcript.worlds if config.transcript else 0
+        observed = config.transcript.trials if config.transcript else 0
         runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
-        each = runs * train.worlds + games + observed
-        return points * each + combinations(config) * train.worlds
+        each = runs * train.trials + games + observed
+        return points * each + combinations(config) * train.trials
 
     def models(self) -> Iterator[TrainedModel]:
-        """Each with the settings that its grid chooses."""
+        """Yield each model with the settings that its grid search chooses."""
         for model in self.context.config.model:
             yield TrainedModel(model, self.grids.chosen(model), self.ratings.scale)
 
     def data(self) -> DataRecord:
-        """The ratings, of which one user is attacked."""
+        """Record the sizes of the data; one user is attacked."""
         return data_record(self.ratings, self.learned, attacked=1)
 
     def settings(self) -> dict[str, Any]:
-        """All but `[defense]` and `[split]`, with `[train]` in full."""
+        """Return the config without `[defense]` and `[split]`, with `[train]` in full."""
         config = self.context.config
         return config.model_copy(update={"train": config.training}).model_dump(
             mode="json", exclude={"defense", "split"}
         )
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:
-        """Those on submissions and models by label, then those of games by name."""
+        """Return the attacks on submissions and models by label, then those of games by name."""
         config = self.context.config
-        labelled = (*config.watching, *config.recovering, *config.reading)
+        labelled = (*config.submission_tests, *config.recovering, *config.reading)
         return {
             **{each.label: attack_record(each.create("attack")) for each in labelled},
             **game_attacks(config.game),
@@ -143,7 +143,7 @@ class TrainedModels(Subject):
 
 
 def game_attacks(games: Sequence[configs.Game]) -> dict[str, dict[str, Any]]:
-    """Each attack by its name; with its game where games give it different parameters."""
+    """Record each game's attack by name; add the game's label if parameters differ by game."""
     tried = [(game, attack_record(game.create("game"))) for game in games]
     found = {}
     for game, attack in tried:
@@ -158,22 +158,22 @@ def _learned(train: configs.Train, ratings: Ratings, seed: int) -> Ratings:
 
 
 def _folds(train: configs.Train, ratings: Ratings, seed: int) -> list[Fold]:
-    """The folds that are run, their training cut to what models learn from."""
+    """Return the folds to run, with training sets reduced to the ratings that models learn from."""
     if train.files:
         found = files_folds(ratings, _test_files(train.files))
     else:
         found = random_folds(ratings, train.folds, seed)
     return [
         Fold(_learned(train, fold.train, seed), fold.users, fold.items, fold.values)
-        for fold in found[: train.play]
+        for fold in found[: train.evaluate_folds]
     ]
 
 
 def _test_files(files: Sequence[str]) -> list[Path]:
-    """Where the published test files lie.
+    """Return the paths of the published test files.
 
     Raises:
-        DataError: there are too few for an interval, or one does not exist.
+        DataError: there are too few files for an interval, or one does not exist.
     """
     if len(files) < 2:
         raise DataError(

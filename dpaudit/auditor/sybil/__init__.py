@@ -1,1 +1,1 @@
-"""Attacks with fake accounts and passive reading of lists, run."""
+"""Runs of Sybil attacks with fake accounts, and of passive list inference."""

@@ -1,4 +1,4 @@
-"""What a Sybil attack needs of a defense."""
+"""Access to the item similarities that a Sybil attack needs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dpaudit.defenses.base import OnDemandDefense, Similarities
 
 
 def similar(defense: OnDemandDefense) -> Similarities:
-    """The similarities behind a defense's predictions.
+    """Return the item similarities behind a defense's predictions.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: the defense has none.
     """
     found = defense.similarities()
     if found is None:
         raise ConfigError(
-            "the attack 'campaign' works through item similarities, which this defense does not "
+            "the attack 'sybil' works through item similarities, which this defense does not "
             "have: use an item-item recommender or top-k"
         )
     return found

@@ -1,4 +1,4 @@
-"""How many accounts or changes an attacker needs to read a hidden rating."""
+"""How many accounts or changes an attacker needs to recover a hidden rating."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.sybil.averaging import (
-    Campaign,
+    Averaging,
     Table,
     laplace_log_likelihood,
     learned_log_likelihood,
     thresholds,
 )
 from dpaudit.auditor.sybil.attacked import similar
-from dpaudit.auditor.sybil.fake_accounts import Planter, Planting, joined
-from dpaudit.auditor.trials import choose, plan, play_blocks
+from dpaudit.auditor.sybil.fake_accounts import AccountPlanner, FakeAccounts
+from dpaudit.auditor.trials import choose, plan, run_blocks
 from dpaudit.bounds.frequentist.intervals import clopper_pearson_each
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
@@ -29,14 +29,15 @@ from dpaudit.defenses.item_model import ExactScores, ItemModel
 
 
 @dataclass(frozen=True, eq=False)
-class CampaignScores:
-    """The outcome of a campaign.
+class SybilScores:
+    """The outcome of a Sybil attack.
 
     Attributes:
         efforts: numbers of accounts or changes, increasing `(E,)`.
         correct: whether the rating was recovered with each effort in each trial `(E, T)`.
-        planted: accounts planted before the learning phase in each trial `(T,)`; they count.
-        signal: by how much one step of the hidden rating moves the account's prediction `(T,)`.
+        planted: number of accounts planted before the learning phase in each trial `(T,)`, which
+            is included in the effort.
+        signal: change of the account's prediction per step of the hidden rating `(T,)`.
     """
 
     efforts: NDArray[np.int64]
@@ -47,11 +48,11 @@ class CampaignScores:
 
 @dataclass(frozen=True)
 class EffortNeeded:
-    """The effort that an accuracy takes, among those tried.
+    """Bounds on the effort needed to reach an accuracy, among the efforts tried.
 
     Attributes:
-        least: with less the accuracy is not reached; None: with none of them.
-        most: with this it is reached; None: with none of them for certain.
+        least: no smaller effort reaches the accuracy; None if no tried effort does.
+        most: this effort reaches the accuracy; None if no tried effort is certain to.
     """
 
     least: int | None
@@ -61,21 +62,21 @@ class EffortNeeded:
 def effort_needed(
     correct: NDArray[np.bool_], efforts: Sequence[int], level: float = 0.9, alpha: float = 0.05
 ) -> EffortNeeded:
-    """Bounds on the first of the efforts whose accuracy is at least `level`.
+    """Bound the first of the efforts whose accuracy is at least `level`.
 
     The E Clopper-Pearson intervals at level α/E hold together with probability 1 − α. Then the
-    first effort that reaches the level has an upper limit that does, and an effort whose lower
-    limit reaches the level reaches it: it lies between the two. (Where no tried effort reaches the
-    level, `most` is None with that probability.)
+    first effort that reaches the level lies between the first whose upper limit reaches it and the
+    first whose lower limit does. If no tried effort reaches the level, `most` is None with at
+    least that probability.
 
     Args:
         correct: outcomes `(E, T)`; trials are independent, efforts need not be.
         efforts: increasing `(E,)`.
-        level: the accuracy asked for, in (0, 1).
+        level: the required accuracy, in (0, 1).
         alpha: the probability of error, in (0, 1).
 
     Raises:
-        InputError: there are no trials, or another number of efforts than of outcomes.
+        InputError: there are no trials, or the numbers of efforts and outcomes differ.
     """
     if correct.ndim != 2 or len(correct) != len(efforts) or not correct.size:
         raise InputError(
@@ -90,42 +91,42 @@ def effort_needed(
     return EffortNeeded(least=first(upper >= level), most=first(lower >= level))
 
 
-def play_campaign(
+def run_sybil(
     defense: OnDemandDefense,
     ratings: Ratings,
-    attack: Campaign,
+    attack: Averaging,
     *,
     efforts: Sequence[int],
     trials: int,
     seed: int,
     threads: int = 1,
     advance: Callable[[int], None] = lambda done: None,
-) -> CampaignScores:
-    """Whether the attacker recovers a hidden rating, for each effort and trial.
+) -> SybilScores:
+    """Run the Sybil attack: whether it recovers a hidden rating, for each effort and trial.
 
-    A trial hides a uniform rating of a uniform user among those with at least `min_ratings` others.
-    Of purchases, in half of the trials the hidden one is taken out of the data, so that bought and
-    not bought have the same law of everything else. The attacker knows all the rest. His accounts
-    are as `Planter` chooses them: those planted before the learning phase count one each, and so
-    does each release, be it to a further account or after a further change. Trials are independent
-    given the data.
+    A trial draws a user uniformly among those with at least `min_ratings` other ratings, and hides
+    one of their ratings, drawn uniformly. For purchases, the hidden one is removed from the data in
+    half of the trials, so that all other data have the same distribution whether or not it was
+    bought. The attacker knows all other ratings. `AccountPlanner` chooses the fake accounts. Each
+    account planted before the learning phase costs an effort of 1, and so does each release,
+    whether to a further account or after a further change. Trials are independent given the data.
 
     Args:
         defense: the recommender.
         ratings: the data.
-        attack: the attacker.
-        efforts: numbers of accounts or changes, increasing, at least 1 each. With no more than are
-            planted, nothing is shown and the attacker guesses.
+        attack: the attack.
+        efforts: numbers of accounts or changes, increasing, at least 1 each. With an effort no
+            larger than the number of planted accounts, the attacker sees no release and guesses.
         trials: number of trials.
         seed: the run's seed.
-        threads: number of threads; it does not change the result.
-        advance: told the number of trials done.
+        threads: number of threads; the result does not depend on it.
+        advance: called with the number of newly finished trials.
 
     Raises:
-        ConfigError: `attack.observe` is `values` and the defense shows lists alone; or it has no
+        ConfigError: `attack.observe` is `values` and the defense shows only lists; or it has no
             item similarities.
         DataError: no user has enough ratings.
-        InputError: efforts that are not increasing positive numbers.
+        InputError: the efforts are not increasing positive numbers.
     """
     if attack.observe == "values" and not isinstance(defense, PredictionDefense):
         raise ConfigError(
@@ -142,28 +143,28 @@ def play_campaign(
         )
     similar(defense)
     model = defense.prepare(ratings)
-    # Every category and observer attacks the same ratings, with its own noise.
+    # All categories and observers attack the same ratings, each with its own noise.
     games = plan(seed, "campaign", trials, len(users))
     purpose = f"campaign/{attack.category}/{attack.observe}"
 
-    def trial(user: int, world: int) -> NDArray[np.float64]:
-        draws = games.draws[world]
+    def trial(user: int, index: int) -> NDArray[np.float64]:
+        draws = games.draws[index]
         items = ratings.profile(user).items
         hidden = int(items[choose(draws[:1], len(items))[0]])
-        game = _Trial(defense, attack, model, user, hidden, (seed, f"{purpose}/{world}"))
-        planting = game.planting()
-        seen = game.log_likelihood(planting, game.truth(draws[1]), int(effort[-1]))
-        shown = np.maximum(effort - len(planting.planted), 0)
+        game = _Trial(defense, attack, model, user, hidden, (seed, f"{purpose}/{index}"))
+        accounts = game.accounts()
+        seen = game.log_likelihood(accounts, game.truth(draws[1]), int(effort[-1]))
+        shown = np.maximum(effort - len(accounts.planted), 0)
         correct = attack.guess(seen, shown, draws[2]) == game.truth(draws[1])
-        return np.append(correct, [len(planting.planted), planting.signal])
+        return np.append(correct, [len(accounts.planted), accounts.signal])
 
-    def play(position: int, streams: Streams) -> NDArray[np.float64]:
+    def run(position: int, streams: Streams) -> NDArray[np.float64]:
         user = int(users[position])
-        return np.stack([trial(user, int(world)) for world in streams.worlds], axis=1)
+        return np.stack([trial(user, int(index)) for index in streams.trials], axis=1)
 
-    table = play_blocks(games, play, threads, advance)
+    table = run_blocks(games, run, threads, advance)
     planted = table[-2].astype(np.int64)
-    return CampaignScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
+    return SybilScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,25 +173,25 @@ class _Trial:
 
     Attributes:
         defense: the recommender.
-        attack: the attacker.
+        attack: the attack.
         model: the statistics of the whole data.
-        user: the target.
+        user: the target user.
         item: the item whose rating is hidden.
         source: seed and purpose of the trial's noise.
     """
 
     defense: OnDemandDefense
-    attack: Campaign
+    attack: Averaging
     model: ItemModel
     user: int
     item: int
     source: tuple[int, str]
 
     def truth(self, draw: float) -> int:
-        """The place of the hidden value among the candidates; of purchases, bought or not by coin.
+        """Return the index of the hidden value among the candidates; for purchases, toss a coin.
 
         Args:
-            draw: uniform in [0, 1).
+            draw: uniform in [0, 1); decides whether the item was bought.
         """
         ratings = self.model.ratings
         if not ratings.scale.width:
@@ -199,19 +200,19 @@ class _Trial:
         value = profile.values[profile.items == self.item]
         return int(abs(self._candidates - value).argmin())
 
-    def planting(self) -> Planting:
-        """The attacker's accounts, chosen without the hidden rating."""
+    def accounts(self) -> FakeAccounts:
+        """Choose the attacker's accounts, without knowledge of the hidden rating."""
         degree = self.model.degree.copy()
         degree[self.item] -= 1
-        # The hidden rating moves the similarities of the hidden item alone, which are not used.
+        # The hidden rating only changes similarities of the hidden item, which are not used.
         model = replace(self.model, ratings=self._others, degree=degree)
         target = without(self.model.ratings.profile(self.user), self.item)
-        return Planter(self.defense, model, target, self.item).choose(self.attack)
+        return AccountPlanner(self.defense, model, target, self.item).choose(self.attack)
 
-    def log_likelihood(self, planting: Planting, truth: int, effort: int) -> Table:
-        """Of each release that so much effort buys, under each candidate `(W, C)`."""
-        exact = self._exact(planting)
-        releases = Streams.first(*self._purpose("noise"), max(effort - len(planting.planted), 1))
+    def log_likelihood(self, accounts: FakeAccounts, truth: int, effort: int) -> Table:
+        """Log-likelihood of each release that `effort` pays for, under each candidate `(W, C)`."""
+        exact = self._exact(accounts)
+        releases = Streams.first(*self._purpose("noise"), max(effort - len(accounts.planted), 1))
         scores = np.array([scores.scores[self.item] for scores in exact], np.float64)
         noise_scale = exact[0].sensitivity / self.defense.epsilon
         if self.attack.observe == "values" and isinstance(self.defense, PredictionDefense):
@@ -221,12 +222,13 @@ class _Trial:
         if self.attack.category == "immediate":
             return self._listed(exact, truth, releases, "")
         levels = thresholds(scores)
-        # Where the noise of values covers the distance of neighbours, every threshold tells alike.
-        if isinstance(self.defense, PredictionDefense) and noise_scale > planting.signal:
+        # If the noise exceeds the distance between neighbouring candidates, all thresholds are
+        # about equally informative.
+        if isinstance(self.defense, PredictionDefense) and noise_scale > accounts.signal:
             levels = levels[[len(levels) // 2]]
         seen = np.empty((len(releases), len(exact)))
         for turn, level in enumerate(levels):
-            own = Streams(releases.key, releases.worlds[turn :: len(levels)])
+            own = Streams(releases.key, releases.trials[turn :: len(levels)])
             rows = [self._contested(one, float(level)) for one in exact]
             seen[turn :: len(levels)] = self._listed(rows, truth, own, f"/{turn}")
         return seen
@@ -234,7 +236,7 @@ class _Trial:
     def _listed(
         self, exact: Sequence[ExactScores], truth: int, releases: Streams, turn: str
     ) -> Table:
-        """Log-likelihoods of lists: their law learned from worlds of the known mechanism."""
+        """Log-likelihoods of lists, whose law is learned from trials of the known mechanism."""
         known = Streams.first(*self._purpose(f"calibration{turn}"), self.attack.calibration)
         law = np.stack([self._read(one, known) for one in exact])
         return learned_log_likelihood(self._read(exact[truth], releases), law)
@@ -243,18 +245,18 @@ class _Trial:
         return self.attack.outcomes(self.defense.release_list(exact, streams).items, self.item)
 
     def _contested(self, exact: ExactScores, level: float) -> ExactScores:
-        """The account's row once it has set all its entries but that of the hidden item."""
+        """Return the account's row after it has changed all entries but that of the hidden item."""
         ends = float(self._candidates[0]), float(self._candidates[-1])
         row = self.attack.row(exact.scores, self.item, level, self.defense.top_k, ends)
         return replace(exact, scores=row)
 
-    def _exact(self, planting: Planting) -> list[ExactScores]:
-        """The observer's noiseless predictions under each candidate."""
-        ratings = joined(self._others, planting.planted)
+    def _exact(self, accounts: FakeAccounts) -> list[ExactScores]:
+        """Compute the observing account's noiseless predictions under each candidate."""
+        ratings = self._others.with_users(accounts.planted)
         model = self.defense.prepare(ratings)
         observer = ratings.n_users
-        # The observer is served and not learned from: she joins the ratings, not the statistics.
-        served = replace(model, ratings=joined(ratings, [planting.observer]))
+        # The observing account is served but not learned from: it joins the ratings only.
+        served = replace(model, ratings=ratings.with_users([accounts.observer]))
 
         def rated(value: float) -> ExactScores:
             change = RatingAdded(self.user, self.item, value)
@@ -262,7 +264,7 @@ class _Trial:
 
         if ratings.scale.width:
             return [rated(float(value)) for value in self._candidates]
-        return [self.defense.exact(model, planting.observer), rated(1.0)]
+        return [self.defense.exact(model, accounts.observer), rated(1.0)]
 
     @property
     def _candidates(self) -> NDArray[np.float32]:
@@ -273,9 +275,7 @@ class _Trial:
         """The data without the hidden rating."""
         ratings = self.model.ratings
         kept = (ratings.user != self.user) | (ratings.item != self.item)
-        return replace(
-            ratings, user=ratings.user[kept], item=ratings.item[kept], value=ratings.value[kept]
-        )
+        return ratings.only(kept)
 
     def _purpose(self, name: str) -> tuple[int, str]:
         seed, purpose = self.source

@@ -1,37 +1,38 @@
-"""How many public lists a passive attacker must watch to see a hidden purchase."""
+"""Passive list inference: how many public lists reveal a hidden purchase."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack
-from dpaudit.auditor.trials import plan, play_blocks
+from dpaudit.auditor.trials import plan, run_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 
 
 @dataclass(frozen=True, eq=False)
-class WatchingScores:
-    """The outcome of watching.
+class PassiveScores:
+    """The outcome of passive list inference.
 
     Attributes:
-        auxiliary: numbers of watched lists, increasing `(A,)`.
-        correct: whether the purchase was told from the decoy with so many `(A, T)`.
+        auxiliary: numbers of observed lists, increasing `(A,)`.
+        correct: whether the new rating was distinguished from the decoy, for each number of lists
+            and each trial `(A, T)`.
     """
 
     auxiliary: NDArray[np.int64]
     correct: NDArray[np.bool_]
 
 
-def play_watching(
+def run_passive(
     defense: OnDemandDefense,
     ratings: Ratings,
     attack: PassiveAttack,
@@ -42,98 +43,101 @@ def play_watching(
     seed: int,
     threads: int = 1,
     advance: Callable[[int], None] = lambda done: None,
-) -> WatchingScores:
-    """Whether the attacker tells a hidden new rating from a decoy, for each number of lists.
+) -> PassiveScores:
+    """Run the attack: whether it distinguishes a new rating from a decoy, for each number of lists.
 
-    Between two times the target, uniform among the users with enough ratings, rates one item more,
-    and so do `background` other users. These are uniform ratings of theirs in `ratings`, which are
-    missing at the first time. The attacker sees at both times the lists of some other items of the
-    target, which he knows.
+    Between two points in time the target user, drawn uniformly among the users with enough ratings,
+    rates one more item, and so do `background` other users. These new ratings are drawn uniformly
+    from the users' ratings in `ratings`, and are missing at the first time. The attacker knows some
+    other items of the target user, and sees the lists of these items at both times.
 
-    He is asked which of two items the target rated: hers, or one that a background user rated and
-    she has not. Her own items are more similar to each other than to his, so he could often tell
-    without looking at any change. In half of the trials the two users therefore swap these items in
-    the data: accuracy is ½ for every attack that does not see the event itself.
+    The attacker decides which of two items the target user rated: the true one, or a decoy that a
+    background user rated and the target user did not. As a user's items are more similar to each
+    other than to another user's, the attacker could often tell without observing any change. In
+    half of the trials the two users therefore swap these items in the data, so that every attack
+    that does not see the event itself has accuracy ½.
 
-    The list of item k is what the defense releases to a user who has rated k alone, with the
-    noise for `min_ratings = 1`, drawn anew at either time. Its length is `top_k`. Ratings are taken
-    to be the least of the scale, so that terms are not clipped where lists are decided.
+    The list of item k is what the defense releases to a user who has rated only k, with the
+    noise for `min_ratings = 1`, drawn afresh at each time. Its length is `top_k`. The rating of k
+    is the scale's minimum, so that the scores that decide lists are not clipped.
 
     Args:
         defense: an item-item recommender.
         ratings: the data at the second time.
-        attack: the attacker.
-        auxiliary: numbers of watched lists, increasing, at least 1 each.
-        background: how many other users make a rating in between.
+        attack: the attack.
+        auxiliary: numbers of observed lists, increasing, at least 1 each.
+        background: number of other users who make a rating in between.
         trials: number of trials; they are independent given the data.
         seed: the run's seed.
-        threads: number of threads; it does not change the result.
-        advance: told the number of trials done.
+        threads: number of threads; the result does not depend on it.
+        advance: called with the number of newly finished trials.
 
     Raises:
-        ConfigError: the defense is no item-item recommender, and has no lists of related items.
+        ConfigError: the defense is not an item-item recommender, so it has no lists of related
+            items.
         DataError: no user has enough ratings, or there are too few other users.
         InputError: `auxiliary` or `background` out of range.
     """
     if not isinstance(defense, PredictionDefense):
         raise ConfigError(
-            "the attack 'list-watcher' watches lists of related items, which this defense does "
+            "the attack 'passive-lists' observes lists of related items, which this defense does "
             "not have: use an item-item recommender"
         )
-    watched = np.array(auxiliary, np.int64)
-    if watched.ndim != 1 or not len(watched) or watched[0] < 1 or (np.diff(watched) <= 0).any():
+    observed = np.array(auxiliary, np.int64)
+    if observed.ndim != 1 or not len(observed) or observed[0] < 1 or (np.diff(observed) <= 0).any():
         raise InputError(f"auxiliary is {list(auxiliary)}: give increasing whole numbers from 1 on")
     if background < 1:
-        raise InputError(f"background is {background}: give at least 1, the decoy is theirs")
+        raise InputError(f"background is {background}: give at least 1, as the decoy needs one")
     counts = np.diff(ratings.by_user.start)
-    users = np.flatnonzero(counts > watched[-1])
+    users = np.flatnonzero(counts > observed[-1])
     if not len(users) or background >= np.count_nonzero(counts):
         raise DataError(
-            f"watching {watched[-1]} lists with {background} background users takes a user with "
-            f"{watched[-1] + 1} ratings and {background + 1} users: use more data, or fewer lists "
+            f"observing {observed[-1]} lists with {background} background users needs a user with "
+            f"{observed[-1] + 1} ratings and {background + 1} users: use more data, or fewer lists "
             "or background users"
         )
-    # The list of item k: a user whose only item is k.
+    # The list of item k is that of a user whose only item is k.
     single = defense.serving(1)
     games = plan(seed, "watching", trials, len(users))
 
-    def trial(target: int, world: int) -> NDArray[np.bool_]:
-        scene = stage(ratings, target, int(watched[-1]), background, (seed, world))
+    def trial(target: int, index: int) -> NDArray[np.bool_]:
+        scene = stage(ratings, target, int(observed[-1]), background, (seed, index))
         if scene.decoy is None:
-            return np.full(len(watched), games.draws[world, 0] < 0.5)
+            return np.full(len(observed), games.draws[index, 0] < 0.5)
         before, after = (
-            _lists(single, data, scene.watched, Streams.first(seed, f"watching/{name}/{world}", 1))
+            _lists(single, data, scene.observed, Streams.first(seed, f"watching/{name}/{index}", 1))
             for name, data in (("before", scene.before), ("after", scene.after))
         )
-        mine, other = (
-            attack.scores(before, after, item)[watched] for item in (scene.item, scene.decoy)
+        score, decoy_score = (
+            attack.scores(before, after, item)[observed] for item in (scene.item, scene.decoy)
         )
-        return attack.guess(mine, other, games.draws[world, 0])
+        return attack.guess(score, decoy_score, games.draws[index, 0])
 
-    def play(position: int, streams: Streams) -> NDArray[np.bool_]:
+    def run(position: int, streams: Streams) -> NDArray[np.bool_]:
         target = int(users[position])
-        return np.stack([trial(target, int(world)) for world in streams.worlds], axis=1)
+        return np.stack([trial(target, int(index)) for index in streams.trials], axis=1)
 
-    return WatchingScores(watched, play_blocks(games, play, threads, advance))
+    return PassiveScores(observed, run_blocks(games, run, threads, advance))
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What happens between the two times of one trial.
+    """The data and the new ratings of one trial.
 
     Attributes:
         before: the data at the first time.
         after: the data at the second time.
-        item: what the target rates in between.
-        decoy: what another user rates in between and the target does not; None if there is none.
-        watched: other items of the target, in random order `(A,)`.
+        item: the item that the target user rates in between.
+        decoy: an item that another user rates in between and the target user does not; None if
+            there is none.
+        observed: other items of the target user, in random order `(A,)`.
     """
 
     before: Ratings
     after: Ratings
     item: int
     decoy: int | None
-    watched: NDArray[np.int32]
+    observed: NDArray[np.int32]
 
 
 def stage(
@@ -142,50 +146,44 @@ def stage(
     """Draw one trial.
 
     Args:
-        ratings: all the ratings; in half of the scenes the target and another swap an item.
+        ratings: all ratings; in half of the scenes the target user and another one swap an item.
         target: a user with more than `lists` ratings.
-        lists: how many items are watched.
-        background: how many other users make a rating in between.
-        source: the seed and the trial's index, which decide the draws.
+        lists: number of observed items.
+        background: number of other users who make a rating in between.
+        source: the seed and the trial's index, which determine the draws.
     """
-    rng = np.random.default_rng(np.random.SeedSequence([*source, *b"watching"]))
+    rng = generator(source, "watching")
     start, item, _ = ratings.by_user
     counts = np.diff(start)
-    mine = rng.permutation(np.arange(start[target], start[target + 1]))
+    own = rng.permutation(np.arange(start[target], start[target + 1]))
     others = np.setdiff1d(np.flatnonzero(counts), [target])
     chosen = rng.choice(others, background, replace=False)
     rows = start[chosen] + rng.integers(counts[chosen])
     kept = np.ones(len(ratings), bool)
-    kept[rows], kept[mine[0]] = False, False
-    watched = item[mine[1 : lists + 1]]
-    # The two must be able to swap: neither has the other's item.
-    owners = ratings.user[item == item[mine[0]]]
-    partners = rows[~np.isin(chosen, owners) & ~np.isin(item[rows], item[mine])]
-    hers = int(item[mine[0]])
+    kept[rows], kept[own[0]] = False, False
+    observed = item[own[1 : lists + 1]]
+    # The two users must be able to swap: neither may have the other's item.
+    owners = ratings.user[item == item[own[0]]]
+    partners = rows[~np.isin(chosen, owners) & ~np.isin(item[rows], item[own])]
+    own_item = int(item[own[0]])
     if not len(partners):
-        return Scene(_kept(ratings, kept), ratings, hers, None, watched)
+        return Scene(ratings.only(kept), ratings, own_item, None, observed)
     partner = int(rng.choice(partners))
-    his = int(item[partner])
+    other_item = int(item[partner])
     if rng.random() < 0.5:
-        return Scene(_kept(ratings, kept), ratings, hers, his, watched)
+        return Scene(ratings.only(kept), ratings, own_item, other_item, observed)
     swapped = item.copy()
-    swapped[[mine[0], partner]] = his, hers
+    swapped[[own[0], partner]] = other_item, own_item
     after = Ratings.build(
         ratings.user, swapped, ratings.value, ratings.n_users, ratings.n_items, ratings.scale
     )
-    return Scene(_kept(ratings, kept), after, his, hers, watched)
-
-
-def _kept(ratings: Ratings, rows: NDArray[np.bool_]) -> Ratings:
-    return replace(
-        ratings, user=ratings.user[rows], item=ratings.item[rows], value=ratings.value[rows]
-    )
+    return Scene(ratings.only(kept), after, other_item, own_item, observed)
 
 
 def _lists(
     single: PredictionDefense, ratings: Ratings, items: NDArray[np.int32], streams: Streams
 ) -> ItemList:
-    """The released list of each item `(A, N)`; list `i` draws from world `i`."""
+    """Release the list of each item `(A, N)`; list `i` uses the noise of trial `i`."""
     model = single.prepare(ratings)
     value = np.full(1, ratings.scale.minimum, np.float32)
     released = [

@@ -1,1 +1,1 @@
-"""What the measures of trained models share: errors and hits, grids, pairs, observers, checks."""
+"""Code shared by the measures of trained models: errors, hits, grids, pairs, observers, checks."""

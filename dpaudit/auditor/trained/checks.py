@@ -1,4 +1,4 @@
-"""What a config may not ask of trained models, found before anything is trained."""
+"""Checks of a config for trained models, made before anything is trained."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dpaudit.defenses.base import SubmittingDefense
 
 
 def check_reading(config: configs.Config) -> None:
-    """Refuse to read submissions where there are none to see, or too few rounds of them.
+    """Refuse attacks on submissions if a model has no visible submissions, or too few rounds.
 
     Raises:
-        ConfigError: with the model and the remedy.
+        ConfigError: an attack does not fit; names the model and the remedy.
     """
     for attack in config.reading:
         made = attack.create("attack")
@@ -20,7 +20,7 @@ def check_reading(config: configs.Config) -> None:
                 if not isinstance(defense, SubmittingDefense):
                     raise ConfigError(
                         f"[[attack]] {attack.label!r} reads what users submit to a recommender, "
-                        f"and those of model {model.label!r} ({defense.name}) submit nothing that "
+                        f"but users of model {model.label!r} ({defense.name}) submit nothing that "
                         "it reads: remove it, or audit 'privsr'"
                     )
                 try:
@@ -33,14 +33,14 @@ def check_reading(config: configs.Config) -> None:
 
 
 def check_transcript(config: configs.Config) -> None:
-    """Refuse what no model shows, and attacks that do not exist, before anything is trained.
+    """Refuse a `[transcript]` that does not fit a model, and unknown attacks.
 
     Raises:
-        ConfigError: with the remedy.
+        ConfigError: names the remedy.
     """
     if config.transcript is None:
         return
-    for attack in config.watching:
+    for attack in config.submission_tests:
         attack.create("attack")
     for model in config.model:
         for defense in model.defenses("model"):
@@ -52,6 +52,6 @@ def check_transcript(config: configs.Config) -> None:
                 )
             if model.grid:
                 raise ConfigError(
-                    f"model {model.label!r} has a grid, and [transcript] watches one combination: "
-                    "set params to what was chosen"
+                    f"model {model.label!r} has a grid, but [transcript] observes one combination: "
+                    "set params to the combination to observe"
                 )

@@ -1,4 +1,4 @@
-"""Trainings of models on folds and their errors, as pieces that threads share."""
+"""Trainings of models on folds and their errors, in pieces that run on several threads."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ T = TypeVar("T")
 Numbers = NDArray[np.float64]
 
 
-# Of ratings: root mean squared, then mean absolute error.
+# Errors of ratings: root mean squared error, then mean absolute error.
 KINDS = ("rmse", "mae")
 
-# Reads numbers off the models of some worlds `(W, k)`.
+# A function that computes k numbers from each of W trained models `(W, k)`.
 Probe = Callable[[Any], Numbers]
 
 
 def errors(fold: Fold) -> Probe:
-    """The root mean squared and the mean absolute error on the test ratings."""
+    """Return a probe of the root mean squared and mean absolute error on the test ratings."""
 
     def probe(models: Any) -> Numbers:
         return mean_errors(models.predict(fold.users, fold.items), fold.values)
@@ -44,7 +44,13 @@ def errors(fold: Fold) -> Probe:
 
 
 def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
-    """The same errors of an attacker who recovers parts of `ratings` `(R,)` from what is shared."""
+    """Return a probe of an attack's errors on parts of `ratings`.
+
+    Args:
+        attack: reconstructs ratings from the released model and the shared ratings.
+        ratings: the ratings.
+        parts: masks of the ratings to reconstruct, each `(R,)`; two errors are computed for each.
+    """
     shared, wanted = ratings.shared, np.logical_or.reduce(parts)
     users, items = ratings.user[wanted], ratings.item[wanted]
 
@@ -59,28 +65,34 @@ def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]])
 
 
 def guessed(ratings: Ratings, wanted: NDArray[np.bool_] | None = None) -> Numbers:
-    """The same errors of who guesses the items' means `(k,)`, of all or of the `wanted` ratings."""
+    """Compute both errors of guessing the items' means `(k,)`.
+
+    Args:
+        ratings: the ratings.
+        wanted: mask of the ratings to guess; all sensitive ones by default.
+    """
     rows = ratings.kept_private if wanted is None else wanted
     means = guess_means(ratings.shared, ratings.item[rows])
     return mean_errors(means[None], ratings.value[rows])[0]
 
 
 def mean_errors(shown: NDArray[Any], values: NDArray[Any]) -> Numbers:
-    """The root mean squared and the mean absolute error of what is shown `(W, n)`, `(W, 2)`."""
+    """Compute the root mean squared and mean absolute errors `(W, 2)` of predictions `(W, n)`."""
     away = shown.astype(np.float64) - values
     return np.stack([np.sqrt(np.mean(away**2, axis=1)), np.mean(abs(away), axis=1)], axis=1)
 
 
 @dataclass(eq=False)
 class Training:
-    """A defense that is trained on ratings and probed, in pieces of up to 16 worlds.
+    """A defense to train on ratings and to probe, in pieces of up to 16 trials.
 
     Attributes:
-        defense: what is trained.
-        ratings: what it learns from.
-        probes: what is read off its models.
-        streams: the worlds.
-        diverged: the error of a training that diverges; such a one is refused unless given.
+        defense: the defense.
+        ratings: the training ratings.
+        probes: the functions that are applied to its models.
+        streams: the trials.
+        diverged: the error assigned to a training that diverges; if None, divergence raises
+            RunError.
     """
 
     defense: Any
@@ -92,11 +104,11 @@ class Training:
     _lock: Any = field(default_factory=Lock)
 
     def pieces(self) -> Iterator[Callable[[], Numbers]]:
-        """Each gives what the probes read off its worlds, side by side `(W, k)`."""
+        """Return functions that train a piece and return the probes' numbers, joined `(W, k)`."""
         return (partial(self._read, part) for part in lane_blocks(self.streams))
 
     def _read(self, part: Streams) -> Numbers:
-        with self._lock:  # the first piece prepares for all
+        with self._lock:  # the first piece prepares the data for all pieces
             if self._prepared is None:
                 self._prepared = self.defense.prepare(self.ratings)
         try:
@@ -111,21 +123,21 @@ class Training:
 def in_threads(
     pieces: Iterable[Callable[[], T]], threads: int, tell: Callable[[T], None]
 ) -> list[T]:
-    """Call all pieces, at most so many at a time, and return their results in order.
+    """Call all pieces on `threads` threads and return their results in order.
 
     Args:
-        pieces: taken one by one, so that no more than `threads` and one exist.
-        threads: at least 1.
-        tell: told each result as it comes, in the caller's thread.
+        pieces: consumed lazily, so that at most `threads` + 1 exist at a time.
+        threads: largest number of pieces at a time, at least 1.
+        tell: called with each result as it arrives, in the caller's thread.
 
     Raises:
-        Exception: what the first piece raises, in their order, that raises anything.
+        Exception: the exception of the first piece, in their order, that raises one.
     """
     submitted: list[Future[T]] = []
     running: set[Future[T]] = set()
 
     def well_until(most: int) -> bool:
-        """Wait until at most so many are running; whether none raised anything."""
+        """Wait until at most `most` pieces run; False if one raised an exception."""
         nonlocal running
         while len(running) > most:
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -146,22 +158,22 @@ def in_threads(
     return [each.result() for each in submitted]
 
 
-def played(
-    trainings: Iterable[Training], worlds: int, threads: int, advance: Callable[[int], None]
+def run_all(
+    trainings: Iterable[Training], trials: int, threads: int, advance: Callable[[int], None]
 ) -> list[Numbers]:
-    """What is read off each training, a mean over its worlds `(k,)`; each is made in its turn."""
+    """Run trainings, created lazily, and return each one's probes averaged over trials `(k,)`."""
     pieces = (piece for training in trainings for piece in training.pieces())
     parts = in_threads(pieces, threads, lambda part: advance(len(part)))
-    each = -(-worlds // LANES)
+    each = -(-trials // LANES)
     found = [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
-    return [np.array([math.fsum(column) / worlds for column in rows.T]) for rows in found]
+    return [np.array([math.fsum(column) / trials for column in rows.T]) for rows in found]
 
 
 def over_folds(errors: Sequence[float], confidence: float) -> Estimate:
-    """The mean over folds with Student's interval.
+    """Compute the mean over folds with Student's interval.
 
-    The folds share training data, so their errors are not quite independent, and few of them are no
-    proof of a normal law: the interval shows scatter and gates nothing. It stands for itself, not
-    together with others.
+    The folds share training data, so their errors are not independent, and they are too few to
+    establish normality. The interval therefore only shows scatter and cannot gate. It is not part
+    of the family of joint intervals.
     """
     return student_mean(errors, 1 - confidence, "folds")

@@ -1,4 +1,4 @@
-"""Chooses what a grid offers, on ratings that no fold tests."""
+"""Grid search for a model's settings, on validation ratings that no fold tests."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditor.progress import Progress
-from dpaudit.auditor.trained.errors import Training, played
+from dpaudit.auditor.trained.errors import Training, run_all
 from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import DataError, RunError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 
-# One part in so many of the first fold's training is held back to choose from grids.
+# One part in this many of the first fold's training ratings is held out for validation.
 _VALIDATION = 10
 
 
 def combinations(config: configs.Config) -> int:
-    """The number of settings that all grids offer, at every ε of their model."""
+    """Count the settings of all grids over every ε of their models."""
     return sum(
         len(model.epsilon) * math.prod(len(values) for values in model.grid.values())
         for model in config.model
@@ -33,18 +33,18 @@ def combinations(config: configs.Config) -> int:
 
 @dataclass(frozen=True)
 class Grids:
-    """Chooses from each model's grid by its error on a tenth of the first fold's training.
+    """Grid search by the error on a validation tenth of the first fold's training ratings.
 
-    That tenth is tested in no fold: where a config has a grid, `untouched` takes it from the test
-    of the others, of all models alike: no rating by which a setting was judged is tested. Those
-    that later folds test were trained on in the search; only the first fold's took no part in it.
-    An item that is taken so counts as no hit of a list.
+    The validation ratings are tested in no fold: if a config has a grid, `untouched` removes them
+    from the test ratings of the other folds, for all models, so that no rating that judged a
+    setting is tested. The search trains on ratings that later folds test; only the first fold's
+    test ratings play no part in it. A removed item does not count as a hit of a list.
 
     Attributes:
         config: the models with their grids.
-        first: the first fold, its training cut to what models learn from.
-        threads: number of threads; the numbers do not depend on it.
-        progress: told what is being done.
+        first: the first fold, with a training set reduced to the ratings that models learn from.
+        threads: number of threads; the result does not depend on it.
+        progress: receives progress reports.
     """
 
     config: configs.Config
@@ -57,7 +57,7 @@ class Grids:
         return random_folds(self.first.train, _VALIDATION, self.config.seed)[0]
 
     def untouched(self, folds: list[Fold]) -> list[Fold]:
-        """The folds without test ratings that choose; as they are where there is no grid.
+        """Return the folds without the validation ratings; unchanged if there is no grid.
 
         Raises:
             DataError: a fold has no other test ratings.
@@ -71,14 +71,14 @@ class Grids:
             kept = ~np.isin(fold.users.astype(np.int64) * n_items + fold.items, spent)
             if not kept.any():
                 raise DataError(
-                    f"every test rating of fold {number + 1} is among those that chose from "
+                    f"every test rating of fold {number + 1} was used to choose from "
                     "model.grid: use fewer folds, or remove the grid"
                 )
             found.append(Fold(fold.train, fold.users[kept], fold.items[kept], fold.values[kept]))
         return found
 
     def chosen(self, model: configs.Model) -> list[Any]:
-        """The defense at each ε, with the settings of the least error.
+        """Return the defense at each ε, with the settings of smallest error.
 
         Raises:
             RunError: every combination diverges.
@@ -86,7 +86,7 @@ class Grids:
         if not model.grid:
             return model.defenses("model")
         train = self.config.training
-        streams = Streams.first(self.config.seed, "grid", train.worlds)
+        streams = Streams.first(self.config.seed, "grid", train.trials)
         offered = [model.combinations("model", epsilon) for epsilon in model.epsilon]
         scores = scores_of(offered[0][0], train.top_k)
 
@@ -94,11 +94,11 @@ class Grids:
             for epsilon, defenses in zip(model.epsilon, offered, strict=True):
                 self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
                 for defense in defenses:
-                    # A combination that diverges is not chosen.
+                    # A combination that diverges gets an infinite error, so it is not chosen.
                     probes = [scores.tested(self._validation)]
                     yield Training(defense, self._validation.train, probes, streams, math.inf)
 
-        errors = iter(played(searched(), train.worlds, self.threads, self.progress.advance))
+        errors = iter(run_all(searched(), train.trials, self.threads, self.progress.advance))
         found = []
         for epsilon, defenses in zip(model.epsilon, offered, strict=True):
             tried = [(_worth(scores, next(errors)), defense) for defense in defenses]
@@ -113,5 +113,5 @@ class Grids:
 
 
 def _worth(scores: Scores, read: Any) -> float:
-    """What a grid search wants small; infinite of a training that diverged."""
+    """Return the value that the grid search minimises; infinite if the training diverged."""
     return float(read[0]) if math.isinf(read[0]) else scores.sign * float(read[0])

@@ -1,4 +1,4 @@
-"""Which observer a game on a trained model means, and which claims cover it."""
+"""The observer of a game on a trained model, and the claims that cover it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps
 from dpaudit.defenses.base import TrainedDefense
 
-# Observers whose view a claim about another observer covers; a claim covers its own.
+# A claim about an observer (key) also covers observers (values) who see less.
 _COVERS: dict[str, tuple[str, ...]] = {
     "recommender": ("iterates", "public", "values", "list"),
     "iterates": ("public", "values", "list"),
@@ -21,24 +21,25 @@ _COVERS: dict[str, tuple[str, ...]] = {
 
 
 def observed(label: str, game: configs.Game, defense: TrainedDefense[Any]) -> str:
-    """The observer of a game, of whom the claim must speak.
+    """Return the observer of a game, whom the claim must cover.
 
     Raises:
-        ConfigError: it does not, or the defense shows the observer nothing that the attack reads.
+        ConfigError: the claim does not cover the observer, or the defense shows the observer
+            nothing that the attack reads.
     """
     claim: Claim | None = defense.claim()
     observe = observer_of(game, label, defense.observers())
     if claim and observe not in {claim.observer, *_COVERS.get(claim.observer, ()), *claim.also}:
         raise ConfigError(
             f"[[game]] {game.label!r}: model {label!r} claims nothing for observer {observe!r}, "
-            f"but for {claim.observer!r}: use observe = {claim.observer!r}"
+            f"only for {claim.observer!r}: use observe = {claim.observer!r}"
         )
     check_observed(label, defense, observe)
     return observe
 
 
 def sees_steps(defense: TrainedDefense[Any], observe: str) -> bool:
-    """Whether this observer sees steps whose noise has a known law."""
+    """Whether the observer sees training steps whose noise has a known law."""
     return issubclass(defense.observers()[observe].shows[0], NoisedSteps)
 
 
@@ -46,7 +47,7 @@ def check_observed(label: str, defense: TrainedDefense[Any], observe: str) -> No
     """Refuse an observer whose views of this model have no known law.
 
     Raises:
-        ConfigError: they have none.
+        ConfigError: the views have no known law.
     """
     try:
         defense.check_observed(observe)

@@ -1,4 +1,4 @@
-"""The neighbouring data sets of games on models that are trained, and who is in doubt."""
+"""The neighbouring data sets and target users of games on trained models."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dpaudit.core.releases import TargetUser
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 
-# Who observes where many ratings are in doubt.
+# The observer of games with many canary ratings.
 MANY = "iterates"
-# Neighbours that a claim about other neighbours covers: one user's change holds one rating's.
+# A claim about an adjacency (key) also covers adjacencies (values) with smaller changes.
 _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
     "rating-replace": ("rating-replace",),
     "rating-add-remove": ("rating-add-remove",),
@@ -29,10 +29,10 @@ _REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
 
 @dataclass(frozen=True)
 class Pairs:
-    """Finds the pair of a game in the data.
+    """The search for a game's pair in the data.
 
     Attributes:
-        ratings: what models learn from.
+        ratings: the ratings that models learn from.
     """
 
     ratings: Ratings
@@ -40,11 +40,11 @@ class Pairs:
     def of(
         self, label: str, game: configs.Game, defense: TrainedDefense[Any]
     ) -> tuple[Adjacency, str, DataPair, TargetUser]:
-        """What neighbours a game is of, who observes, the two data sets, who is in doubt.
+        """Return a game's adjacency, observer, neighbouring data sets and target user.
 
         Raises:
             ConfigError: the model's claim does not cover the game, or its observer sees too little.
-            DataError: nobody can be in doubt.
+            DataError: there is no possible target.
         """
         purchases = not self.ratings.scale.width
         adjacency = adjacency_of(label, game, defense.claim(), purchases)
@@ -52,16 +52,16 @@ class Pairs:
         return adjacency, observe, *self._targets(defense, adjacency, observe)
 
     def check(self, model: configs.Model, games: Sequence[configs.Game]) -> None:
-        """Refuse games for which the data hold no pair, before anything is trained.
+        """Refuse games for which the data contain no pair, before anything is trained.
 
         Raises:
-            ConfigError: with the model, the game and the remedy.
+            ConfigError: names the model, the game and the remedy.
         """
         for game in games:
             if game.pair == "many":
                 continue
             for epsilon in model.epsilon:
-                # Of a grid it is not known yet what it will choose.
+                # The grid search has not run yet, so one possible combination is enough.
                 each = model.combinations("model", epsilon)
                 tried = [self._refused(model.label, game, defense) for defense in each]
                 if all(tried):
@@ -88,7 +88,7 @@ def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
     """Refuse games that the model's claim does not cover, before anything is trained.
 
     Raises:
-        ConfigError: with the game and the remedy.
+        ConfigError: names the game and the remedy.
     """
     for defense in model.defenses("model"):
         for game in games:
@@ -102,16 +102,16 @@ def check_games(model: configs.Model, games: Sequence[configs.Game]) -> None:
 def adjacency_of(
     label: str, game: configs.Game, claim: Claim | None, purchases: bool = False
 ) -> Adjacency:
-    """The neighbours of a game, of which the claim must speak.
+    """Return the adjacency of a game, which the claim must cover.
 
     Args:
-        label: the model's.
+        label: the model's label.
         game: the game.
-        claim: the model's, if any.
-        purchases: whether the data are purchases, which have no other value to go to.
+        claim: the model's claim, if any.
+        purchases: whether the data are purchases, whose values cannot be replaced.
 
     Raises:
-        ConfigError: the claim does not.
+        ConfigError: the claim does not cover it.
     """
     one: Adjacency = "rating-add-remove" if purchases else "rating-replace"
     if game.pair == "data":
@@ -121,21 +121,21 @@ def adjacency_of(
     reached = [each for each in _REACHES[claim.adjacency] if each.startswith(game.pair)]
     if not reached:
         raise ConfigError(
-            f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, but for "
+            f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, only for "
             f"{claim.adjacency}: use pair = 'data'"
         )
     return one if one in reached else reached[0]
 
 
 def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
-    """Refuse many ratings in doubt where the steps do not show each apart.
+    """Refuse games with many canary ratings if the steps do not show each rating separately.
 
     Raises:
-        ConfigError: they do not.
+        ConfigError: the steps do not show each rating separately.
     """
     if not defense.separates_ratings():
         raise ConfigError(
-            f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating apart: "
-            "use pair = 'data', or the published 'dpsgd-mf'"
+            f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating "
+            "separately: use pair = 'data', or the published 'dpsgd-mf'"
         )
     check_observed(label, defense, MANY)

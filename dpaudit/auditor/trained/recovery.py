@@ -1,4 +1,4 @@
-"""What is recovered of sensitive ratings from models that are trained, and what of it is a leak."""
+"""Reconstruction of sensitive ratings from trained models, and the part of it that is a leak."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from dpaudit.auditor.trained.errors import Numbers, Probe, Training
 from dpaudit.auditor.trained.scores import Scores
 from dpaudit.core.errors import DataError
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
 from dpaudit.record import result as records
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """How well one attacker does.
+    """One score of one attack.
 
     Attributes:
-        attack: who.
-        kind: what is measured.
-        basis: from what, or how much better than from what else.
-        by_fold: in each fold `(F,)`.
+        attack: the attack's label.
+        kind: the kind of score, such as "rmse".
+        basis: what the attack reads, or the comparison that the score is a difference of.
+        by_fold: the score in each fold `(F,)`.
     """
 
     attack: str
@@ -36,23 +36,24 @@ class Recovered:
 
 @dataclass(frozen=True)
 class Recovery:
-    """Attackers of one model, who recover sensitive ratings from its release and what is shared.
+    """Attacks that reconstruct sensitive ratings from one model's release and the shared ratings.
 
-    A model tells much about ratings that it never saw. Beside the released model stand two kinds of
-    others, trained in the same way. One learned from **none** of the sensitive ratings: how much
-    better the attack on the released model is holds all that these do for it, one rating for
-    another's too. The others learned from one **half** of the sensitive ratings each, drawn at
-    random. They have as many ratings and as much noise; by how much the attack does worse on the
-    half that a model did not see is what a rating gives away of itself by being learned from, the
-    leak. (What a user's ratings give away of one another is no part of it.) Its mean is 0 where a
-    model tells no more of what it learned from than of the rest, both halves being of one law, and
-    the noise is no larger for a rating that is there; below 0 where it is.
+    A model reveals much about ratings that it was not trained on. The released model is therefore
+    compared with two kinds of others, trained in the same way. One is trained on **none** of the
+    sensitive ratings. The advantage of the attack on the released model over this one includes
+    every effect of the sensitive ratings, also that of one rating on the reconstruction of another.
+    The others are trained on one random **half** of the sensitive ratings each, so they have equally
+    many ratings and equal noise. The attack's loss on the half that a model was not trained on is
+    what a rating reveals about itself by being trained on: the **leak**. (What a user's ratings
+    reveal about each other is not included.) The leak has mean 0 if a model reveals no more about
+    its training ratings than about the others, as both halves have the same distribution, unless a
+    rating that is trained on receives more noise; then its mean is negative.
 
     Attributes:
-        scores: what is read off models.
-        folds: the divisions of the data.
-        attackers: by label.
-        seed: decides the halves.
+        scores: the scores of models and attacks.
+        folds: the folds.
+        attackers: the attacks by label.
+        seed: seed of the halves.
     """
 
     scores: Scores
@@ -61,15 +62,15 @@ class Recovery:
     seed: int
 
     def of_released(self, fold: Fold) -> list[Probe]:
-        """What is read off the released model: two numbers for each attacker."""
+        """Return the probes of the released model: two numbers per attack."""
         return self._probes(fold, [fold.train.kept_private])
 
     def trainings(self, defense: Any, streams: Callable[[int], Streams]) -> Iterator[Training]:
-        """The other models, three for each fold; none without attackers.
+        """Yield the trainings of the other models, three per fold; none if there are no attacks.
 
         Args:
-            defense: what is trained.
-            streams: the worlds of a fold, which are those of the released model.
+            defense: the defense to train.
+            streams: returns the trials of a fold, which are those of the released model.
         """
         for number, fold in enumerate(self.folds if self.attackers else ()):
             train, kept = fold.train, fold.train.kept_private
@@ -80,32 +81,32 @@ class Recovery:
                 yield Training(defense, train.only(~kept | half), probes, streams(number))
 
     def found(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
-        """What was found, of each attacker, kind and state.
+        """Yield the scores of each attack, kind and basis.
 
         Args:
-            released: what `of_released` read off the released models `(F, 2 A)`.
-            others: what was read off those of `trainings`, in their order.
+            released: the numbers from the probes of `of_released` `(F, 2 A)`.
+            others: the numbers from the models of `trainings`, in their order.
         """
         if not self.attackers:
             return
         count, kinds = len(self.attackers), len(self.scores.kinds)
         each = [[next(others) for _ in range(3)] for _ in self.folds]
         without = np.stack([one[0] for one in each]).reshape(-1, count, kinds)
-        # Fold, half that was learned from, attacker, half that is recovered, kind.
+        # Axes: fold, half trained on, attack, half reconstructed, kind.
         halves = np.stack([one[1:] for one in each]).reshape(-1, 2, count, 2, kinds)
         unseen, seen = (
             (halves[:, first, :, 0] + halves[:, 1 - first, :, 1]) / 2 for first in (1, 0)
         )
-        mine = released.reshape(-1, count, kinds)
+        own = released.reshape(-1, count, kinds)
         means = np.stack([self.scores.guessed(fold.train) for fold in self.folds])[:, None]
         sign = self.scores.sign
         bases = {
-            records.RELEASED: mine,
+            records.RELEASED: own,
             records.WITHOUT: without,
-            records.BEYOND_WITHOUT: sign * (without - mine),
+            records.BEYOND_WITHOUT: sign * (without - own),
             records.LEAK: sign * (unseen - seen),
-            records.MEANS: np.broadcast_to(means, mine.shape),
-            records.BEYOND_MEANS: sign * (means - mine),
+            records.MEANS: np.broadcast_to(means, own.shape),
+            records.BEYOND_MEANS: sign * (means - own),
         }
         for place, attack in enumerate(self.attackers):
             for number, kind in enumerate(self.scores.kinds):
@@ -118,8 +119,8 @@ class Recovery:
         ]
 
     def _halves(self, kept: NDArray[np.bool_], number: int) -> tuple[NDArray[np.bool_], ...]:
-        """The sensitive ratings of a fold in two random halves, each `(R,)`."""
-        rng = np.random.default_rng(np.random.SeedSequence([self.seed, number, *b"halves"]))
+        """Split the sensitive ratings of a fold into two random halves, as masks `(R,)`."""
+        rng = generator((self.seed, number), "halves")
         rows = rng.permutation(np.flatnonzero(kept))
         first = np.zeros(len(kept), np.bool_)
         first[rows[: len(rows) // 2]] = True
@@ -127,14 +128,14 @@ class Recovery:
 
 
 def check_kept(folds: Sequence[Fold], attacks: Iterable[str]) -> None:
-    """Refuse to recover what nobody keeps.
+    """Refuse reconstruction attacks if the data have too few sensitive or shared ratings.
 
     Args:
-        folds: the divisions of the data.
-        attacks: the labels of the attacks that recover it.
+        folds: the folds.
+        attacks: the labels of the reconstruction attacks.
 
     Raises:
-        DataError: a fold's training has fewer than two sensitive ratings, or no other.
+        DataError: a fold's training set has fewer than two sensitive ratings, or no others.
     """
     for label in attacks:
         for fold in folds:

@@ -1,4 +1,4 @@
-"""How models that are trained are scored: by errors of ratings, or by hits of lists."""
+"""Scores of trained models: errors of ratings, or hits of lists."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ from dpaudit.defenses.base import TrainedDefense
 
 @dataclass(frozen=True)
 class Scores:
-    """What is read off models of one kind, two numbers each time.
+    """The two scores of models of one kind.
 
     Attributes:
-        kinds: their names.
-        sign: 1 where less is better, as of errors; −1 of hits.
-        tested: on what a fold holds out.
-        recovered: of an attacker, on each of some parts `(R,)` of what users of these ratings keep
-            to themselves.
-        guessed: of who has no model.
+        kinds: names of the two scores.
+        sign: 1 if less is better (errors), −1 if more is better (hits).
+        tested: makes the probe of a fold's test ratings.
+        recovered: makes the probe of an attack on parts (masks `(R,)`) of the sensitive ratings.
+        guessed: computes the scores of guessing sensitive ratings without a model.
     """
 
     kinds: tuple[str, str]
@@ -45,7 +44,7 @@ class Scores:
 
 
 def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
-    """Errors, or the hits of lists of k where a model ranks."""
+    """Return the scores of a defense: errors, or hits of lists of length k if it ranks."""
     if not defense.ranks:
         return Scores(KINDS, 1.0, errors, recovered, guessed)
 
@@ -81,7 +80,7 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
 def _kept(
     ratings: Ratings, wanted: NDArray[np.bool_]
 ) -> tuple[Ratings, NDArray[np.int32], Ratings]:
-    """What is shared, who keeps any of what is wanted, and that."""
+    """Return the shared ratings, the users with wanted ratings, and the wanted ratings."""
     kept = ratings.only(wanted)
     return ratings.shared, np.unique(kept.user), kept
 

@@ -1,4 +1,4 @@
-"""How much of what users are known to like their top-k lists hold."""
+"""Precision and recall of top-k lists."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ Numbers = NDArray[np.float64]
 def precision_and_recall(
     lists: Indices, users: Indices, liked_by: Indices, liked: Indices
 ) -> tuple[Numbers, Numbers]:
-    """precision@k and recall@k of lists in each world, means over users who like anything.
+    """Compute precision@k and recall@k in each trial, averaged over users with items to find.
 
-        precision = hits/k,    recall = hits/(how many she likes)
+        precision = hits/k,    recall = hits/(number of the user's items to find)
 
-    A list that is shorter than k counts as k long.
+    A list shorter than k counts as one of length k.
 
     Args:
-        lists: the items of each list `(W, n, k)`; −1 where there is none.
-        users: whose lists they are, each user once `(n,)`.
-        liked_by: the user of each item that must be found `(m,)`.
-        liked: the item; each pair once.
+        lists: the items of each list `(W, n, k)`; −1 in empty places.
+        users: the user of each list, each once `(n,)`.
+        liked_by: the user of each item to find `(m,)`.
+        liked: the items to find `(m,)`; each pair of user and item once.
 
     Returns:
         Both `(W,)`, in [0, 1].
 
     Raises:
-        InputError: nobody likes anything, somebody who does has no list, or a user has two.
+        InputError: there are no items to find, a user with items to find has no list, or a user
+            has two lists.
     """
     if not len(liked):
-        raise InputError("nobody has an item to be found: hold out, or keep private, at least one")
+        raise InputError("there is no item to find: hold out, or keep private, at least one")
     if len(np.unique(users)) < len(users):
         raise InputError("a user has two lists: give each user once")
     missing = np.setdiff1d(liked_by, users)
     if len(missing):
         raise InputError(
-            f"{len(missing)} users have items to be found and no list: add their lists"
+            f"{len(missing)} users have items to find but no list: add their lists"
         )
     n_items = int(max(lists.max(initial=0), liked.max())) + 1
     wanted = np.unique(liked_by.astype(np.int64) * n_items + liked)

@@ -1,1 +1,1 @@
-"""Kullback-Leibler divergence: closed forms and estimates."""
+"""Kullback-Leibler divergence: a closed form and estimates."""

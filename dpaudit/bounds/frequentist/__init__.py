@@ -1,1 +1,1 @@
-"""Certified bounds that hold with a stated frequency, whatever the mechanism."""
+"""Bounds that hold with a stated confidence for every mechanism."""

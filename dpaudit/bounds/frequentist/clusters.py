@@ -1,4 +1,4 @@
-"""Means and shares of pairs of a user and an item, with users and not pairs as independent."""
+"""Means and shares over (user, item) pairs; users are independent, pairs of one user are not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Values = NDArray[np.float64]
 
 
 def student_mean(values: Sequence[float], alpha: float, what: str) -> Estimate:
-    """The mean of independent values of a normal law, with Student's interval by itself.
+    """Estimate the mean of independent normal values, with Student's interval for it alone.
 
     Args:
-        values: the values; of one alone there is no interval.
+        values: the values; a single value gives an infinite interval.
         alpha: the level.
-        what: what they are of, for the method.
+        what: what was averaged over, e.g. "trainings"; part of the method's name.
     """
     from scipy.special import stdtrit
 
@@ -41,13 +41,13 @@ def student_mean(values: Sequence[float], alpha: float, what: str) -> Estimate:
 
 
 def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) -> Estimate:
-    """The mean over pairs, with an interval from the differences between users.
+    """Estimate the mean over pairs, with an interval from the differences between users.
 
-    The ratio `θ = Σ y / Σ n` of users' sums has the variance `I/(I − 1) Σ (y − θ n)²/(Σ n)²`
-    (Cochran 1977, Sampling Techniques, chapter 6), and Student's interval with I − 1 degrees.
+    The ratio `θ = Σ y / Σ n` of the users' sums has the variance `I/(I − 1) Σ (y − θ n)²/(Σ n)²`
+    (Cochran 1977, Sampling Techniques, chapter 6). Student's interval has I − 1 degrees of freedom.
 
     Args:
-        values: a number of each pair `(n,)`.
+        values: one number per pair `(n,)`.
         users: the user of each pair `(n,)`.
         alpha: the level.
     """
@@ -76,13 +76,13 @@ def clustered_share(
     alpha: float,
     confidence: float | None = None,
 ) -> Estimate:
-    """The share of pairs that are flagged, with Clopper-Pearson limits for users as the sample.
+    """Estimate the share of flagged pairs, with Clopper-Pearson limits that sample users.
 
     Args:
-        flags: whether each pair is `(n,)`.
+        flags: whether each pair is flagged `(n,)`.
         users: the user of each pair `(n,)`.
         alpha: the level.
-        confidence: the confidence to state; 1 − α where none is given.
+        confidence: the confidence to state; default 1 − α.
     """
     theta, parts = _ratio(flags.astype(np.float64), users)
     lower, upper = 0.0, 1.0
@@ -106,26 +106,26 @@ def clustered_share(
 def clustered_limits(
     theta: float, parts: Values, *, users: int, independent: int, comparisons: int, alpha: float
 ) -> tuple[float, float]:
-    """Clopper-Pearson limits of a proportion from clusters, with an effective sample size.
+    """Return Clopper-Pearson limits of a proportion from clusters, at an effective sample size.
 
-    The size is that of independent trials of the same variance, θ(1 − θ)/Σh², less Student's
+    The size is that of independent trials with the same variance, θ(1 − θ)/Σh², with Student's
     correction (Korn & Graubard 1998, Survey Methodology 24, 193-201). The error of the variance
-    gives its degrees of freedom (Satterthwaite 1946, doi:10.2307/3002019), I − 1 at most:
+    gives its degrees of freedom (Satterthwaite 1946, doi:10.2307/3002019), at most I − 1:
 
-        2(Σh²)²/(Σh⁴ − (Σh²)²/I),   about I for normal h, 2 where one user makes all of it.
+        2(Σh²)²/(Σh⁴ − (Σh²)²/I),   about I for normal h, 2 if one user contributes everything.
 
-    It is never more than all trials. A variance of 0, or of rounding, is no certainty: the size is
-    then the number of `independent` trials.
+    Before the correction the size is at most `comparisons`. If the variance is 0 up to rounding,
+    which does not prove certainty, the size is `independent`.
 
-    It holds in the limit of many users. Of simulated 95 % intervals of areas of 0.99 and 0.999 up
-    to 16 % missed with 20 users, 12 % with 60, 7 % with 200, where few users make all errors; of
-    areas up to 0.95 at most 6 %.
+    The limits are asymptotic in the number of users. In simulations, 95 % intervals of areas of 0.99
+    and 0.999 missed up to 16 % of the time with 20 users, 12 % with 60 and 7 % with 200, when few
+    users made all errors. For areas up to 0.95 they missed at most 6 % of the time.
 
     Args:
         theta: the proportion.
         parts: h, the error of θ that each user contributes.
         users: I, the number of users that contribute.
-        independent: the number of trials that are independent whatever the law.
+        independent: the number of trials that are independent under every law.
         comparisons: the number of all trials.
         alpha: the level of the interval.
     """
@@ -146,7 +146,7 @@ def clustered_limits(
 
 
 def _ratio(values: Values, users: NDArray[np.integer]) -> tuple[float, Values]:
-    """The mean, and by how much each user's chance moves it `(I,)`."""
+    """Return the mean and each user's contribution to its error `(I,)`."""
     rank = np.unique(users, return_inverse=True)[1]
     sums, counts = np.bincount(rank, values), np.bincount(rank)
     theta, count = float(values.mean()), len(counts)

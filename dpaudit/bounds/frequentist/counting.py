@@ -1,6 +1,6 @@
 """Lower bounds on ε and δ from the counts of one attack whose event was chosen beforehand.
 
-Nothing here searches: the event "said present" must not have been chosen on these counts. Worlds
+Nothing here searches: the event "said present" must not have been chosen on these counts. Trials
 are independent, so tp and fp are binomial with the attack's true and false positive rates.
 """
 
@@ -12,13 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.outcomes import (
-    Counts,
-    check_alpha,
-    check_delta,
-    check_epsilon,
-    lower_bound,
-)
+from dpaudit.bounds.outcomes import Counts, check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -67,33 +61,6 @@ def clopper_pearson_epsilon(
     )
 
 
-def clopper_pearson_delta(
-    counts: Counts,
-    *,
-    epsilon: float,
-    alpha: float = 0.05,
-    split: float = 0.5,
-    confidence: float | None = None,
-) -> Estimate:
-    """Certified lower bound on δ at a given ε: max(0, TPR − e^ε FPR, TNR − e^ε FNR).
-
-    The same two limits, arguments and validity as `clopper_pearson_epsilon`.
-
-    Raises:
-        InputError: ε, α or the split is out of range.
-    """
-    check_epsilon(epsilon)
-    tpr, fpr = rate_limits(counts, alpha=alpha, split=split)
-    return lower_bound(
-        _largest_excess(_both_events(tpr, fpr), epsilon),
-        value=_largest_excess(_both_events(*_rates(counts)), epsilon),
-        alpha=alpha,
-        confidence=confidence,
-        n=counts.present + counts.absent,
-        method="clopper-pearson",
-    )
-
-
 def jeffreys_epsilon(
     counts: Counts,
     *,
@@ -103,7 +70,7 @@ def jeffreys_epsilon(
 ) -> Estimate:
     """Lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
 
-    The largest of ln((P − δ)/Q) over the event and its complement, either world being the
+    The largest of ln((P − δ)/Q) over the event and its complement, either data set being the
     numerator; P is a lower and Q an upper limit, the α/2 and 1 − α/2 quantiles of
     Beta(½ + hits, ½ + misses).
 
@@ -158,10 +125,10 @@ def best_split(
     picked on those is picked for their luck, and voids the level.
 
     Args:
-        rate_present: the probability, known in advance, of saying present in world D'.
-        rate_absent: the same in world D.
-        present: the number of worlds D' that will be played.
-        absent: the number of worlds D that will be played.
+        rate_present: the probability, known in advance, of saying present in data set D'.
+        rate_absent: the same in data set D.
+        present: the number of data set D' that will be run.
+        absent: the number of data set D that will be run.
         delta: the δ of the claim.
         alpha: the level of the bound.
 
@@ -178,7 +145,7 @@ def best_split(
             raise InputError(f"{name} = {rate} is not in [0, 1]: give a probability")
     for name, size in (("present", present), ("absent", absent)):
         if size < 1:
-            raise InputError(f"{name} = {size} worlds are too few: give at least 1")
+            raise InputError(f"{name} = {size} trials are too few: give at least 1")
     splits = np.linspace(0.005, 0.995, 199)
     lower = _lower_limits(rate_present * present, present, alpha * (1 - splits)).tolist()
     upper = _upper_limits(rate_absent * absent, absent, alpha * splits).tolist()
@@ -243,10 +210,3 @@ def _largest_log_ratio(pairs: Iterable[tuple[float, float]], delta: float) -> fl
     """The largest of ln((p − δ)/q); 0 where none is positive, infinite where q is 0."""
     logs = [math.log((p - delta) / q) if q > 0 else math.inf for p, q in pairs if p > delta]
     return max([0.0, *logs])
-
-
-def _largest_excess(pairs: Iterable[tuple[float, float]], epsilon: float) -> float:
-    """The largest of p − e^ε q; 0 where none is positive."""
-    # In logarithms, cut at e^ε q = 1 where nothing is left of p: e^ε overflows for ε > 709.
-    excess = [p - math.exp(min(0.0, epsilon + math.log(q))) if q > 0 else p for p, q in pairs]
-    return max([0.0, *excess])

@@ -1,6 +1,6 @@
-"""The label test: one binomial test on the most telling scores, whose choice costs no confidence.
+"""The label test: one binomial test on the extreme scores, whose choice costs no confidence.
 
-Flip a fair coin a trial, play world D' for heads and D for tails, and score the outcome. Under
+Flip a fair coin a trial, run data set D' for heads and D for tails, and score the outcome. Under
 (ε, δ)-DP the released pair is a post-processing of randomised response: with probability δ the
 label is revealed, otherwise the outcome is that of a signal that is right with the odds e^ε to 1
 (Kairouz, Oh & Viswanath 2015, arXiv:1311.0776: Theorem 2.5, with the mechanism in the proof of
@@ -19,7 +19,7 @@ in law, where R, the revealed among all m trials, is at most r but with probabil
 It needs neither a split of α between two error rates nor a correction for the choice of the
 threshold: labels are revealed from the far end of the scores, or from their middle outwards, and
 where to stop is decided before the labels beyond are seen. A random pilot chooses whether trials at
-the top, at the bottom or at both ends are judged, and for which world. Both ends count together:
+the top, at the bottom or at both ends are judged, and for which trial. Both ends count together:
 high scores guessed as D' and low ones as D are twice the evidence of either.
 
 Classes of fixed size n are turned into coin flips by drawing how many of each to use; that the
@@ -30,7 +30,7 @@ audits, or of one chosen after looking, may be larger.
 
 The scores may depend on one another in any way that the labels do not decide: given all outputs the
 labels are independent, and the scores are a function of the outputs, so a score may read the whole
-batch of outputs of both worlds at once.
+batch of outputs of both trials at once.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from dpaudit.bounds.frequentist.revealing import Ends, Side, Tally, share_limit
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
 
 # Shares of α for coin flips that ask for too many trials, and for more revealed labels than r.
 _FLIPS, _REVEALED = 1 / 50, 1 / 5
@@ -64,7 +65,7 @@ class LabelTest:
         size: the number of its trials, s.
         trials: the number of trials whose labels were not used for the choice of direction, m.
         pilot: the number of those whose labels were.
-        rates: about how often `score >= high` (or else `score <= low`) happened in worlds D and D'.
+        rates: about how often `score >= high` (or else `score <= low`) happened in D and D'.
         seed: what decided the pilot and which scores were left out.
     """
 
@@ -129,15 +130,15 @@ def label_epsilon(
     log_odds: bool = False,
     seed: int | None = None,
 ) -> tuple[Estimate, LabelTest]:
-    """Certified lower bound on ε from the scores of worlds D and D', with the event that shows it.
+    """Certified lower bound on ε from the scores of D and D', with the event that shows it.
 
     Args:
-        absent: scores of worlds D, independent.
-        present: scores of worlds D', independent; as many or not.
+        absent: scores of data set D, independent.
+        present: scores of data set D', independent; as many or not.
         delta: the δ of the claim.
         alpha: the level of the bound.
         confidence: the confidence to state; 1 − α where none is given.
-        coin_flipped: whether a fair coin decided each trial's world. Otherwise the two sizes are
+        coin_flipped: whether a fair coin decided each trial's trial. Otherwise the two sizes are
             taken as fixed, and some scores are left out.
         expected: the ends of the scores that are judged, high ones for D', where the pilot tells
             nothing; chosen without these scores.
@@ -194,7 +195,7 @@ def label_test(
     # With a given seed alone, coins would fall alike in every audit of these sizes, and the pilot
     # at the same places: among equal scores, sorted by label, it would tell the others'.
     fresh = _digest(absent, present)
-    rng = np.random.default_rng(np.random.SeedSequence([seed, *b"labels", *fresh]))
+    rng = generator((seed, *b"labels", *fresh))
     if not coin_flipped:
         absent, present = _flip(absent, present, alpha * _FLIPS, rng)
     scores = np.concatenate((absent, present))
@@ -285,7 +286,7 @@ def _some(scores: Scores, count: int, rng: np.random.Generator) -> Scores:
 
 
 def _shown(score: float) -> str:
-    """A score in words; games put 1e300 for an output that only one world can have."""
+    """A score in words; games put 1e300 for an output that only one trial can have."""
     return f"{score:g}" if abs(score) < 1e300 else "∞" if score > 0 else "−∞"
 
 

@@ -1,9 +1,9 @@
 """Lower bounds on ε and δ from the log-likelihood ratio of the release's known law.
 
-With the output laws P (world D') and Q (world D) and L = ln dP/dQ, δ(ε) = E_P[(1 − e^{ε−L})_+] is
+With the output laws P (D') and Q (D) and L = ln dP/dQ, δ(ε) = E_P[(1 − e^{ε−L})_+] is
 the smallest δ for which P ≤ e^ε Q + δ on every event. Runs of D' alone estimate it, drawn from P or
 from a proposal with importance weights. A wrong L certifies a fiction: `two_sample` bounds ε
-from real runs of both worlds for any L. Both are betting games on the trials in their
+from real runs of both trials for any L. Both are betting games on the trials in their
 order; the stakes, and the proof that rejected candidates form an interval, stand in
 `dpaudit.bounds.frequentist.means`.
 """
@@ -22,10 +22,9 @@ from dpaudit.bounds.frequentist.means import (
     block_starts,
     grows,
     last_held,
-    lower_mean,
     stakes,
 )
-from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound
+from dpaudit.bounds.outcomes import check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -44,7 +43,7 @@ def log_ratios(values: ArrayLike, name: str) -> Values:
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} are not numbers: {error}") from error
     if found.ndim != 1 or not len(found):
-        raise InputError(f"{name} have shape {found.shape}: give one number a world, at least one")
+        raise InputError(f"{name} have shape {found.shape}: give one number a trial, at least one")
     bad = np.flatnonzero(np.isnan(found))
     if len(bad):
         raise InputError(f"{name}[{bad[0]}] = nan is not a number: score no evidence with 0")
@@ -176,33 +175,3 @@ def likelihood_epsilon(
         return last_held(holds, top, top / 8, HALVINGS)
 
     return estimate(largest_where(certified), largest_where(plausible))
-
-
-def likelihood_delta(
-    log_ratio: ArrayLike,
-    *,
-    epsilon: float,
-    weight: ArrayLike | None = None,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
-    """Lower bound on δ at ε, if L is the true log-likelihood ratio (kind `assumes-law`).
-
-    The lower bound of `lower_mean` for δ(ε) = E[w (1 − e^{ε−L})_+]. Steinke 2022, arXiv:2210.00597,
-    Proposition 7. Arguments as for `likelihood_epsilon`.
-
-    Raises:
-        InputError: as for `likelihood_epsilon`.
-    """
-    check_epsilon(epsilon)
-    ratio = log_ratios(log_ratio, "log_ratio")
-    values = _excess(ratio, epsilon) * weights(weight, ratio, "weight")
-    return lower_bound(
-        min(1.0, lower_mean(values, math.inf, alpha=alpha)),
-        value=min(1.0, float(values.mean())),
-        alpha=alpha,
-        confidence=confidence,
-        n=len(ratio),
-        method="likelihood betting",
-        kind="assumes-law",
-    )

@@ -148,43 +148,39 @@ def last_held(holds: Callable[[float], bool], high: float, step: float, halvings
     return low
 
 
-def _variances(values: Values, starts: NDArray[np.intp], upper_end: float) -> Values:
-    """Predicted variance of a value at each start, from earlier values.
+def _variances(values: Values, starts: NDArray[np.intp]) -> Values:
+    """Predict the variance of a value at each block's start, from earlier values.
 
-    The sum of squares around the mean and a quarter of the squared range, which stands for the one
-    extreme value not yet seen; `upper_end`, or the value itself, is the range before two differ.
+    The sum of squares around the mean and a quarter of the squared range, which stands for one
+    extreme value not yet seen. The range counts as 1 until two values differ.
     """
     # Around the first value: small variances of large values do not cancel.
     around = values - values[0]
     first, second = (np.append(0, np.cumsum(around**k))[starts] for k in (1, 2))
     high, low = (np.append(0, f.accumulate(around))[starts] for f in (np.maximum, np.minimum))
-    width = upper_end if math.isfinite(upper_end) else values[0]
-    spread = np.where(high > low, high - low, width)
+    spread = np.where(high > low, high - low, 1.0)
     before = np.maximum(starts, 1)
     found = (np.maximum(second - first**2 / before, 0) + spread**2 / 4) / before
     return np.where((starts > 0) & (found > 0), found, np.inf)
 
 
-def _checked(values: ArrayLike, upper_end: float, alpha: float) -> Values:
-    """Values in [0, upper_end]."""
+def _checked(values: ArrayLike, alpha: float) -> Values:
+    """Return the values as an array; refuse values outside [0, 1] and a bad level."""
     check_alpha(alpha)
-    if not upper_end > 0:
-        raise InputError(f"upper_end = {upper_end} is not positive: give the largest value")
     found = scores(values, "values")
-    bad = np.flatnonzero((found < 0) | (found > upper_end))
+    bad = np.flatnonzero((found < 0) | (found > 1))
     if len(bad):
         raise InputError(
-            f"values[{bad[0]}] = {found[bad[0]]} is not in [0, {upper_end}]: scale the values, or "
-            "give their true upper_end"
+            f"values[{bad[0]}] = {found[bad[0]]} is not in [0, 1]: scale the values to this range"
         )
     return found
 
 
-def _lower(values: Values, upper_end: float, alpha: float) -> float:
+def _lower(values: Values, alpha: float) -> float:
     """The bound of `lower_mean` on checked values."""
     n, high = len(values), float(values.mean())
     starts = block_starts(n)
-    plan = stakes(starts, _variances(values, starts, upper_end), n)
+    plan = stakes(starts, _variances(values, starts), n)
     factors = np.empty(n)
 
     def rejected(mean: float) -> bool:
@@ -199,38 +195,34 @@ def _lower(values: Values, upper_end: float, alpha: float) -> float:
     return last_held(rejected, high, max(1.5 * width, high / n))
 
 
-def lower_mean(values: ArrayLike, upper_end: float = 1.0, *, alpha: float) -> float:
-    """One-sided lower confidence bound for a mean: `P(bound > μ) ≤ alpha`.
+def lower_mean(values: ArrayLike, *, alpha: float) -> float:
+    """Return a one-sided lower confidence bound for a mean: `P(bound > μ) ≤ alpha`.
 
-    Valid at every n and for every law on [0, ∞): needed is that the mean of each value, given the
-    earlier ones, is μ (or at most μ). Independent values of one mean do, whatever their laws; so do
-    exchangeable trials of one game. Values whose means differ bound the largest of the means.
+    Valid at every n and for every law on [0, 1] if each value's mean, given the earlier values, is
+    at most μ. This holds for independent values with a common mean, whatever their laws, and for
+    exchangeable trials of one game. If the means differ, the bound is for the largest of them.
     Waudby-Smith & Ramdas 2024, arXiv:2010.09686; the stakes are this module's (see above).
 
     Args:
-        values: the values in their fixed order, that of the trials; shape (n,).
-        upper_end: largest possible value; `inf` where there is none.
+        values: the values in the fixed order of the trials; shape (n,).
         alpha: the level.
 
     Raises:
-        InputError: a value is not in [0, upper_end], there is none, or alpha is not in (0, 1).
+        InputError: there is no value, one is not in [0, 1], or alpha is not in (0, 1).
     """
-    return _lower(_checked(values, upper_end, alpha), upper_end, alpha)
+    return _lower(_checked(values, alpha), alpha)
 
 
-def upper_mean(values: ArrayLike, upper_end: float = 1.0, *, alpha: float) -> float:
-    """One-sided upper confidence bound for a mean: `P(bound < μ) ≤ alpha`.
+def upper_mean(values: ArrayLike, *, alpha: float) -> float:
+    """Return a one-sided upper confidence bound for a mean: `P(bound < μ) ≤ alpha`.
 
-    The bound of `lower_mean` for the distances to `upper_end`, which must be finite; where means
-    differ it bounds the least of them.
+    One minus `lower_mean` of one minus the values. If the means differ, the bound is for the
+    smallest of them.
 
     Raises:
-        InputError: as for `lower_mean`, or upper_end is infinite.
+        InputError: as for `lower_mean`.
     """
-    found = _checked(values, upper_end, alpha)
-    if math.isinf(upper_end):
-        raise InputError("upper_end = inf bounds no mean from above: give the largest value")
-    return upper_end - _lower(upper_end - found, upper_end, alpha)
+    return 1 - _lower(1 - _checked(values, alpha), alpha)
 
 
 def betting_mean(values: ArrayLike, alpha: float, confidence: float) -> Estimate:
@@ -241,7 +233,7 @@ def betting_mean(values: ArrayLike, alpha: float, confidence: float) -> Estimate
     Raises:
         InputError: a value is not in [0, 1], there is none, or alpha is not in (0, 1).
     """
-    found = _checked(values, 1.0, alpha)
+    found = _checked(values, alpha)
     return Estimate(
         value=float(found.mean()),
         lower=lower_mean(found, alpha=alpha / 2),

@@ -56,6 +56,7 @@ from dpaudit.bounds.outcomes import (
 )
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
 
 Tail = Literal["exact", "steinke23"]
 
@@ -163,39 +164,6 @@ def one_run_epsilon(
     )
 
 
-def one_run_delta(
-    m: int,
-    guesses: int,
-    correct: int,
-    *,
-    epsilon: float,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-    tail: Tail = "exact",
-) -> Estimate:
-    """Lower bound on δ at a given ε: the largest δ with `one_run_p_value` at most `alpha`.
-
-    Assumptions as `one_run_epsilon`. The bounds are linear in δ, so it has a closed form. The point
-    estimate is the δ at which `correct` is the largest mean of V, r q + m δ (1 − q).
-
-    Raises:
-        InputError: as `one_run_p_value`, or `alpha` is out of range.
-    """
-    check_guesses(m, guesses, correct)
-    check_epsilon(epsilon)
-    check_alpha(alpha)
-    m, r, v = int(m), int(guesses), int(correct)
-    beta, slope = _tail(m, r, v, epsilon, _check_tail(tail), True)
-    return lower_bound(
-        (alpha - beta) / slope if beta < alpha else 0.0,
-        value=(v - (r - v) * math.exp(min(epsilon, 700.0))) / m,
-        alpha=alpha,
-        confidence=confidence,
-        n=m,
-        method=f"one-run {tail}",
-    )
-
-
 def default_grid(m: int) -> list[tuple[int, int]]:
     """The numbers of guesses (in, out) that `one_run_scores_epsilon` tries on `m` canaries.
 
@@ -274,7 +242,7 @@ def one_run_scores_epsilon(
             raise InputError(f"grid has ({high}, {low}): give two counts, together at most m = {m}")
 
     # Equal scores in random order: that of the list could tell the coins.
-    order = np.lexsort((np.random.default_rng(settled(seed)).permutation(m), values))
+    order = np.lexsort((generator(settled(seed)).permutation(m), values))
     right = np.concatenate(([0], np.cumsum(bits[order])))
     bounds = []
     for high, low in pairs:

@@ -13,9 +13,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bets:
-    """A bet on each event: the payoff is Π (1 + slope (φ − centre)) over the two worlds.
+    """A bet on each event: the payoff is Π (1 + slope (φ − centre)) over the two trials.
 
-    Both arrays have shape (2 worlds, events), world D first.
+    Both arrays have shape (2 trials, events), data set D first.
     """
 
     slope: Floats
@@ -74,7 +74,7 @@ def fastest_bets(rates: Floats, epsilon: float, delta: float) -> Bets:
     corner = np.array([[1 + delta * r], [r - delta * r]]) / (1 + r)
     a, b = (high - corner[0], corner[1] - low) / (corner * (1 - corner))
     first, second = r * b > a, b < r * a
-    # The second edge is the first for the complement, with the worlds exchanged.
+    # The second edge is the first for the complement, with the trials exchanged.
     p1, q1 = np.where(second, (1 - low, 1 - high), (high, low))
     p = _nearest_on_edge(p1, q1, r, delta)
     q = r * (p - delta)

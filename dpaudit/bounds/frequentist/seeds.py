@@ -1,8 +1,8 @@
-"""Seeds of audits: drawn from the operating system's entropy where none is given.
+"""Seeds of audits, drawn from the operating system's entropy unless given.
 
-A level holds over the choice of the seed. A seed that is the same in every audit, or that was
-chosen after looking at what it gives, has no such level: where scores take few values, the coins of
-a fixed seed fall alike in many audits.
+The level of an audit holds over the random choice of its seed. It does not hold for a seed that all
+audits share or that was chosen by its result: if scores take few values, a fixed seed draws the
+same coins in many audits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpaudit.core.errors import InputError
 
-# Every TOML and JSON reader takes integers of so many bits.
+# Every TOML and JSON reader accepts integers of this many bits.
 _BITS = 63
 
 
@@ -23,13 +23,13 @@ def fresh_seed() -> int:
 
 
 def settled(seed: int | None) -> int:
-    """The given seed, or a fresh one for None.
+    """Return the given seed, or a fresh one for None.
 
     Raises:
-        InputError: it is no whole number of at least 0.
+        InputError: the seed is not a whole number of at least 0.
     """
     if seed is None:
         return fresh_seed()
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed = {seed!r} is not a whole number of at least 0")
+        raise InputError(f"seed = {seed!r} is not a whole number of at least 0: use e.g. 0")
     return int(seed)

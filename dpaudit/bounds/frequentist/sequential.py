@@ -2,7 +2,7 @@
 
 Test by betting, as in González, Dulce-Rubio, Ramdas, Ribero 2025 ("Sequentially auditing
 differential privacy", arXiv:2509.07055) and, for f-DP, Kutta et al. 2026 (arXiv:2602.06518). A
-round shows one score x of world D' (law P) and one score y of world D (law Q), independent of each
+round shows one score x of D' (law P) and one score y of D (law Q), independent of each
 other and of the past. H0: the pair (P, Q) is (ε, δ)-DP, so that for every φ in [0, 1] the means
 p = E_P φ and q = E_Q φ lie in the convex set K of points with
 
@@ -32,7 +32,7 @@ boldness of c = 0.02, which pays where an attack makes no errors.
 
 **No test can be faster** than ln(1/α) / (2 ln((1 + e^ε)/(e^ε + δ))) rounds: randomised response
 that meets (ε, δ) shows the scores of an error-free attack with probability (e^ε + δ)/(1 + e^ε) a
-world, and no wealth may reach 1/α with a probability above α.
+trial, and no wealth may reach 1/α with a probability above α.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from dpaudit.core.estimate import Estimate
 
 Floats = NDArray[np.float64]
 
-# Where the past's scores are cut: symmetric, since either tail may tell the worlds apart.
+# Where the past's scores are cut: symmetric, since either tail may tell the trials apart.
 _LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
 # The c of the cautious and of the bold shares.
 _PRIOR_COUNTS = (0.5, 0.02)
@@ -82,7 +82,7 @@ class EProcess:
     stream is cut into updates does not matter. Thresholds and bets change after rounds 1, 2, 3,
     4 and then whenever the stream has grown by half.
 
-    Worlds of one round must not share private randomness; see the module. Scores that are equal but
+    Trials of one round must not share private randomness; see the module. Scores that are equal but
     for rounding must be made equal (e.g. by `np.round`) before they come here: the last bits of a
     floating-point mechanism differ between D and D', and a bettor finds that.
 
@@ -93,7 +93,7 @@ class EProcess:
             log-likelihood ratio of D' to D, and fair whatever it is.
 
     Attributes:
-        rounds: how many rounds were played.
+        rounds: how many rounds were run.
         log_wealth: ln W after the last of them.
         peak: the largest ln W so far, at least 0.
 
@@ -141,11 +141,11 @@ class EProcess:
         return self.peak >= -math.log(alpha)
 
     def update(self, absent: ArrayLike, present: ArrayLike) -> Floats:
-        """Play further rounds.
+        """Run further rounds.
 
         Args:
-            absent: scores of new worlds D, one a round.
-            present: scores of new worlds D', as many.
+            absent: scores of new data set D, one a round.
+            present: scores of new data set D', as many.
 
         Returns:
             The log wealth after each of the new rounds.
@@ -157,7 +157,7 @@ class EProcess:
         path = []
         while pair.shape[1]:
             head, pair = np.split(pair, [min(self._due - self.rounds, _BLOCK)], axis=1)
-            path.append(self._play(head))
+            path.append(self._run(head))
             if self.rounds == self._due:
                 self._learn()
         return np.concatenate(path)
@@ -171,7 +171,7 @@ class EProcess:
         """(1 − e^{ε−s})₊ and (1 − e^{ε+s})₊ of the scores s."""
         return -np.expm1(np.minimum(self.epsilon - np.stack((pair, -pair), axis=2), 0))
 
-    def _play(self, pair: Floats) -> Floats:
+    def _run(self, pair: Floats) -> Floats:
         """Settle rounds under the present bets."""
         gains = self._bets.log_payoff(self._values(pair)[..., self._event])
         # Summed one by one from the carried value: the same rounding however the stream is cut.
@@ -205,7 +205,7 @@ class EProcess:
 
 
 def _rounds(absent: ArrayLike, present: ArrayLike) -> Floats:
-    """The scores of both worlds, shape (2, rounds)."""
+    """The scores of both trials, shape (2, rounds)."""
     pair = scores(absent, "absent"), scores(present, "present")
     if len(pair[0]) != len(pair[1]):
         raise InputError(
@@ -215,44 +215,14 @@ def _rounds(absent: ArrayLike, present: ArrayLike) -> Floats:
     return np.stack(pair)
 
 
-def _play_until_falsified(process: EProcess, pair: Floats, alpha: float) -> int | None:
-    """Play until the wealth reaches 1/α; the round at which it did."""
+def _falsifies(process: EProcess, pair: Floats, alpha: float) -> bool:
+    """Run the process on the scores until its wealth reaches 1/α; return whether it does."""
     while process.rounds < pair.shape[1]:
         start = process.rounds
-        path = process.update(*pair[:, start : 2 * start + 16])
+        process.update(*pair[:, start : 2 * start + 16])
         if process.falsified(alpha):
-            return start + int((path >= -math.log(alpha)).argmax()) + 1
-    return None
-
-
-def rounds_to_falsify(
-    absent: ArrayLike,
-    present: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    likelihood: bool = False,
-) -> int | None:
-    """The first round at which the wealth of `EProcess` reaches 1/α, or none.
-
-    If the pair is (ε, δ)-DP there is such a round with probability at most α, however long the
-    stream (Ville 1939).
-
-    Args:
-        absent: scores of worlds D, shape (n,), in the order in which they were played.
-        present: scores of worlds D', shape (n,).
-        epsilon: the ε of the claim.
-        delta: the δ of the claim.
-        alpha: the level of the test.
-        likelihood: see `EProcess`.
-
-    Raises:
-        InputError: a parameter is out of range, or the scores are not n finite numbers each.
-    """
-    check_alpha(alpha)
-    process = EProcess(epsilon, delta, likelihood=likelihood)
-    return _play_until_falsified(process, _rounds(absent, present), alpha)
+            return True
+    return False
 
 
 def sequential_epsilon(
@@ -276,8 +246,8 @@ def sequential_epsilon(
     certified.
 
     Args:
-        absent: scores of worlds D, shape (n,), in the order in which they were played.
-        present: scores of worlds D', shape (n,).
+        absent: scores of data set D, shape (n,), in the order in which they were run.
+        present: scores of data set D', shape (n,).
         delta: the δ of the claim.
         alpha: the level of the bound.
         confidence: what to state; 1 − α by default.
@@ -294,7 +264,7 @@ def sequential_epsilon(
     falsified = 0
     while True:
         process = EProcess(falsified * resolution, delta, likelihood=likelihood)
-        if _play_until_falsified(process, pair, alpha) is None:
+        if not _falsifies(process, pair, alpha):
             break
         falsified += 1
     lower = max(0, falsified - 1) * resolution

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +33,7 @@ class Threshold:
     above: bool = True
 
     def counts(self, absent: Scores, present: Scores) -> Counts:
-        """What it says of these worlds."""
+        """What it says of these trials."""
         tp = int(((present >= self.value) == self.above).sum())
         fp = int(((absent >= self.value) == self.above).sum())
         return Counts(tp=tp, fp=fp, fn=len(present) - tp, tn=len(absent) - fp)
@@ -58,8 +57,8 @@ def held_out_epsilon(
     seen, certifies at level `alpha`. `labels.label_epsilon` is tighter.
 
     Args:
-        absent: scores of worlds D, independent.
-        present: scores of worlds D', independent.
+        absent: scores of data set D, independent.
+        present: scores of data set D', independent.
         delta: the δ of the claim.
         alpha: the level of the bound.
         confidence: the confidence to state; 1 − α where none is given.
@@ -88,54 +87,6 @@ def held_out_epsilon(
         confidence=confidence,
     )
     return estimate.changed(method="held-out clopper-pearson"), chosen
-
-
-def grid_epsilon(
-    absent: Scores,
-    present: Scores,
-    thresholds: Sequence[float],
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> tuple[Estimate, Threshold]:
-    """The largest Clopper-Pearson bound over thresholds fixed in advance, in both directions.
-
-    Each of the K thresholds and either direction has the level α/(2K), so that all bounds hold
-    together with probability at least 1 − α (Bonferroni).
-
-    Args:
-        absent: scores of worlds D, independent.
-        present: scores of worlds D', independent.
-        thresholds: K thresholds that do not depend on these scores.
-        delta: the δ of the claim.
-        alpha: the level of all bounds together.
-        confidence: the confidence to state; 1 − α where none is given.
-
-    Raises:
-        InputError: scores or thresholds that are not finite, an empty class or grid, or δ or α out
-            of range.
-    """
-    outcomes.check_alpha(alpha)
-    absent, present = _two_classes(absent, present, 1)
-    grid = outcomes.scores(thresholds, "thresholds")
-    found = [
-        (
-            clopper_pearson_epsilon(
-                rule.counts(absent, present),
-                delta=delta,
-                alpha=alpha / (2 * len(grid)),
-                confidence=confidence,
-            ),
-            rule,
-        )
-        for value in grid
-        for rule in (Threshold(float(value)), Threshold(float(value), above=False))
-    ]
-    best, rule = max(found, key=lambda pair: (pair[0].lower, pair[0].value))
-    stated = 1 - alpha if confidence is None else confidence
-    method = "grid clopper-pearson"
-    return best.changed(alpha=alpha, confidence=stated, method=method), rule
 
 
 def choose_threshold(

@@ -1,4 +1,4 @@
-"""Lower bounds on ε and δ from real runs of both worlds, valid for any score.
+"""Lower bounds on ε and δ from real runs of both trials, valid for any score.
 
 Under (ε, δ)-DP every test h of the output with values in [0, 1] has E_P[h] − e^ε E_Q[h] ≤ δ, with P
 the law of D' and Q that of D. So h = 1{L ≥ τ} certifies whatever L is; for L = ln dP/dQ and τ = ε
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.frequentist.likelihood import HALVINGS, log_ratios, plan_times, weights
 from dpaudit.bounds.frequentist.means import LOSS, Stakes, block_starts, grows, last_held, stakes
-from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound
+from dpaudit.bounds.outcomes import check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -32,7 +32,7 @@ _EVENTS = 256
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Trials of both worlds side by side, and weights with the bound on those of world D.
+    """Trials of both trials side by side, and weights with the bound on those of data set D.
 
     The larger class is cut into as many groups as the smaller one has members; the shapes are
     (g, n), one of the two g is 1.
@@ -49,7 +49,7 @@ class _Pairs:
         return self.present.shape[1]
 
     def most(self, threshold: float) -> float:
-        """A bound on the weights of the outputs of world D with L at or above the threshold."""
+        """A bound on the weights of the outputs of data set D with L at or above the threshold."""
         bound = self.bound(threshold) if callable(self.bound) else self.bound
         hit = self.absent_weight[self.absent >= threshold]
         if not 0 < bound < math.inf or hit.max(initial=0) > bound:
@@ -98,12 +98,12 @@ class _Plan:
     bounds: Values
 
 
-def _plan(pairs: _Pairs, epsilon: float | None, delta: float) -> _Plan:
+def _plan(pairs: _Pairs, delta: float) -> _Plan:
     """For each block the event that earlier trials recommend.
 
     With E_P[h] and E_Q[h] kept `_CAUTION` standard errors below and above their estimates p and q,
-    the best event has the largest (p − δ)/q, or p − e^ε q where ε is given. An event never seen in
-    world D counts as seen once in all, with a weight at its bound.
+    the best event has the largest (p − δ)/q. An event never seen in data set D counts as seen once
+    in all, with a weight at its bound.
     """
     starts = block_starts(pairs.n)
     times = plan_times(starts, pairs.n)
@@ -122,12 +122,8 @@ def _plan(pairs: _Pairs, epsilon: float | None, delta: float) -> _Plan:
         most = np.array([pairs.most(event) for event in events[never].tolist()])
         qq[never] = most**2 / (t * len(pairs.absent))
         low, high = p - _CAUTION * np.sqrt(pp / t), q + _CAUTION * np.sqrt(qq / t)
-        if epsilon is None:
-            best = int(np.argmax((low - delta) / high))
-            factor = max(1.0, (low[best] - delta) / high[best])
-        else:
-            factor = math.exp(epsilon)
-            best = int(np.argmax(low - factor * high))
+        best = int(np.argmax((low - delta) / high))
+        factor = max(1.0, (low[best] - delta) / high[best])
         variance = pp[best] + factor**2 * qq[best]
         event = float(events[best])
         plans[t] = (event, pairs.most(event), variance if variance > 0 else math.inf)
@@ -158,7 +154,7 @@ def two_sample_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε at δ from runs of both worlds, valid for any L (kind `frequentist`).
+    """Lower bound on ε at δ from runs of both trials, valid for any L (kind `frequentist`).
 
     (ε, δ)-DP says E_P[h] − e^ε E_Q[h] ≤ δ for each test h with values in [0, 1]. Trial i pairs a
     run x_i of D' with one of D, y_i (or the mean over a group, where the classes differ in size);
@@ -197,7 +193,7 @@ def two_sample_epsilon(
     pairs, kind = _paired(
         log_ratio_present, log_ratio_absent, weight_present, weight_absent, weight_absent_bound
     )
-    plan = _plan(pairs, None, delta)
+    plan = _plan(pairs, delta)
     share = np.minimum(plan.stakes.shares, (1 - LOSS) / delta if delta else math.inf)
     each = plan.stakes.each
     present, absent = pairs.hits(each(plan.thresholds))
@@ -216,54 +212,6 @@ def two_sample_epsilon(
     return lower_bound(
         last_held(certified, top, top / 8, HALVINGS),
         value=0.0 if p <= delta else math.log((p - delta) / q) if q > 0 else math.inf,
-        alpha=alpha,
-        confidence=confidence,
-        n=pairs.n,
-        method="two-sample betting",
-        kind=kind,
-    )
-
-
-def two_sample_delta(
-    log_ratio_present: ArrayLike,
-    log_ratio_absent: ArrayLike,
-    *,
-    epsilon: float,
-    weight_present: ArrayLike | None = None,
-    weight_absent: ArrayLike | None = None,
-    weight_absent_bound: Bound | None = None,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
-    """Lower bound on δ at ε from runs of both worlds, valid for any L (kind `frequentist`).
-
-    The game of `two_sample_epsilon` on E_P[h] − e^ε E_Q[h] > δ. The value plus e^ε W_j is one of
-    `lower_mean`, whose proof that the rejected δ form an interval applies. Arguments as there.
-
-    Raises:
-        InputError: as for `two_sample_epsilon`, or e^ε is beyond floating point.
-    """
-    check_epsilon(epsilon)
-    check_alpha(alpha)
-    if epsilon > 700:
-        raise InputError(f"epsilon = {epsilon} has no e^epsilon in floating point: use at most 700")
-    pairs, kind = _paired(
-        log_ratio_present, log_ratio_absent, weight_present, weight_absent, weight_absent_bound
-    )
-    plan, factor = _plan(pairs, epsilon, 0.0), math.exp(epsilon)
-    each = plan.stakes.each
-    present, absent = pairs.hits(each(plan.thresholds))
-    values = present - factor * absent
-
-    def certified(delta: float) -> bool:
-        capped = np.minimum(plan.stakes.shares, LOSS / (factor * plan.bounds + delta))
-        return grows(1 + each(capped) * (values - delta), capped, plan.stakes, alpha)
-
-    p, q = (float(x.mean()) for x in pairs.hits(plan.thresholds[-1]))
-    top = min(1.0, max(float(values.mean()), 0.0))
-    return lower_bound(
-        last_held(certified, top, top / 8, HALVINGS),
-        value=min(1.0, p - factor * q),
         alpha=alpha,
         confidence=confidence,
         n=pairs.n,

@@ -1,1 +1,1 @@
-"""Bounds that rest on a model or a prior, which each names."""
+"""Bounds that assume a model or a prior; each module states which."""

@@ -28,7 +28,7 @@ from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
 # The share of α of the rank a quarter from the top, which is near the best one for 0 < μ < 2; the
-# other ranks, which matter for strong attacks and for few worlds that leak much, have the rest.
+# other ranks, which matter for strong attacks and for few trials that leak much, have the rest.
 _MAIN_SHARE = 0.75
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -153,7 +153,7 @@ def gdp_roc_mu(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on μ from the scores of n worlds D and m worlds D', a high score for D'.
+    """Lower bound on μ from the scores of n data set D and m data set D', a high score for D'.
 
     Let N be the number of scores of D' above the k-th largest score of D. In a mechanism that is
     μ-GDP, whatever its law,
@@ -164,17 +164,17 @@ def gdp_roc_mu(
     left over as a nuisance. The bound is the largest μ with p_k(N; μ) ≤ α_k for one of about
     2 log₄ n ranks k fixed by n alone; p_k grows with μ, so a bound above the truth means
     p_k(N; μ) ≤ α_k at the true μ for some k, of probability at most Σ α_k = α. With equal laws in
-    both worlds a bound above 0 has that probability at most.
+    both trials a bound above 0 has that probability at most.
 
-    Proof of (1). Give each world the level V = Q(S > s) + W·Q(S = s), s its score, Q the law of
+    Proof of (1). Give each trial the level V = Q(S > s) + W·Q(S = s), s its score, Q the law of
     scores in D, W uniform: a score in D is then a level U uniform on (0, 1), and the k-th smallest
     of n has the Beta density in (1). Given that, levels of D' are independent; P(V ≤ v) is the
     power of the randomised threshold test of size v, at most Φ(Φ⁻¹(v) + μ) by μ-GDP. A higher score
     has a smaller level, so N, which counts ties as below, is at most the number of V ≤ v.
 
     Args:
-        absent: scores of worlds D, independent.
-        present: scores of worlds D', independent; as many or not.
+        absent: scores of data set D, independent.
+        present: scores of data set D', independent; as many or not.
         alpha: the level of the bound.
         confidence: the confidence to state; 1 − α where none is given.
 

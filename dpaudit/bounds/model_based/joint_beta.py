@@ -6,7 +6,7 @@ to the privacy region
 
     R(ε, δ) = {(x, y): x + e^ε y ≥ 1 − δ, y + e^ε x ≥ 1 − δ, and both again for (1 − x, 1 − y)},
 
-the second pair being the event with the worlds swapped. Its posterior mass grows with ε and δ.
+the second pair being the event with the trials swapped. Its posterior mass grows with ε and δ.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.outcomes import (
-    Counts,
-    check_alpha,
-    check_delta,
-    check_epsilon,
-    lower_bound,
-)
+from dpaudit.bounds.outcomes import Counts, check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -70,39 +64,6 @@ def joint_beta_epsilon(
         while excess(high) < 0:
             high *= 2
         return _root(excess, high)
-
-    return lower_bound(
-        quantile(alpha),
-        value=quantile(0.5),
-        alpha=alpha,
-        confidence=confidence,
-        n=counts.present + counts.absent,
-        method="joint beta",
-        kind="credible",
-    )
-
-
-def joint_beta_delta(
-    counts: Counts,
-    *,
-    epsilon: float,
-    alpha: float = 0.05,
-    confidence: float | None = None,
-) -> Estimate:
-    """Credible lower bound on δ at a given ε: the δ at which R(ε, δ) has posterior mass α.
-
-    As `joint_beta_epsilon`; at ε = 0 every null run claims δ > 0.
-
-    Raises:
-        InputError: ε or α is out of range.
-    """
-    check_epsilon(epsilon)
-    _check_mass(alpha)
-
-    posterior = _Joint.of(counts)
-
-    def quantile(level: float) -> float:
-        return _root(lambda delta: posterior.mass(epsilon, delta) - level, 1.0)
 
     return lower_bound(
         quantile(alpha),
@@ -180,8 +141,6 @@ def _corner(x: _Posterior, y: _Posterior, epsilon: float, delta: float) -> float
     either of its sides, a triangle.
     """
     shrink = math.exp(-epsilon)
-    if shrink < 1e-300:
-        return 0.0  # P(x < 1e-300) is below 1e-140 for any n that fits in a machine integer
     side = (1 - delta) * shrink / (1 + shrink)
     square = float(x.cdf(side) * y.cdf(side))
     return square + _triangle(x, y, side, shrink, delta) + _triangle(y, x, side, shrink, delta)

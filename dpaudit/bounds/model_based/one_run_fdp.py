@@ -30,78 +30,11 @@ from collections.abc import Callable
 
 from dpaudit.bounds.frequentist.one_run import check_guesses, last_rejected
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
-from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound
+from dpaudit.bounds.outcomes import check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
-TradeOff = Callable[[float], float]
-
 _ROUNDING = 1e-12  # relative, on R + H: never rejected for its rounding
-_LEAST = 1e-12  # 1 − R resolves no smaller probabilities
-
-
-def gaussian_trade_off(mu: float) -> TradeOff:
-    """f(x) = Φ(Φ⁻¹(1 − x) − μ), the trade-off of N(0, 1) and N(μ, 1).
-
-    Dong, Roth & Su 2022, Definition 3, arXiv:1905.02383.
-
-    Raises:
-        InputError: `mu` is negative or not finite.
-    """
-    from scipy.special import ndtr, ndtri
-
-    if not 0 <= mu < math.inf:
-        raise InputError(f"mu = {mu} is not a finite number of at least 0")
-    return lambda x: float(ndtr(ndtri(1 - x) - mu))
-
-
-def approximate_trade_off(epsilon: float, delta: float) -> TradeOff:
-    """f(x) = max(0, 1 − δ − e^ε x, e^−ε (1 − δ − x)), the trade-off of (ε, δ)-DP.
-
-    Wasserman & Zhou 2010, doi:10.1198/jasa.2009.tm08651; Dong, Roth & Su 2022, Proposition 2.5,
-    arXiv:1905.02383.
-
-    Raises:
-        InputError: ε or δ is out of range.
-    """
-    check_epsilon(epsilon)
-    check_delta(delta)
-    up, down = math.exp(epsilon), math.exp(-epsilon)
-    return lambda x: max(0.0, 1 - delta - up * x, down * (1 - delta - x))
-
-
-def one_run_f_p_value(m: int, guesses: int, correct: int, *, trade_off: TradeOff) -> float:
-    """The bound on P[V ≥ correct] for an f-DP output: the least τ that the recursion excludes.
-
-    Valid for every auditor with at most `guesses` guesses. Resolved to one part in 10⁹ and not
-    below 10⁻¹², always on the safe side.
-
-    Args:
-        m: number of canaries, each included independently with probability 1/2.
-        guesses: number of guesses r, fixed before the run.
-        correct: number v of them that are correct.
-        trade_off: f, from the error of the first to that of the second kind: convex, non-increasing
-            and symmetric on [0, 1].
-
-    Raises:
-        InputError: the numbers are no outcome, or f is visibly no symmetric trade-off function.
-    """
-    check_guesses(m, guesses, correct)
-    _check_trade_off(trade_off)
-    m, r, v = int(m), int(guesses), int(correct)
-
-    def excluded(tau: float) -> bool:
-        return _excess(m, r, v, tau, lambda y: trade_off(1 - y)) > 0
-
-    if not excluded(1.0):
-        return 1.0
-    low, high = math.log(_LEAST), 0.0
-    if excluded(_LEAST):
-        return _LEAST
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (low, middle) if excluded(math.exp(middle)) else (middle, high)
-    return math.exp(high)
 
 
 def one_run_gdp_mu(
@@ -174,7 +107,7 @@ def one_run_gdp_epsilon(
     )
 
 
-def _excess(m: int, r: int, v: int, tau: float, inverse: TradeOff) -> float:
+def _excess(m: int, r: int, v: int, tau: float, inverse: Callable[[float], float]) -> float:
     """How far R + H ends above r/m, where `inverse` is f̄⁻¹."""
     right, wrong = tau * v / m, tau * (r - v) / m
     for i in range(v - 1, -1, -1):
@@ -203,18 +136,3 @@ def _gdp_point(m: int, r: int, v: int) -> float:
     if 2 * v <= r:
         return 0.0
     return float(ndtri(v / m) - ndtri((r - v) / m))
-
-
-def _check_trade_off(trade_off: TradeOff) -> None:
-    for x in (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0):
-        y = trade_off(x)
-        if not 0 <= y <= 1 - x + 1e-9:
-            raise InputError(
-                f"trade_off({x}) = {y} is not in [0, 1 - {x}]: give the least error of the second "
-                "kind of a test whose error of the first kind is at most x"
-            )
-        if y > 1e-6 and abs(trade_off(y) - x) > 1e-6:
-            raise InputError(
-                f"trade_off(trade_off({x})) = {trade_off(y)}: give a symmetric function, e.g. the "
-                "lower convex hull of f and its inverse"
-            )

@@ -1,1 +1,1 @@
-"""What a budget of trials can find."""
+"""Power: which violations of a claim a number of trials can find."""

@@ -1,8 +1,8 @@
-"""Which method finds what, before a trial is played.
+"""Which method finds what, before a trial is run.
 
 A plan supposes a mechanism whose true ε' exceeds the claim, and whose log-likelihood ratio the
 attack knows. Laws of the log-likelihood ratio L are given by their tails P(L ≥ τ) and Q(L ≥ τ) in
-worlds D' and D; each method uses the event L ≥ τ that serves it best.
+data set D' and D; each method uses the event L ≥ τ that serves it best.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Reach:
         at_80: the least true ε that it finds to exceed the claim with 80 % power; infinite for
             none.
         at_95: the same with 95 % power.
-        rounds: of the sequential method, about how many rounds, each of one world D and one
-            D', are played on average until it finds the ε of `at_95`; none for other methods, or
+        rounds: of the sequential method, about how many rounds, each of one data set D and one
+            D', are run on average until it finds the ε of `at_95`; none for other methods, or
             if that is infinite.
     """
 
@@ -88,7 +88,7 @@ class Plan:
         claimed: the ε of the claim.
         delta: its δ.
         confidence: of each bound.
-        trials: worlds of both classes together; in one run, canaries.
+        trials: trials of both classes together; in one run, canaries.
         game: the mechanism that was supposed.
         reaches: one for each method.
     """
@@ -105,7 +105,7 @@ class Plan:
         """The method that may gate and finds the least ε with 95 % power; none if none does.
 
         Two are left out: clopper-pearson, whose threshold and split of α must be known in advance,
-        and one run, whose trials are canaries of a single world that disturb one another.
+        and one run, whose trials are canaries of a single trial that disturb one another.
         """
         left_out = {"clopper-pearson", "one-run"}
         able = [r for r in self.reaches if r.may_gate and r.method not in left_out]
@@ -132,7 +132,7 @@ def plan(
         claimed: the ε of the claim.
         delta: the δ of the claim.
         confidence: of each bound.
-        trials: worlds, half of them D and half D'; all of them D' for the likelihood form; canaries
+        trials: trials, half of them D and half D'; all of them D' for the likelihood form; canaries
             of one run for the one-run bound.
         game: the mechanism supposed at true ε': the Laplace mechanism with a shift of ε' at
             scale 1; N(0, 1) against N(μ, 1) with δ(ε') = δ > 0; or randomised response that is
@@ -256,7 +256,7 @@ def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Flo
 
 
 def _events(game: Game, epsilon: float, delta: float) -> Floats:
-    """Probabilities of candidate events in worlds D' and D, shape (2, events)."""
+    """Probabilities of candidate events in data set D' and D, shape (2, events)."""
     top, tails = _law(game, epsilon, delta)
     return tails(np.linspace(0, top, 1 if game == "randomized-response" else _EVENTS))
 

@@ -1,7 +1,7 @@
 """What a budget of trials can find: the chance that a method certifies more than is claimed.
 
-A violation has a most telling event, of probability p in world D' and q in world D; its size is
-what the trials have to show. Each function takes p and q, and the number of trials of both worlds
+A violation has a most informative event, of probability p in D' and q in D; its size is
+what the trials have to show. Each function takes p and q, and the number of trials of both trials
 together, and returns the probability that the method's bound exceeds the claim. Where a sum over
 an outcome has more than 80 terms, as many stand for all, which costs some thousandths.
 """
@@ -43,12 +43,12 @@ def detectable_epsilon(
 ) -> float:
     """A forecast: the least true ε that the label test certifies to exceed the claim.
 
-    Planned for the Laplace mechanism at the edge of a violation, whose most telling event has the
-    probabilities ½ and ½e^−ε in the two worlds; see `label_power`.
+    Planned for the Laplace mechanism at the edge of a violation, whose most informative event
+    has the probabilities ½ and ½e^−ε in D and D'; see `label_power`.
 
     Args:
         claimed: the ε of the claim, infinite for none.
-        trials: worlds of both classes together, assigned by a fair coin.
+        trials: trials of both classes together, assigned by a fair coin.
         alpha: the level of the bound.
         delta: the δ of the claim.
         power: the chance wanted, in (0, 1), if the score and the pair are as supposed.
@@ -135,7 +135,7 @@ def counting_power(
 ) -> float:
     """The chance that `clopper_pearson_epsilon` at this event, known in advance, exceeds the claim.
 
-    With n worlds of either class, and the split of α that is best at p and q. For limits P and Q on
+    With n trials of either class, and the split of α that is best at p and q. For limits P and Q on
     the two rates the claim is refuted where Q < max((P − δ)/e^ε, 1 − δ − e^ε (1 − P)), i.e. for all
     false positives below a quantile of Binomial(n, that).
     """
@@ -184,7 +184,7 @@ def two_sample_power(
 
     That of the one-sided z-test of p − e^ε q ≤ δ on pairs, which the bets replicate: with the
     second moment p + e^2ε q that the stakes are made for, as if some more events had been seen in
-    world D, since events that are rare there are avoided.
+    data set D, since events that are rare there are avoided.
     """
     from scipy.special import ndtr, ndtri
 
@@ -283,5 +283,5 @@ def check_trials(trials: int) -> None:
     """Refuse a number of trials that is not whole, below 2 or above 10^9."""
     whole = isinstance(trials, int | np.integer) and not isinstance(trials, bool)
     if not whole or trials < 2:
-        raise InputError(f"trials = {trials!r} is not a whole number of at least 2: play more")
+        raise InputError(f"trials = {trials!r} is not a whole number of at least 2: run more")
     check_size("trials", trials)

@@ -30,7 +30,7 @@ def _rounds() -> SgdFactors:
     All factors start at 0, so a rating's part is along its item's bias, of the full norm.
     """
     return SgdFactors(
-        epsilon=1.0, variant="corrected", passes=1, dimensions=1, spread=0.0, clip=1.0,
+        epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,
         adjacency="user-replace",
     )  # fmt: skip
 
@@ -57,14 +57,14 @@ CLAIMS = (
         published=(
             StepsGame(
                 "K = 1, ε = 1",
-                SgdFactors(epsilon=1.0, passes=1, dimensions=1),
+                SgdFactors(epsilon=1.0, epochs=1, dimensions=1),
                 data.VALUE,
                 truth=Estimate.exact(1.0, "law of the steps"),
                 trials=40_000,
             ),
             StepsGame(
                 "K = 3, ε = 4",
-                SgdFactors(epsilon=4.0, passes=3, dimensions=1),
+                SgdFactors(epsilon=4.0, epochs=3, dimensions=1),
                 data.VALUE,
                 truth=Estimate.exact(4.0, "law of the steps"),
                 trials=40_000,
@@ -93,7 +93,7 @@ CLAIMS = (
         published=(
             MovedGame(
                 "the item's only rating",
-                SgdFactors(epsilon=1.0, passes=1, dimensions=1),
+                SgdFactors(epsilon=1.0, epochs=1, dimensions=1),
                 data.NEW_ITEM,
                 item=1,
                 truth=Estimate.exact(math.inf, "law of the release"),
@@ -126,7 +126,7 @@ CLAIMS = (
         published=(
             StepsGame(
                 "n = 5, K = 1, no error clamped",
-                SgdFactors(epsilon=1.0, passes=1, dimensions=1, bound=1000.0),
+                SgdFactors(epsilon=1.0, epochs=1, dimensions=1, error_bound=1000.0),
                 data.own_mean(5),
                 truth=Estimate.exact(1.6, "law of the steps"),
                 trials=40_000,

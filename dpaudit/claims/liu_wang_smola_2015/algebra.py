@@ -1,6 +1,6 @@
-"""Statements of algebra in Liu, Wang & Smola 2015, tried on instances.
+"""Mathematical statements in Liu, Wang & Smola 2015, tested on instances.
 
-Each function returns the instance on which the statement fails, in words, or None.
+Each check takes a seed and describes an instance on which its statement fails, or returns None.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.claims.liu_wang_smola_2015.data import STARS
+from dpaudit.core.streams import generator
 from dpaudit.data.instances import from_profiles
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.schedule import step_sizes
@@ -20,8 +21,8 @@ _ROUNDING = 1e-9
 
 
 def near_draw(seed: int) -> str | None:
-    """Draws δ away in total variation from (ε, 0) laws are (ε, (1 + e^ε) δ)."""
-    rng = np.random.default_rng([seed, 21])
+    """Laws within δ in total variation of ε-private ones are (ε, (1 + e^ε) δ)-private."""
+    rng = generator((seed, 21))
     for _ in range(_INSTANCES):
         size, epsilon, delta = int(rng.integers(2, 20)), rng.exponential(2), 0.3 * rng.random()
         # Weights that differ by a factor of at most e^±ε/2 have normalised laws within e^±ε.
@@ -40,15 +41,15 @@ def near_draw(seed: int) -> str | None:
 def _mixed(
     law: NDArray[np.float64], other: NDArray[np.float64], delta: float
 ) -> NDArray[np.float64]:
-    """The law moved towards another until it is δ away, or all the way."""
+    """Mix the law with another one until it is δ away in total variation, or equals the other."""
     apart = abs(law - other).sum() / 2
     share = min(1.0, delta / apart)
     return (1 - share) * law + share * other
 
 
 def unscaled(seed: int) -> str | None:
-    """At ε = 4B with all weights 1 the draw is one of `exp(−Σ(r − r̂)² − λ(‖U‖² + ‖V‖²))`."""
-    rng = np.random.default_rng([seed, 22])
+    """At ε = 4B with all weights 1 the law is `∝ exp(−Σ(r − r̂)² − λ(‖U‖² + ‖V‖²))`."""
+    rng = generator((seed, 22))
     for _ in range(_INSTANCES // 10):
         cap, margin, decay = int(rng.integers(2, 20)), rng.random(), float(rng.exponential(3)) + 0.1
         least = cap * (STARS.width + margin) ** 2
@@ -64,12 +65,12 @@ def unscaled(seed: int) -> str | None:
 
 
 def lazy_noise(seed: int) -> str | None:
-    """Noise drawn when a coordinate is next read has the law of noise drawn at every step.
+    """Noise drawn when a coordinate is next read gives the same law as noise drawn at every step.
 
-    Of the model with biases alone, whose every law is normal: means are the same by construction,
-    the covariances of all coordinates are propagated for both.
+    The model has biases only, so all laws are normal. The means agree by construction, and the
+    covariances of all coordinates are propagated for both schemes.
     """
-    rng = np.random.default_rng([seed, 23])
+    rng = generator((seed, 23))
     for _ in range(_INSTANCES // 10):
         dense, lazy, due = _covariances(rng)
         lazy += np.diag(due)
@@ -79,14 +80,14 @@ def lazy_noise(seed: int) -> str | None:
 
 
 def unflushed(seed: int) -> str | None:
-    """The same without the noise that is due at the end."""
-    rng = np.random.default_rng([seed, 23])
+    """The law stays the same if the noise that is due at the end is not drawn."""
+    rng = generator((seed, 23))
     for _ in range(_INSTANCES // 10):
         dense, lazy, due = _covariances(rng)
         bare = np.flatnonzero((lazy == 0).all(0))
         if len(bare):
             return (
-                f"{len(due)} biases: one without ratings is released as it began, where its "
+                f"{len(due)} biases: one without ratings is released as initialised, but its "
                 f"variance should be {dense[bare[0], bare[0]]:g}"
             )
     return None
@@ -95,7 +96,12 @@ def unflushed(seed: int) -> str | None:
 def _covariances(
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Of the biases after dense and after lazy steps; the variances that are due to the latter."""
+    """Propagate the covariances of the biases.
+
+    Returns:
+        the covariances after dense steps; those after lazy steps; and the variances of the noise
+        that is still due to the latter.
+    """
     users, items, steps = (int(rng.integers(*ends)) for ends in ((1, 4), (3, 6), (3, 30)))
     count, pull, gain = users + items, 0.2 * rng.random(), 0.5 * rng.random()
     sizes = step_sizes(0.1, 0.3, "text", steps)
@@ -115,11 +121,12 @@ def _covariances(
 
 
 def personal_replaced(_: int) -> str | None:
-    """A user with one rating and ε_u = ε/τ, replaced by one with τ, loses at most ε_u.
+    """A user with one rating and ε_u = ε/τ who is replaced by one with τ ratings loses at most ε_u.
 
-    Of the law that cuts predictions, d = 1, no biases, κ = 0, b_0 = 3, all ratings 5. Two unrated
-    factors of either sign are alike, so in D all signs of v are equally likely; in D', given u,
-    the signs of u v_i are independent. The event: at least `least` of the τ factors agree in sign.
+    The law clips predictions; d = 1, no biases, κ = 0, b_0 = 3, all ratings 5. Flipping the sign of
+    an unrated factor changes no density, so on D all sign patterns of v are equally likely; on D'
+    the signs of u v_i are independent given u. The event: at least `least` of the τ factors agree
+    in sign.
     """
     from scipy.stats import binom
 
@@ -138,10 +145,10 @@ def personal_replaced(_: int) -> str | None:
 
 
 def sign_law(tau: int, epsilon: float, deviation: float) -> NDArray[np.float64]:
-    """The law of the number of positive factors `(τ + 1,)` of one user with τ ratings of 5.
+    """Return the law of the number of positive factors `(τ + 1,)` for one user with τ ratings of 5.
 
-    With `c(z) = min(z, 2)`, `z = |u v|`, v of either sign has the weights
-    `A_±(u) = E_v e^{−(ε/4B)(2 ∓ c)²}`, and k positive ones `E_u ½ (A_+^k A_−^{τ−k} + …)`.
+    With `c(z) = min(z, 2)`, `z = |u v|`, the two signs of v have the weights
+    `A_±(u) = E_v e^{−(ε/4B)(2 ∓ c)²}`, and k positive factors have `E_u ½ (A_+^k A_−^{τ−k} + …)`.
     """
     from scipy.stats import binom, norm
 

@@ -24,26 +24,27 @@ def _pair(
     *,
     own_means: bool = False,
 ) -> DataPair:
-    """Two data sets; the statistics of the first count as public unless each has its own."""
+    """Return a pair; the first's statistics are public, unless `own_means` gives each its own."""
     first, second = (from_profiles(each, n_items, STARS) for each in (before, after))
     return DataPair(first, second, None if own_means else first, summary)
 
 
 VALUE = _pair(
-    [[(0, 5)]], [[(0, 1)]], 1, "one user, one item, whose rating goes from highest to lowest"
+    [[(0, 5)]], [[(0, 1)]], 1, "one user, one item, whose rating changes from highest to lowest"
 )
 ROW = _pair(
     [[(0, 3)]],
     [[(0, 3)], [(0, 3)]],
     1,
-    "one user who has rated one item with the middle of the scale; another who did the same joins",
+    "one user has rated one item with the middle of the scale; another user with the same rating "
+    "joins",
 )
 SECOND_ITEM = _pair(
     [[(0, 5), (1, 5)]],
     [[(0, 5)]],
     2,
-    "one user who has given two items the highest rating is replaced by one who has rated the "
-    "first alone",
+    "one user who has given two items the highest rating is replaced by one who has given it to "
+    "the first item only",
 )
 TWO_AFTER_ONE = _pair(
     [[(0, 5)]],
@@ -62,25 +63,26 @@ FIRST_RATING = _pair(
     [[(0, 3)], []],
     [[(0, 3)], [(0, 5)]],
     1,
-    "two users and one item, which one of them has rated in the middle; the other, who has rated "
-    "nothing, gives it the highest rating",
+    "two users and one item, which one of them has rated with the middle of the scale; the other, "
+    "who has rated nothing, gives it the highest rating",
 )
 NEW_ITEM = _pair(
     [[(0, 3)]],
     [[(0, 3), (1, 5)]],
     2,
-    "one user and two items; she has rated one, then also the other, which nobody else has rated",
+    "one user and two items; the user has rated one of them and adds a rating of the other",
 )
 
 
 def own_mean(users: int) -> DataPair:
-    """Each of some users has rated an item of her own; one goes from highest to lowest."""
+    """Return the pair of users with one item each, where one rating and the mean change."""
     rest: list[Profile] = [[(user, 3)] for user in range(1, users)]
     return _pair(
         [[(0, 5)], *rest],
         [[(0, 1)], *rest],
         users,
-        f"{users} users, each with a rating of an item of her own in the middle of the scale, but "
-        "one whose rating goes from highest to lowest; the mean is computed anew",
+        f"{users} users, each of whom has rated a different item with the middle of the scale, "
+        "except one whose rating changes from highest to lowest; the mean is computed from each "
+        "data set",
         own_means=True,
     )

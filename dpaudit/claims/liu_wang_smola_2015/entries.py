@@ -1,7 +1,7 @@
 """Liu, Wang & Smola 2015: matrix factorisation released as one draw from a posterior.
 
-The instances have d = 1, and no biases unless said: U integrates out in closed form, draws are
-exact, and with s the standard deviation of the prior, λ = 2B/(ε s²).
+The instances have d = 1, and no biases unless stated. U integrates out in closed form, draws are
+exact, and λ = 2B/(ε s²), where s is the standard deviation of the prior.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dpaudit.defenses.factorization.sampled import SampledFactors
 _PAPER = "Liu, Wang & Smola 2015"
 _THEOREM = f"{_PAPER}, Theorem 2, of Algorithm 1"
 _USER = (
-    "One draw of the factors from the posterior scaled by ε/4B, made again while a predicted "
-    "rating leaves the range, of which the items' are released, is ε-differentially private"
+    "Releasing the items' factors of one draw from the posterior scaled by ε/4B, which is repeated "
+    "while a predicted rating leaves the range, is ε-differentially private"
 )
 _INFINITE = Estimate.exact(math.inf, "law of the draw")
 
@@ -37,7 +37,7 @@ def _factors(
     variant: Literal["published", "corrected"] = "published",
     **parameters: Any,
 ) -> SampledFactors:
-    """The defense with one factor whose prior has this standard deviation at B = `least`."""
+    """Return the defense with one factor whose prior has this standard deviation at B = `least`."""
     return SampledFactors(
         epsilon=epsilon,
         variant=variant,
@@ -51,14 +51,14 @@ _LOW: dict[str, Any] = {"mean": 1.0, "margin": 0.0}
 # b_0 in the middle, κ = 1, so (Δr + κ)² = 25.
 _MIDDLE: dict[str, Any] = {"mean": 3.0, "margin": 1.0}
 
-# Why data sets show too little for a mutant to be found.
+# Reasons why data sets leak too little for a mutant to be detected.
 _HALF = (
-    "The derivation leaves half of the claim: noise for twice the claim would keep it, and of "
-    "noise for 4 times the claim this pair shows too little."
+    "By the derivation the exact ε is at most half of the claim: noise for twice the claim would "
+    "still keep it, and with noise for 4 times the claim this pair leaks too little."
 )
 _ELSEWHERE = (
-    "The data sets are those on which the published form fails, and differ little for this one; "
-    "its power is measured in lws15-thm2-user."
+    "These are the data sets on which the published form fails, and this form hardly distinguishes "
+    "them; its power is measured in lws15-thm2-user."
 )
 
 CLAIMS = (
@@ -69,10 +69,10 @@ CLAIMS = (
         adjacency="user-replace",
         observer="public",
         recorded="holds",
-        because="Every weight makes 0 ≤ ℓ_u ≤ ε/4 where predictions are in range, so the "
-        "log-densities of two users differ by an amount between −ε/4 and ε/4, and the normalisers "
-        "by no more: ε/2, half of what is claimed. B, b_0, λ and the numbers of users and items "
-        "must be the same for both.",
+        because="The weights make 0 ≤ ℓ_u ≤ ε/4 where predictions are in range, so the "
+        "log-densities for two users differ by an amount between −ε/4 and ε/4, and the normalisers "
+        "by no more: ε/2, half of the claim. B, b_0, λ and the numbers of users and items must be "
+        "the same in both data sets.",
         published=(
             PosteriorGame(
                 "ε = 2",
@@ -107,22 +107,22 @@ CLAIMS = (
         weak={
             "ε = 2": _HALF,
             "ε = 8": _HALF,
-            "predictions cut, with biases, b_0 = 5": "A draw that shows as much as the law allows "
-            "is rare; of noise for 4 times the claim about the claim itself is certified.",
+            "predictions cut, with biases, b_0 = 5": "A draw that attains the exact ε is rare; "
+            "with noise for 4 times the claim, the certified ε is about the claim itself.",
         },
     ),
     PublishedClaim(
         id="lws15-thm2-row",
-        sentence=f"{_USER} when a user is added, her row of factors with her.",
+        sentence=f"{_USER} when a user is added together with their row of factors.",
         source=_THEOREM,
         adjacency="user-add-remove",
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="The test of all predictions holds for the new row too: it multiplies the density "
-        "of V by the probability that her predictions stay in range, which tends to 0 like "
-        "1/max|v| as V grows. The range leaks and not the likelihood: ε = ∞, even for a user who "
-        "has rated nothing. With predictions cut it is at most ε/4.",
+        because="All predictions are tested, so also those of the new row. This multiplies the "
+        "density of V by the probability that the new user's predictions stay in range, which "
+        "tends to 0 like 1/max|v| as V grows. The range test leaks, not the likelihood: ε = ∞, "
+        "even for a user who has rated nothing. With clipped predictions it is at most ε/4.",
         published=(
             PosteriorGame(
                 "s = 10",
@@ -145,21 +145,23 @@ CLAIMS = (
         weak={
             "predictions cut, ε/4": _ELSEWHERE,
         },
-        reading="a user who joins brings her row; where the number of rows is public and an empty "
-        "one stays, ε is at most ε/4",
+        reading="a user who joins adds a row; if the number of rows is public and an empty row "
+        "stays, the loss is at most ε/4",
     ),
     PublishedClaim(
         id="lws15-thm2-retries",
-        sentence=f"{_USER} when a user is replaced, whether or not a run gives up after 20 draws.",
+        sentence=f"{_USER} when a user is replaced, including whether a run gives up after 20 "
+        "draws.",
         source=f"{_THEOREM}, its proof on 'retry if fail'",
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="The proof conditions on success. Whether a draw of the posterior without a range "
-        "passes is ∫_C e^−F over ∫ e^−F, and outside C the losses are not bounded: here it passes "
-        "with probability 0.078 and 0.260, a run of 20 fails with 0.196 and 0.0024: ε = 4.4. "
-        "The number of tries and a stated rate of acceptance are as little covered.",
+        because="The proof conditions on success. A draw from the posterior without a range passes "
+        "with probability ∫_C e^−F over ∫ e^−F, and outside C the losses are not bounded. Here it "
+        "passes with probability 0.078 on D and 0.260 on D', so a run of 20 draws fails with "
+        "probability 0.196 and 0.0024: ε = 4.4. The guarantee does not cover the number of draws "
+        "or a published acceptance rate either.",
         published=(
             RetriesGame(
                 "20 draws, s = 30",
@@ -180,20 +182,22 @@ CLAIMS = (
         weak={
             "predictions cut, no retries": _ELSEWHERE,
         },
-        reading="that a run fails is seen, and retries are of a sampler without a range",
+        reading="the observer sees that a run fails, and retries draw from a sampler without a "
+        "range",
     ),
     PublishedClaim(
         id="lws15-thm2-rated",
-        sentence=f"{_USER} when a user is replaced, where only predictions of ratings in the data "
-        "are tested.",
+        sentence=f"{_USER} when a user is replaced and only predictions of ratings in the data are "
+        "tested.",
         source=f"{_THEOREM}, its constraint",
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="What may be released then depends on who rated what. With b_0 = 0, d = 1, no "
-        "biases and a range from 0.5 on, u v_i > 0 for every item that she rated: v_1 v_2 < 0 is "
-        "impossible if she rated both and has probability 1/2 if she rated one. ε = ∞.",
+        because="The set of possible releases then depends on who rated what. With b_0 = 0, d = 1, "
+        "no biases and a range that starts at 0.5, u v_i > 0 for every item that the user rated: "
+        "v_1 v_2 < 0 is impossible if the user rated both items and has probability 1/2 if the "
+        "user rated one. ε = ∞.",
         published=(
             PosteriorGame(
                 "b_0 = 0",
@@ -214,7 +218,7 @@ CLAIMS = (
         weak={
             "predictions cut": _ELSEWHERE,
         },
-        reading="'predicted ratings' are those of the data",
+        reading="'predicted ratings' are the predictions of ratings in the data",
     ),
     PublishedClaim(
         id="lws15-thm2-bound",
@@ -224,10 +228,10 @@ CLAIMS = (
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="B scales the prior: its variance is 2B/(ελ). A user whose ratings double makes V "
-        "wider by √2, and the ratio of two normal densities of different widths is unbounded: "
-        "ε = ∞. With 40 items and a user who goes from 1 rating to 40 every draw gives it away, "
-        "and what is certified is what the number of draws allows.",
+        because="B scales the prior, whose variance is 2B/(ελ). If the user's number of ratings "
+        "doubles, V is wider by √2, and the ratio of two normal densities of different widths is "
+        "unbounded: ε = ∞. If the user goes from 1 rating to 40 on 40 items, every draw reveals "
+        "it, and only the number of draws limits the certified ε.",
         published=(
             OwnBoundGame(
                 "two items, one rating more",
@@ -255,7 +259,7 @@ CLAIMS = (
         weak={
             "B public, predictions cut": _ELSEWHERE,
         },
-        reading="B is not fixed in advance but read from the data",
+        reading="B is not fixed in advance but computed from the data",
     ),
     PublishedClaim(
         id="lws15-thm2-delta",
@@ -267,34 +271,34 @@ CLAIMS = (
         recorded="holds",
         because="P̃(S) ≤ P(S) + δ ≤ e^ε Q(S) + δ ≤ e^ε Q̃(S) + (1 + e^ε) δ with δ in total "
         "variation, and this is attained; half of it if δ is the L1 distance. It needs one δ for "
-        "all data sets, which nobody knows of a chain that is stopped.",
+        "all data sets, which is not known for a chain that stops after finitely many steps.",
         published=(Check("pairs of laws on up to 19 outputs, 300 instances", algebra.near_draw),),
     ),
     PublishedClaim(
         id="lws15-s3-nonprivate",
-        sentence="At ε = 4B the draw is one of the posterior that is not private.",
+        sentence="At ε = 4B the draw is from the non-private posterior.",
         source=f"{_PAPER}, section on the relation to Bayesian models",
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="At ε = 4B the exponent's factor is 1: with every weight 1 it is the posterior "
-        "exp(−Σ(r − r̂)² − λ‖·‖²). Of a likelihood with precision λ_r, exp(−λ_r Σ(r − r̂)²/2), it "
-        "is at ε = 2Bλ_r.",
+        because="At ε = 4B the exponent's factor is 1: with all weights 1 the law is the posterior "
+        "exp(−Σ(r − r̂)² − λ‖·‖²). For a likelihood with precision λ_r, exp(−λ_r Σ(r − r̂)²/2), "
+        "this happens at ε = 2Bλ_r.",
         published=(Check("weights and prior at ε = 4B, 30 instances", algebra.unscaled),),
-        reading="the posterior that is not private has weight 1 on every squared error",
+        reading="the non-private posterior has weight 1 on every squared error",
     ),
     PublishedClaim(
         id="lws15-s3-lazy",
-        sentence="Noise that is drawn when an item is next read, with the summed variance, leaves "
-        "the law of the chain as it is.",
+        sentence="Drawing an item's noise when the item is next read, with the summed variance, "
+        "does not change the law of the chain.",
         source=f"{_PAPER}, section on the system, bookkeeping",
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="Nothing reads a coordinate between two visits, so what is read is its value plus "
-        "a sum of normal draws, independent of everything read before; by induction over the reads "
-        "all that is read has the same law. It needs step sizes that do not depend on unread "
-        "noise, no drift between visits, and that what is due is drawn before the release.",
+        because="Nothing reads a coordinate between two visits, so a read returns its value plus a "
+        "sum of normal draws, independent of everything read before. By induction over the reads "
+        "all values read have the same law. This needs step sizes that do not depend on unread "
+        "noise, no drift between visits, and that noise which is due is drawn before the release.",
         published=(Check("covariances of biases, 30 instances", algebra.lazy_noise),),
     ),
     PublishedClaim(
@@ -305,20 +309,22 @@ CLAIMS = (
         observer=None,
         recorded="falsified",
         basis="on a reading",
-        because="An item that nobody rated is then released exactly as it began, and an item with "
-        "ratings lacks the variance since its last visit: whether anybody rated an item is seen.",
+        because="An item that nobody rated is then released exactly as initialised, and an item "
+        "with ratings lacks the variance since its last visit. So the release shows whether "
+        "anybody rated an item.",
         published=(Check("covariances of biases, 30 instances", algebra.unflushed),),
         reading="the bookkeeping ends with the last visit",
     ),
     PublishedClaim(
         id="lws15-s5-rating",
-        sentence="ε for a user is ε/τ for a rating's value, τ the most ratings of a user.",
+        sentence="ε-privacy for a user gives ε/τ-privacy for a rating's value, where τ is the "
+        "largest number of ratings of a user.",
         source=f"{_PAPER}, section on the experiments, comparison with rating-level privacy",
         adjacency="rating-replace",
         observer="public",
         recorded="holds",
-        because="Privacy of groups gives the converse, not this. But a value changes ℓ_u by "
-        "(ε/4B) w_u (r − r')(r + r' − 2r̂), of a width of 2 (ε/4B) w_u Δr (Δr + 2κ), and with "
+        because="Group privacy gives the converse, not this. But a value changes ℓ_u by (ε/4B) w_u "
+        "(r − r')(r + r' − 2r̂), which has the width 2 (ε/4B) w_u Δr (Δr + 2κ), and with "
         "B = τ (Δr + κ)² that is at most ε/(2τ).",
         published=(
             PosteriorGame(
@@ -347,18 +353,20 @@ CLAIMS = (
     ),
     PublishedClaim(
         id="lws15-s5-rating-small-bound",
-        sentence="ε for a user is ε/τ for a rating's value, with B below τ (Δr + κ)².",
+        sentence="ε-privacy for a user gives ε/τ-privacy for a rating's value, with B below "
+        "τ (Δr + κ)².",
         source=f"{_PAPER}, section on the experiments, comparison with rating-level privacy",
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="With B = β (Δr + κ)² the bound is ε/(2 max(β, 1)): a user of few ratings keeps "
-        "her weight of 1. At β = 1, τ = 10 and ε = 8 the claim is 0.8, one rating loses 1.72.",
+        because="With B = β (Δr + κ)² the bound is ε/(2 max(β, 1)), since a user with few ratings "
+        "keeps the weight 1. At β = 1, τ = 10 and ε = 8 the claim is 0.8, but one rating's loss is "
+        "1.72.",
         published=(
             PosteriorGame(
                 "β = 1, τ = 10, ε = 8",
-                _factors(8.0, 5.0, 16, cap=10, bound=16.0, **_LOW),
+                _factors(8.0, 5.0, 16, cap=10, loss_bound=16.0, **_LOW),
                 data.VALUE,
                 claim=0.8,
                 truth=_quadrature(1.72437),
@@ -382,15 +390,16 @@ CLAIMS = (
     ),
     PublishedClaim(
         id="lws15-s3-personal",
-        sentence="The draw is ε_u-private for the user u, ε_u = ε w_u m_u (Δr + κ)²/B, when her "
-        "ratings are taken away.",
+        sentence="The draw is ε_u-private for the user u, ε_u = ε w_u m_u (Δr + κ)²/B, when the "
+        "user's ratings are removed.",
         source=f"{_PAPER}, section on personalised privacy, its theorem",
         adjacency="user-add-remove",
         observer="public",
         recorded="holds",
-        because="Her ratings add 0 ≤ ℓ_u ≤ ε_u/4, and the normalisers differ by no more: ε_u/4, a "
-        "quarter of what is claimed. Her row stays among the factors, or else the range leaks it. "
-        "ε_u tells how much she has rated: publishing it is a release of its own.",
+        because="The user's ratings add 0 ≤ ℓ_u ≤ ε_u/4, and the normalisers differ by no more: "
+        "ε_u/4, a quarter of the claim. The user's row must stay among the factors, or else the "
+        "range leaks it. ε_u depends on how much the user has rated, so publishing it is a release "
+        "of its own.",
         published=(
             PosteriorGame(
                 "ε = 8, τ = 2, one rating",
@@ -411,25 +420,25 @@ CLAIMS = (
                 trials=50_000,
             ),
         ),
-        reading="her row of factors stays",
+        reading="the user's row of factors stays",
         weak={
-            "ε = 8, τ = 2, one rating": "The derivation leaves a quarter of the claim: noise for 4 "
-            "times the claim keeps it.",
+            "ε = 8, τ = 2, one rating": "By the derivation the exact ε is at most a quarter of the "
+            "claim: noise for 4 times the claim still keeps it.",
         },
     ),
     PublishedClaim(
         id="lws15-s3-personal-replaced",
-        sentence="The draw is ε_u-private for the user u, ε_u = ε w_u m_u (Δr + κ)²/B, when she is "
-        "replaced by any other.",
+        sentence="The draw is ε_u-private for the user u, ε_u = ε w_u m_u (Δr + κ)²/B, when the "
+        "user is replaced by any other.",
         source=f"{_PAPER}, section on personalised privacy, its definition",
         adjacency="user-replace",
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="Two users may lose (ε_u + ε_x)/4, which exceeds ε_u as soon as the other's ε_x is "
-        "above 3 ε_u: it holds among users of like ε_u only. A user without ratings has ε_u = 0, "
-        "and one rating in her place is seen with ε = 0.56; of 100 factors that one user's 100 "
-        "ratings tie together more agree in sign than of those that her one rating ties.",
+        because="Replacing u by x can cost (ε_u + ε_x)/4, which exceeds ε_u if ε_x is above 3 ε_u: "
+        "the claim holds only among users of similar ε_u. Replacing a user without ratings, "
+        "ε_u = 0, by one with one rating has ε = 0.56. And 100 ratings of one user make more of "
+        "100 factors agree in sign than one rating does.",
         published=(
             PosteriorGame(
                 "ε_u = 0",
@@ -451,6 +460,6 @@ CLAIMS = (
                 trials=50_000,
             ),
         ),
-        reading="whoever takes her place",
+        reading="the new user may have any ratings",
     ),
 )

@@ -1,4 +1,4 @@
-"""Games on matrix factorisations that neither their steps nor one posterior law describe."""
+"""Games on matrix factorisations beyond noised steps and draws from one posterior law."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.trained import DataPair
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.claims.games import described
-from dpaudit.claims.trained_games import DataGame, play_posteriors
+from dpaudit.claims.trained_games import DataGame, run_posteriors
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
@@ -21,14 +21,14 @@ from dpaudit.defenses.factorization.sgd import SgdFactors
 
 @dataclass(frozen=True, eq=False)
 class _SampledGame(DataGame):
-    """What the games on a posterior sampler say of themselves.
+    """Base of the games on a posterior sampler.
 
     Attributes:
-        label: what sets it apart within its entry.
+        label: name of the game within its entry.
         defense: the mechanism.
         data: the two data sets.
-        truth: the ε of this pair by the law, where it is known.
-        trials: worlds of either data set.
+        truth: the exact ε of this pair, from the law, if known.
+        trials: number of trials on each data set.
     """
 
     label: str
@@ -40,65 +40,65 @@ class _SampledGame(DataGame):
 
 @dataclass(frozen=True, eq=False)
 class OwnBoundGame(_SampledGame):
-    """Observer `public` of exact draws, B being each data set's own `max_u m_u (Δr + κ)²`."""
+    """Observer `public` of exact draws, with B = `max_u m_u (Δr + κ)²` of each data set."""
 
     def mechanism(self) -> str:
-        """The defense with its parameters."""
+        """Description of the defense with its parameters."""
         return f"{described(self.defense)}; B from the data; exact draws of its law"
 
     def law(self, ratings: Ratings) -> ExactFactors:
-        """The law on one of the two data sets, with its own B."""
+        """Return the law on one of the two data sets, with that data set's B."""
         most = int(np.diff(ratings.by_user.start).max())
         bound = most * (ratings.scale.width + self.defense.margin) ** 2
-        defense = replace(self.defense, bound=bound)
+        defense = replace(self.defense, loss_bound=bound)
         return defense.law(defense.prepare(ratings, self.data.public))
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Draw from either law and score by the ratio of the densities, on a grid."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Draw from both laws, and score by the log-density ratio, on a grid."""
         before, after = (self.law(ratings) for ratings in (self.data.before, self.data.after))
 
-        return play_posteriors(before, after, "own bound", trials, seed, self.truth)
+        return run_posteriors(before, after, "own bound", trials, seed, self.truth)
 
 
 @dataclass(frozen=True, eq=False)
 class RetriesGame(_SampledGame):
     """Observer `public` of a run that may fail: whether any of its draws was in range.
 
-    The draws are exact ones of the posterior that no range cuts off; a world makes all of them.
+    The draws are exact, from the posterior without a range; each trial makes all of its draws.
     """
 
     def mechanism(self) -> str:
-        """The defense with its parameters."""
+        """Description of the defense with its parameters."""
         return f"{described(self.defense)}; a run fails that finds no draw in range"
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Score 1 for a failed run."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Score 1 for a failed run, else 0."""
         draws = self.defense.retries + 1
         free = replace(self.defense, accept="any")
 
-        def score(ratings: Ratings, world: str) -> NDArray[np.float64]:
+        def score(ratings: Ratings, dataset: str) -> NDArray[np.float64]:
             law = free.law(free.prepare(ratings, self.data.public))
-            streams = Streams.first(seed, f"retries/{world}", trials * draws)
+            streams = Streams.first(seed, f"retries/{dataset}", trials * draws)
             passed = law.in_range(*law.draw_both(streams))
             tries: NDArray[np.bool_] = passed.reshape(trials, draws)
             return 1.0 - tries.max(1)
 
-        return Worlds(
+        return GameScores(
             score(self.data.before, "absent"), score(self.data.after, "present"), self.truth
         )
 
 
 @dataclass(frozen=True, eq=False)
 class MovedGame(DataGame):
-    """Observer `public` of a descent that starts biases at 0: whether an item's bias has moved.
+    """Observer `public` of a descent that starts biases at 0: whether an item's bias has changed.
 
     Attributes:
-        label: what sets it apart within its entry.
+        label: name of the game within its entry.
         defense: the mechanism.
         data: the two data sets.
         item: the item.
-        truth: the ε of this pair by the law, where it is known.
-        trials: worlds of either data set.
+        truth: the exact ε of this pair, from the law, if known.
+        trials: number of trials on each data set.
     """
 
     label: str
@@ -108,15 +108,15 @@ class MovedGame(DataGame):
     truth: Estimate | None = None
     trials: int = 5_000
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Score 1 for a bias that is not 0."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Score 1 for a bias that is not 0, else 0."""
         items = np.array([self.item], np.int32)
 
-        def score(ratings: Ratings, world: str) -> NDArray[np.float64]:
+        def score(ratings: Ratings, dataset: str) -> NDArray[np.float64]:
             rows = self.defense.prepare(ratings, self.data.public)
-            models = self.defense.train(rows, Streams.first(seed, f"moved/{world}", trials))
+            models = self.defense.train(rows, Streams.first(seed, f"moved/{dataset}", trials))
             return (models.public(items).factors[:, self.item, -1] != 0).astype(np.float64)
 
-        return Worlds(
+        return GameScores(
             score(self.data.before, "absent"), score(self.data.after, "present"), self.truth
         )

@@ -1,6 +1,6 @@
-"""Statements of algebra about fake gradients (Luo et al. 2020), tried on instances.
+"""Mathematical statements about fake gradients (Luo et al. 2020), tested on instances.
 
-Each function returns the instance on which the statement fails, in words, or None.
+Each check takes a seed and describes an instance on which its statement fails, or returns None.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from numpy.typing import NDArray
 
 from dpaudit.bounds.accounting import randomized_response_epsilon
 from dpaudit.bounds.divergence.estimates import sequence_kl
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
+from dpaudit.defenses.federated.clients import Server
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.sides import Server
 
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9
 _TRUTHS = (0.51, 0.55, 0.75, 0.9, 0.99)
-# A test of this level is what the checks of tests speak of; a true one fails them so rarely.
+# The level of the statistical tests that the statements are about, and the probability that a check
+# rejects a true statement.
 _LEVEL, _FALSE_ALARM = 0.01, 1e-6
 
 
 def _rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(seed)
+    return generator(seed)
 
 
 def best_fake(seed: int) -> str | None:
-    """Over users the mean KL is `k [tr Σ + ‖ḡ − F‖²]/(2σ²)` and least at F = ḡ, and only there."""
+    """The mean KL over users is `k [tr Σ + ‖ḡ − F‖²]/(2σ²)`, with its only minimum at F = ḡ."""
     rng = _rng(seed)
     for _ in range(200):
         users, k, d = (int(rng.integers(1, top)) for top in (9, 6, 5))
@@ -84,7 +85,7 @@ def _estimate(yes: int, n: int, p: float) -> float:
 
 
 def _moments_of_answers(truths: tuple[int, ...], p: float) -> tuple[float, float]:
-    """Mean and second moment of π̂ over all answers of respondents with these truths."""
+    """Return the mean and second moment of π̂ over all answers of respondents with these truths."""
     first = second = 0.0
     for answers in itertools.product((0, 1), repeat=len(truths)):
         chance = math.prod(p if a == t else 1 - p for a, t in zip(answers, truths, strict=True))
@@ -94,7 +95,10 @@ def _moments_of_answers(truths: tuple[int, ...], p: float) -> tuple[float, float
 
 
 def warner_drawn(seed: int) -> str | None:
-    """Of respondents drawn, π̂ is unbiased, its variance `π(1 − π)/n + p(1 − p)/((2p − 1)² n)`."""
+    """For respondents drawn at random, π̂ is unbiased and has the printed variance.
+
+    The variance is `π(1 − π)/n + p(1 − p)/((2p − 1)² n)`.
+    """
     rng = _rng(seed)
     for n, p in itertools.product(range(1, 6), _TRUTHS):
         share = float(rng.uniform(0, 1))
@@ -110,7 +114,7 @@ def warner_drawn(seed: int) -> str | None:
 
 
 def warner_everybody(seed: int) -> str | None:
-    """Of n respondents who are everybody, π̂ is unbiased, its variance less by `π(1 − π)/n`."""
+    """If all n users respond, π̂ is unbiased and its variance is smaller by `π(1 − π)/n`."""
     rng = _rng(seed)
     for n, p in itertools.product(range(1, 8), _TRUTHS):
         truths = tuple(int(t) for t in rng.integers(0, 2, n))
@@ -123,7 +127,7 @@ def warner_everybody(seed: int) -> str | None:
 
 
 def response(seed: int) -> str | None:
-    """One answer is `|ln(p/(1 − p))|`-private, and not less."""
+    """One answer is exactly `|ln(p/(1 − p))|`-private."""
     for p in (*_TRUTHS, *_rng(seed).uniform(0.5, 1, 50).tolist()):
         loss = max(abs(math.log(a / b)) for a, b in ((p, 1 - p), (1 - p, p)))
         for stated in (math.log(p / (1 - p)), randomized_response_epsilon(p).value):
@@ -152,10 +156,10 @@ def response_of_user(seed: int) -> str | None:
 
 
 def two_valued(seed: int) -> str | None:
-    """A round of Shin et al.'s output is ε'-private, reached at x = ±1; against a fake it is less.
+    """One round of Shin et al.'s output is ε'-private, attained at x = ±1; less against a fake.
 
-    `P(+) = ½ + x d/(2 level)`, with the level that the product sends. Real and fake differ by
-    `ln((1 + e^ε')/2)` at most.
+    `P(+) = ½ + x d/(2 level)`, with the level that dpaudit sends. Real and fake submissions differ
+    by at most `ln((1 + e^ε')/2)`.
     """
     rng = _rng(seed)
     for _ in range(200):
@@ -168,7 +172,7 @@ def two_valued(seed: int) -> str | None:
 
         first, second = rng.uniform(-1, 1, (2, d))
         ends = np.ones(d)
-        # What Shin et al. print: (x (e^ε − 1) + e^ε + 1)/(2 (e^ε + 1)).
+        # As printed by Shin et al.: (x (e^ε − 1) + e^ε + 1)/(2 (e^ε + 1)).
         e = math.exp(epsilon)
         printed = (first * (e - 1) + e + 1) / (2 * (e + 1)) / d
         any_two = abs(np.log(chances(first) / chances(second))).max()
@@ -185,11 +189,11 @@ def two_valued(seed: int) -> str | None:
 
 
 def sign_test(seed: int) -> str | None:
-    """A sign test at level 1 % finds items that were rated, given enough rounds.
+    """A sign test at level 1 % identifies rated items, given enough rounds.
 
-    In a round with gradient x the one value of d = 1 is + with probability `½ (1 + x tanh(ε'/2))`,
-    in one with a fake with ½. By Hoeffding's inequality `k = 40/(x tanh(ε'/2))²` rounds are enough
-    for a power of 99 %: `√(½ ln 200) + √(½ ln 100) ≤ ½ √40`.
+    With d = 1, a round's value is + with probability `½ (1 + x tanh(ε'/2))` for a gradient x, and ½
+    for a fake. By Hoeffding's inequality `k = 40/(x tanh(ε'/2))²` rounds are enough for a power of
+    99 %: `√(½ ln 200) + √(½ ln 100) ≤ ½ √40`.
     """
     from scipy.stats import binom
 
@@ -208,9 +212,9 @@ def sign_test(seed: int) -> str | None:
 
 
 def _received(sums: Floats, count: int, fake: Floats, share: float) -> Floats:
-    """The server's next F of an item, by the product's own server."""
+    """Return the next F of an item from dpaudit's own server."""
     d = len(fake)
-    defense = FakeGradients(epsilon=1.0, dimensions=d, fake_bound=1e6)
+    defense = FakeGradients(epsilon=1.0, dimensions=d, fake_clip_norm=1e6)
     row = np.zeros((1, 16), np.float32)
     row[0, :d] = fake
     server = Server(defense, np.zeros_like(row), row.copy(), np.array([share]), 0)
@@ -221,9 +225,9 @@ def _received(sums: Floats, count: int, fake: Floats, share: float) -> Floats:
 
 
 def correction(seed: int) -> str | None:
-    """`(Σ x − (1 − π) n F)/(π n)` is the mean gradient in the mean, π being the true share.
+    """`(Σ x − (1 − π) n F)/(π n)` is an unbiased mean gradient if π is the true share.
 
-    The noise has mean 0 and is left out: the next F is that of the product's own server.
+    The noise has mean 0 and is left out. The next F is that of dpaudit's own server.
     """
     rng = _rng(seed)
     for _ in range(200):
@@ -237,10 +241,11 @@ def correction(seed: int) -> str | None:
 
 
 def zero_mean(seed: int) -> str | None:
-    """A test of the mean finds no rated items in a training whose fakes follow the mean.
+    """A test of the mean identifies no rated items in a training whose fakes follow the mean.
 
-    The test for 0 is moved to the F_t that the server broadcast: `k ‖mean(x_t − F_t)‖²/σ²` is χ²_d
-    of a fake, and of a real one must exceed its 1 % point as rarely, up to chance (1e-6).
+    The test for mean 0 is centred at the F_t that the server broadcast: `k ‖mean(x_t − F_t)‖²/σ²`
+    is χ²_d for a fake. The statement fails if real submissions exceed the 1 % point significantly
+    more often (at level 1e-6).
     """
     from scipy.stats import binom, chi2
 
@@ -248,8 +253,8 @@ def zero_mean(seed: int) -> str | None:
     ratings = generate(
         SyntheticParams(n_users=60, n_items=30, mean_per_user=10, minimum_per_user=4, seed=1)
     )
-    watched = defense.prepare(ratings)
-    transcript = defense.transcript(watched, Streams.first(seed, "zero mean", 1))
+    observed = defense.prepare(ratings)
+    transcript = defense.transcript(observed, Streams.first(seed, "zero mean", 1))
     moved = np.zeros((len(transcript.real), defense.dimensions))
     for seen, _ in transcript.rounds():
         fakes = seen.fakes[transcript.pairs.items[seen.place]]
@@ -260,6 +265,6 @@ def zero_mean(seed: int) -> str | None:
     if real.sum() <= binom.isf(_FALSE_ALARM, len(real), _LEVEL):
         return None
     return (
-        f"{real.sum()} of {len(real)} rated items are found ({real.mean():.0%}), and "
+        f"the test identifies {real.sum()} of {len(real)} rated items ({real.mean():.0%}) and "
         f"{fake.sum()} of {len(fake)} others ({fake.mean():.1%})"
     )

@@ -1,7 +1,7 @@
-"""How long gradients are and what one rating moves in Algorithm 2 of Luo et al. 2020, in algebra.
+"""Gradient norms and the effect of one rating in Algorithm 2 of Luo et al. 2020.
 
-Each function returns the instance on which the statement fails, in words, or None. What a user
-minimises is `½ Σ_j (r_j − u·v_j)² + ½ λ‖u‖²`, as in the printed cost function.
+Each check takes a seed and describes an instance on which its statement fails, or returns None. A
+user minimises `½ Σ_j (r_j − u·v_j)² + ½ λ‖u‖²`, as in the printed cost function.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _LARGEST = 5.0
 
 
 def every_bound_is_exceeded(seed: int) -> str | None:
-    """Whatever G up to 10^4 is taken for the gradients' bound, some data have a longer gradient.
+    """For every bound G up to 10^4 some data have a longer gradient.
 
-    One factor. A user gives n items, all with the public factor v, the rating r. Their fit is
+    One factor. A user gives n items, all with the public factor v, the rating r. The user's fit is
     `u = n v r/(n v² + λ)`, and at `v = √(λ/n)` it is `√(n/λ) r/2`, so that
 
         |g| = |r − u v| |u| = √(n/λ) r²/4,
 
-    which has no bound that the scale of the ratings decides.
+    which the scale of the ratings does not bound.
 
     Returns:
-        The G that bounds all gradients, or None: none does.
+        a description of a G that bounds all gradients, or None if there is none.
     """
     for bound in 10.0 ** np.arange(5):
         count = math.ceil(_DECAY * (4 * bound / _LARGEST**2) ** 2) + 1
@@ -41,15 +41,15 @@ def every_bound_is_exceeded(seed: int) -> str | None:
 
 
 def any_constant(seed: int) -> str | None:
-    """Some c₂, up to 100 times the least, makes one round (1, 1e-5)-private by Theorem 3's σ.
+    """Some c₂, up to 100 times the least, makes one round (1, 1e-5)-private with Theorem 3's σ.
 
-    A user's n other ratings, half of them 2 above and half 2 below what is predicted, cancel out on
-    items of one small public factor: u stays 0 and they submit 0. A rating more, of an item whose
-    factor is 1, moves u by `a e` in a step of descent, and with it all n + 1 submissions by up to
-    the same length. Theorem 3 pays for one of them.
+    A user's n other ratings, half of them 2 above and half 2 below their predictions, cancel out on
+    items that share one small public factor: u stays 0 and the user submits 0. One more rating, of
+    an item whose factor is 1, changes u by `a e` in a step of descent, and with it all n + 1
+    submissions by up to the same length. Theorem 3's σ covers one of them.
 
     Returns:
-        The ε at the largest constant that was tried, or None.
+        a description with the ε at the largest constant that was tried, or None if one suffices.
     """
     claimed, error = 1.0, 2.0
     worst = 0.0

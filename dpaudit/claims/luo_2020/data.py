@@ -1,12 +1,12 @@
 """Neighbouring data sets for the claims about fake gradients (Luo et al. 2020).
 
-One user in whom the two data sets differ stands among others who are all alike. From there a
-federation with one factor learns in some rounds what can be told beforehand: with e the others'
-error before anything is learned and λ the decay, their u and the items' v tend to √(e − λ) in size
-and to the same sign, and their gradients to −λ v. The candidates are those of the larger data set
-(`public`), so that the item is one in both: rated in one, faked in the other.
+The two data sets differ in one user; all other users have the same ratings. So the limit of a
+training with one factor is known: with e the others' error before training and λ the decay, their u
+and the items' v tend to √(e − λ) in absolute value, with the same sign, and their gradients to
+−λ v. The candidates are those of the larger data set (`public`), so the changed item is a candidate
+in both: rated in one, faked in the other.
 
-All are on the scale 1..5 and made for the offset 3.
+All are on the scale 1..5 and assume the offset 3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ Profile = Sequence[tuple[int, float]]
 
 
 def _rating_added(own: Profile, added: tuple[int, float], others: int, value: float) -> DataPair:
-    """A user rates one item more; the others have given all her items the same value."""
+    """Return the pair in which a user adds a rating; the others rate all these items with `value`.
+
+    Args:
+        own: the user's ratings before.
+        added: the added item and its rating.
+        others: number of other users.
+        value: the rating that each of them gives to each item.
+    """
     items = [added[0], *(item for item, _ in own)]
     rest: list[Profile] = [[(item, value) for item in sorted(items)]] * others
     before, after = (
@@ -34,41 +41,47 @@ def _rating_added(own: Profile, added: tuple[int, float], others: int, value: fl
         before,
         after,
         after,
-        f"{others} users have rated {len(items)} items with {value:g}, one more has rated all but "
-        f"one ({ratings}) and adds it with {added[1]:g}; in both it is her candidate",
+        f"{others} users have rated {len(items)} items with {value:g}; one more user has rated all "
+        f"but one of them ({ratings}) and adds it with {added[1]:g}; it is that user's candidate "
+        "in both data sets",
     )
 
 
 def against(others: int) -> DataPair:
-    """She agrees with the others on three items; the fourth she rates lowest, as they highest.
+    """Return the pair in which the user adds the lowest rating of an item that others rate highest.
 
-    With λ = 4/3: v² = 2/3, a fake is −λ v = −1.09 for v > 0. Her u (λ + v²) = v mean(e) is 0.41, so
-    her gradient is −(−2 − u v) u = 0.95, against it.
+    The user agrees with the others on three other items. With λ = 4/3: v² = 2/3 and a fake is
+    −λ v = −1.09 for v > 0. The user's u, from u (λ + v²) = v mean(e), is 0.41, so the gradient is
+    −(−2 − u v) u = 0.95, opposite to the fake.
     """
     return _rating_added([(1, 5), (2, 5), (3, 5)], (0, 1), others, 5)
 
 
 def undecided(own: int, others: int) -> DataPair:
-    """She has rated items that the others like, half of them highest, half lowest; one more tips.
+    """Return the pair in which one more rating makes an undecided user's factor differ from 0.
 
-    Without it her factor is 0 but for noise, and so are all her gradients; with it she has one.
+    The user has rated half of `own` items highest and half lowest; the others like all of them.
+    Without the added rating the user's factor and gradients are 0 up to noise.
     """
     mine: Profile = [(item, 5 if item % 2 else 1) for item in range(1, own + 1)]
     return _rating_added(mine, (0, 5), others, 4)
 
 
 def alike(own: int, others: int) -> DataPair:
-    """She gives items the rating that everybody gives, then one more; her factor does not move."""
+    """Return the pair in which a user who rates as everybody does adds a rating of the same kind.
+
+    The user's factor does not change.
+    """
     return _rating_added([(item, 5) for item in range(1, own + 1)], (0, 5), others, 5)
 
 
 def turned(items: int) -> DataPair:
-    """One user alone, who goes from the highest to the lowest rating of some items."""
+    """Return the pair of a single user whose ratings change from highest to lowest."""
     before, after = (
         from_profiles([[(item, value) for item in range(items)]], items, STARS)
         for value in (5.0, 1.0)
     )
     words = "an item" if items == 1 else f"{items} items"
     return DataPair(
-        before, after, after, f"one user, who goes from the highest rating of {words} to the lowest"
+        before, after, after, f"one user, whose ratings of {words} change from highest to lowest"
     )

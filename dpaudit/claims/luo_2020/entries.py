@@ -1,4 +1,4 @@
-"""Fake gradients (Luo et al. 2020): what is published of privacy, played and derived."""
+"""Fake gradients (Luo et al. 2020): the privacy claims, with games and derivations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dpaudit.defenses.federated.fake_gradients import FakeGradients
 _PAPER = "Luo et al. 2020"
 _THEOREM = f"{_PAPER}, Theorem 3 with Algorithm 2"
 _RATING = (
-    "Normal noise whose σ Theorem 3 gives for a bound G of the gradients makes what a user submits "
-    "in k rounds (ε, δ)-differentially private when she adds a rating"
+    "Normal noise with the σ of Theorem 3 for a bound G on the gradients makes a user's "
+    "submissions in k rounds (ε, δ)-differentially private when the user adds a rating"
 )
-# δ is large so that events which show a loss are frequent; the theorem is for every δ.
+# A large δ makes events with a large loss frequent; the theorem is for every δ.
 _OFTEN = 0.2
 _SET: dict[str, Any] = {
     "dimensions": 1,
@@ -32,40 +32,46 @@ _SET: dict[str, Any] = {
 
 
 def _published(epsilon: float, delta: float, **params: Any) -> FakeGradients:
-    """Algorithm 2 with one factor.
+    """Return Algorithm 2 with one factor.
 
-    The response hardly errs: what the server then takes for an item's mean gradient is one.
+    The response is nearly always true, so the server's estimate of an item's mean gradient is
+    accurate.
     """
     return FakeGradients(epsilon=epsilon, delta=delta, **{**_SET, **params})
 
 
 def _against(seed: int) -> str | None:
-    """A gradient against the mean, beside so many others that these are as good as all."""
+    """Check a gradient opposite to the mean, in the limit of many other users."""
     defense = _published(
-        1.0, 1e-5, rounds=200, decay=4 / 3, bound=1.15, fake_bound=1.15, spread=0.01
+        1.0, 1e-5, rounds=200, decay=4 / 3, clip_norm=1.15, fake_clip_norm=1.15, spread=0.01
     )
     return many_others(defense, data.against(1000), seed)
 
 
 def _undecided(seed: int) -> str | None:
-    """Twelve other items that move along, beside many others."""
-    defense = _published(1.0, 1e-5, rounds=200, decay=0.2, bound=0.45, fakes="zero", spread=0.01)
+    """Check a rating that changes the submissions for twelve other items, in the same limit."""
+    defense = _published(
+        1.0, 1e-5, rounds=200, decay=0.2, clip_norm=0.45, fakes="zero", spread=0.01
+    )
     return many_others(defense, data.undecided(12, 300), seed)
 
 
 def _corrected(**params: Any) -> FakeGradients:
-    """Whole users, at the default δ; factors so large that every submission is cut."""
+    """Return the corrected form, which protects whole users, at the default δ.
+
+    Factors are so large that every submission is cut.
+    """
     return FakeGradients(
-        epsilon=2.0, variant="corrected", density=0.0, offset=3.0, bound=0.1, **params
+        epsilon=2.0, variant="corrected", density=0.0, offset=3.0, clip_norm=0.1, **params
     )
 
 
 def _cut() -> Estimate:
-    """Of opposite gradients, both cut to the norm that is kept, a hair below the bound."""
+    """Return the ε of opposite gradients, both cut to the clipping norm, just below the claim."""
     defense = _corrected(rounds=1)
     ratings = data.turned(1).before
     sigma = defense.sigma(defense.prepare(ratings))
-    mu = 2 * defense.bound * (1 - 1e-5) / sigma
+    mu = 2 * defense.clip_norm * (1 - 1e-5) / sigma
     return Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite gradients")
 
 
@@ -78,17 +84,17 @@ GAUSSIAN = (
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="unprovable as stated",
-        because="The theorem is Abadi et al.'s of gradients that are cut to the norm G. Algorithm "
-        "2 has no G among its inputs, cuts nothing and checks nothing. No G follows from the scale "
-        "of the ratings: a fit to n of them has a gradient √(n/λ) r²/4. That “the regularization "
-        "term bound the norm” (section 4.2) is so of a minimum; V is a sum with normal noise, so "
-        "that from the second round on no G holds surely. The missing condition is ‖g‖ ≤ G, kept "
-        "by a cut, with constants that are given; even then the claim is false: "
-        "fg-thm3-user-factors.",
+        because="The theorem is that of Abadi et al. for gradients clipped to the norm G. "
+        "Algorithm 2 has no G among its inputs, clips nothing and checks nothing. The scale of the "
+        "ratings implies no G: a fit to n ratings has a gradient √(n/λ) r²/4. The remark that “the "
+        "regularization term bound the norm” (section 4.2) is true at a minimum, but V is a sum "
+        "with normal noise, so from the second round on no G holds with certainty. The missing "
+        "condition is ‖g‖ ≤ G, enforced by clipping, with explicit constants; even then the claim "
+        "is false: fg-thm3-user-factors.",
         published=(
             Check("every G up to 10⁴ is exceeded", bounds.every_bound_is_exceeded),
         ),
-        reading="the formula is lost from the text at hand: σ as in the theorem's source",
+        reading="the available text has lost the formula: σ is that of the theorem's source",
     ),
     PublishedClaim(
         id="fg-thm3-norm",
@@ -98,15 +104,15 @@ GAUSSIAN = (
         observer="recommender",
         recorded="falsified",
         basis="on a reading",
-        because="The theorem wants ‖g‖ ≤ G; the text takes G for “a prior bound” that need not be "
-        "written. Whatever G is chosen, data are found on which gradients are longer. Here they "
-        "are 1 long and 2 from the fake, 8 G. On MovieLens-100K, with G = 1 and users' factors of "
-        "norm 2, one rating has more than is claimed in 10 rounds. Without a G that is chosen the "
+        because="The theorem requires ‖g‖ ≤ G; the text calls G “a prior bound” that need not be "
+        "written. For every G there are data with longer gradients. Here a gradient has length 1 "
+        "and distance 2 from the fake, 8 G. On MovieLens-100K, with G = 1 and users' factors of "
+        "norm 2, the loss of one rating exceeds the claim in 10 rounds. Without a chosen G the "
         "theorem is fg-thm3-printed.",
         published=(
             StepsGame(
                 "12 rounds, gradients of length 1",
-                _published(1.0, 0.01, rounds=12, decay=4 / 3, memory=0.99999, bound=0.25),
+                _published(1.0, 0.01, rounds=12, decay=4 / 3, memory=0.99999, clip_norm=0.25),
                 data.against(100),
                 trials=250,
             ),
@@ -120,8 +126,8 @@ GAUSSIAN = (
                 trials=1_000,
             ),
         ),
-        reading="G is chosen beforehand, not known to hold, and Algorithm 2 is as printed; σ is "
-        "the least that a gradient of norm G needs; the initial factors are seen",
+        reading="G is chosen in advance and not enforced, Algorithm 2 is as printed, σ is the "
+        "least that a gradient of norm G needs, and the observer sees the initial factors",
     ),
     PublishedClaim(
         id="fg-thm3-fake",
@@ -131,16 +137,18 @@ GAUSSIAN = (
         observer="recommender",
         recorded="falsified",
         basis="on a reading",
-        because="The theorem compares a gradient with nothing. Who adds a rating puts a gradient "
-        "in place of a fake F: they may be 2G apart, so that μ = 2G√k/σ where G√k/σ is paid for. "
-        "A user who agrees with the others on three items and not on the fourth has a gradient "
-        "against the mean that is faked. (c₂ is not given: one twice as large mends this, and not "
-        "fg-thm3-user-factors.)",
+        because="The theorem compares a gradient with no submission. But an added rating replaces "
+        "a fake F by a gradient, and the two may be 2G apart, so μ = 2G√k/σ where the noise covers "
+        "G√k/σ. A user who agrees with the others on three items and disagrees on the fourth has a "
+        "gradient opposite to the mean that is the fake. (c₂ is not given: doubling it repairs "
+        "this, but not fg-thm3-user-factors.)",
         published=(
             Check("200 rounds, ε = 1, δ = 1e-5, many others", _against),
             StepsGame(
                 "30 rounds, 600 others",
-                _published(2.0, _OFTEN, rounds=30, decay=4 / 3, bound=1.25, fake_bound=1.25),
+                _published(
+                    2.0, _OFTEN, rounds=30, decay=4 / 3, clip_norm=1.25, fake_clip_norm=1.25
+                ),
                 data.against(600),
                 trials=500,
             ),
@@ -153,12 +161,12 @@ GAUSSIAN = (
                 trials=800,
             ),
         ),
-        reading="G bounds real gradients and fakes alike, σ is the least that a gradient of norm G "
-        "needs, and the initial factors are seen",
+        reading="G bounds real gradients and fakes, σ is the least that a gradient of norm G "
+        "needs, and the observer sees the initial factors",
         weak={
-            "whole users, fewer others, three rounds": "One rating's gradient is a part of what "
-            "the noise is for, a whole user's opposite gradients; its power is measured on these, "
-            "in fg-thm3-norm.",
+            "whole users, fewer others, three rounds": "The noise covers a whole user's opposite "
+            "gradients, and one rating's gradient is only a part of that; its power is measured in "
+            "fg-thm3-norm.",
         },
     ),
     PublishedClaim(
@@ -168,11 +176,12 @@ GAUSSIAN = (
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="falsified",
-        because="A rating moves u on the user's device, and u is in all that they submit. The "
-        "theorem's sum over the rounds has the rated item alone. Of a user with n other ratings "
-        "that leave them undecided all n submissions move too, each by up to 2G: μ = G√k √(1 + "
-        "4n)/σ at most, so that no c₂ is large enough for every n. So it is of any neighbours, and "
-        "where u begins unseen, if the item's factor is long enough; in the games it is seen.",
+        because="A rating changes u on the user's device, and u enters all of the user's "
+        "submissions. The theorem's sum over the rounds contains only the rated item. If a user's "
+        "n other ratings cancel, all n submissions change too, each by up to 2G: "
+        "μ = G√k √(1 + 4n)/σ at most, so no c₂ is large enough for every n. The same holds for "
+        "other neighbours, and for an unseen initial u if the item's factor is long enough; in the "
+        "games the observer sees the initial u.",
         published=(
             Check("200 rounds, ε = 1, δ = 1e-5, many others", _undecided),
             Check("one round, c₂ up to 100 times the least", bounds.any_constant),
@@ -188,21 +197,21 @@ GAUSSIAN = (
     ),
     PublishedClaim(
         id="fg-thm3-sampling",
-        sentence=f"{_RATING}, σ being that of rounds in which she takes part with probability "
+        sentence=f"{_RATING}, with the σ of rounds in which the rating is sampled with probability "
         "B/|C|; here no gradient is longer than G, and a fake is 0.",
         source=f"{_THEOREM}, the sampling ratio of its source",
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="falsified",
         basis="on a reading",
-        because="Sampling amplifies where nobody sees who was drawn. The server gets every "
-        "submission with its user and its item. Given that the item was drawn m times of k the "
-        "loss is that of m rounds without sampling.",
+        because="Sampling amplifies privacy only if the observer does not see who was drawn, but "
+        "the server receives every submission with its user and its item. Given that the item was "
+        "drawn in m of k rounds, the loss is that of m rounds without sampling.",
         published=(
             StepsGame(
                 "40 rounds, one of ten candidates",
                 _published(
-                    1.0, _OFTEN, rounds=40, decay=4 / 3, bound=1.3, fakes="zero", batch=1,
+                    1.0, _OFTEN, rounds=40, decay=4 / 3, clip_norm=1.3, fakes="zero", batch_size=1,
                     amplified=True,
                 ),
                 data.alike(9, 200),
@@ -212,13 +221,13 @@ GAUSSIAN = (
         corrected=(
             StepsGame(
                 "whole users, one of three candidates, two rounds",
-                _corrected(rounds=2, batch=1),
+                _corrected(rounds=2, batch_size=1),
                 data.turned(3),
                 trials=800,
             ),
         ),
-        reading="σ is the smaller one that Theorem 3's source has for sampled records, and the "
-        "initial factors are seen",
+        reading="σ is the smaller one of Theorem 3's source for sampled records, and the observer "
+        "sees the initial factors",
     ),
 )  # fmt: skip
 

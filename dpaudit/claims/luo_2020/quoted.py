@@ -1,7 +1,7 @@
-"""What Luo et al. 2020 quote from others and say of others' mechanisms, tried on instances.
+"""Statements that Luo et al. 2020 quote, or make about others' mechanisms, tested on instances.
 
-Each function returns the instance on which the statement fails, in words, or None. The copies of
-the paper at hand have lost its formulas: these are the quoted papers' own.
+Each check takes a seed and describes an instance on which its statement fails, or returns None. The
+available copies of the paper have lost its formulas, so these are the quoted papers' own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.core.streams import generator
 from dpaudit.defenses.factors import width
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.kernels.federated import submissions as kernels
@@ -20,11 +21,11 @@ _ROUNDING = 1e-9
 
 
 def laplace_noise(seed: int) -> str | None:
-    """`Lap(Δ/ε)` on every coordinate is ε-private, Δ the L1 sensitivity, and ε is attained.
+    """`Lap(Δ/ε)` on every coordinate is ε-private, where Δ is the L1 sensitivity, and attains ε.
 
     The log-ratio of the two densities at y is `Σ (|y_i − d_i| − |y_i|) ε/Δ`.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     for _ in range(200):
         epsilon = float(10.0 ** rng.uniform(-2, 2))
         shifts = rng.normal(size=int(rng.integers(1, 9)))
@@ -54,14 +55,14 @@ def normal_noise(seed: int) -> str | None:
 
 
 def delayed_descent(seed: int) -> str | None:
-    """The mean squared gradient of delayed descent is below the bound, by exact second moments.
+    """The mean squared gradient of delayed descent is within the bound, by exact second moments.
 
     `x_{k+1} = x_k − γ (∇f(x_{k−τ}) + ξ_k)` on `f = L x²/2`, ξ of variance s²; with
     `Lγ + 2L²γ²T² ≤ 1`, over K steps,
 
         (1/K) Σ E‖∇f(x_k)‖² ≤ 2 (f(x_1) − f*)/(γK) + (γL + 2L²γ²T) s².
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     for _ in range(60):
         delay, steps = int(rng.integers(0, 9)), int(rng.integers(1, 400))
         smooth, scatter, start = 10.0 ** rng.uniform(-1, 1, 3)
@@ -79,8 +80,8 @@ def delayed_descent(seed: int) -> str | None:
 def _mean_square(
     smooth: float, rate: float, scatter: float, start: float, lag: int, steps: int
 ) -> float:
-    """The mean of `E (L x_k)²` over the steps, x held at its start before them."""
-    # The last lag + 1 places, newest first.
+    """Return the mean of `E (L x_k)²` over the steps; before them x stays at its start."""
+    # The state is the last lag + 1 iterates, newest first.
     shift = np.eye(lag + 1, k=-1)
     shift[0, 0] += 1.0
     shift[0, lag] -= rate * smooth
@@ -94,10 +95,10 @@ def _mean_square(
 
 
 def _positive(x: float, level: float, weight: float) -> float:
-    """The share of evenly spaced draws for which a gradient x, or a fake at weight 0, is sent as +.
+    """Return the share of evenly spaced draws for which a gradient x is sent as +.
 
-    The submissions are the product's own, of one factor u = −x and a rating of 1 that is predicted
-    as 0.
+    The submissions are dpaudit's own, for one factor u = −x and a rating of 1 that is predicted
+    as 0. With `weight` 0 the submission is a fake.
     """
     count = 10_001
     size = width(1)
@@ -118,11 +119,11 @@ def _positive(x: float, level: float, weight: float) -> float:
 def one_round(seed: int) -> str | None:
     """One round's output has the same law whether an item was rated or not.
 
-    With a gradient x a coordinate is positive with probability `½ (1 + x tanh(ε'/2))`, with a fake
-    with ½, so the best guess of who knows the sign of x is right with probability
+    A coordinate is positive with probability `½ (1 + x tanh(ε'/2))` for a gradient x, and ½ for a
+    fake. So the best guess of an observer who knows the sign of x is right with probability
     `½ + |x| tanh(ε'/2)/4`.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     found = []
     for epsilon in (0.1, 1.0, 4.0):
         defense = FakeGradients(epsilon=epsilon, fakes="two-valued", rounds=1, dimensions=1)

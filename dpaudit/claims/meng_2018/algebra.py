@@ -1,6 +1,6 @@
-"""Statements of algebra about PrivSR (Meng et al. 2018), tried on instances.
+"""Mathematical statements about PrivSR (Meng et al. 2018), tested on instances.
 
-Each function returns the instance on which the statement fails, in words, or None.
+Each check takes a seed and describes an instance on which its statement fails, or returns None.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from numpy.typing import NDArray
 
 from dpaudit.bounds.model_based.gdp import gaussian_delta
 from dpaudit.claims.meng_2018 import data
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.kernels import exact_noise
 
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9
-# A test of a true statement fails so rarely, and a check has six.
+# The false-alarm probability of one statistical test; a check has six of them.
 _FALSE_ALARM = 1e-10
 _DRAWS = 100_000
 
 
 def _rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(seed)
+    return generator(seed)
 
 
 def _draws(seed: int, purpose: str, count: int, law: Callable[..., None]) -> Floats:
-    """`count` draws of a law of the product's noise source."""
+    """Return `count` draws of a law from dpaudit's noise source."""
     drawn = np.empty((1, count), np.float64)
     streams = Streams.first(seed, purpose, 1)
-    law(drawn, streams.worlds, 0, streams.key)
+    law(drawn, streams.trials, 0, streams.key)
     return drawn[0]
 
 
 def _exponential(seed: int, purpose: str, count: int) -> Floats:
-    """H ~ Exp(1): the size of a Laplace draw."""
+    """Return draws of H ~ Exp(1), the absolute values of Laplace draws."""
     return abs(_draws(seed, purpose, count, exact_noise.laplace))
 
 
 def _is_laplace(drawn: Floats, scale: float) -> str | None:
-    """Whether the draws of one law, or their moments, speak against Lap(scale).
+    """Test draws against Lap(scale) by their distribution and moments; describe a rejection.
 
-    E|x|^k = k! b^k, with variance ((2k)! − k!²) b^{2k}; by the central limit theorem a mean of
-    100 000 of them is off by more than 7 of its deviations about once in 10¹¹.
+    E|x|^k = k! b^k, with variance ((2k)! − k!²) b^{2k}. By the central limit theorem a mean of
+    100 000 draws is off by more than 7 of its standard deviations about once in 10¹¹.
     """
     from scipy.stats import kstest
 
@@ -68,7 +68,7 @@ def lemma(seed: int) -> str | None:
     rng = _rng(seed)
     for b in 10.0 ** rng.uniform(-2, 2, 5):
         for x in b * rng.uniform(0.05, 5, 5):
-            # In r = √h.
+            # Substitute r = √h.
             found = quad(
                 lambda r, x=x, b=b: (
                     2 * math.exp(-(r**2) - x**2 / (4 * b**2 * r**2)) / (2 * b * math.sqrt(math.pi))
@@ -91,7 +91,7 @@ def lemma(seed: int) -> str | None:
 
 
 def shares(seed: int) -> str | None:
-    """Shares with `c_i ~ N(0, 1/n)` and one h add up to Lap(2Δ√K/ε_s), or ε_n, or Lap(2√K/ε)."""
+    """Shares with `c_i ~ N(0, 1/n)` and one h add up to Lap(2Δ√K/ε_s), or Lap(2Δ√K/ε_n)."""
     rng = _rng(seed)
     for _ in range(50):
         n, k = int(rng.integers(1, 60)), int(rng.integers(1, 12))
@@ -99,12 +99,12 @@ def shares(seed: int) -> str | None:
         sensitive = bool(rng.integers(2))
         defense = PrivSR(epsilon=epsilon, beta=beta, dimensions=k)
         pair = data.one_rating(sensitive=sensitive, alike=n - 1, others=int(rng.integers(4)))
-        # Friends are of no account here.
+        # Friends do not matter here.
         rows = PrivSR(epsilon=1.0, social=0.0).prepare(pair.before)
         drawn = defense.noise(rows)
         own = drawn.of_rows(rows)[rows.sensitive == sensitive]
         spent = (1 + (beta if sensitive else 1 / beta)) * epsilon
-        # (b √2)² in all, b = 2Δ√K/ε.
+        # The variances add up to (b √2)², b = 2Δ√K/ε.
         wanted = 2 * (2 * 4 * math.sqrt(k) / spent) ** 2
         if len(own) != n or abs(own.sum() / wanted - 1) > _ROUNDING:
             return f"{n} raters, K = {k}: variances add up to {own.sum()} h for {wanted} h"
@@ -115,10 +115,10 @@ def shares(seed: int) -> str | None:
 
 
 def sums_of_both(seed: int) -> str | None:
-    """Independent Lap(2Δ√K/ε_s) and Lap(2Δ√K/ε_n) against Lap(2Δ√K/ε): one rating, K = 1, β = 1.
+    """Independent Lap(2Δ√K/ε_s) and Lap(2Δ√K/ε_n) keep ε for one rating; here K = 1, β = 1.
 
-    In units of either scale b = 2Δ/ε_s the sum has the density `(1 + |x|) e^{−|x|}/4` and the tail
-    `P(x ≥ t) = (2 + t) e^{−t}/4`, t ≥ 0. A rating moves it by 2Δ = ε_s b = 2ε b.
+    In units of both scales, b = 2Δ/ε_s, the sum has the density `(1 + |x|) e^{−|x|}/4` and the tail
+    `P(x ≥ t) = (2 + t) e^{−t}/4`, t ≥ 0. A rating shifts it by 2Δ = ε_s b = 2ε b.
     """
     epsilon, reach = 1.0, 8.0
     shift = 2 * epsilon
@@ -131,20 +131,21 @@ def sums_of_both(seed: int) -> str | None:
     if found <= epsilon:
         return None
     return (
-        f"β = 1: beyond {reach:g} b the sum is {math.exp(found):.3g} times as likely, an event of "
-        f"probability {chance:.2g}: ε = {found:.3f} where {epsilon:g} is claimed, and {shift:g} in "
-        "the limit"
+        f"β = 1: one rating makes a sum beyond {reach:g} b {math.exp(found):.3g} times as likely, "
+        f"an event of probability {chance:.2g}: ε = {found:.3f} where {epsilon:g} is claimed, and "
+        f"{shift:g} in the limit"
     )
 
 
 def delta_of_submission(raters: int, spent: float, epsilon: float) -> float:
-    """δ(ε) of what the recommender gets of one rater, 5 against 1, K = 1 and |u| = 1.
+    """Return δ(ε) of one rater's submission for the ratings 5 and 1, with K = 1 and |u| = 1.
 
-    Given h, that the recommender drew, it is normal with `μ = 2Δ/√(8hΔ²/(n ε_s²)) = ε_s √(n/2h)`;
-    h is part of what is seen, so δ(ε) = E δ(ε; μ(h)) over h ~ Exp(1).
+    The recommender drew h. Given h, the submission is normal with
+    `μ = 2Δ/√(8hΔ²/(n ε_s²)) = ε_s √(n/2h)`. The observation includes h, so δ(ε) = E δ(ε; μ(h)) over
+    h ~ Exp(1).
 
     Args:
-        raters: n, how many share the item's noise of this kind.
+        raters: n, the number of raters who share the item's noise of this kind.
         spent: ε_s, or ε_n.
         epsilon: ε.
     """
@@ -164,11 +165,11 @@ def submission(seed: int) -> str | None:
     if max(found.values()) <= 0:
         return None
     words = ", ".join(f"{delta:.3f} with {n}" for n, delta in found.items())
-    return f"δ at ε = 1 and β = 0.1 is {words} raters who share the noise"
+    return f"δ at ε = 1 and β = 0.1, by the number of raters who share the noise, is {words}"
 
 
 def differences(seed: int) -> str | None:
-    """`σ̃(t) − σ̃(t − 1) = σ(t) − σ(t − 1)` of noise that is not drawn anew, and not of fresh one."""
+    """`σ̃(t) − σ̃(t − 1) = σ(t) − σ(t − 1)` if noise is kept over the rounds, not if it is fresh."""
     rng = _rng(seed)
     for _ in range(200):
         k = int(rng.integers(1, 8))
@@ -186,11 +187,11 @@ def differences(seed: int) -> str | None:
 
 
 def new_ratings(seed: int) -> str | None:
-    """Two time slots, each on its own ratings and with noise for ε_t = 1: max ε_t = 1.
+    """Two time slots, each on its own ratings with noise for ε_t = 1, keep ε = max ε_t = 1.
 
     K = 1, one round a slot, u = v = 1 at first, γ = 0.045. In the first slot a user rates an item
-    5 or 1, in the second another one 5. Where the first slot's sum is near −90 she begins the
-    second with u = 0.98 or u = −0.84.
+    5 or 1, and in the second slot another item 5. If the first slot's sum is near −90, the user
+    begins the second slot with u = 0.98 or u = −0.84.
     """
     rate, seen, scale = 0.045, -90.0, 8.0
     ratings = np.array([5.0, 1.0])
@@ -204,17 +205,17 @@ def new_ratings(seed: int) -> str | None:
     if first + second <= 1 + _ROUNDING:
         return None
     return (
-        f"the first slot's sums near {seen:g} have the ratio e^{first:.3g}, and what lies beyond "
-        f"both means of the second, her factor being {users[0]:.2f} or {users[1]:.2f}, "
-        f"e^{second:.3g}: ε = {first + second:.3g} where max ε_t = 1"
+        f"sums near {seen:g} in the first slot have the likelihood ratio e^{first:.3g} and make the"
+        f" user's factor {users[0]:.2f} or {users[1]:.2f}; sums beyond both means in the second "
+        f"slot have e^{second:.3g}: ε = {first + second:.3g} where max ε_t = 1"
     )
 
 
 def _rows(rng: np.random.Generator, epsilon: float) -> Floats:
-    """Two laws on three outputs that are at most ε apart, `(2, 3)`, at times sharply."""
+    """Draw two laws on three outputs with log-ratios of at most ε, `(2, 3)`; some attain it."""
     p = rng.dirichlet(np.ones(3))
     if rng.random() < 0.5:
-        # p, and p moved to where one of its ratios is e^ε or e^−ε.
+        # Change p so that one of its ratios is e^ε or e^−ε.
         low = math.exp(-epsilon)
         q = p * np.array([math.exp(epsilon), 1.0, 1.0]) if p[0] < low / 2 else p * [low, 1, 1]
         rest = (1 - q[0]) / (1 - p[0])
@@ -227,7 +228,15 @@ def _rows(rng: np.random.Generator, epsilon: float) -> Floats:
 
 
 def _composed(seed: int, *, again: bool) -> str | None:
-    """Two slots, the second chosen by the first's output; D and D' differ in a first rating."""
+    """Compose two slots and compare the largest log-ratio with the claimed composition.
+
+    The mechanism of the second slot depends on the first slot's output. D and D' differ in a rating
+    of the first slot.
+
+    Args:
+        seed: decides the instances.
+        again: whether the second slot uses that rating too; then the claim is Σ ε_t, else max ε_t.
+    """
     rng = _rng(seed)
     for _ in range(500):
         epsilons = rng.uniform(0.05, 3, 2)
@@ -247,10 +256,10 @@ def _composed(seed: int, *, again: bool) -> str | None:
 
 
 def disjoint(seed: int) -> str | None:
-    """Slots that touch disjoint ratings and share nothing but what was shown: max ε_t."""
+    """Slots on disjoint ratings that share only the released outputs keep max ε_t."""
     return _composed(seed, again=False)
 
 
 def repeated(seed: int) -> str | None:
-    """Slots on all ratings, each ε_t-private given what was shown: Σ ε_t."""
+    """Slots on all ratings, each ε_t-private given the earlier outputs, keep Σ ε_t."""
     return _composed(seed, again=True)

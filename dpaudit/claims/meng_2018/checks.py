@@ -1,4 +1,4 @@
-"""PrivSR, rating form (Meng et al. 2018): statements that are derived and not played."""
+"""PrivSR (Meng et al. 2018): statements that are checked on instances, without a game."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ CHECKS = (
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="E e^{itb√(2h)c} = E e^{−t²b²h} = 1/(1 + b²t²), the Laplace law's.",
+        because="E e^{itb√(2h)c} = E e^{−t²b²h} = 1/(1 + b²t²), the characteristic function of "
+        "Lap(b).",
         published=(Check("densities by quadrature; draws, moments", algebra.lemma),),
     ),
     PublishedClaim(
         id="privsr-s5.1-shares",
-        sentence="The noises of an item's raters of one kind add up to Lap(2Δ√K/ε_s) or "
+        sentence="The noise shares of an item's raters of one kind add up to Lap(2Δ√K/ε_s) or "
         "Lap(2Δ√K/ε_n).",
         source=f"{_PAPER}, section 5.1",
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="Given h, Σ c_i of n shares N(0, 1/n) is N(0, 1); then Lemma 1. That is each "
-        "kind's sum; the sum of both is another matter.",
+        because="Given h, the sum Σ c_i of n shares N(0, 1/n) is N(0, 1); then apply Lemma 1. This "
+        "is the sum of one kind; the sum of both kinds has another law.",
         published=(Check("up to 59 raters, 50 instances; draws of 5", algebra.shares),),
     ),
     PublishedClaim(
         id="privsr-s5.3-differences",
-        sentence="Of noise that is not drawn anew in each round, the difference of two submissions "
-        "is that of the gradients.",
+        sentence="If the noise is not drawn anew in each round, the difference of two submissions "
+        "equals the difference of the gradients.",
         source=f"{_PAPER}, section 5.3",
         adjacency=None,
         observer=None,
@@ -45,44 +46,44 @@ CHECKS = (
     PublishedClaim(
         id="privsr-s5.3-new-ratings",
         sentence="If each time slot updates the latent vectors on its new ratings alone, with ε_t, "
-        "all of them are (max ε_t)-differentially private.",
+        "all slots together are (max ε_t)-differentially private.",
         source=f"{_PAPER}, section 5.3, discussion",
         adjacency="rating-replace",
         observer="iterates",
         recorded="falsified",
         basis="on a reading",
-        because="Parallel composition is for results of disjoint ratings and nothing else. u_a is "
-        "carried over on her device: a rating of the first slot is in all that she submits in the "
-        "next. Σ ε_t is no bound either.",
+        because="Parallel composition requires results that depend on disjoint ratings and nothing "
+        "else. u_a is carried over on the user's device, so a rating of the first slot affects all "
+        "submissions of the next. Σ ε_t is no bound either.",
         published=(Check("two slots, ε_t = 1, |u| ≤ 1", algebra.new_ratings),),
-        reading="users' vectors are updated, as it says, and not begun anew",
+        reading="users' vectors are updated, as the text says, and not initialised again",
     ),
     PublishedClaim(
         id="privsr-s5.3-new-ratings-anew",
-        sentence="If each time slot begins users' vectors anew and uses its new ratings alone, "
-        "with ε_t, all of them are (max ε_t)-differentially private.",
+        sentence="If each time slot initialises users' vectors again and uses its new ratings "
+        "alone, with ε_t, all slots together are (max ε_t)-differentially private.",
         source=f"{_PAPER}, section 5.3, discussion; McSherry 2010",
         adjacency="rating-replace",
         observer="iterates",
         recorded="holds",
-        because="A rating enters its own slot; later ones see it through V, which was shown. So "
-        "the other factors of the ratio are 1. Who rates when is public.",
+        because="A rating enters its own slot; later slots depend on it only through V, which was "
+        "released. So the other factors of the likelihood ratio are 1. Who rates when is public.",
         published=(Check("500 pairs of slots, all outputs", algebra.disjoint),),
-        reading="each slot keeps its ε_t, given all that was shown before",
+        reading="each slot keeps its ε_t, given all earlier outputs",
     ),
     PublishedClaim(
         id="privsr-s5.3-all-ratings",
-        sentence="If each time slot uses all ratings so far, with ε_t, all of them are "
+        sentence="If each time slot uses all ratings so far, with ε_t, all slots together are "
         "(Σ ε_t)-differentially private.",
         source=f"{_PAPER}, section 5.3, discussion; McSherry 2010",
         adjacency="rating-replace",
         observer="iterates",
         recorded="holds",
-        because="Sequential composition: the ratios of the slots multiply, and all may be "
-        "attained at once.",
+        because="Sequential composition: the slots' likelihood ratios multiply, and all of them "
+        "can be attained at once.",
         published=(Check("500 pairs of slots, all outputs", algebra.repeated),),
-        reading="each slot keeps its ε_t, given all that was shown before: what Theorems 1 to 3 do "
-        "not provide",
+        reading="each slot keeps its ε_t, given all earlier outputs, which Theorems 1 to 3 do not "
+        "provide",
     ),
     PublishedClaim(
         id="privsr-s5.3-cost",
@@ -92,9 +93,9 @@ CHECKS = (
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="One vector of K numbers is submitted for each rating and told for each "
-        "friendship; each is computed, received and added once. An item without ratings is only "
-        "shrunk.",
+        because="One vector of K numbers is submitted for each rating and sent for each "
+        "friendship; each is computed, received and added once. The vector of an item without "
+        "ratings only decays.",
         published=(
             Check("vectors counted line by line, 30 data sets", costs.ratings_of_an_iteration),
         ),
@@ -109,13 +110,12 @@ CHECKS = (
         observer=None,
         recorded="falsified",
         basis="on a reading",
-        because="Lines 5 to 13 and the last sum of eq. (14) have every user submit a noised vector "
-        "for every item: K m numbers at a user and K n m at the recommender, n users, m items. On "
-        "FilmTrust that is 2071 vectors a user, where half of the users have 16 ratings or fewer. "
-        "Who submits for drawn items alone shows which ones were drawn, and the noise no longer "
-        "adds up to the Laplace law of Theorem 4.",
+        because="Lines 5 to 13 and the last sum of eq. (14) make every user submit a noised vector "
+        "for every item: K m numbers at a user and K n m at the recommender, for n users and m "
+        "items. On FilmTrust that is 2071 vectors per user, where half of the users have 16 "
+        "ratings or fewer. Submitting only for the drawn items reveals which items were drawn, and "
+        "the noise no longer adds up to the Laplace law of Theorem 4.",
         published=(Check("ten users without friends", costs.pairs_of_an_iteration),),
-        reading="lines 5 to 13 and the last sum of eq. (14) stand as they are where triples are "
-        "sampled",
+        reading="lines 5 to 13 and the last sum of eq. (14) are unchanged when triples are sampled",
     ),
 )

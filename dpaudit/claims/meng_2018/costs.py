@@ -1,7 +1,7 @@
-"""What one iteration of PrivSR's two algorithms handles, counted (Meng et al. 2018).
+"""Costs of one iteration of PrivSR's two algorithms, by counting (Meng et al. 2018).
 
-Each function returns the instance on which the statement fails, in words, or None. Costs are
-counted in vectors of K numbers that are received, added or updated.
+Each check takes a seed and describes an instance on which its statement fails, or returns None.
+Costs are counted in vectors of K numbers that are received, added or updated.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.streams import generator
+
 Held = NDArray[np.bool_]
 
 
 def _generated(seed: int) -> tuple[Held, Held]:
-    """Who holds what `(N, M)`, each item by somebody, and who is whose friend `(N, N)`."""
-    rng = np.random.default_rng(seed)
+    """Draw which user holds which item `(N, M)`, with every item held, and friends `(N, N)`."""
+    rng = generator(seed)
     users, items = int(rng.integers(2, 30)), int(rng.integers(2, 60))
     held = rng.random((users, items)) < rng.uniform(0.02, 0.5)
     held[rng.integers(0, users, items), np.arange(items)] = True
@@ -23,18 +25,18 @@ def _generated(seed: int) -> tuple[Held, Held]:
 
 
 def _vectors(held: Held, friends: Held, sensitive: Held) -> tuple[int, NDArray[np.int64]]:
-    """Vectors at the recommender and at each user in one iteration of Algorithm 1, line by line."""
+    """Count the vectors at the recommender and at each user in one iteration of Algorithm 1."""
     users, items = held.shape
     recommender, at_user = 0, np.zeros(users, np.int64)
     for item in range(items):
         for kind in (sensitive, ~sensitive):
             raters = np.flatnonzero(held[:, item] & kind[:, item])
             recommender += len(raters) + bool(len(raters))  # submissions, and h_j for their noise
-            at_user[raters] += 2
+            at_user[raters] += 2  # the submission, and h_j
         recommender += 1  # v_j
     for user in range(users):
         others = np.flatnonzero(friends[user])
-        # Messages and h_i, what the gradient adds up, u_i.
+        # Messages received and h_i for each, the terms of the gradient, u_i.
         at_user[user] += 2 * len(others) + held[user].sum() + 1
         at_user[others] += 2
     return recommender, at_user
@@ -42,7 +44,7 @@ def _vectors(held: Held, friends: Held, sensitive: Held) -> tuple[int, NDArray[n
 
 def ratings_of_an_iteration(seed: int) -> str | None:
     """Algorithm 1: at most 4 |R| vectors at the recommender and 4 (|R_i| + |F_i|) + 1 at a user."""
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     for instance in range(30):
         held, friends = _generated(seed + instance)
         recommender, at_user = _vectors(held, friends, rng.random(held.shape) < 0.3)
@@ -54,10 +56,11 @@ def ratings_of_an_iteration(seed: int) -> str | None:
 
 
 def pairs_of_an_iteration(seed: int) -> str | None:
-    """Algorithm 2: no more submissions at a user than three for each triple that is drawn of them.
+    """Algorithm 2: a user submits at most three vectors for each of their triples that is drawn.
 
-    Lines 5 to 13 have every user submit for every item: for what they hold, for what friends hold,
-    and for the rest. Two friends hold as many items each, none in common, and b triples are drawn.
+    Lines 5 to 13 make every user submit for every item: for those they hold, those that friends
+    hold, and the rest. Here two friends hold equally many items, none in common, and b triples are
+    drawn for each.
     """
     items, own = 1000, 5
     held = np.zeros((2, items), bool)
@@ -69,6 +72,7 @@ def pairs_of_an_iteration(seed: int) -> str | None:
     if np.all(submitted <= 3 * own):
         return None
     return (
-        f"two friends hold {own} of {items} items each: D_PF and D_FN have {triples[0]} triples of "
-        f"either, b is about {own}, and {submitted[0]} vectors are submitted in every iteration"
+        f"two friends hold {own} of {items} items each: D_PF and D_FN have {triples[0]} triples "
+        f"for each user, b is about {own}, and {submitted[0]} vectors are submitted in every "
+        "iteration"
     )

@@ -20,11 +20,11 @@ STARS = Scale(1, 5, 1)
 
 Profile = Sequence[tuple[int, float]]
 
-# One factor of two items for which the best u, Σ v r / Σ v², is 1 of the ratings 5 and 5, and −1
-# once the first is 1: Σ v² = 50/17, Σ v r = 50/17 and (25 − 75)/17 = −50/17.
+# Factors v of two items such that the best fit u = Σ v r / Σ v² is 1 for the ratings 5 and 5, and
+# −1 for 1 and 5: Σ v² = 50/17; Σ v r = 50/17 and (25 − 75)/17 = −50/17.
 _TURNING = (25 / 17, -15 / 17)
 
-# One factor and one round, which begins with u = v = 1.
+# One factor and one round that starts from u = v = 1.
 _PLAIN: dict[str, Any] = {
     "dimensions": 1,
     "rounds": 1,
@@ -36,15 +36,15 @@ _PLAIN: dict[str, Any] = {
 
 
 def published(**params: Any) -> PrivSR:
-    """PrivSR with ε = 1."""
+    """Return the published PrivSR with ε = 1."""
     return PrivSR(**{"epsilon": 1.0, **_PLAIN, **params})
 
 
 def corrected(**params: Any) -> PrivSR:
-    """Whole users with ε = 2 and the default δ.
+    """Return the corrected PrivSR, which protects whole users, with ε = 2 and the default δ.
 
-    The offset of 3 makes the gradients of 5 and 1 point apart, and both are so long that they are
-    cut.
+    With an offset of 3 the gradients of the ratings 5 and 1 are opposite, and both are longer than
+    the clipping norm.
     """
     return PrivSR(**{"epsilon": 2.0, "variant": "corrected", **_PLAIN, "offset": 3.0, **params})
 
@@ -56,7 +56,10 @@ def _pair(
     summary: str,
     friends: Friends | None = None,
 ) -> DataPair:
-    """The first user's ratings become `after`; each row's setting is that of both data sets."""
+    """Return the pair in which the first user's ratings become `after`.
+
+    `sensitive` gives the privacy setting of each row in both data sets.
+    """
     n_items = 1 + max(item for profile in profiles for item, _ in profile)
 
     def of(own: Profile) -> Ratings:
@@ -68,24 +71,29 @@ def _pair(
 
 
 def one_rating(*, sensitive: bool, alike: int = 0, others: int = 0) -> DataPair:
-    """One item, of which a rating goes from 5 to 1.
+    """Return the pair in which one rating of the only item changes from 5 to 1.
 
     Args:
-        sensitive: whether it is sensitive.
-        alike: how many others rate the item with the same setting.
-        others: how many rate it with the other setting.
+        sensitive: whether the rating is sensitive.
+        alike: number of other raters with the same setting.
+        others: number of other raters with the other setting.
     """
     rest: list[Profile] = [[(0, 3)]] * (alike + others)
     settings = [sensitive] * (1 + alike) + [not sensitive] * others
     kind = "a sensitive" if sensitive else "a non-sensitive"
-    words = f"{kind} rating goes from 5 to 1"
+    words = f"{kind} rating changes from 5 to 1"
     if rest:
-        words += f"; {alike} others of the item have the same setting, {others} the other"
+        words += f"; {alike} other ratings of the item have the same setting, {others} the other"
     return _pair([[(0, 5)], *rest], [(0, 1)], settings, words)
 
 
 def turned(items: int, others: int = 0) -> DataPair:
-    """A user who goes from 5 to 1 on some items; others rate all of them 3; all sensitive."""
+    """Return the pair in which a user's ratings change from 5 to 1; all ratings are sensitive.
+
+    Args:
+        items: number of items.
+        others: number of other users, who rate all items 3.
+    """
     rest: list[Profile] = [[(item, 3) for item in range(items)]] * others
     profiles: list[Profile] = [[(item, 5) for item in range(items)], *rest]
     words = "an item" if items == 1 else f"{items} items"
@@ -93,34 +101,34 @@ def turned(items: int, others: int = 0) -> DataPair:
         profiles,
         [(item, 1) for item in range(items)],
         [True] * (items * (1 + others)),
-        f"a user goes from the highest rating of {words} to the lowest; {others} others rate them",
+        f"a user's ratings of {words} change from highest to lowest; {others} others rate the same",
     )
 
 
 def fitted(items: int) -> tuple[DataPair, tuple[float, ...]]:
-    """A sensitive rating that turns the user's factor from 1 to −1, and the items' factors.
+    """Return a pair in which a sensitive rating turns the user's factor from 1 to −1, and V.
 
     Args:
-        items: how many she has rated, 2 or more; all but two have the factor 0.
+        items: number of items that the user has rated, 2 or more; all but two have the factor 0.
     """
     own: list[tuple[int, float]] = [(item, 5) for item in range(items)]
     pair = _pair(
         [own],
         [(0, 1), *own[1:]],
         [True] * items,
-        f"a user has rated {items} items 5, all sensitive, and one of them goes to 1; her factor, "
-        "fitted to her ratings, goes from 1 to −1",
+        f"a user has rated {items} items 5, all sensitive, and one rating changes to 1; the user's "
+        "factor, fitted to these ratings, changes from 1 to −1",
     )
     return pair, (*_TURNING, *[0.0] * (items - 2))
 
 
 def befriended(friends: int) -> tuple[DataPair, tuple[float, ...]]:
-    """As `fitted`, seen by one whose friend she is, and the items' factors.
+    """Return the pair of `fitted` with a friend as the observer, and V.
 
-    Both have rated a third item, which is not sensitive, alike: S = 1.
+    The user and the observer have given a third, non-sensitive item the same rating, so S = 1.
 
     Args:
-        friends: how many friends the one who sees has, alike but for that one rating.
+        friends: number of the observer's friends, all with the same ratings but for the one.
     """
     own: list[tuple[int, float]] = [(0, 5), (1, 5), (2, 5)]
     receiver = friends
@@ -129,8 +137,9 @@ def befriended(friends: int) -> tuple[DataPair, tuple[float, ...]]:
         [own] * friends + [[(2, 5)]],
         [(0, 1), *own[1:]],
         [True, True, False] * friends + [False],
-        f"one of a user's {friends} friends changes a sensitive rating from 5 to 1, and her "
-        "factor, fitted to her ratings, goes from 1 to −1; the two are alike in what they show",
+        f"one of a user's {friends} friends changes a sensitive rating from 5 to 1, and the "
+        "friend's factor, fitted to the friend's ratings, changes from 1 to −1; their ratings that "
+        "are not sensitive agree",
         links,
     )
     return pair, (*_TURNING, 0.0)

@@ -1,4 +1,4 @@
-"""PrivSR, rating form (Meng et al. 2018): what is published of privacy, played and derived."""
+"""PrivSR, rating form (Meng et al. 2018): the privacy claims, with games and derivations."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PAPER = "Meng et al. 2018"
 _ITEMS = "V, derived with the noise of Theorem 1, is ε-differentially private"
 _SERVER = "PrivSR is ε-differentially private against the recommender"
 _SMALL = 1e-3
-_KNOWN_FACTORS = "the factors that training starts from are known, and no longer than 1"
+_KNOWN_FACTORS = "the initial factors are known, with norms of at most 1"
 
 
 def _kinds(beta: float) -> Estimate:
-    """Of one rating, 2Δ, where both kinds of noise, one h between them, add up.
+    """Return the ε of a shift of 2Δ under the sum of both kinds of noise, which share one h.
 
     The scale is 2Δ √(1/ε_s² + 1/ε_n²) = 2Δ √(1 + β²)/((1 + β) ε).
     """
@@ -40,9 +40,9 @@ _NO_BOUND = Estimate.exact(math.inf, "normal noise, whose size is seen and may b
 
 
 def _cut(defense: PrivSR) -> Estimate:
-    """One round's opposite submissions, both cut to the norm that is kept."""
+    """Return the ε of one round with opposite submissions, both cut to the clipping norm."""
     variance = float(defense.noise(defense.prepare(data.turned(1).before)).submitted[1, 0])
-    mu = 2 * defense.clip * (1 - 1e-5) / math.sqrt(variance)
+    mu = 2 * defense.clip_norm * (1 - 1e-5) / math.sqrt(variance)
     return Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite submissions")
 
 
@@ -66,22 +66,23 @@ def _rounds(items: int, rounds: int, **params: Any) -> StepsGame:
     rated = "one item" if items == 1 else f"{items} items"
     return StepsGame(
         f"whole users, {rated}, {rounds} rounds",
-        corrected(rounds=rounds, rate=0.01, **params), data.turned(items, 2), trials=1_000,
+        corrected(rounds=rounds, learning_rate=0.01, **params), data.turned(items, 2), trials=1_000,
     )  # fmt: skip
 
 
 SERVER = (
     PublishedClaim(
         id="privsr-thm1-mixed",
-        sentence=f"{_ITEMS}; here of an item with sensitive and non-sensitive ratings.",
+        sentence=f"{_ITEMS}; here for an item with sensitive and non-sensitive ratings.",
         source=f"{_PAPER}, Theorem 1, section 6.1",
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
-        because="1/ε_s + 1/ε_n = 1/ε, but section 6.1 adds deviations where variances add. With "
-        "one h the noises make Lap(2Δ√K √(1/ε_s² + 1/ε_n²)), so ε' = ε (1 + β)/√(1 + β²): √2 ε at "
-        "β = 1, 1.09 ε at 0.1. If they are independent, as the theorem's words have it, the sum's "
-        "tail is that of the larger: ε' = ε_s = (1 + β) ε, in the limit.",
+        because="1/ε_s + 1/ε_n = 1/ε, but section 6.1 adds standard deviations where variances "
+        "add. With one h the noises add up to Lap(2Δ√K √(1/ε_s² + 1/ε_n²)), so "
+        "ε' = ε (1 + β)/√(1 + β²): √2 ε at β = 1, 1.09 ε at 0.1. If they are independent, as the "
+        "theorem says, the sum has the tail of the larger noise: ε' = ε_s = (1 + β) ε, in the "
+        "limit.",
         published=(
             ItemsGame(
                 "β = 1, one rater of either kind, one h",
@@ -93,19 +94,19 @@ SERVER = (
             Check("β = 1, independent noises", algebra.sums_of_both),
         ),
         corrected=(_secure(),),
-        reading="V is seen once, users' factors do not move, and nobody who sees V knows h: "
-        "what the proof treats",
+        reading="the case that the proof treats: V is seen once, users' factors do not change, and "
+        "the observer does not know h",
     ),
     PublishedClaim(
         id="privsr-thm1-one-kind",
-        sentence=f"{_ITEMS}; here of an item with ratings of one kind.",
+        sentence=f"{_ITEMS}; here for an item with ratings of one kind.",
         source=f"{_PAPER}, Theorem 1 with eq. (6), section 6.1",
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
-        because="Of the two noises there is one: Lap(2Δ√K/ε_n), ε_n = (1 + 1/β) ε, which is 11 ε "
-        "at β = 0.1, or Lap(2Δ√K/ε_s), ε_s = (1 + β) ε. The theorem is for a rating that “can be "
-        "sensitive or non-sensitive”.",
+        because="Such an item has one of the two noises only: Lap(2Δ√K/ε_n), ε_n = (1 + 1/β) ε, "
+        "which is 11 ε at β = 0.1, or Lap(2Δ√K/ε_s), ε_s = (1 + β) ε. The theorem covers a rating "
+        "that “can be sensitive or non-sensitive”.",
         published=(
             ItemsGame(
                 "β = 0.1, nobody keeps it to herself",
@@ -123,18 +124,18 @@ SERVER = (
             ),
         ),
         corrected=(_secure(others=1),),
-        reading="V is seen once, users' factors do not move, and nobody who sees V knows h",
+        reading="V is seen once, users' factors do not change, and the observer does not know h",
     ),
     PublishedClaim(
         id="privsr-thm1-norm",
-        sentence=f"{_ITEMS}; here of a user whose factor has the norm 2.",
+        sentence=f"{_ITEMS}; here for a user whose factor has norm 2.",
         source=f"{_PAPER}, Theorem 1, section 6.1",
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
-        because="The proof wants ‖u‖ ≤ 1. Algorithm 1 neither begins there nor stays: a rating R "
-        "is fitted by u · v = R and nothing says which of the two is long. A rating moves the sum "
-        "by 2Δ‖u‖: ε' = ‖u‖ ε.",
+        because="The proof requires ‖u‖ ≤ 1. Algorithm 1 enforces this neither at the start nor "
+        "later: training fits u · v = R, which fixes neither norm. A rating changes the sum by "
+        "2Δ‖u‖: ε' = ‖u‖ ε.",
         published=(
             ItemsGame(
                 "u = 2, β = 0.001",
@@ -145,21 +146,23 @@ SERVER = (
             ),
         ),
         corrected=(_rounds(1, 2, spread=2.0, offset=1.0),),
-        reading="V is seen once, users' factors do not move, and are what Algorithm 1 may have",
+        reading="V is seen once, and users' factors do not change and may be any that Algorithm 1 "
+        "can reach",
     ),
     PublishedClaim(
         id="privsr-thm1-refit",
-        sentence=f"{_ITEMS}; here of users whose factors are fitted to their ratings, "
-        "and no longer than 1.",
+        sentence=f"{_ITEMS}; here for users whose factors are fitted to their ratings and have "
+        "norms of at most 1.",
         source=f"{_PAPER}, Theorem 1, section 6.1",
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
         basis="on a reading",
-        because="Eq. (15) has one u on both sides. After convergence u_a fits her ratings: one "
-        "that changes turns u_a from 1 to −1, and with it what she submits for each of her n "
-        "items, 2 (u v − R) u, which goes from −2R to 2R where v = 0: 20, not 2Δ = 8. ε' = "
-        "(2.5 n − 1) ε: 4 ε of two items. There is no bound but in n, which nothing limits.",
+        because="Eq. (15) has the same u on both sides. After convergence u_a fits the user's "
+        "ratings: one changed rating turns u_a from 1 to −1, and changes the submission "
+        "2 (u v − R) u for each of the user's n items; where v = 0, it goes from −2R to 2R, a "
+        "change of 20, not 2Δ = 8. ε' = (2.5 n − 1) ε, which is 4 ε for two items. The only bound "
+        "grows with n, and nothing limits n.",
         published=(
             SubmittedGame(
                 "two items, β = 0.001",
@@ -179,19 +182,20 @@ SERVER = (
                 *data.fitted(6),
             ),
         ),
-        reading="V is known and each user's factor fitted to it, as the proof's “after "
-        "convergence” has it; sums of submissions are seen once",
+        reading="V is known and each user's factor is fitted to it, as the proof's “after "
+        "convergence” says; the observer sees the sums of submissions once",
     ),
     PublishedClaim(
         id="privsr-thm3-submission",
-        sentence=f"{_SERVER}; here of one sensitive submission, in one round.",
+        sentence=f"{_SERVER}; here for one sensitive submission, in one round.",
         source=f"{_PAPER}, Theorem 3, section 5.1",
         adjacency="rating-replace",
         observer="recommender",
         recorded="falsified",
-        because="The proof speaks of V, and the recommender gets each submission. It drew h: given "
-        "h the noise is normal, with the share 1/n of the variance, n the raters: the loss has no "
-        "bound, ε' = ∞. At ε = 1 and β = 0.1 δ is .216, .730 and .993 with 1, 10 and 100 raters.",
+        because="The proof is about V, but the recommender receives each submission, and drew h. "
+        "Given h the noise of a submission is normal with the share 1/n of the variance, n being "
+        "the number of raters, so the loss has no bound and ε' = ∞. At ε = 1 and β = 0.1, δ is "
+        ".216, .730 and .993 with 1, 10 and 100 raters.",
         published=(
             Check("δ with 1, 10 and 100 raters", algebra.submission),
             StepsGame(
@@ -214,14 +218,14 @@ SERVER = (
     ),
     PublishedClaim(
         id="privsr-thm3-rounds",
-        sentence=f"{_SERVER} and everybody; here of all T rounds.",
+        sentence=f"{_SERVER} and everybody else; here for all T rounds.",
         source=f"{_PAPER}, Theorem 3, sections 5.3 and 6.3",
         adjacency="rating-replace",
         observer="iterates",
         recorded="falsified",
-        because="V is shared in each round, so all sums of submissions are seen, each with noise "
-        "of its own, as section 5.3 asks for: T rounds, ε' = T ε. The proof speaks of one V, after "
-        "convergence, which no round shows alone.",
+        because="V is shared in each round, so all sums of submissions are seen, each with fresh "
+        "noise, as section 5.3 requires: over T rounds ε' = T ε. The proof is about one V after "
+        "convergence, but the observer sees the V of every round.",
         published=(
             ItemsGame(
                 "5 rounds, β = 0.001",
@@ -240,10 +244,10 @@ SERVER = (
         adjacency="rating-replace",
         observer="public",
         recorded="falsified",
-        because="Where users' factors hardly move, V is a sum of T noises and as many shifts, with "
-        "weights a^k, a = 1 − 2γ(Σu² + λ): ε' = ε (1 − a^T)/(1 − a) ≤ T ε, in the limit of rare "
-        "outputs. Of many rounds it is nearly normal, μ = ε √(T/2) while a^T ≈ 1, and "
-        "ε/√(2γ(Σu² + λ)) in the end: the descent averages fresh noise away.",
+        because="If users' factors hardly change, V is a sum of T noises and T shifts with weights "
+        "a^k, a = 1 − 2γ(Σu² + λ): ε' = ε (1 − a^T)/(1 − a) ≤ T ε, in the limit of rare outputs. "
+        "After many rounds V is nearly normal, with μ = ε √(T/2) while a^T ≈ 1, and "
+        "ε/√(2γ(Σu² + λ)) at convergence: the descent averages fresh noise away.",
         published=(
             FinalGame(
                 "10 rounds, β = 0.001",
@@ -260,8 +264,8 @@ SERVER = (
                 trials=1_000,
             ),
         ),
-        reading=f"{_KNOWN_FACTORS}; played is a training that stops after 10 rounds, and after "
-        "convergence it is false by the derivation",
+        reading=f"{_KNOWN_FACTORS}; the game stops training after 10 rounds, and the derivation "
+        "shows that the claim also fails after convergence",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""PrivSR, rating form (Meng et al. 2018): what is published of friends."""
+"""PrivSR, rating form (Meng et al. 2018): claims about messages between friends."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ _PAPER = "Meng et al. 2018"
 FRIENDS = (
     PublishedClaim(
         id="privsr-thm2-friends",
-        sentence="What a user's friends send her, added up, is ε-differentially private.",
+        sentence="The sum of the messages that a user receives from friends is ε-differentially "
+        "private.",
         source=f"{_PAPER}, Theorem 2, section 6.2",
         adjacency="rating-replace",
         observer="friend",
         recorded="falsified",
-        because="Within the unit ball u_f moves by 2, and 2 S u_f by 4: section 6.2 bounds "
-        "Σ 2 S (u_f − ũ_f) by 2. The noise, Lap(2√K/ε), is for 2: ε' = 2 ε, with K = 1, S = 1, u_f "
-        "= ±1. One rating of hers does it, where factors are fitted to ratings.",
+        because="Within the unit ball u_f changes by up to 2, and 2 S u_f by up to 4, but section "
+        "6.2 bounds Σ 2 S (u_f − ũ_f) by 2. The noise, Lap(2√K/ε), covers a change of 2: "
+        "ε' = 2 ε, with K = 1, S = 1, u_f = ±1. One rating of the friend suffices if factors are "
+        "fitted to ratings.",
         published=(
             MessagesGame(
                 "K = 1, S = 1, u_f from 1 to −1",
@@ -34,18 +36,19 @@ FRIENDS = (
                 *data.befriended(1),
             ),
         ),
-        reading="as the proof has it: the sum is seen once, h is not known, V is; with the noise "
-        "of section 5.2",
+        reading="as in the proof: the observer sees the sum once, knows V and does not know h; the "
+        "noise is that of section 5.2",
     ),
     PublishedClaim(
         id="privsr-thm2-message",
-        sentence="What a friend sends a user is ε-differentially private against that user.",
+        sentence="The message that a friend sends to a user is ε-differentially private against "
+        "that user.",
         source=f"{_PAPER}, section 5.2, Theorem 2; Theorem 3 with sections 5.3 and 6.3",
         adjacency="rating-replace",
         observer="friend",
         recorded="falsified",
-        because="The user gets each friend's message by itself, and drew h: given h its noise is "
-        "normal with the share 1/|F| of the variance. ε' = ∞.",
+        because="The user receives each friend's message separately, and drew h. Given h, the "
+        "message's noise is normal with the share 1/|F| of the variance. ε' = ∞.",
         published=(
             MessagesGame(
                 "one friend",

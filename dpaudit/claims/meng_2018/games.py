@@ -1,4 +1,4 @@
-"""The games of the catalogue on PrivSR (Meng et al. 2018)."""
+"""The catalogue's games on PrivSR (Meng et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpaudit.auditor.games.game import in_blocks
 from dpaudit.auditor.games.trained import DataPair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.claims.trained_games import DataGame, StepsGame, graded
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair
@@ -32,54 +32,55 @@ _SCALES, _NOISE = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class ItemsGame(StepsGame):
-    """Observers `public`, of one round, and `iterates`: V after each, told apart by its law."""
+    """Observer `iterates`, or `public` for one round: V after each round, by likelihood ratio."""
 
     observer: str = "iterates"
 
 
 @dataclass(frozen=True, eq=False)
 class FinalGame(StepsGame):
-    """Observer `public` of Algorithm 1 with one factor: the first item's final factor alone.
+    """Observer `public` of Algorithm 1 with one factor: only the first item's final factor.
 
-    Its law is that of a sum of Laplace draws, and a rating that falls makes it smaller.
+    The factor is a sum of Laplace draws plus a shift, and a lower rating makes it smaller.
     """
 
     defense: PrivSR
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Train, and score what falls."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Train, and score by the negative final factor."""
 
-        def score(ratings: Ratings, world: str) -> Floats:
+        def score(ratings: Ratings, dataset: str) -> Floats:
             rows = self.defense.prepare(ratings, self.data.public)
 
             def of_block(streams: Streams) -> NDArray[np.float32]:
                 items = self.defense.train(rows, streams).public(np.zeros(1, np.int32))
                 return items.factors[:, 0, 0]
 
-            streams = Streams.first(seed, f"final/{world}", trials)
+            streams = Streams.first(seed, f"final/{dataset}", trials)
             return graded(
-                -in_blocks(of_block, streams, LANES, 1).astype(np.float64) / self.defense.rate
+                -in_blocks(of_block, streams, LANES, 1).astype(np.float64)
+                / self.defense.learning_rate
             )
 
-        return Worlds(
+        return GameScores(
             score(self.data.before, "absent"), score(self.data.after, "present"), self.truth
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _FittedGame(DataGame):
-    """Games with one factor in which V is public and users' factors are fitted to their ratings.
+    """Base of the games with one factor, a public V and users' factors fitted to their ratings.
 
         u_i = Σ_j v_j (r_ij − b) / (Σ_j v_j² + λ),
 
-    the least of equation (8) for this V, without friends.
+    the minimum of equation (8) for this V, without friends.
 
     Attributes:
-        label: what sets it apart within its entry.
-        defense: says how much noise there is, and what is cut.
+        label: name of the game within its entry.
+        defense: determines the noise and the clipping.
         data: the two data sets.
         items: V `(M,)`.
-        trials: worlds of either data set.
+        trials: number of trials on each data set.
     """
 
     label: str
@@ -89,7 +90,7 @@ class _FittedGame(DataGame):
     trials: int = 50_000
 
     def mechanism(self) -> str:
-        """The defense with its parameters, and V."""
+        """Description of the defense with its parameters, and of V."""
         shown = ", ".join(f"{factor:.4g}" for factor in self.items)
         return f"{super().mechanism()}; users' factors fitted to V = ({shown})"
 
@@ -100,7 +101,7 @@ class _FittedGame(DataGame):
         )
 
     def users(self, rows: SocialRows) -> NDArray[np.float32]:
-        """The fitted factors, in the first of the columns that kernels want `(N, size)`."""
+        """Return the fitted factors in the first column of the kernels' layout `(N, size)`."""
         factors = np.array(self.items)[rows.items]
         errors = self.defense.centred(rows).astype(np.float64)
         slope = np.bincount(rows.users, factors * errors, rows.n_users)
@@ -111,7 +112,7 @@ class _FittedGame(DataGame):
 
 
 def _padded(factors: Floats) -> NDArray[np.float32]:
-    """One factor each, as a row of the width that kernels want."""
+    """Return rows of the kernels' width with one factor each, in the first column."""
     found = aligned(len(factors), width(1))
     found[:, 0] = factors
     return found
@@ -119,19 +120,19 @@ def _padded(factors: Floats) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class SubmittedGame(_FittedGame):
-    """Observer `public` of one round: the sum of what is submitted about each item."""
+    """Observer `public` of one round: the sum of the submissions for each item."""
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Draw what is submitted and score it by its law."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Draw the sums and score them by their likelihood ratio."""
         before, after = self._rows()
         absent, present = self.sums(before), self.sums(after)
         drawn = self.defense.noise(before)
         variance = np.bincount(before.items, drawn.of_rows(before), before.n_items)
         law = _Law(absent, present, np.sqrt(variance), "laplace" if drawn.shared else "normal")
-        return law.play("submitted", trials, seed, self.claimed()[1])
+        return law.run("submitted", trials, seed, self.claimed()[1])
 
     def sums(self, rows: SocialRows) -> Floats:
-        """Σ_i 2 (u_i v_j − r_ij) u_i of each item, without noise `(M,)`."""
+        """Return Σ_i 2 (u_i v_j − r_ij) u_i of each item, without noise `(M,)`."""
         users = self.users(rows)
         items = _padded(np.array(self.items))
         order = np.arange(len(rows), dtype=np.int32)
@@ -143,28 +144,28 @@ class SubmittedGame(_FittedGame):
 
 @dataclass(frozen=True, eq=False)
 class MessagesGame(_FittedGame):
-    """Observer `friend`: what the last user is sent by her friends.
+    """Observer `friend`: the messages that the last user receives from their friends.
 
     Attributes:
-        alone: whether she reads the first friend's message, whose noise she gave its size, or the
-            sum of all, as if she did not know that size.
+        alone: whether the observer sees the first friend's message and knows the noise's size h,
+            which they drew; else the observer sees the sum of all messages and does not know h.
     """
 
     alone: bool = False
 
-    def play(self, trials: int, seed: int) -> Worlds:
-        """Draw what is sent and score it by its law."""
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Draw the messages and score them by their likelihood ratio."""
         before, after = self._rows()
         drawn, last = self.defense.noise(before), before.n_users - 1
-        # What friends tell with noise of their own, she weighs by 2 S, S being 1.
-        variance = float(drawn.sent[last]) + 4 * drawn.told
+        # The receiver multiplies broadcast factors, with their noise, by 2 S, and S is 1.
+        variance = float(drawn.sent[last]) + 4 * drawn.broadcast
         variance *= 1 if self.alone else int(before.friends[last])
         kind: _Kind = "normal" if not drawn.shared else "shared" if self.alone else "laplace"
         law = _Law(self._sent(before), self._sent(after), np.sqrt([variance]), kind)
-        return law.play("sent", trials, seed, self.claimed()[1])
+        return law.run("sent", trials, seed, self.claimed()[1])
 
     def _sent(self, rows: SocialRows) -> Floats:
-        """2 S u of the first friend, or of all together, without noise `(1,)`."""
+        """Return 2 S u of the first friend, or the sum over all friends, without noise `(1,)`."""
         weights = rows.similarity[[rows.n_users - 1]].toarray()[0].astype(np.float64)
         messages = 2 * weights * self.users(rows)[:, 0]
         return np.array([messages[0] if self.alone else messages.sum()])
@@ -175,14 +176,14 @@ _Kind = Literal["laplace", "normal", "shared"]
 
 @dataclass(frozen=True)
 class _Law:
-    """Numbers with independent noise of these deviations in two worlds.
+    """The laws on D and D' of numbers with independent noise.
 
     Attributes:
-        absent: the numbers without noise in D `(C,)`.
-        present: the same in D'.
-        deviation: of the noise `(C,)`.
-        kind: `laplace`; `normal`; or `shared`: normal with the variance times h ~ Exp(1), which is
-            seen.
+        absent: the numbers without noise on D `(C,)`.
+        present: the numbers without noise on D' `(C,)`.
+        deviation: standard deviations of the noise `(C,)`.
+        kind: `laplace`; `normal`; or `shared`: normal with the variance times an h ~ Exp(1) that
+            the observer sees.
     """
 
     absent: Floats
@@ -190,33 +191,33 @@ class _Law:
     deviation: Floats
     kind: _Kind
 
-    def play(self, purpose: str, trials: int, seed: int, delta: float) -> Worlds:
-        """Draw and score by the ratio of the laws."""
-        worlds = [
-            self._score(exact, Streams.first(seed, f"{purpose}/{world}", trials))
-            for exact, world in ((self.absent, "absent"), (self.present, "present"))
+    def run(self, purpose: str, trials: int, seed: int, delta: float) -> GameScores:
+        """Draw from both laws and score by their likelihood ratio."""
+        found = [
+            self._score(exact, Streams.first(seed, f"{purpose}/{dataset}", trials))
+            for exact, dataset in ((self.absent, "absent"), (self.present, "present"))
         ]
-        return Worlds(worlds[0], worlds[1], self.truth(delta))
+        return GameScores(found[0], found[1], self.truth(delta))
 
     def _score(self, exact: Floats, streams: Streams) -> Floats:
         draws = np.empty((len(streams), len(exact)), np.float64)
         scale = np.broadcast_to(self.deviation, draws.shape)
         if self.kind == "laplace":
-            exact_noise.laplace(draws, streams.worlds, _NOISE, streams.key)
+            exact_noise.laplace(draws, streams.trials, _NOISE, streams.key)
             scale = scale / np.sqrt(2)
         elif self.kind == "shared":
-            # The size of a Laplace draw is exponential.
-            exact_noise.laplace(draws, streams.worlds, _SCALES, streams.key)
+            # The absolute value of a Laplace draw is exponential.
+            exact_noise.laplace(draws, streams.trials, _SCALES, streams.key)
             scale = scale * np.sqrt(np.maximum(abs(draws), 1e-30))
         if self.kind != "laplace":
-            exact_noise.normal(draws, streams.worlds, _NOISE, streams.key)
+            exact_noise.normal(draws, streams.trials, _NOISE, streams.key)
         shown = NoisedSteps(exact + scale * draws)
         pair = StepsPair(self.absent, self.present, scale, gaussian=self.kind != "laplace")
-        # On a grid: unlike ratios that are one event are not told apart.
+        # The grid merges ratios of one event that differ by rounding.
         return graded(LikelihoodRatio().score(shown, pair))
 
     def truth(self, delta: float) -> Estimate:
-        """The ε of this pair."""
+        """Return the exact ε of this pair at `delta`."""
         shifts = (self.present - self.absent) / self.deviation
         if self.kind == "laplace":
             return laplace_vector_epsilon(shifts * np.sqrt(2), 1.0, delta=delta)

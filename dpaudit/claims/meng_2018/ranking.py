@@ -1,4 +1,4 @@
-"""PrivSR, ranking form (Meng et al. 2018): what is published of privacy, played."""
+"""PrivSR, ranking form (Meng et al. 2018): the privacy claim, with its games."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpaudit.defenses.social.ranking import PrivSRRanking
 _FRIENDS = 5
 _HELD = Scale(1, 1, 1)
 
-# One factor and one round, which begins with u = v = 1; all triples, so that sums are exact.
+# One factor and one round that starts from u = v = 1; all triples, so that sums are exact.
 _PLAIN: dict[str, Any] = {
     "dimensions": 1,
     "rounds": 1,
@@ -34,20 +34,20 @@ _PLAIN: dict[str, Any] = {
 
 
 def published(**params: Any) -> PrivSRRanking:
-    """The ranking form with ε = 0.5."""
+    """Return the published ranking form with ε = 0.5."""
     return PrivSRRanking(**{"epsilon": 0.5, **_PLAIN, **params})
 
 
 def corrected(**params: Any) -> PrivSRRanking:
-    """Whole users with ε = 2 and the default δ."""
+    """Return the corrected form, which protects whole users, with ε = 2 and the default δ."""
     return PrivSRRanking(**{"epsilon": 2.0, "variant": "corrected", **_PLAIN, **params})
 
 
 def bought(kept: bool = False) -> DataPair:
-    """A user whose friend shares five items buys one that neither had.
+    """Return the pair in which a user with one friend, who holds five items, buys a new item.
 
     Args:
-        kept: whether another user keeps every item private, so that both kinds of noise are there.
+        kept: whether another user keeps all items private, so that both kinds of noise are present.
     """
     others = [(item, 1.0) for item in range(2, 2 + _FRIENDS)]
     everything = [(item, 1.0) for item in range(_FRIENDS + 4)]
@@ -55,15 +55,16 @@ def bought(kept: bool = False) -> DataPair:
     plain = from_profiles(profiles, _FRIENDS + 4, _HELD)
     links = Friends.build(np.array([0]), np.array([1]), len(profiles))
     before = replace(plain, friends=links, sensitive=plain.user == 2)
-    words = f"a user whose friend shares {_FRIENDS} items buys one that neither had"
+    words = f"a user whose friend shares {_FRIENDS} items buys an item that neither of them had"
     more = "; another user keeps all items private" if kept else ""
     return DataPair(before, apply(before, RatingAdded(0, 1, 1.0)), before, words + more)
 
 
 def opposed() -> DataPair:
-    """The worst pair of the corrected form: what a user holds and what she does not change places.
+    """Return the worst pair of the corrected form: the user's items are replaced by others.
 
-    Every triple turns around, and with it all that she submits; it is so long that it is cut.
+    Every triple is reversed, and with it the user's whole submission, which is longer than the
+    clipping norm.
     """
     plain = from_profiles([[(item, 1.0) for item in range(3)], [(6, 1.0)]], 7, _HELD)
     nobody = np.zeros(0, np.int64)
@@ -73,12 +74,12 @@ def opposed() -> DataPair:
         before,
         apply(before, theirs),
         before,
-        "a user who holds three of seven items gives way to one who holds three others",
+        "a user who holds three of seven items is replaced by one who holds three others",
     )
 
 
 def _cut(secure: bool = False) -> StepsGame:
-    """Opposite submissions, both cut to the norm that is kept."""
+    """Return the game on opposite submissions, both cut to the clipping norm."""
     defense = corrected(summation="secure", insiders=0) if secure else corrected()
     mu = gaussian_mu(defense.epsilon, defense.delta) * (1 - 1e-5)
     law = Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite submissions")
@@ -87,23 +88,23 @@ def _cut(secure: bool = False) -> StepsGame:
 
 
 _LITTLE = (
-    "One purchase of a user with another turns only a part of what she submits, and the noise is "
-    "for all of it turned around."
+    "One purchase of a user who has another one reverses only a part of the submission, and the "
+    "noise covers the reversal of all of it."
 )
 
 CLAIMS = (
     PublishedClaim(
         id="privsr-thm4",
-        sentence="The extended PrivSR, which ranks, is ε-differentially private.",
+        sentence="The extended PrivSR, for ranking, is ε-differentially private.",
         source="Meng et al. 2018, Theorem 4, section 6.4; neighbours of section 3.2",
         adjacency="rating-add-remove",
         observer="recommender",
         recorded="falsified",
-        because="Section 6.4 bounds what one triple moves, |ψ̃ − ψ| < 1. A purchase moves its item "
-        "from N to P, and ψ_jk + ψ_kj = 1: its sum moves by |F| u and that of every item of "
-        "friends by −u, whatever the scores, 2|F| in all. The noise is for 1, and where nobody "
-        "keeps an item it is Lap(√K/ε_n): ε' = 2|F| (1 + 1/β) ε. Besides, all that fails in the "
-        "rating form fails here.",
+        because="Section 6.4 bounds the change of one triple, |ψ̃ − ψ| < 1. A purchase moves its "
+        "item from N to P, and ψ_jk + ψ_kj = 1: the item's sum changes by |F| u and that of every "
+        "item of friends by −u, whatever the scores, 2|F| in all. The noise covers a change of 1, "
+        "and for an item that nobody keeps private it is Lap(√K/ε_n): ε' = 2|F| (1 + 1/β) ε. In "
+        "addition, everything that fails in the rating form fails here.",
         published=(
             ItemsGame(
                 "V after one round, |F| = 5, β = 1, nobody keeps anything",
@@ -133,6 +134,6 @@ CLAIMS = (
             "whole users, each with noise of her own": _LITTLE,
             "whole users, sums alone are seen": _LITTLE,
         },
-        reading="an item is bought or not: a feedback in this form has no other value",
+        reading="an item is bought or not; a feedback in this form has no other value",
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Noise added in floating point (Mironov 2012), with dpaudit's own first edition among the wrong.
+"""Noise added in floating point (Mironov 2012); the broken samplers include that of dpaudit 0.1.
 
-The statement is that of every implementation that adds a sampled number to a computed one.
+The claim is that of every implementation that adds a sampled number to a computed one.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.float_bits import FloatBits, NumpyLaplaceBits
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.bounds.accounting import laplace_epsilon
-from dpaudit.claims.entry import PublishedClaim, Worlds
+from dpaudit.claims.entry import GameScores, PublishedClaim
 from dpaudit.claims.games import TRIALS, digest_of
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, generator
 from dpaudit.defenses.precision import grid, rounded
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.noise import philox_words
 
 Reals = NDArray[np.float64]
 
-# The released number in some worlds, from what it is without noise and the noise's scale.
+# Function of the exact number, the noise's scale and the streams that returns the released numbers.
 Sampler = Callable[[float, float, Streams], Reals]
 Score = Callable[[Reals], Reals]
 
@@ -35,15 +35,15 @@ _ABSENT, _PRESENT = 0.0, 1.0
 
 def by_numpy(exact: float, scale: float, streams: Streams) -> Reals:
     """`f + rng.laplace(scale=s)`, in double precision."""
-    rng = np.random.default_rng([*streams.key.tolist(), int(streams.worlds[0])])
+    rng = generator((*streams.key.tolist(), int(streams.trials[0])))
     found: Reals = exact + rng.laplace(scale=scale, size=len(streams))
     return found
 
 
 def by_first_edition(exact: float, scale: float, streams: Streams) -> Reals:
-    """`f + s z` in single precision, z from 31 bits: how dpaudit 0.1 noised what trainings show."""
+    """`f + s z` in single precision, z from 31 bits: the noise of dpaudit 0.1 in training."""
     words = np.empty(-(-len(streams) // 4) * 4, np.uint32)
-    philox_words(words, 0, 0, int(streams.worlds[0]), streams.key)
+    philox_words(words, 0, 0, int(streams.trials[0]), streams.key)
     k = ((words[: len(streams)] >> 1) | 1).astype(np.float32).astype(np.float64)
     z = (-np.log(k / 2.0**31)).astype(np.float32)
     z = np.where(words[: len(streams)] & 1, -z, z)
@@ -51,24 +51,24 @@ def by_first_edition(exact: float, scale: float, streams: Streams) -> Reals:
 
 
 def on_a_grid(exact: float, scale: float, streams: Streams) -> Reals:
-    """`g · round((f + s z)/g)`, z fine in body and tail: how dpaudit noises what it releases."""
+    """`g · round((f + s z)/g)`, z of high resolution in body and tail: dpaudit's present noise."""
     draws = np.empty((len(streams), 1))
-    exact_noise.laplace(draws, streams.worlds, 0, streams.key)
+    exact_noise.laplace(draws, streams.trials, 0, streams.key)
     return rounded(exact + scale * draws[:, 0], grid(scale)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class FloatGame:
-    """One number, 0 in D and 1 in D', with Laplace noise of scale 1/ε, released by a sampler.
+    """One number, 0 on D and 1 on D', with Laplace noise of scale 1/ε, released by a sampler.
 
     Attributes:
-        label: what sets it apart within its entry.
-        sampler: how noise is added.
-        score: tells outputs of D' from those of D.
-        words: the mechanism in words.
-        law: the ε of what is computed.
+        label: name of the game within its entry.
+        sampler: adds the noise.
+        score: scores outputs; larger on D'.
+        words: description of the mechanism.
+        law: the exact ε of the sampler.
         epsilon: ε.
-        trials: worlds of either data set.
+        trials: number of trials on each data set.
     """
 
     label: str
@@ -84,34 +84,36 @@ class FloatGame:
         return self.epsilon, 0.0
 
     def mechanism(self) -> str:
-        """How the noise is made."""
+        """Description of the sampler, its scale and ε."""
         return f"{self.words}, scale 1/ε, ε = {self.epsilon:g}"
 
     def pair(self) -> str:
-        """The two numbers."""
+        """Description of the two numbers."""
         return "a count is 0 in D and 1 in D'"
 
     def digest(self) -> str:
-        """Of the two numbers."""
+        """Digest of the two numbers."""
         return digest_of(repr((_ABSENT, _PRESENT)))
 
     def mutant(self, factor: float) -> FloatGame:
-        """The same two numbers with noise for so many times ε."""
+        """The same game with noise calibrated to `factor` times ε."""
         return replace(self, epsilon=self.epsilon * factor)
 
-    def play(self, trials: int, seed: int) -> Worlds:
+    def run(self, trials: int, seed: int) -> GameScores:
         """Release and score."""
         found = [
             self.score(
-                self.sampler(exact, 1 / self.epsilon, Streams.first(seed, f"float/{world}", trials))
+                self.sampler(
+                    exact, 1 / self.epsilon, Streams.first(seed, f"float/{dataset}", trials)
+                )
             )
-            for exact, world in ((_ABSENT, "absent"), (_PRESENT, "present"))
+            for exact, dataset in ((_ABSENT, "absent"), (_PRESENT, "present"))
         ]
-        return Worlds(found[0], found[1], self.law)
+        return GameScores(found[0], found[1], self.law)
 
 
 def _known(score: Callable[[Predictions, LaplacePair], Reals], step: float) -> Score:
-    """A score of whoever knows both numbers, the scale and the grid's step."""
+    """Return the score of an observer who knows both numbers, the scale and the grid's step."""
     known = LaplacePair(np.array([_ABSENT]), np.array([_PRESENT]), 1.0, step)
 
     def of(shown: Reals) -> Reals:
@@ -129,17 +131,18 @@ _GRID = "exact draws on a public grid"
 CLAIMS: tuple[PublishedClaim, ...] = (
     PublishedClaim(
         id="mironov12-s4-laplace",
-        sentence="A count of sensitivity 1 with a Laplace number of scale 1/ε added to it is "
-        "ε-differentially private, as implementations in floating point compute it.",
+        sentence="A count of sensitivity 1 plus Laplace noise of scale 1/ε, computed in floating "
+        "point, is ε-differentially private.",
         source="Dwork, McSherry, Nissim, Smith 2006, doi:10.1007/11681878_14, Proposition 1, as "
         "implemented; refuted by Mironov 2012, doi:10.1145/2382196.2382264, section 4",
         adjacency="rating-add-remove",
         observer="values",
         recorded="falsified",
         basis="on a reading",
-        because="A floating-point sum f + s z has only the values that some drawable z leads to, "
-        "and these differ between f and f'. Of what f = 0 leads to, 82 % with numpy's draws and "
-        "43 % with 31 bits in single precision cannot come from f' = 1: ε = ∞ at any δ below.",
+        because="A floating-point sum f + s z takes only values that some drawable z produces, and "
+        "these differ between f and f'. Of the outputs for f = 0, 82 % with numpy's draws and 43 % "
+        "with 31 bits in single precision are impossible for f' = 1: ε = ∞ at any δ below these "
+        "shares.",
         published=(
             FloatGame(
                 "numpy's draws, in double precision",
@@ -174,10 +177,10 @@ CLAIMS: tuple[PublishedClaim, ...] = (
             ),
         ),
         weak={
-            f"{_GRID}, its bits": "Bits on a grid tell nothing, whatever the scale of the "
-            "noise; the game of the likelihood ratio has the power."
+            f"{_GRID}, its bits": "Bits on a grid leak nothing, whatever the scale of the noise; "
+            "the game with the likelihood ratio has the power."
         },
-        reading="the noise is what a program adds in floating point; of real numbers the statement "
+        reading="the noise is what a program adds in floating point; for real numbers the claim "
         "holds",
     ),
 )

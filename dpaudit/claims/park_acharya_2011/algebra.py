@@ -1,6 +1,6 @@
-"""Statements of algebra in Park & Acharya 2011, tried on instances of the product's own parts.
+"""Mathematical statements in Park & Acharya 2011, tested on instances with dpaudit's own code.
 
-Each function returns the instance on which the statement fails, in words, or None.
+Each check takes a seed and describes an instance on which its statement fails, or returns None.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.auditor.measures.risk import play_risk
+from dpaudit.auditor.measures.risk import run_risk
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.profile import Profile
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
@@ -29,7 +30,7 @@ Scores = NDArray[np.float32]
 
 _STARS = Scale(1, 5, 1)
 _INSTANCES = 300
-# Rounding of sums and logarithms of some dozens of terms.
+# Rounding error of sums and logarithms of some dozens of terms.
 _ROUNDING = 1e-9
 
 
@@ -49,8 +50,8 @@ def _row(scores: NDArray[np.floating], unit: float = 5.0) -> ExactScores:
 
 
 def exponential_mechanism(seed: int) -> str | None:
-    """Theorem 2.2: weights `φ^ε`, `ln φ` moving by at most 1, lose at most 2ε."""
-    rng = np.random.default_rng([seed, 22])
+    """Theorem 2.2: weights `φ^ε`, where `ln φ` changes by at most 1, have a loss of at most 2ε."""
+    rng = generator((seed, 22))
     for _ in range(_INSTANCES):
         size, epsilon = int(rng.integers(2, 30)), float(rng.exponential(2))
         before = 3 * rng.standard_normal(size)
@@ -66,12 +67,12 @@ def _log_law(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def slope_one_inversion(seed: int) -> str | None:
-    """Theorem 3.3 without noise: every hidden rating is read off one prediction."""
+    """Theorem 3.3 without noise: every hidden rating can be recovered from one prediction."""
     ratings = _ratings(seed)
     defense = SlopeOne(epsilon=math.inf, variant="nonprivate", min_ratings=10)
     model, users = defense.prepare(ratings), _users(ratings, 10)
     attack = LinearIdeal(reader="round")
-    right = play_risk([defense], model, users, attack, trials=_INSTANCES, seed=seed)
+    right = run_risk([defense], model, users, attack, trials=_INSTANCES, seed=seed)
     missed = int(_INSTANCES - right.sum())
     return f"{missed} of {_INSTANCES} hidden ratings were not recovered" if missed else None
 
@@ -81,9 +82,9 @@ def cosine_inversion(seed: int, *, alike: bool) -> str | None:
 
     Args:
         seed: decides the instances.
-        alike: whether the shown item must have a similarity above 0 to the hidden one.
+        alike: whether to use only shown items whose similarity to the hidden item is above 0.
     """
-    ratings = _ratings(seed, items=1000)  # so many that some have no buyer in common
+    ratings = _ratings(seed, items=1000)  # so many that some pairs have no buyer in common
     purchases = Ratings.build(
         ratings.user,
         ratings.item,
@@ -94,7 +95,7 @@ def cosine_inversion(seed: int, *, alike: bool) -> str | None:
     )
     defense = Cosine(epsilon=math.inf, variant="nonprivate", min_ratings=10)
     model = defense.prepare(purchases)
-    rng = np.random.default_rng([seed, 34])
+    rng = generator((seed, 34))
     for profile in _users(purchases, 11):
         hidden = int(rng.choice(profile.items))
         others = profile.items[profile.items != hidden]
@@ -107,20 +108,20 @@ def cosine_inversion(seed: int, *, alike: bool) -> str | None:
             read = len(mine) * defense.exact(model, mine).scores[shown] - known
             says_bought = np.abs(read - similarity) < 1e-3 * np.maximum(similarity, 1e-2)
             if np.any(says_bought != (len(mine) == len(profile))):
-                wrong = "not bought and read as bought" if mine is not profile else "missed"
-                return f"a purchase of a user with {len(profile)} was {wrong}"
+                wrong = "is read as bought, but was not" if mine is not profile else "is missed"
+                return f"user with {len(profile)} purchases: the hidden item {wrong}"
     return None
 
 
 def random_guessing(seed: int) -> str | None:
-    """Definition 3, eq. (21), of the linear adversary: as ε → 0, as good as random guessing."""
+    """Definition 3, eq. (21): as ε → 0 the linear adversary is as good as random guessing."""
     from scipy.stats import binom
 
     ratings = _ratings(seed)
     defense = SlopeOne(epsilon=1e-4, min_ratings=10)
     trials, guess = 20_000, 1 / len(ratings.scale.values)
     right = int(
-        play_risk(
+        run_risk(
             [defense],
             defense.prepare(ratings),
             _users(ratings, 10),
@@ -135,11 +136,11 @@ def random_guessing(seed: int) -> str | None:
 
 
 def stationary_law(seed: int, *, power: float) -> str | None:
-    """The chain of eqs (31) and (34) keeps the law `∝ φ^{power·ε}`.
+    """The chain of eqs (31) and (34) has the stationary law `∝ φ^{power·ε}`.
 
-    Theorem 4.1 says power 1; the text below eq. (36) that it is the law of eq. (28): power ½.
+    Theorem 4.1 states power 1; the text below eq. (36) states the law of eq. (28), power ½.
     """
-    rng = np.random.default_rng([seed, 41])
+    rng = generator((seed, 41))
     for _ in range(_INSTANCES):
         epsilon = float(rng.uniform(0.1, 4))
         exact = _row(rng.uniform(1, 5, 24))
@@ -151,8 +152,8 @@ def stationary_law(seed: int, *, power: float) -> str | None:
         moved[:-1] += law[1:] * chain.down[1:]
         if np.abs(moved - law).max() > _ROUNDING:
             return (
-                f"ε = {epsilon:.3g}, {len(law)} sets: one step moves the law by "
-                f"{np.abs(moved - law).sum():.2g} in all"
+                f"ε = {epsilon:.3g}, {len(law)} sets: one step changes the law by "
+                f"{np.abs(moved - law).sum():.2g} in L1"
             )
     return None
 
@@ -174,8 +175,8 @@ def time_step(_: int) -> str | None:
 
 
 def set_scores(seed: int) -> str | None:
-    """Proposition 4.2: `ln φ` moves by at most 1 for one entry, `φ = exp(f/U_r)`."""
-    rng = np.random.default_rng([seed, 42])
+    """Proposition 4.2: one entry changes `ln φ` by at most 1, with `φ = exp(f/U_r)`."""
+    rng = generator((seed, 42))
     for _ in range(_INSTANCES):
         before = rng.uniform(1, 5, 20)
         after = before.copy()
@@ -183,14 +184,14 @@ def set_scores(seed: int) -> str | None:
         sets = swap_sets(np.argsort(-before).astype(np.int32), 5, "meant", 2, 3)
         moved = (sets.totals(after.astype(np.float32)) - sets.totals(before.astype(np.float32))) / 5
         if np.abs(moved).max() > 1:
-            return f"an entry's change moves ln φ by {np.abs(moved).max():.3g}"
+            return f"a change of one entry changes ln φ by {np.abs(moved).max():.3g}"
     return None
 
 
 def printed_set_scores(_: int) -> str | None:
-    """Proposition 4.2 as printed: `φ = exp(1/U_r) f`, so `ln φ` moves by `ln f'/f`."""
+    """Proposition 4.2 as printed: `φ = exp(1/U_r) f`, so `ln φ` changes by `ln f'/f`."""
     moved = math.log(5 / 1)
-    return f"k = 1, a rating from 1 to 5 moves ln φ by ln 5 = {moved:.3g}" if moved > 1 else None
+    return f"k = 1, a rating from 1 to 5 changes ln φ by ln 5 = {moved:.3g}" if moved > 1 else None
 
 
 def distinct_sets(_: int) -> str | None:
@@ -203,13 +204,13 @@ def distinct_sets(_: int) -> str | None:
         return None
     return (
         f"M = {items}, k = {k}: {len(out) - 1} sets until a rank leaves the list, {found} of them "
-        f"distinct, where {promised} are promised; the second is the first again"
+        f"distinct, where {promised} are promised; the second set equals the first"
     )
 
 
 def decreasing_sets(seed: int) -> str | None:
-    """Section 4.4: the sets that the text's two windows list have decreasing scores."""
-    rng = np.random.default_rng([seed, 44])
+    """Section 4.4: the sets from the two windows in the text have decreasing scores."""
+    rng = generator((seed, 44))
     scores = np.sort(rng.uniform(1, 5, 40))[::-1].astype(np.float32)
     sets = swap_sets(np.arange(40, dtype=np.int32), 10, "meant", 2, 3)
     rises = np.flatnonzero(np.diff(sets.totals(scores)) > 1e-6)
@@ -220,15 +221,15 @@ def decreasing_sets(seed: int) -> str | None:
 
 
 def ninety_percent(_: int) -> str | None:
-    """Section 4.5: every set shares k − 1 of k items with the best one."""
+    """Section 4.5: every set shares at least k − 1 of k items with the best one."""
     out, into = meant_swaps(1682, 10, 2, 3)
     inside = (out >= 1) & (out <= 10) & ((into > 10) | (into == out))
     return None if inside.all() else f"{int((~inside).sum())} sets swap more than one item"
 
 
 def all_sets(seed: int) -> str | None:
-    """Section 4.1, eq. (28) over every k-set: one entry of C loses at most ε."""
-    rng = np.random.default_rng([seed, 28])
+    """Section 4.1, eq. (28) over every k-set: one entry of C costs at most ε."""
+    rng = generator((seed, 28))
     for _ in range(_INSTANCES):
         epsilon, k = float(rng.uniform(0.1, 5)), int(rng.integers(1, 5))
         before = rng.choice(_STARS.values, 12).astype(np.float32)
@@ -242,7 +243,7 @@ def all_sets(seed: int) -> str | None:
 
 
 def divergence_and_ratio(_: int) -> str | None:
-    """Section 4.4: a small divergence of the target from the chain's law costs a small `Δε`."""
+    """Section 4.4: if the chain's law is close to its target in divergence, `Δε` is small."""
     steps, items, epsilon = 20_000, 40, 20.0
     before = np.append(5.0, np.ones(items - 1))
     after = np.append(before[:-1], 5.0)
@@ -266,7 +267,7 @@ def divergence_and_ratio(_: int) -> str | None:
 
 
 def _divergence(chain: SetChain, steps: int) -> float:
-    """`KL(P ‖ P̂)` of the limit's law P from the law P̂ after so many steps, as in section 4.4."""
+    """Return `KL(P ‖ P̂)` of the limit law P from the law P̂ after `steps` steps, section 4.4."""
     limit, law = chain.stationary, chain.law(steps)
     if np.any((law == 0) & (limit > 0)):
         return math.inf
@@ -274,11 +275,11 @@ def _divergence(chain: SetChain, steps: int) -> float:
 
 
 def convex_curve(_: int) -> str | None:
-    """Risk is a convex function of utility, both as Definitions 5 and 6 have them.
+    """Risk is a convex function of utility, as in Definitions 5 and 6.
 
-    A list of one of two items whose predictions are g apart, each with Laplace noise of scale
-    b = Δf/ε, for a user with 20 ratings. With t = g/b the two change places with probability
-    `½ e^{−t}(1 + t/2)`, at most ½; the rounded reading of a rating is right with probability
+    The list shows one of two items whose predictions are g apart, each with Laplace noise of scale
+    b = Δf/ε, to a user with 20 ratings. With t = g/b the two swap with probability
+    `½ e^{−t}(1 + t/2)`, at most ½. The rounded reading of a rating is right with probability
     `1 − e^{−1/(40 b)}`.
     """
     gap, delta_f, ratings = 0.01, 0.5, 20

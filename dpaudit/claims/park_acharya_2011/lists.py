@@ -25,16 +25,16 @@ LISTS = (
     PublishedClaim(
         id="pa11-s3.4-own-listed",
         sentence="A list made of noised predictions is ε-differentially private when the target "
-        "adds a rating of her own.",
+        "adds a rating.",
         source=f"{_PAPER}, section 3.4, with Theorem 3.1",
         adjacency="rating-add-remove",
         observer="list",
         recorded="falsified",
         basis="on a reading",
-        because="Only unrated items are shown. An item that is listed in one world has been rated "
-        "in the other and cannot be: whoever sees which items are listed has ε = ∞. Theorem 3.1 "
-        "escapes, being about an item that is unrated in both. Under rating-replace, or with the "
-        "rated items public, nothing is lost.",
+        because="Only unrated items are shown. An item that is listed on one data set has been "
+        "rated in the other, and then cannot be listed: an observer of the listed items has ε = ∞. "
+        "Theorem 3.1 is not affected, since its item is unrated in both. Under rating-replace, or "
+        "if the rated items are public, this loss does not occur.",
         published=(
             ListGame(
                 "top-10",
@@ -43,7 +43,7 @@ LISTS = (
                 law=lambda before, after, scale: float("inf"),
             ),
         ),
-        reading="the guarantee of section 3.2 is of what section 3.4 shows, a list",
+        reading="the guarantee of section 3.2 applies to the list of section 3.4",
     ),
     PublishedClaim(
         id="pa11-s4-chain",
@@ -54,11 +54,11 @@ LISTS = (
         adjacency="entry-replace",
         observer="list",
         recorded="falsified",
-        because="Every listed set is the best one with at most one item swapped, so which sets "
-        "there are depends on the data. When the last-ranked item becomes the best, sets are drawn "
-        "that are two swaps from the old best one and had probability 0. From k = 2 on, some set "
-        "goes from probability 0 to more after any number of steps and in the limit's law, for "
-        "either enumeration and at every ε.",
+        because="Every listed set is the best one with at most one item swapped, so the possible "
+        "sets depend on the data. When the last-ranked item becomes the best, the chain draws sets "
+        "that are two swaps from the old best one and had probability 0. From k = 2 on, the "
+        "probability of some set changes from 0 to a positive value, after any number of steps and "
+        "in the limit law, for both enumerations and at every ε.",
         published=(
             EntryGame("1000 steps, sets as meant", TopK(epsilon=1.0), _named("last-ranked")),
             EntryGame(
@@ -87,8 +87,8 @@ LISTS = (
             ),
         ),
         weak={
-            "joint law, one rating in the data": "A rating in the data moves its user's "
-            "predictions by a small part of what the noise is for.",
+            "joint law, one rating in the data": "A rating in the data changes its user's "
+            "predictions by a small part of what the noise covers.",
         },
     ),
     PublishedClaim(
@@ -99,8 +99,9 @@ LISTS = (
         adjacency="entry-replace",
         observer="list",
         recorded="holds",
-        because="Theorem 2.2 with φ = exp(f/U_r), which moves by Δr/U_r ≤ 1. One entry moves all "
-        "sets that hold it the same way, so not even half of ε is lost: at most ε Δr/(2 U_r).",
+        because="Theorem 2.2 with φ = exp(f/U_r), whose logarithm changes by Δr/U_r ≤ 1. One entry "
+        "changes all sets that contain it in the same direction, so the loss is at most "
+        "ε Δr/(2 U_r), half of ε.",
         published=(Check("300 random rows, every set", algebra.all_sets),),
     ),
 )

@@ -21,13 +21,13 @@ _OWN_SCALE, _PAPERS_RUN = "Δr = 4, the scale's", "Δr = 5, as in the paper's ru
 
 
 def _slope_one(
-    worlds: data.Worlds, epsilon: float = 1.0, adjacency: RatingAdjacency = "rating-add-remove"
+    make_pair: data.MakePair, epsilon: float = 1.0, adjacency: RatingAdjacency = "rating-add-remove"
 ) -> tuple[PredictionGame, ...]:
-    """The published noise with the scale's own width, and with the wider one of the paper's run."""
+    """Return games on the published noise, with Δr of the scale and with that of the paper's run."""
     return (
-        PredictionGame(_OWN_SCALE, SlopeOne(epsilon=epsilon, adjacency=adjacency), worlds),
+        PredictionGame(_OWN_SCALE, SlopeOne(epsilon=epsilon, adjacency=adjacency), make_pair),
         PredictionGame(
-            _PAPERS_RUN, SlopeOne(epsilon=epsilon, adjacency=adjacency, delta_r=5.0), worlds
+            _PAPERS_RUN, SlopeOne(epsilon=epsilon, adjacency=adjacency, delta_r=5.0), make_pair
         ),
     )
 
@@ -43,38 +43,38 @@ def _together(outputs: int) -> ItemItem:
 
 CLAIMS = (
     PublishedClaim(
-        id="pa11-thm3.1-crossing",
+        id="pa11-thm3.1-threshold",
         sentence=f"{_SLOPE_ONE} when another user adds a rating.",
         source=_THEOREM,
         adjacency="rating-add-remove",
         observer="values",
         recorded="falsified",
         because="Eq. (14) bounds |s_jk − s'_jk| as if the number of co-raters were fixed. One more "
-        "rating takes it from φ to φ + 1, and every s_jk from 0 to a mean of differences, up to Δr "
-        "at once: the prediction moves by Δr, where Δf is 0.4 (0.5 in the paper's run). "
-        "ε = Δr/Δf = 10 (8).",
-        published=_slope_one(data.named("crossing", data.STARS)),
+        "rating raises it from φ to φ + 1, which changes every s_jk from 0 to a mean of "
+        "differences, by up to Δr: the prediction shifts by Δr, where Δf is 0.4 (0.5 in the "
+        "paper's run). ε = Δr/Δf = 10 (8).",
+        published=_slope_one(data.named("support-threshold", data.STARS)),
         corrected=(
-            PredictionGame("damped", _DAMPED, data.named("crossing", data.STARS)),
-            PredictionGame("damped, its worst pair", _DAMPED, data.named("first", data.STARS)),
+            PredictionGame("damped", _DAMPED, data.named("support-threshold", data.STARS)),
+            PredictionGame("damped, its worst pair", _DAMPED, data.named("tight", data.STARS)),
             PredictionGame("shrunk, its worst pair", _SHRUNK, data.named("opposite", data.STARS)),
         ),
         weak={
-            "damped": "The damped form predicts the same from both: a threshold is what these data "
-            "sets differ at, and it has none. ε is 0 whatever the noise.",
+            "damped": "The damped form has no threshold, so its predictions on these two data sets "
+            "agree: ε is 0 whatever the noise.",
         },
     ),
     PublishedClaim(
-        id="pa11-thm3.1-crossing-list",
-        sentence=f"{_SLOPE_ONE}, and so the ranked list made of such predictions, when another "
+        id="pa11-thm3.1-threshold-list",
+        sentence=f"{_SLOPE_ONE}, and so is the ranked list made of such predictions, when another "
         "user adds a rating.",
         source=f"{_THEOREM}, and section 3.4",
         adjacency="rating-add-remove",
         observer="list",
         recorded="falsified",
         basis="on a reading",
-        because="The crossing moves one prediction and leaves the others, so the list sees it too: "
-        "of two items, one 4 behind the other draws level. With noise of scale 0.4 it is first "
+        because="The threshold pair shifts one prediction and no other, so the list shows it too: "
+        "of two items, the one that is 4 behind draws level. With noise of scale 0.4 it is first "
         "with probability 1.4e-4 before and 1/2 after: ε = 8.2. The supremum over data is 10.",
         published=(
             ListGame(
@@ -98,31 +98,31 @@ CLAIMS = (
                 law=laws.first_of_two,
             ),
         ),
-        reading="the guarantee of section 3.2 is of what section 3.4 shows, a list",
+        reading="the guarantee of section 3.2 applies to the list of section 3.4",
     ),
     PublishedClaim(
-        id="pa11-thm3.1-no-crossing",
+        id="pa11-thm3.1-above-threshold",
         sentence=f"{_SLOPE_ONE} when another user adds a rating and no count of co-raters crosses "
         "the threshold.",
         source=_THEOREM,
         adjacency="rating-add-remove",
         observer="values",
         recorded="falsified",
-        because="A twelfth difference x joins eleven with mean a: s moves by |x − a|/12, up to "
-        "2Δr/12 = 2/3. Eq. (14) has Δr/φ, as if a were 0. ε = 1.667 (1.333).",
-        published=_slope_one(data.no_crossing),
-        corrected=(PredictionGame("damped", _DAMPED, data.no_crossing),),
+        because="A twelfth difference x is added to eleven with mean a: s changes by |x − a|/12, "
+        "up to 2Δr/12 = 2/3. Eq. (14) has Δr/φ, as if a were 0. ε = 1.667 (1.333).",
+        published=_slope_one(data.above_threshold),
+        corrected=(PredictionGame("damped", _DAMPED, data.above_threshold),),
     ),
     PublishedClaim(
         id="pa11-thm3.1-own",
-        sentence=f"{_SLOPE_ONE} when the target adds a rating of her own.",
+        sentence=f"{_SLOPE_ONE} when the target adds a rating.",
         source=_THEOREM,
         adjacency="rating-add-remove",
         observer="values",
         recorded="falsified",
         because="The prediction is a mean of terms r_ik + s_jk in [r_min − Δr, r_max + Δr]. Eq. "
-        "(12) bounds the similarities by Δr/φ, but a mean of differences may be Δr: a mean of 20 "
-        "terms at −3 that a term at 9 joins moves by 12/21. ε = 1.429 (1.143).",
+        "(12) bounds the similarities by Δr/φ, but a mean of differences may be Δr: adding a term "
+        "of 9 to a mean of 20 terms of −3 changes it by 12/21. ε = 1.429 (1.143).",
         published=_slope_one(data.own_added),
         corrected=(PredictionGame("damped", _DAMPED, data.own_added),),
     ),
@@ -133,9 +133,9 @@ CLAIMS = (
         adjacency="rating-replace",
         observer="values",
         recorded="holds",
-        because="Counts stay. Another user's rating enters each s_jk with weight 1/|Φ|, |Φ| > φ: "
-        "at most Δr/(φ + 1). The target's own enters her prediction with weight 1/n: at most Δr/T. "
-        "Both are at most Δf.",
+        because="The counts do not change. Another user's rating enters each s_jk with weight "
+        "1/|Φ|, |Φ| > φ: a shift of at most Δr/(φ + 1). The target's own rating enters the "
+        "prediction with weight 1/n: at most Δr/T. Both are at most Δf.",
         published=(
             *_slope_one(data.other_replaced, 0.5, "rating-replace"),
             PredictionGame(
@@ -148,15 +148,16 @@ CLAIMS = (
     ),
     PublishedClaim(
         id="pa11-s3.4-joint",
-        sentence="Every prediction shown to a user gets Laplace noise of scale Δf/ε of its own, "
-        "and what she is shown is ε-differentially private when a rating's value is replaced.",
+        sentence="Every prediction shown to a user gets its own Laplace noise of scale Δf/ε, and "
+        "all shown predictions together are ε-differentially private when a rating's value is "
+        "replaced.",
         source=f"{_PAPER}, section 3.4, with Theorem 2.1 on the vector of outputs",
         adjacency="rating-replace",
         observer="values",
         recorded="falsified",
         basis="on a reading",
-        because="Theorem 2.1 asks for the L1 sensitivity of all outputs together. The target's own "
-        "rating moves each of M' predictions by Δr/n: ε grows with M' without bound, at n = 20 "
+        because="Theorem 2.1 requires the L1 sensitivity of all outputs together. The target's own "
+        "rating shifts each of M' predictions by Δr/n, so ε grows with M' without bound. At n = 20 "
         "and ε = 0.5 with the paper's Δf it is 0.2·M': 4 for 20 predictions, 20 for 100.",
         published=(
             PredictionGame(
@@ -178,18 +179,19 @@ CLAIMS = (
             ),
         ),
         corrected=(PredictionGame("noise for 20 together", _together(20), data.own_replaced(20)),),
-        reading="the guarantee of section 3.2 is of all that a user is shown, not of each number",
+        reading="the guarantee of section 3.2 covers all predictions shown to a user together, not "
+        "each one separately",
     ),
     PublishedClaim(
         id="pa11-s3.4-joint-list",
-        sentence="Every prediction gets Laplace noise of scale Δf/ε of its own, and the ranked "
-        "list without values is ε-differentially private when the target's own rating is replaced.",
+        sentence="Every prediction gets its own Laplace noise of scale Δf/ε, and the ranked list "
+        "without values is ε-differentially private when the target's own rating is replaced.",
         source=f"{_PAPER}, section 3.4",
         adjacency="rating-replace",
         observer="list",
         recorded="holds",
-        because="Her own rating's value moves all her predictions by the same Δr/n, and a common "
-        "shift changes no order: the list's ε is 0 where the values' is 4.",
+        because="The target's own rating shifts all of the target's predictions by the same Δr/n, "
+        "and a common shift changes no order: the list's ε is 0 where that of the values is 4.",
         published=(
             ListGame(
                 "20 predictions, ε = 0.5",
@@ -198,32 +200,32 @@ CLAIMS = (
                 law=laws.common_shift,
             ),
         ),
-        reading="the change is of the target's own rating",
+        reading="the rating that changes is the target's own",
         weak={
-            "20 predictions, ε = 0.5": "The shift is common to all predictions, so that the list's "
-            "ε is 0 whatever the noise: the verdict is the derivation's.",
+            "20 predictions, ε = 0.5": "All predictions shift by the same amount, so the list's ε "
+            "is 0 whatever the noise: the verdict rests on the derivation.",
         },
     ),
     PublishedClaim(
         id="pa11-thm3.2",
-        sentence="Laplace noise of scale (2/T)/ε makes one prediction of cosine on purchases "
-        "ε-differentially private.",
+        sentence="Laplace noise of scale (2/T)/ε makes one prediction from cosine similarities of "
+        "purchases ε-differentially private.",
         source=f"{_PAPER}, Theorem 3.2, eq. (17), with Theorem 2.1",
         adjacency="rating-add-remove",
         observer="values",
         recorded="falsified",
-        because="Eq. (19) lets another user's purchase move one similarity by 1, over T. But a "
-        "purchase of the predicted item moves its similarity to every item of the target: the "
-        "first buyer, who holds all of them, takes each from 0 to 1/√2. ε = (1/√2)/(2/20) = 7.07; "
-        "10 for a target whose own purchases are not among the data.",
+        because="Eq. (19) assumes that another user's purchase changes one similarity by 1, over "
+        "T. But a purchase of the predicted item changes its similarity to every item of the "
+        "target: the first buyer, if they hold all of these, raises each from 0 to 1/√2. "
+        "ε = (1/√2)/(2/20) = 7.07; 10 for a target whose own purchases are not in the data.",
         published=(
-            PredictionGame("T = 20", Cosine(epsilon=1.0), data.named("first", data.PURCHASES)),
+            PredictionGame("T = 20", Cosine(epsilon=1.0), data.named("tight", data.PURCHASES)),
         ),
         corrected=(
             PredictionGame(
                 "damped",
                 Cosine(epsilon=1.0, variant="corrected"),
-                data.named("first", data.PURCHASES),
+                data.named("tight", data.PURCHASES),
             ),
         ),
     ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.claims.trained_games import StepsGame, graded
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.similarity import Floats, SimilarityData
@@ -29,7 +29,7 @@ class BatchGame(StepsGame):
     The score is the sum of `ln p'/p` over the steps, on a grid: the exact likelihood ratio.
     """
 
-    def play(self, trials: int, seed: int) -> Worlds:
+    def run(self, trials: int, seed: int) -> GameScores:
         """Train and score."""
         before, after = (
             self.defense.prepare(ratings, self.data.public)
@@ -38,16 +38,16 @@ class BatchGame(StepsGame):
         for data in (before, after):
             self._check_size(data)
 
-        def score(trained: SimilarityData, world: str) -> NDArray[np.float64]:
-            streams = Streams.first(seed, f"batches/{world}", trials)
+        def score(trained: SimilarityData, dataset: str) -> NDArray[np.float64]:
+            streams = Streams.first(seed, f"batches/{dataset}", trials)
             return np.concatenate(
                 [self._score(before, after, trained, part) for part in lane_blocks(streams)]
             )
 
-        return Worlds(score(before, "absent"), score(after, "present"), self.truth)
+        return GameScores(score(before, "absent"), score(after, "present"), self.truth)
 
     def _check_size(self, data: SimilarityData) -> None:
-        drawn = self.defense.share * self._count(data)
+        drawn = self.defense.sampling_rate * self._count(data)
         if not math.isclose(drawn, 1):
             raise ValueError(f"a mini-batch has {drawn:g} of {self._count(data)}: make it 1")
 

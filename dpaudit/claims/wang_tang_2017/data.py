@@ -87,7 +87,7 @@ def sampled(size: int) -> DataPair:
 
 
 def recomputed(size: int, raters: int) -> DataPair:
-    """P1 with so many others who rate item 0, where each world computes its own means."""
+    """P1 with so many others who rate item 0, where each data set has its own means."""
     mine = _split(size)
     opposite = {item: 6 - value for item, value in mine.items()}
     return _pair(

@@ -109,21 +109,21 @@ DESCENT = (
         published=(
             BatchGame(
                 "n = 2, one step",
-                _published(2, share=0.1),
+                _published(2, sampling_rate=0.1),
                 data.sampled(2),
                 _mixture(3.6386176),
                 trials=10_000,
             ),
             BatchGame(
                 "n = 4, one step",
-                _published(4, share=0.1),
+                _published(4, sampling_rate=0.1),
                 data.sampled(4),
                 _mixture(8.3905418),
                 trials=10_000,
             ),
             BatchGame(
                 "n = 4, two steps",
-                _published(4, share=0.1, steps=2, start=1.01 / 4, rate=1e-3, decay=0.05),
+                _published(4, sampling_rate=0.1, steps=2, start=1.01 / 4, learning_rate=1e-3, decay=0.05),
                 data.sampled(4),
                 trials=10_000,
             ),
@@ -131,7 +131,7 @@ DESCENT = (
         corrected=(
             BatchGame(
                 "one user of ten, their worst pair",
-                _whole_users(share=0.1),
+                _whole_users(sampling_rate=0.1),
                 data.whole_user(9),
                 _mixture(1.0),
                 trials=30_000,

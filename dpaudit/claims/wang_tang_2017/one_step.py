@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.auditor.games.trained import DataPair
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, StepsPair
@@ -25,13 +25,13 @@ from dpaudit.defenses.training import lane_blocks
 class OneStepGame(StepsGame):
     """Observer `iterates` of a single step on all ratings.
 
-    All worlds begin alike, so that the two gradients are formed once and not in every world. What
+    All trials begin alike, so that the two gradients are formed once and not in every trial. What
     is shown comes from trainings, each with its own noise. The ε of the pair is a closed form.
     """
 
     defense: SgdSimilarity
 
-    def play(self, trials: int, seed: int) -> Worlds:
+    def run(self, trials: int, seed: int) -> GameScores:
         """Train and score.
 
         Raises:
@@ -41,9 +41,9 @@ class OneStepGame(StepsGame):
         rows = list(gradients(self.defense, before, after))
         attack = LikelihoodRatio()
 
-        def score(trained: SimilarityData, world: str) -> NDArray[np.float64]:
+        def score(trained: SimilarityData, dataset: str) -> NDArray[np.float64]:
             parts = []
-            for streams in lane_blocks(Streams.first(seed, f"steps/{world}", trials)):
+            for streams in lane_blocks(Streams.first(seed, f"steps/{dataset}", trials)):
                 total = np.zeros(len(streams))
                 for item, moved, pair in rows:
                     row, following = (
@@ -55,7 +55,7 @@ class OneStepGame(StepsGame):
             return np.concatenate(parts)
 
         truth = one_step_epsilon(self.defense, self.data)
-        return Worlds(score(before, "absent"), score(after, "present"), truth)
+        return GameScores(score(before, "absent"), score(after, "present"), truth)
 
 
 def prepared(defense: SgdSimilarity, pair: DataPair) -> tuple[SimilarityData, SimilarityData]:
@@ -71,7 +71,7 @@ def gradients(
     Raises:
         ValueError: the steps are several, or on mini-batches.
     """
-    if defense.steps != 1 or defense.share != 1:
+    if defense.steps != 1 or defense.sampling_rate != 1:
         raise ValueError("the gradients are known beforehand in one step on all ratings alone")
     streams = Streams.first(0, "law", 1)
     for item in moved_rows(before, after).tolist():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.trained import DataPair
-from dpaudit.claims.entry import Worlds
+from dpaudit.claims.entry import GameScores
 from dpaudit.claims.trained_games import DataGame, graded
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.estimate import Estimate
@@ -26,7 +26,7 @@ from dpaudit.kernels import exact_noise, noise
 
 Numbers = NDArray[np.float64]
 
-# Worlds at a time, no draw depends on it; and proposals of a world before it is given up.
+# Trials at a time, no draw depends on it; and proposals of a trial before it is given up.
 _BLOCK, _MOST_ATTEMPTS = 2048, 5000
 # The share of proposals that are accepted where a game is quick enough, and on how many it rests.
 _ACCEPTED, _PROPOSALS = 0.1, 500
@@ -53,7 +53,7 @@ class RaterLoss:
     high: float
 
     def of(self, s: Numbers) -> Numbers:
-        """The loss for k = 1 of the rows `(W, N)` of so many worlds `(W,)`."""
+        """The loss for k = 1 of the rows `(W, N)` of so many trials `(W,)`."""
         mine = s[:, self.places]
         y = (mine * self.values).sum(1) / np.maximum(abs(mine).sum(1), _TINY)
         found: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
@@ -71,22 +71,22 @@ class RaterLoss:
 
 @dataclass(frozen=True, eq=False)
 class SeenRow:
-    """The row of an item that the suspect rates in D' alone.
+    """The row of an item that the target user rates in D' alone.
 
     Attributes:
         size: the number of its neighbours: items that a rater of it has rated.
         others: its raters in both data sets.
-        suspect: the one who rates it in D'.
+        target user: the one who rates it in D'.
     """
 
     size: int
     others: tuple[RaterLoss, ...]
-    suspect: RaterLoss
+    target: RaterLoss
 
     def loss(self, s: Numbers, *, present: bool) -> Numbers:
-        """The loss for k = 1 in D' or in D, of the rows `(W, N)` of so many worlds `(W,)`."""
+        """The loss for k = 1 in D' or in D, of the rows `(W, N)` of so many trials `(W,)`."""
         total = np.zeros(len(s))
-        for rater in (*self.others, self.suspect) if present else self.others:
+        for rater in (*self.others, self.target) if present else self.others:
             total += rater.of(s)
         return total
 
@@ -131,18 +131,18 @@ def _row(
 
 @dataclass(frozen=True, eq=False)
 class RowsGame(DataGame):
-    """Observer `public` of a posterior sampler on ratings: the rows of the suspect's new items.
+    """Observer `public` of a posterior sampler on ratings: the rows of the target user's new items.
 
     A row's law has density `∝ exp(−k Σ_u e_ui²)` on its directions, under the normal prior. With
-    `h = −k e²` of the suspect alone its log-ratio is `h − ln E_D[e^h]`, so the worlds are told
+    `h = −k e²` of the target user alone its log-ratio is `h − ln E_D[e^h]`, so the trials are told
     apart by the mean of her squared errors.
 
     Attributes:
         label: what sets it apart within its entry.
         defense: the mechanism.
-        data: the two data sets, which differ in the suspect.
-        user: the suspect, none of whose items in D' she rates in D.
-        trials: worlds of either data set.
+        data: the two data sets, which differ in the target user.
+        user: the target user, none of whose items in D' she rates in D.
+        trials: trials on either data set.
     """
 
     label: str
@@ -155,7 +155,7 @@ class RowsGame(DataGame):
         """The defense with its parameters."""
         return f"{super().mechanism()}; exact draws of rows of its law"
 
-    def play(self, trials: int, seed: int) -> Worlds:
+    def run(self, trials: int, seed: int) -> GameScores:
         """Draw from either law and score by the ratio of the densities.
 
         Raises:
@@ -164,15 +164,15 @@ class RowsGame(DataGame):
         """
         rows, weight = self._rows
 
-        def errors(world: str) -> Numbers:
-            streams = Streams.first(seed, f"rows/{world}", trials)
+        def errors(dataset: str) -> Numbers:
+            streams = Streams.first(seed, f"rows/{dataset}", trials)
             parts = streams.blocks(_BLOCK)
             return np.concatenate(
-                [draw_errors(rows, weight, part, present=world == "present") for part in parts]
+                [draw_errors(rows, weight, part, present=dataset == "present") for part in parts]
             )
 
         absent, present = errors("absent"), errors("present")
-        return Worlds(
+        return GameScores(
             graded(-absent.mean(1)), graded(-present.mean(1)), rows_epsilon(rows, weight, absent)
         )
 
@@ -186,7 +186,7 @@ class RowsGame(DataGame):
         streams = Streams.first(0, "proposals", _PROPOSALS)
         for row in rows:
             draws = np.empty((_PROPOSALS, row.size), np.float32)
-            noise.normal(draws, streams.worlds, 0, streams.key)
+            noise.normal(draws, streams.trials, 0, streams.key)
             losses = row.loss(draws.astype(np.float64), present=True)
             if np.exp(-weight * losses).mean() < _ACCEPTED:
                 return False
@@ -212,7 +212,7 @@ class RowsGame(DataGame):
 
 
 def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present: bool) -> Numbers:
-    """The suspect's squared error in each row of each world `(W, R)`, the row drawn from its law.
+    """The target user's squared error in each row of each trial `(W, R)`; rows have their law.
 
     Von Neumann's rejection: directions of normal numbers, accepted with probability `exp(−k ℓ)`.
 
@@ -223,17 +223,17 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
     found = np.full((len(streams), len(rows)), np.nan)
     left = np.arange(len(streams))
     for attempt in range(_MOST_ATTEMPTS):
-        worlds = streams.worlds[left]
+        trials = streams.trials[left]
         draws = np.empty((len(left), int(ends[-1])), np.float32)
-        noise.normal(draws, worlds, 2 * attempt, streams.key)
+        noise.normal(draws, trials, 2 * attempt, streams.key)
         limits = np.empty((len(left), len(rows)), np.float64)
-        exact_noise.laplace(limits, worlds, 2 * attempt + 1, streams.key)
+        exact_noise.laplace(limits, trials, 2 * attempt + 1, streams.key)
         for r, (row, end) in enumerate(zip(rows, ends, strict=True)):
             s = draws[:, end - row.size : end].astype(np.float64)
             # P(E >= x) = e^−x of an exponential E, the size of a Laplace number
             accepted = weight * row.loss(s, present=present) <= abs(limits[:, r])
             new = accepted & np.isnan(found[left, r])
-            found[left[new], r] = row.suspect.of(s[new])
+            found[left[new], r] = row.target.of(s[new])
         left = np.flatnonzero(np.isnan(found).any(1))
         if not len(left):
             return found
@@ -252,9 +252,9 @@ def rows_epsilon(rows: list[SeenRow], weight: float, absent: Numbers) -> Estimat
     Args:
         rows: the rows.
         weight: k.
-        absent: the suspect's squared errors in draws from D `(W, R)`.
+        absent: the target user's squared errors in draws from D `(W, R)`.
     """
-    ends = np.array([row.suspect.range() for row in rows])
+    ends = np.array([row.target.range() for row in rows])
     top, bottom = np.exp(-weight * ends).T
     mean = np.exp(-weight * absent).mean(0)
     reach = (top - bottom) * math.sqrt(math.log(2 * len(rows) / _MISSED) / (2 * len(absent)))
@@ -272,6 +272,6 @@ def rows_epsilon(rows: list[SeenRow], weight: float, absent: Numbers) -> Estimat
         confidence=1 - _MISSED,
         alpha=_MISSED,
         n=len(absent),
-        method="range of the suspect's errors, normalisers by draws",
+        method="range of the target user's errors, normalisers by draws",
         kind="assumes-law",
     )

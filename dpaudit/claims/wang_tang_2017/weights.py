@@ -9,13 +9,13 @@ from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.checks import Shortfall, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
-# Worlds that are trained for a count: their noise moves it little.
-_WORLDS = 4
+# GameScores that are trained for a count: their noise moves it little.
+_TRIALS = 4
 
 
 def short_weights(ratings: Ratings, defense: SgdSimilarity, seed: int) -> str | None:
     """`Σ_j |s_ij| ≥ C` in every prediction of the first step and of the last."""
-    streams = Streams.first(seed, "weights", _WORLDS)
+    streams = Streams.first(seed, "weights", _TRIALS)
     first, last = shortfalls(defense, defense.prepare(ratings), streams)
     found = [first, last] if defense.steps > 1 else [first]
     if not any(each.below.any() for each in found):

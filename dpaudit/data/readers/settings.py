@@ -9,6 +9,7 @@ import numpy as np
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import quoted, show
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
 from dpaudit.data.readers.cells import Fault, Mask, Table, factorize, identifier, number
 from dpaudit.data.source_social import SensitiveSource
@@ -72,7 +73,7 @@ def drawn(ratings: Ratings, settings: SensitiveSource) -> Ratings:
         count = int(ratings.kept_private.sum())
     else:
         return ratings
-    stream = np.random.default_rng(np.random.SeedSequence([settings.seed, *b"sensitive"]))
+    stream = generator(settings.seed, "sensitive")
     sensitive = np.zeros(len(ratings), np.bool_)
     sensitive[np.argsort(stream.random(len(ratings)), kind="stable")[:count]] = True
     sensitive.setflags(write=False)

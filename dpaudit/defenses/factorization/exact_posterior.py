@@ -1,4 +1,4 @@
-"""The posterior of a small matrix factorisation, drawn exactly and not by a chain."""
+"""Exact draws from the posterior of a small matrix factorisation, without a Markov chain."""
 
 from __future__ import annotations
 
@@ -18,37 +18,36 @@ from dpaudit.kernels.normal_equations import inverses
 
 Exact = NDArray[np.float64]
 
-# Worlds at a time; attempts of a world in its first steps, and the most in all.
+# Trials at a time; a trial's attempts in each of its first steps; a trial's most attempts in all.
 _BLOCK, _FIRST, _MOST = 512, (4, 16, 64, 256, 1024, noise.TILE), 200_000
 
 
 @dataclass(frozen=True, eq=False)
 class ExactFactors:
-    """The law that the chain of `SampledFactors` is to reach; the items' side V is released.
+    """The target law of the chain of `SampledFactors`, of which the items' side V is released.
 
     With every entry of U and V from N(0, s²) and `ℓ_u = k_u Σ_i (r_ui − r̂_ui)²`, the density of
     (U, V) is proportional to
 
-        Π N(·; 0, s²) · exp(−Σ_u ℓ_u) · 1[the predictions that are tested are in range],
+        Π N(·; 0, s²) · exp(−Σ_u ℓ_u) · 1[the tested predictions are in range].
 
-    or, with `cut`, r̂ is cut to the range in ℓ and nothing is tested. Draws are by rejection from
-    the prior. The density of V integrates every user's side out:
+    With `cut`, r̂ is clipped to the range in ℓ instead, and nothing is tested. Draws are by
+    rejection from the prior. The density of V integrates every user's side out:
 
         p(V) ∝ Π N(V; 0, s²) · Π_u g_u(V),   g_u(V) = E_{u ~ N(0, s² I)}[e^{−ℓ_u} 1[in range]].
 
-    g_u has a closed form where nothing is cut or tested, and where only one number of the user
-    matters: with one factor and no biases, or where all that is tested or rated is one item.
+    g_u has a closed form if nothing is clipped or tested. It also has one if only one number of the
+    user matters: with one factor and no biases, or if only one item is tested or rated.
 
     Attributes:
         rows: the ratings, and `b_0`.
         weights: `k_u` of each user `(N,)`.
         deviation: s.
         dimensions: d.
-        biases: whether the model has any; else the last of the d + 1 coordinates is 0.
+        biases: whether the model has biases; else the last of the d + 1 coordinates is 0.
         bounds: the range of predictions.
-        form: whether `all` predictions are tested, the `rated` ones, none (`any`), or predictions
-            are `cut`.
-        name: of the defense, for messages.
+        form: which predictions are tested: `all`, the `rated` ones or none (`any`); or `cut`.
+        name: the defense's name, for messages.
     """
 
     rows: FactorRows
@@ -65,18 +64,18 @@ class ExactFactors:
         return self.dimensions + self.biases
 
     def draw(self, streams: Streams) -> Exact:
-        """V of each world, its biases last, `(W, M, d + 1)`.
+        """Draw V of each trial, its biases last, `(W, M, d + 1)`.
 
         Raises:
-            RunError: a world's attempts were all rejected.
+            RunError: a trial's attempts were all rejected.
         """
         return self.draw_both(streams)[1]
 
     def draw_both(self, streams: Streams) -> tuple[Exact, Exact]:
-        """U `(W, N, d + 1)` and V `(W, M, d + 1)` of each world.
+        """Draw U `(W, N, d + 1)` and V `(W, M, d + 1)` of each trial.
 
         Raises:
-            RunError: a world's attempts were all rejected.
+            RunError: a trial's attempts were all rejected.
         """
         sides = np.zeros((len(streams), self.rows.n_users + self.rows.n_items, self.dimensions + 1))
         for start, part in enumerate(streams.blocks(_BLOCK)):
@@ -86,20 +85,20 @@ class ExactFactors:
         return sides[:, : self.rows.n_users], sides[:, self.rows.n_users :]
 
     def _draw_block(self, streams: Streams) -> Exact:
-        """Both sides of up to `_BLOCK` worlds `(W, N + M, D)`."""
+        """Draw both sides of up to `_BLOCK` trials `(W, N + M, D)`."""
         rows, users = self.rows, self.rows.n_users
         shape = users + rows.n_items, self._size
         width = shape[0] * shape[1]
         found = np.empty((len(streams), *shape))
         left, tried = np.arange(len(streams)), 0
         for step in range(0, 2 * _MOST, 2):
-            # What a world draws depends on its index and the step alone.
+            # A trial's draws depend only on its index and the step.
             attempts = max(1, min(noise.TILE // width, _FIRST[min(step // 2, len(_FIRST) - 1)]))
-            worlds = streams.worlds[left]
+            trials = streams.trials[left]
             normal = np.empty((len(left), attempts * width), np.float32)
-            noise.normal(normal, worlds, step, streams.key)
+            noise.normal(normal, trials, step, streams.key)
             coin = np.empty((len(left), attempts), np.float32)
-            noise.uniform(coin, worlds, step + 1, streams.key)
+            noise.uniform(coin, trials, step + 1, streams.key)
             both = self.deviation * normal.astype(np.float64).reshape(-1, *shape)
             # Accept with probability e^{−Σℓ}, up to the 2^-24 of a coin of 2^23 values.
             loss = self._loss(both[:, :users], both[:, users:])
@@ -114,14 +113,19 @@ class ExactFactors:
                 self._refuse(len(left), len(streams), tried)
         raise AssertionError("the loop ends by itself")
 
-    def _refuse(self, short: int, worlds: int, tried: int) -> NoReturn:
+    def _refuse(self, short: int, trials: int, tried: int) -> NoReturn:
         raise RunError(
-            f"{self.name}: {short} of {worlds} worlds had no draw accepted in {tried} attempts, so "
-            f"fewer than one in {tried} is: lower epsilon, raise params.margin, or use less data"
+            f"{self.name}: {short} of {trials} trials had no draw accepted in {tried} attempts: "
+            "lower epsilon, raise params.margin, or use less data"
         )
 
     def _loss(self, users: Exact, items: Exact) -> Exact:
-        """Σ_u ℓ_u of each draw, infinite out of range: `(A, N, D)`, `(A, M, D)` to `(A,)`."""
+        """Return Σ_u ℓ_u of each draw `(A,)`, infinite out of range.
+
+        Args:
+            users: U of each draw `(A, N, D)`.
+            items: V of each draw `(A, M, D)`.
+        """
         rows, (low, high) = self.rows, self.bounds
         inside = self.in_range(users, items) if self.form == "all" else np.ones(len(users), bool)
         shown = self._predict(users[:, rows.users], items[:, rows.items])
@@ -133,23 +137,23 @@ class ExactFactors:
         return np.where(inside, loss, np.inf)
 
     def in_range(self, users: Exact, items: Exact) -> NDArray[np.bool_]:
-        """Whether all predictions of each draw stay in range `(A,)`."""
+        """Return whether all predictions of each draw are in range `(A,)`."""
         shown = self._predict(users[:, :, None], items[:, None])
         low, high = self.bounds
         inside = ((shown >= low) & (shown <= high)).reshape(len(shown), -1)
         return np.logical_and.reduce(inside, axis=1)
 
     def _predict(self, left: Exact, right: Exact) -> Exact:
-        """r̂ of sides `(..., D)`."""
+        """Return r̂ of both sides' vectors `(..., D)`."""
         d = self.dimensions
         shown = self.rows.mean + (left[..., :d] * right[..., :d]).sum(-1)
         return shown + left[..., d] + right[..., d] if self.biases else shown
 
     def log_density(self, draws: Exact) -> Exact:
-        """`ln p(V)` of each draw `(W, M, d + 1)`, less a constant of this law, `(W,)`.
+        """Return `ln p(V)` of each draw `(W, M, d + 1)`, up to a constant of this law, `(W,)`.
 
         Raises:
-            ConfigError: no closed form integrates the users' sides out.
+            ConfigError: g_u has no closed form.
         """
         found = np.empty(len(draws))
         for start in range(0, len(draws), _BLOCK):
@@ -161,9 +165,9 @@ class ExactFactors:
         return found
 
     def _log_g(self, user: int, items: Exact) -> Exact:
-        """`ln g_u(V)` of each V `(W, M, d + 1)`."""
-        mine = slice(int(self.rows.start[user]), int(self.rows.start[user + 1]))
-        rated, ratings = self.rows.items[mine], self.rows.values[mine].astype(np.float64)
+        """Return `ln g_u(V)` of each V `(W, M, d + 1)`."""
+        own = slice(int(self.rows.start[user]), int(self.rows.start[user + 1]))
+        rated, ratings = self.rows.items[own], self.rows.values[own].astype(np.float64)
         tested = np.arange(self.rows.n_items) if self.form == "all" else rated
         # r̂ = o + x·t with o = b_0 + b_i
         offset, slope = self.rows.mean + items[:, :, -1], items[:, :, : self._size].copy()
@@ -177,10 +181,10 @@ class ExactFactors:
             if len(tested) > 1:
                 raise ConfigError(
                     f"params.dimensions = {self.dimensions} with {len(tested)} items to keep in "
-                    "range has no closed density: use dimensions = 1 and biases = False, or one "
-                    "item"
+                    "range has no closed-form density: use dimensions = 1 and biases = False, or "
+                    "one item"
                 )
-            # x·t ~ N(0, s² ‖x‖²): one number.
+            # x·t ~ N(0, s² ‖x‖²) is the one number that matters.
             line = np.sqrt((slope[:, tested] ** 2).sum(2))
         if self.form == "cut":
             return self._log_cut(k, ratings, offset[:, tested], line)
@@ -188,8 +192,8 @@ class ExactFactors:
         return self._log_tested(k, ratings, offset[:, tested], line, position)
 
     def _log_gaussian(self, k: float, rest: Exact, slope: Exact) -> Exact:
-        """`ln E e^{−k ‖y − X t‖²}`, y `(W, m)`, X `(W, m, D)`, t of any dimension."""
-        # y ~ N(0, s² X Xᵀ) against precision 2k: −½ ln det A − k yᵀ A⁻¹ y, A = I + 2k s² X Xᵀ
+        """Return `ln E e^{−k ‖y − X t‖²}`, y `(W, m)`, X `(W, m, D)`, t of any dimension."""
+        # X t ~ N(0, s² X Xᵀ), so it is −½ ln det A − k yᵀ A⁻¹ y with A = I + 2k s² X Xᵀ.
         a = 2 * k * self.deviation**2 * np.einsum("wid,wjd->wij", slope, slope)
         inverse, log_determinant = inverses(a + np.eye(rest.shape[1]))
         return -log_determinant / 2 - k * np.einsum("wi,wij,wj->w", rest, inverse, rest)
@@ -197,7 +201,7 @@ class ExactFactors:
     def _log_tested(
         self, k: float, ratings: Exact, offset: Exact, slope: Exact, rated: NDArray[np.intp]
     ) -> Exact:
-        """`ln ∫_J N(t; 0, s²) e^{−k Σ(r − o − x t)²} dt`, J where every o + x t is in range."""
+        """Return `ln ∫_J N(t; 0, s²) e^{−k Σ(r − o − x t)²} dt`; on J all o + x t are in range."""
         if not slope.shape[1]:
             return np.zeros(len(slope))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -207,7 +211,10 @@ class ExactFactors:
         return self._log_piece(k, *sums, ends.min(0).max(1), ends.max(0).min(1))
 
     def _log_cut(self, k: float, ratings: Exact, offset: Exact, slope: Exact) -> Exact:
-        """`ln ∫ N(t; 0, s²) e^{−k Σ(r − cut(o + x t))²} dt`: pieces between where an r̂ is cut."""
+        """Return `ln ∫ N(t; 0, s²) e^{−k Σ(r − cut(o + x t))²} dt`.
+
+        The integral is a sum over the intervals between the points where an r̂ reaches a bound.
+        """
         if not len(ratings):
             return np.zeros(len(slope))
         low, high = self.bounds
@@ -235,7 +242,7 @@ class ExactFactors:
     def _log_piece(
         self, k: float, squares: Exact, products: Exact, rest: Exact, left: Exact, right: Exact
     ) -> Exact:
-        """`ln ∫_left^right N(t; 0, s²) e^{−k (rest − 2 t products + t² squares)} dt`."""
+        """Return `ln ∫_left^right N(t; 0, s²) e^{−k (rest − 2 t products + t² squares)} dt`."""
         # N(t; m, 1/2P) with P = 1/2s² + k Σx², m = k Σxr / P
         precision = 1 / (2 * self.deviation**2) + k * squares
         centre = k * products / precision
@@ -245,17 +252,17 @@ class ExactFactors:
 
 
 def _between(left: Exact, right: Exact) -> Exact:
-    """A point of each interval, whose ends may be infinite."""
+    """Return a point inside each interval, whose ends may be infinite."""
     low = np.where(np.isinf(left), np.where(np.isinf(right), 0.0, right - 1), left)
     high = np.where(np.isinf(right), low + 2, right)
     return (low + high) / 2
 
 
 def _log_normal(left: Exact, right: Exact) -> Exact:
-    """`ln (Φ(right) − Φ(left))`, −∞ of an empty interval."""
+    """Return `ln (Φ(right) − Φ(left))`, −∞ for an empty interval."""
     from scipy.special import log_ndtr
 
-    # By symmetry both ends lie in the lower tail as far as they can, where ln Φ keeps its digits.
+    # Mirror intervals of positive midpoint into the lower tail, where ln Φ is accurate.
     flip = left + right > 0
     a, b = np.where(flip, -right, left), np.where(flip, -left, right)
     low, high = log_ndtr(a), log_ndtr(b)

@@ -41,72 +41,80 @@ if TYPE_CHECKING:
 class SampledFactors(TrainedDefense[SampledRows]):
     """Matrix factorisation with biases, one draw from a scaled posterior by Langevin dynamics.
 
-    The target is the law with density proportional to
+    The target law has a density proportional to
 
         exp(−(ε/4B) (Σ_u w_u Σ_i (r_ui − r̂_ui)² + λ (‖U‖² + ‖V‖²))),
         w_u = min(1, B/(m_u (Δr + κ)²)),
 
-    λ for the biases too, no prediction outside `[r_min − κ, r_max + κ]`. It is approached by
-    stochastic gradient Langevin dynamics with step `η_t = η_1 t^−ξ` in pass t: a mini-batch is one
-    rating, in an order on which the target does not depend; noise that is due to a coordinate is
-    drawn when it is next read. A user or item without ratings, which no step touches, is drawn from
-    the prior. Only the items' side is released; each user fits the rest to their own ratings, by
-    ridge regression whose prior allows for the noise of what is released (`own_fits`).
+    with no prediction outside `[r_min − κ, r_max + κ]`. m_u is the number of ratings of user u. λ
+    applies to the biases too. The law is approached by stochastic gradient Langevin dynamics with
+    step `η_t = η_1 t^−ξ` in epoch t. A mini-batch is one rating; the target does not depend on
+    their order. The noise due to a coordinate is drawn when the coordinate is next read. No step
+    changes a user or item without ratings, so these are drawn from the prior. Only the items' side
+    is released. Each user fits the rest to their own ratings, by a ridge regression whose prior
+    allows for the noise of the released factors (`user_fits.fitted`).
 
-    **Published** draws again while a prediction, of any pair, leaves the range, up to `retries`
-    times. **Corrected** cuts predictions to the range inside the likelihood instead: then no user
-    changes the log-density by more than ε/4, and none can be told from another by more than ε/2
-    under `user-replace`, which the claim says, from her own absence by more than ε/4. `b_0` is the
-    middle of the scale.
+    **Published** repeats the draw while the prediction of any pair leaves the range, up to
+    `retries` times.
 
-    Both claims are about the target; how many draws it takes until one is accepted, or that none
-    is, they do not cover. A chain that is δ away from it in total variation has
-    (ε, (1 + e^ε) δ), and no δ is known of a chain that is stopped: the claim says so.
+    **Corrected** clips predictions to the range inside the likelihood instead. Then no user changes
+    the log-density by more than ε/4. So replacing a user (`user-replace`) costs at most ε/2, which
+    is the claim; adding or removing one costs at most ε/4. `b_0` is the middle of the scale.
 
-    With `prior_shape` α and `prior_rate` β the precisions are drawn too: each of the d + 1
-    coordinates has a λ_k ~ Gamma(α, β) for the users and a μ_k for the items, and the joint
-    density of (U, V, λ, μ) is proportional to
+    Both claims are about the target law. They do not cover how many draws it takes until one is
+    accepted, or that none is. A chain whose law is within δ of the target in total variation is
+    (ε, (1 + e^ε) δ)-private, but no δ is known for a chain of finitely many steps. The claim states
+    this assumption.
+
+    With `prior_shape` α and `prior_rate` β the precisions are drawn too. Each of the d + 1
+    coordinates has a λ_k ~ Gamma(α, β) for the users and a μ_k ~ Gamma(α, β) for the items. The
+    joint density of (U, V, λ, μ) is proportional to
 
         exp(−(ε/4B) Σ_u w_u Σ_i (r_ui − r̂_ui)²) · Π_k g(λ_k) g(μ_k)
             · Π_uk N(u_k; 0, 2B/(ελ_k)) · Π_ik N(v_k; 0, 2B/(εμ_k)),
 
-    g the density of Gamma(α, β): given λ and μ the law above, with a λ of each coordinate. What
-    multiplies the likelihood, the range of the predictions too, does not depend on the ratings.
-    So a user changes the log-density by as much as without these priors, at most, and the claims
-    stand as they are, for V with λ and μ as well, which users need for their own fit. Below a
-    temperature of 1, ε/4B is divided by it throughout.
+    where g is the density of Gamma(α, β). Given λ and μ it is the law above, with a λ for each
+    coordinate. The factors besides the likelihood, including the range of the predictions, do not
+    depend on the ratings. So a user changes the log-density by at most as much as without these
+    priors, and the claims hold unchanged, also for V released with λ and μ, which users need for
+    their own fit.
+
+    With a temperature below 1, ε/4B is divided by it throughout.
 
     Attributes:
-        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
-        variant: whose mechanism it is.
-        dimensions: d, 1 to 1024. Models of more than 127, a multiple of 16, are trained one at a
-            time and visit the popular items first.
-        passes: passes over the ratings.
-        step: η_1 times the number of ratings: the step of a pass.
+        epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`, which follows the gradient without
+            noise.
+        variant: `published`, `corrected` or `nonprivate`.
+        dimensions: d, 1 to 1024; above 127 a multiple of 16. Models of more than 127 dimensions are
+            trained one at a time and visit the popular items first.
+        epochs: the number of passes over the ratings.
+        learning_rate: η_1 times the number of ratings: the step size summed over an epoch.
         exponent: ξ.
-        schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which freezes.
-        decay: λ where it is not drawn.
-        prior_shape: α of the precisions' Gamma law; none is drawn unless given.
-        prior_rate: β of it, given with α: the prior's mean of λ is α/β.
+        schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which soon stops the
+            chain.
+        decay: λ, if it is not drawn.
+        prior_shape: α of the precisions' Gamma law; unless given, no precisions are drawn.
+        prior_rate: β of the precisions' Gamma law, given together with α: the prior mean of λ is
+            α/β.
         spread: the standard deviation of the initial factors.
-        cap: τ, the most ratings of a user; more are a mistake: trim the data first.
+        cap: τ, the largest number of ratings of a user; data with more are refused.
         margin: κ.
-        bound: B, public; `τ (Δr + κ)²` unless given, and at most that.
-        temperature: what multiplies the noise's variance; below 1 the claim is false by that
-            factor, so `corrected` has 1.
-        retries: how often a draw is made again.
-        accept: which predictions must be in range: `all` pairs, only the `rated` ones (a reading
-            that reveals who rated what), or `any` draw passes.
-        mean: `b_0`, a constant; unless given the middle of the scale if corrected, else the mean
-            of the ratings, which counts as public.
+        loss_bound: B, public; `τ (Δr + κ)²` unless given, and at most that.
+        temperature: the factor of the noise's variance. Below 1 the true ε is larger than the
+            claimed one by its inverse, so `corrected` has 1.
+        retries: how often a draw is repeated.
+        accept: which predictions must be in range: `all` pairs, only the `rated` ones (an
+            interpretation of the paper that reveals who rated what), or `any` to accept every draw.
+        mean: `b_0`, a constant. Unless given it is the middle of the scale for `corrected`, else
+            the mean of the ratings, which counts as public.
         biases: whether users and items have biases, as in the paper.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
     dimensions: Annotated[int, Field(ge=1, le=1024)] = 16
-    passes: Annotated[int, Field(ge=1, le=100_000)] = 50
-    step: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.1
+    epochs: Annotated[int, Field(ge=1, le=100_000)] = 50
+    learning_rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.1
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
     schedule: Schedule = "text"
     decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 10.0
@@ -115,7 +123,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     margin: Annotated[float, Field(ge=0, le=1e3)] = 1.0
-    bound: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
+    loss_bound: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
     temperature: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     retries: Annotated[int, Field(ge=0, le=1000)] = 10
     accept: Literal["all", "rated", "any"] | None = None
@@ -135,12 +143,13 @@ class SampledFactors(TrainedDefense[SampledRows]):
         check_size(self.dimensions)
         if self.variant == "corrected" and (self.temperature != 1 or self.accept is not None):
             raise ValueError(
-                "the corrected form has temperature 1 and cuts predictions instead of accepting "
+                "the corrected form has temperature 1 and clips predictions instead of rejecting "
                 "draws: remove temperature and accept"
             )
         if (self.prior_shape is None) != (self.prior_rate is None):
             raise ValueError(
-                "prior_shape and prior_rate make one Gamma law: give both, or neither for λ = decay"
+                "prior_shape and prior_rate define one Gamma law: give both, or neither for "
+                "λ = decay"
             )
         if self.variant == "nonprivate" and self._gamma:
             raise ValueError(
@@ -149,7 +158,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
             )
         if self._gamma and self._large:
             raise ValueError(
-                f"precisions are drawn of models of at most {TOGETHER} dimensions: lower "
+                f"precisions are drawn only for models of at most {TOGETHER} dimensions: lower "
                 "dimensions, or remove prior_shape and prior_rate"
             )
         return self
@@ -159,7 +168,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
         return self.dimensions > TOGETHER
 
     def claim(self) -> Claim | None:
-        """ε for a user, of the law that the chain is to reach."""
+        """Return the claim: ε for a user, about the target law; None for `nonprivate`."""
         if self.variant == "nonprivate":
             return None
         corrected = self.variant == "corrected"
@@ -175,28 +184,29 @@ class SampledFactors(TrainedDefense[SampledRows]):
         )
 
     def observers(self) -> Mapping[str, Observer[SampledRows]]:
-        """Everybody has the items' side of the model."""
+        """Return the observers of the released items' side and of predictions."""
         return release_observers(self, ItemFactors)
 
     def largest_loss(self, scale: Scale) -> float:
-        """B.
+        """Return B.
 
         Raises:
-            ConfigError: the given B is beyond `τ (Δr + κ)²`.
+            ConfigError: the given B is above `τ (Δr + κ)²`.
         """
         most = self.cap * (scale.width + self.margin) ** 2
-        if self.bound is not None and self.bound > most:
+        if self.loss_bound is not None and self.loss_bound > most:
             raise ConfigError(
-                f"params.bound = {self.bound:g} lies above cap (Δr + margin)² = {most:g}, where "
-                "every weight is 1 already: lower it"
+                f"params.loss_bound = {self.loss_bound:g} lies above cap (Δr + margin)² = "
+                f"{most:g}, where every weight is 1 already: lower it"
             )
-        return most if self.bound is None else self.bound
+        return most if self.loss_bound is None else self.loss_bound
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SampledRows:
-        """The rows with `b_0` and the weights.
+        """Build the rows with `b_0` and the weights `w_u`.
 
         Raises:
-            ConfigError: there is nothing to learn from, or a user has more than τ ratings.
+            ConfigError: there are no ratings, or a user has more than τ ratings.
+            DataError: the ratings have one value.
         """
         check_rated(self.name, ratings)
         counts = np.diff(ratings.by_user.start)
@@ -220,10 +230,10 @@ class SampledFactors(TrainedDefense[SampledRows]):
         )
 
     def law(self, prepared: SampledRows) -> ExactFactors:
-        """What the chain is to reach, drawn exactly: for small data.
+        """Return the target law of the chain, for exact draws on small data.
 
         Raises:
-            ConfigError: of `nonprivate`, which is no draw, and where precisions are drawn.
+            ConfigError: the variant is `nonprivate`, or precisions are drawn.
         """
         from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 
@@ -231,8 +241,8 @@ class SampledFactors(TrainedDefense[SampledRows]):
             raise ConfigError("the variant 'nonprivate' draws from no law: use another")
         if self._gamma:
             raise ConfigError(
-                "precisions that are drawn are not part of the exact law: remove "
-                "params.prior_shape and params.prior_rate"
+                "the exact law does not support drawn precisions: remove params.prior_shape and "
+                "params.prior_rate"
             )
         # The density to the power 1/temperature: k_u = (ε/4B) w_u / T, s² = T / (2 (ε/4B) λ)
         scale = prepared.rows.scale
@@ -249,10 +259,10 @@ class SampledFactors(TrainedDefense[SampledRows]):
         )
 
     def train(self, prepared: SampledRows, streams: Streams) -> FactorModels:
-        """The models of these worlds, with each user's own fit.
+        """Train the models of these trials, and fit each user's own side.
 
         Raises:
-            RunError: a training diverged, or no draw of a world was accepted.
+            RunError: a training diverged, or no draw of a trial was accepted.
         """
         parts = streams.blocks(1) if self._large else lane_blocks(streams)
         draws = [self._draw(prepared, part) for part in parts]
@@ -266,7 +276,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
         return FactorModels(
             users=[side for side, _ in own],
             items=[draw.items for draw in draws],
-            worlds=len(streams),
+            trials=len(streams),
             mean=rows.mean,
             scale=rows.scale,
             shares=[share for _, share in own],
@@ -294,7 +304,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
             gamma=self._gamma,
             dimensions=self.dimensions,
             spread=self.spread,
-            sizes=step_sizes(self.step, self.exponent, self.schedule, self.passes),
+            sizes=step_sizes(self.learning_rate, self.exponent, self.schedule, self.epochs),
             bounds=self._range(scale) if self.variant == "corrected" else (-math.inf, math.inf),
             biases=self.biases,
             name=self.name,
@@ -302,7 +312,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
         return (draw_single if self._large else FactorChain.draw)(chain, streams, attempt)
 
     def _factor(self, scale: Scale) -> float:
-        """The log-density is −factor · (Σ w e² + λ‖·‖²); plain descent takes ½ (Σ e² + λ‖·‖²)."""
+        """Return the factor of −(Σ w e² + λ‖·‖²) in the log-density; ½ for plain descent."""
         private = self.variant != "nonprivate"
         return self.epsilon / (4 * self.largest_loss(scale)) if private else 0.5
 
@@ -312,7 +322,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
 
     @property
     def _gamma(self) -> tuple[float, float] | None:
-        """α and β."""
+        """α and β; None if precisions are not drawn."""
         if self.prior_shape is None or self.prior_rate is None:
             return None
         return self.prior_shape, self.prior_rate

@@ -1,4 +1,4 @@
-"""The Langevin chain towards the posterior of a matrix factorisation, sixteen worlds at once."""
+"""The Langevin chain for the posterior of a matrix factorisation, sixteen trials at once."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
 from dpaudit.defenses.training import check_finite
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import worlds as kernels
+from dpaudit.kernels.factorization import trials as kernels
 from dpaudit.kernels.lanes import LANES
 
 Exact = NDArray[np.float64]
 
-# Ratings, or users with all items, whose predictions are tested at a time.
+# Number of ratings, or of users with all items, whose predictions are tested at a time.
 _ROWS = 2**12
 
-# Noise steps of a draw: two for its start, the passes, two for what is due at the end, and three
-# of each pass whose precisions are drawn.
+# Steps of the noise source reserved for a draw. It uses two for its start, one for each epoch, two
+# for the noise due at the end, and three for each epoch if precisions are drawn.
 STEPS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """What a posterior sampler knows exactly.
+    """The prepared data of a posterior sampler.
 
     Attributes:
         rows: the ratings.
@@ -42,14 +42,14 @@ class SampledRows:
 
 @dataclass(frozen=True, eq=False)
 class FactorDraw:
-    """Where the chains of up to 16 worlds ended.
+    """The final states of the chains of up to 16 trials.
 
     Attributes:
-        users: the users' factors, then their bias, `(N, d + 1, L)`, L being 16, or 1 of models
-            that are trained one at a time.
-        items: the items', `(M, d + 1, L)`.
-        precisions: λ of the users' coordinates and of the items', `(2, d + 1, L)`.
-        count: how many lanes are worlds.
+        users: the users' factors, then their bias, `(N, d + 1, L)`. L is 16, or 1 for models that
+            are trained one at a time.
+        items: the items' factors, then their bias, `(M, d + 1, L)`.
+        precisions: λ of the users' and of the items' coordinates, `(2, d + 1, L)`.
+        count: the number of lanes that are trials.
     """
 
     users: NDArray[np.float32]
@@ -58,7 +58,7 @@ class FactorDraw:
     count: int
 
     def take(self, other: FactorDraw, lanes: NDArray[np.intp]) -> None:
-        """Replace these worlds by those of another draw."""
+        """Replace the trials in these lanes by those of another draw."""
         self.users[:, :, lanes] = other.users[:, :, lanes]
         self.items[:, :, lanes] = other.items[:, :, lanes]
         self.precisions[:, :, lanes] = other.precisions[:, :, lanes]
@@ -66,7 +66,7 @@ class FactorDraw:
     def in_range(
         self, rows: FactorRows, bounds: tuple[float, float], rated: bool
     ) -> NDArray[np.bool_]:
-        """Whether the predictions of each world, of all pairs or the rated ones, are in range."""
+        """Return whether each trial's predictions, of all or only rated pairs, are in range."""
         low, high = bounds
         good = np.ones(self.count, bool)
         for w in range(self.count):
@@ -86,36 +86,37 @@ class FactorDraw:
 
 @dataclass(frozen=True, eq=False)
 class FactorChain:
-    """Stochastic gradient Langevin dynamics towards a posterior.
+    """Stochastic gradient Langevin dynamics for a posterior.
 
-    The log-density is, up to a constant, at a temperature of 1,
+    At a temperature of 1 the log-density is, up to a constant,
 
-        −factor · (Σ_u w_u Σ_i (r_ui − r̂_ui)² + Σ_k (λ_k Σ_u u_k² + μ_k Σ_i v_k²)),
+        −factor · (Σ_u w_u Σ_i (r_ui − r̂_ui)² + Σ_k (λ_k Σ_u u_k² + μ_k Σ_i v_k²)).
 
-    to the power 1/temperature. Every λ_k and μ_k is `decay`; or, with c = factor/temperature,
+    At another temperature it is divided by the temperature. Every λ_k and μ_k is `decay`, or, with
+    c = factor/temperature,
 
-        λ_k ~ Gamma(α, β),  u_k | λ_k ~ N(0, 1/(2cλ_k)),  and so for μ_k and the items.
+        λ_k ~ Gamma(α, β),  u_k | λ_k ~ N(0, 1/(2cλ_k)),  and likewise for μ_k and the items.
 
-    Then the density has a factor λ_k^{1/2} e^{−cλ_k u_k²} of each user, so that given all else
+    Then the density has a factor λ_k^{1/2} e^{−cλ_k u_k²} for each user, so that given all else
 
         λ_k ~ Gamma(α + N/2, β + c Σ_u u_k²),
 
-    β being a rate: it is drawn anew before each pass (Gibbs), once the noise that is due to the
-    factors is in them. Who has no ratings is left out of sum and N, and drawn from N(0, 1/(2cλ_k))
-    at the end: the same law, with less to carry along.
+    where β is a rate. λ_k is drawn anew before each epoch (Gibbs), after the noise due to the
+    factors has been added. Users without ratings are left out of the sum and of N, and are drawn
+    from N(0, 1/(2cλ_k)) at the end. The law is the same, and the chain has fewer coordinates.
 
     Attributes:
         data: the ratings and `w_u`.
         factor: see above.
         temperature: 0 for plain descent.
-        decay: λ where no Gamma law is given.
-        gamma: α and β.
+        decay: λ if no Gamma law is given.
+        gamma: α and β of the Gamma law; None for fixed precisions.
         dimensions: d.
         spread: the standard deviation of the initial factors.
-        sizes: the step size of each pass.
+        sizes: the step size of each epoch.
         bounds: the range of r̂ outside which the likelihood is flat.
-        biases: whether there are any.
-        name: of the defense, for messages.
+        biases: whether the model has biases.
+        name: the defense's name, for messages.
     """
 
     data: SampledRows
@@ -131,10 +132,10 @@ class FactorChain:
     name: str
 
     def draw(self, streams: Streams, attempt: int = 0) -> FactorDraw:
-        """The end of the chains of up to 16 worlds; each attempt has noise of its own.
+        """Run the chains of up to 16 trials; each attempt uses other noise.
 
         Raises:
-            ConfigError: a pass needs more noise than a step of the source has.
+            ConfigError: an epoch needs more noise than a step of the noise source has.
             RunError: the chain diverged.
         """
         rows, start = self.data.rows, attempt * STEPS
@@ -149,25 +150,26 @@ class FactorChain:
                 self._settle(block, due, step, streams)
                 precisions = self._precisions(block, self.gamma, step + 2, streams)
             self._pass(block, due, size, precisions, first + t, streams)
-            check_finite(self.name, t + 1, "pass", DIVERGED, block.users, block.items)
+            check_finite(self.name, t + 1, "epoch", DIVERGED, block.users, block.items)
         self._settle_rest(block, due, precisions, settling, streams)
         return FactorDraw(block.users, block.items, precisions, block.count)
 
     @cached_property
     def touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ratings of each user and of each item."""
+        """The number of ratings of each user `(N,)` and of each item `(M,)`."""
         rows = self.data.rows
         return np.diff(rows.start), np.bincount(rows.items, minlength=rows.n_items)
 
     def gains(self, size: float) -> Floats:
-        """What errors of each user are multiplied with in a pass of this step size `(N,)`."""
-        # A step of η moves by η/2 · 2 · factor · R · w_u e v, R ratings in place of one.
+        """Return the factor of each user's errors in an epoch of this step size `(N,)`."""
+        # A step of η moves by η/2 · 2 · factor · R · w_u e v: one rating stands for all R.
         return (size * self.factor * self.data.weights).astype(np.float32)
 
     def drifts(self, size: float) -> tuple[Floats, Floats]:
-        """The share by which the prior pulls each user and each item at each of their rows.
+        """Return the share by which the prior shrinks each user and item at each of their rows.
 
-        Where precisions are drawn it is that of a precision of 1, and the kernel caps the product.
+        If precisions are drawn, it is the share for a precision of 1, and the kernel caps the
+        product with the precision at 1.
         """
         shared, most = (1.0, np.inf) if self.gamma is not None else (self.decay, 1.0)
         users, items = (
@@ -177,14 +179,14 @@ class FactorChain:
         return users, items
 
     def leave_to_prior(self, sides: Sequence[Floats], due: Sequence[Exact]) -> None:
-        """Set who has no rating to 0, and the variance due to them to their whole law's.
+        """Set users and items without ratings to 0, and their due variance to the prior's.
 
-        No step pulls them: their law is the prior's, N(0, T/(2 factor λ)), that of λ = 1 where
+        No step changes them, so their law is the prior N(0, T/(2 factor λ)), with λ = 1 if
         precisions are drawn.
 
         Args:
             sides: the users' factors and biases `(N, d + 1, L)`, and the items'.
-            due: the variance due to each of them.
+            due: the variance of the noise due to each user and to each item.
         """
         shared = 1.0 if self.gamma is not None else self.decay
         for side, left, n in zip(sides, due, self.touches, strict=True):
@@ -220,7 +222,7 @@ class FactorChain:
             due[0],
             due[1],
             step,
-            block.worlds,
+            block.trials,
             streams.key,
             self.biases,
             (sides[0], sides[1]) if drawn else None,
@@ -229,10 +231,10 @@ class FactorChain:
     def _settle(
         self, block: FactorBlock, due: Sequence[Exact], step: int, streams: Streams
     ) -> None:
-        """Draw the noise that is due to either side."""
+        """Add the noise that is due to either side."""
         for place, (side, left) in enumerate(zip((block.users, block.items), due, strict=True)):
             kernels.settle(
-                side.reshape(-1), self.dimensions, left, step + place, block.worlds, streams.key
+                side.reshape(-1), self.dimensions, left, step + place, block.trials, streams.key
             )
             if not self.biases:
                 side[:, self.dimensions] = 0
@@ -245,7 +247,7 @@ class FactorChain:
         step: int,
         streams: Streams,
     ) -> None:
-        """Draw the noise that is still due, and from the prior who has no rating."""
+        """Add the noise that is still due; draw users and items without ratings from the prior."""
         sides = (block.users, block.items)
         self.leave_to_prior(sides, due)
         self._settle(block, due, step, streams)
@@ -256,14 +258,14 @@ class FactorChain:
     def _precisions(
         self, block: FactorBlock, gamma: tuple[float, float], step: int, streams: Streams
     ) -> Exact:
-        """Draws of λ and μ given all factors `(2, d + 1, 16)`."""
+        """Draw λ and μ given all factors `(2, d + 1, 16)`."""
         from scipy.special import gammaincinv
 
         full = self.dimensions + 1
-        worlds = np.pad(streams.worlds, (0, LANES - len(streams)), "edge")
+        trials = np.pad(streams.trials, (0, LANES - len(streams)), "edge")
         draws = np.empty((LANES, 4 * full), np.float32)
-        noise.uniform(draws, worlds, step, streams.key)
-        # Two numbers of 23 bits make one of 46, still within (0, 1).
+        noise.uniform(draws, trials, step, streams.key)
+        # Two uniform numbers of 23 bits make one of 46 bits, still within (0, 1).
         coarse, fine = draws.astype(np.float64).reshape(LANES, 2, 2, full).transpose(1, 2, 3, 0)
         levels = coarse + (fine - 0.5) * 2.0**-23
         found = np.empty((2, full, LANES))
@@ -287,18 +289,18 @@ def accepted(
     retries: int,
     name: str,
 ) -> FactorDraw:
-    """Draws of up to 16 worlds, made again while predictions are out of range.
+    """Draw up to 16 trials, and repeat each while its predictions are out of range.
 
     Args:
-        draw: makes those of an attempt.
+        draw: maps the number of an attempt to its draws.
         rows: the ratings.
         bounds: the range.
-        rated: test the rated pairs only, not all.
-        retries: how often a draw is made again.
-        name: of the defense, for messages.
+        rated: test only the rated pairs instead of all.
+        retries: how often a draw is repeated.
+        name: the defense's name, for messages.
 
     Raises:
-        RunError: no draw of a world was accepted.
+        RunError: no draw of a trial was accepted.
     """
     found = draw(0)
     done = found.in_range(rows, bounds, rated)
@@ -314,10 +316,10 @@ def accepted(
     if not done.all():
         raise RunError(
             f"{name}: {passed} of {tried} draws kept every prediction in range, fewer than one for "
-            f"each world after params.retries = {retries}: raise it or params.margin, lower "
+            f"each trial with params.retries = {retries}: raise it or params.margin, lower "
             "params.dimensions, or set params.accept = 'any' or the variant 'corrected'"
         )
     return found
 
 
-DIVERGED = "its steps grow instead of shrinking; lower params.step"
+DIVERGED = "its steps grow instead of shrinking; lower params.learning_rate"

@@ -12,9 +12,9 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.factorization.sgd_observation import watched_errors, watched_rounds
+from dpaudit.defenses.factorization.sgd_observation import observed_errors, observed_rounds
 from dpaudit.defenses.factorization.sgd_settings import SgdSettings
-from dpaudit.defenses.factorization.sgd_training import play_rounds
+from dpaudit.defenses.factorization.sgd_training import run_rounds
 from dpaudit.defenses.factorization.single_model import (
     TOGETHER,
     SingleModel,
@@ -36,63 +36,64 @@ _NOTHING = np.empty(0, np.float32)
 class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     """Matrix factorisation with biases, trained by stochastic gradient descent with noise.
 
-    **Published** (Berlioz et al. 2015, as wt17 uses it): K passes over the ratings in a fixed
-    order; the error of each is noised, then clamped, and drives the updates,
+    **Published** (Berlioz et al. 2015, as used by Wang & Tang 2017). There are K epochs over the
+    ratings in a fixed order. The error of each rating is noised, then clamped, and drives the
+    updates,
 
         e = clamp(r − r̂ + Lap(K Δr/ε), ±e_max),   u ← u + η (e v − λ u),   v ← v + η (e u − λ v).
 
-    Its claim, ε for one rating's value, holds against an observer of every iterate, the users'
-    factors too: a rating enters through its own K errors alone, each of which moves by at most Δr
-    given all that was seen before, and everything else is computed from them. Who rates what, the
-    order and `b_0` are public by assumption.
+    Its claim, ε for one rating's value, holds against an observer of every iterate, including the
+    users' factors. A rating enters only through its own K errors. Given all that was observed
+    before, each of them changes by at most Δr. Everything else is computed from the noised errors.
+    Who rates what, the order and `b_0` are public by assumption.
 
-    **Corrected** protects whole users. In each of K rounds every user fits her own factors, which
-    she keeps, to the items' factors published so far; her gradient for the items' side, as one
-    vector, is cut to the L2 norm c, and the sum is published with Gaussian noise on every
-    coordinate:
+    **Corrected** protects whole users. In each of K rounds every user fits their own factors, which
+    stay with the user, to the items' factors published so far. The user's gradient for the items'
+    side, as one vector, is clipped to the L2 norm c. The sum over users is published with Gaussian
+    noise on every coordinate:
 
         v ← (1 − η_v λ) v + η_v (Σ_u cut_c(g_u) + N(0, σ² c²)).
 
-    What a user sends is a function of her own ratings and of what was published, and of norm c at
-    most, so K rounds are K Gaussian mechanisms of sensitivity c where a user joins or leaves, 2c
-    where she is replaced, each on a Poisson sample of the users with rate q; σ is the least whose
-    privacy loss, composed, keeps (ε, δ). `b_0` is the middle of the scale. The sum of squares needs
-    no second pass: ‖g_u‖² = (‖u‖² + 1) Σ_i e_ui². It is cut to a hair less than c, sums are formed
-    in double precision, and the noised sum is rounded to a public grid before anything is computed
-    from it (`precision`).
+    What a user sends is a function of their own ratings and of what was published, with norm at
+    most c. So K rounds are K Gaussian mechanisms of sensitivity c if a user joins or leaves, and 2c
+    if a user is replaced, each on a Poisson sample of the users with rate q. σ is the least for
+    which their composition is (ε, δ)-private. `b_0` is the middle of the scale. The norm needs no
+    second pass over a user's ratings: ‖g_u‖² = (‖u‖² + 1) Σ_i e_ui². The gradient is clipped
+    slightly below c to allow for rounding, sums are in double precision, and the noised sum is
+    rounded to a public grid before anything is computed from it (`precision`).
 
     Attributes:
-        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
+        epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`.
         variant: `nonprivate` is plain descent.
-        dimensions: d, 1 to 1024. Models of more than 127, a multiple of 16, are trained one at a
-            time and visit the popular items first; they have no corrected form here.
-        passes: K, passes over the ratings, or rounds.
-        rate: η of the descent; in the corrected form of each user's own factors.
+        dimensions: d, 1 to 1024; above 127 a multiple of 16. Models of more than 127 dimensions are
+            trained one at a time and visit the popular items first. They have no corrected form.
+        epochs: K, the number of passes over the ratings, or of rounds for `corrected`.
+        learning_rate: η of the descent; for `corrected` that of each user's own factors.
         decay: λ.
         spread: the standard deviation of the initial factors.
-        bound: e_max, the largest error; `nonprivate` has none.
-        clip: c, the largest norm of a user's part in a round.
-        item_rate: η_v, the step of a round.
-        sampling: q, the share of the users who take part in a round.
-        delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
-        adjacency: the neighbours that the corrected claim is about.
+        error_bound: e_max, the largest error; `nonprivate` has none.
+        clip_norm: c, the largest norm of a user's gradient in a round.
+        item_learning_rate: η_v, the step size of a round.
+        sampling_rate: q, the probability with which each user takes part in a round.
+        delta: δ of the corrected claim; at least 1e-60, since normal draws end at 21 deviations.
+        adjacency: the adjacency relation of the corrected claim.
     """
 
     def train(self, rows: FactorRows, streams: Streams) -> FactorModels:
-        """The models of these worlds.
+        """Train the models of these trials.
 
         Raises:
             RunError: a training diverged.
         """
         if self.dimensions > TOGETHER:
-            blocks = [self._single(rows, world).joined() for world in streams.blocks(1)]
+            blocks = [self._single(rows, trial).joined() for trial in streams.blocks(1)]
         else:
             found = [self._together(rows, part) for part in lane_blocks(streams)]
             blocks = [(block.users, block.items) for block in found]
         return FactorModels(
             users=[users for users, _ in blocks],
             items=[items for _, items in blocks],
-            worlds=len(streams),
+            trials=len(streams),
             mean=rows.mean,
             scale=rows.scale,
         )
@@ -100,70 +101,70 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     def _single(self, rows: FactorRows, streams: Streams) -> SingleModel:
         model = SingleModel.drawn(rows, self.dimensions, self.spread, streams)
         visited = visits(rows, self.dimensions)
-        for t in range(self.passes):
+        for t in range(self.epochs):
             factor_model.descend(
                 *visited,
                 *model.parts(),
                 self.dimensions,
                 np.float32(rows.mean),
-                np.float32(self.rate),
+                np.float32(self.learning_rate),
                 np.float32(self.decay),
                 self.noise_scale(rows.scale),
                 grid(self.noise_scale(rows.scale)),
                 np.float32(self._largest_error),
                 FIRST + t,
-                int(streams.worlds[0]),
+                int(streams.trials[0]),
                 streams.key,
             )
-            check_finite(self.name, t + 1, "pass", STEPS_GROW, *model.parts())
+            check_finite(self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
         return model
 
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
         block = self.drawn(rows, streams)
         if self.variant == "corrected":
-            play_rounds(self, rows, block, streams)
+            run_rounds(self, rows, block, streams)
         else:
-            for t in range(self.passes):
+            for t in range(self.epochs):
                 self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
         return block
 
     def observers(self) -> Mapping[str, Observer[FactorRows]]:
-        """Everybody sees each iterate, and the final model."""
+        """Return the observers of every iterate and of the final model."""
         return {
-            "iterates": step_observer(self.watch, "each iterate"),
+            "iterates": step_observer(self.observe, "each iterate"),
             **release_observers(self, ItemFactors),
         }
 
     def check_observed(self, observer: str) -> None:
-        """Refuse to observe every step of a model that is trained alone.
+        """Check that the observer can observe a model of this size.
 
         Raises:
-            ConfigError: it is.
+            ConfigError: the observer sees every iterate, and models this large are trained alone.
         """
         if observer == "iterates":
-            check_small(self.dimensions, "games that see each step play")
+            check_small(self.dimensions, "games with observe = 'iterates' allow")
 
     def separates_ratings(self) -> bool:
-        """Whether each rating has noise of its own: in the published form."""
+        """Return whether each rating has noise of its own: true for `published`."""
         return self.variant == "published"
 
-    def watch(
+    def observe(
         self, before: FactorRows, after: FactorRows, trained: FactorRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """What the steps on one of two data sets show where these differ, in up to 16 worlds.
+        """Train on one of two data sets; yield the noised steps at the places where they differ.
 
         Args:
-            before: world `D`.
-            after: world `D'`.
-            trained: which of the two is learned from.
-            streams: the worlds.
+            before: data set `D`.
+            after: data set `D'`.
+            trained: the one of the two to train on.
+            streams: up to 16 trials.
 
         Raises:
-            ConfigError: the data sets are no neighbours of the claim, or the model is large.
+            ConfigError: the data sets are not neighbours under the claim, or the model is large.
             RunError: a training diverged.
         """
-        check_small(self.dimensions, "an observer of every iterate watches")
+        check_small(self.dimensions, "observers of every iterate allow")
         if self.variant == "corrected":
-            yield from watched_rounds(self, before, after, trained, streams)
+            yield from observed_rounds(self, before, after, trained, streams)
         else:
-            yield watched_errors(self, before, after, trained, streams)
+            yield observed_errors(self, before, after, trained, streams)

@@ -1,4 +1,4 @@
-"""The parameters of factorisation by noised gradient descent, and its claim."""
+"""The parameters and claim of factorisation by noised gradient descent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpaudit.defenses.factorization.single_model import (
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, kept_budget
 from dpaudit.defenses.training import check_epsilon, check_finite, check_rated
-from dpaudit.kernels.factorization import worlds as kernels
+from dpaudit.kernels.factorization import trials as kernels
 
 _NOBODY = np.empty(0, np.int32)
 _NOTHING = np.empty(0, np.float32)
@@ -35,14 +35,14 @@ class SgdSettings(Part):
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
     dimensions: Annotated[int, Field(ge=1, le=1024)] = 16
-    passes: Annotated[int, Field(ge=1, le=100_000)] = 20
-    rate: Annotated[float, Field(ge=1e-12, le=1)] = 0.01
+    epochs: Annotated[int, Field(ge=1, le=100_000)] = 20
+    learning_rate: Annotated[float, Field(ge=1e-12, le=1)] = 0.01
     decay: Annotated[float, Field(ge=0, le=10)] = 0.05
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
-    bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 2.0
-    clip: Annotated[float, Field(ge=1e-12, le=1e6)] = 4.0
-    item_rate: Annotated[float, Field(ge=1e-12, le=10)] = 0.02
-    sampling: Annotated[float, Field(ge=1e-4, le=1)] = 1.0
+    error_bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 2.0
+    clip_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 4.0
+    item_learning_rate: Annotated[float, Field(ge=1e-12, le=10)] = 0.02
+    sampling_rate: Annotated[float, Field(ge=1e-4, le=1)] = 1.0
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
     adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None
 
@@ -59,7 +59,7 @@ class SgdSettings(Part):
         check_size(self.dimensions)
         if self.variant == "corrected" and self.dimensions > TOGETHER:
             raise ValueError(
-                f"the corrected form has at most {TOGETHER} dimensions, not {self.dimensions}: "
+                f"dimensions = {self.dimensions}, and the corrected form has at most {TOGETHER}: "
                 "lower it"
             )
         rating = self.adjacency == "rating-replace"
@@ -75,7 +75,7 @@ class SgdSettings(Part):
         return self
 
     def claim(self) -> Claim | None:
-        """ε for a rating's value, or (ε, δ) for a user."""
+        """Return the claim: ε for a rating's value, or (ε, δ) for a user if corrected."""
         if self.variant == "nonprivate":
             return None
         if self.variant == "published":
@@ -101,33 +101,34 @@ class SgdSettings(Part):
         return "user-replace" if self.adjacency == "user-replace" else "user-add-remove"
 
     def noise_scale(self, scale: Scale) -> float:
-        """`K Δr/ε`, the scale of the Laplace noise on each error; 0 of `nonprivate`."""
-        return self.passes * scale.width / self.epsilon if self.variant == "published" else 0.0
+        """Return `K Δr/ε`, the scale of the Laplace noise on each error; 0 unless `published`."""
+        return self.epochs * scale.width / self.epsilon if self.variant == "published" else 0.0
 
     def noise_deviation(self, n_items: int) -> float:
-        """`σ c`, the standard deviation of the Gaussian noise of a round.
+        """Return `σ c`, the standard deviation of the Gaussian noise of a round.
 
-        Finite precision takes its part of ε and δ: all `M (d + 1)` numbers of a round may differ.
+        Finite precision takes a part of ε and δ, since all `M (d + 1)` numbers of a round may
+        differ.
 
         Raises:
             ConfigError: that part is too large.
         """
-        numbers = self.passes * n_items * (self.dimensions + 1)
+        numbers = self.epochs * n_items * (self.dimensions + 1)
         kept, delta = kept_budget(self.epsilon, self.delta, numbers)
         sigma = noise_multiplier(
             kept,
             delta=delta,
-            compositions=self.passes,
-            sampling=self.sampling,
+            compositions=self.epochs,
+            sampling=self.sampling_rate,
             neighbors="replace" if self._users == "user-replace" else "add-remove",
         )
-        return sigma * self.clip
+        return sigma * self.clip_norm
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> FactorRows:
-        """The rows, with `b_0`: the mean of `public`, or the middle of the scale if corrected.
+        """Build the rows, with `b_0`: the mean of `public`, or the middle of the scale if corrected.
 
         Raises:
-            ConfigError: there is nothing to learn from.
+            ConfigError: there are no ratings.
             DataError: the ratings have one value.
         """
         check_rated(self.name, ratings)
@@ -138,12 +139,12 @@ class SgdSettings(Part):
         )
 
     def drawn(self, rows: FactorRows, streams: Streams) -> FactorBlock:
-        """The initial models of up to 16 worlds."""
+        """Draw the initial models of up to 16 trials."""
         return FactorBlock.drawn(rows, self.dimensions, self.spread, streams)
 
     @property
     def _largest_error(self) -> float:
-        return math.inf if self.variant == "nonprivate" else self.bound
+        return math.inf if self.variant == "nonprivate" else self.error_bound
 
     def descend(
         self,
@@ -151,18 +152,18 @@ class SgdSettings(Part):
         block: FactorBlock,
         streams: Streams,
         t: int,
-        watched: NDArray[np.int32],
+        observed: NDArray[np.int32],
         seen: NDArray[np.float32],
     ) -> None:
-        """Pass t of the published form, or without noise, from 0 on.
+        """Run epoch t of the published form, or of plain descent.
 
         Args:
-            rows: what is learned from.
+            rows: the training data.
             block: the models; changed in place.
-            streams: their worlds.
-            t: the pass.
-            watched: rows whose errors are wanted, increasing `(C,)`.
-            seen: result: their errors before and after the noise `(C, 2, 16)`, flat.
+            streams: their trials.
+            t: the epoch, from 0 on.
+            observed: the rows whose errors are returned, increasing `(C,)`.
+            seen: receives their errors before and after the noise `(C, 2, 16)`, flat.
 
         Raises:
             RunError: the training diverged.
@@ -175,15 +176,15 @@ class SgdSettings(Part):
             block.items.reshape(-1),
             self.dimensions,
             np.float32(rows.mean),
-            np.float32(self.rate),
+            np.float32(self.learning_rate),
             np.float32(self.decay),
             self.noise_scale(rows.scale),
             grid(self.noise_scale(rows.scale)),
             np.float32(self._largest_error),
             FIRST + t,
-            block.worlds,
+            block.trials,
             streams.key,
-            watched,
+            observed,
             seen,
         )
-        check_finite(self.name, t + 1, "pass", STEPS_GROW, block.users, block.items)
+        check_finite(self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)

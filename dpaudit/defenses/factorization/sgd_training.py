@@ -1,4 +1,4 @@
-"""The rounds of a factorisation that protects whole users: clipped sums with Gaussian noise."""
+"""The rounds of the corrected factorisation: sums of clipped gradients with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, hair
 from dpaudit.defenses.training import check_finite
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.factorization import worlds as kernels
+from dpaudit.kernels.factorization import trials as kernels
 from dpaudit.kernels.lanes import LANES, aligned
 
 if TYPE_CHECKING:
     from dpaudit.defenses.factorization.sgd_settings import SgdSettings
 
 
-def play_rounds(
+def run_rounds(
     defense: SgdSettings, rows: FactorRows, block: FactorBlock, streams: Streams
 ) -> None:
-    """All rounds of the corrected form.
+    """Run all rounds of the corrected form.
 
     Args:
         defense: the corrected form.
-        rows: what is learned from.
+        rows: the training data.
         block: the models; changed in place.
-        streams: their worlds.
+        streams: their trials.
 
     Raises:
         RunError: the training diverged.
     """
     total = np.zeros(block.items.size)
-    for t in range(defense.passes):
-        play_round(defense, rows, block, streams, t, total)
+    for t in range(defense.epochs):
+        run_round(defense, rows, block, streams, t, total)
 
 
-def play_round(
+def run_round(
     defense: SgdSettings,
     rows: FactorRows,
     block: FactorBlock,
@@ -46,15 +46,15 @@ def play_round(
     t: int,
     total: NDArray[np.float64],
 ) -> None:
-    """Round t of the corrected form, from 0 on.
+    """Run round t of the corrected form.
 
     Args:
         defense: the corrected form.
-        rows: what is learned from.
+        rows: the training data.
         block: the models; changed in place.
-        streams: their worlds.
-        t: the round.
-        total: result: the sum of the users' parts without noise, of the size of `block.items`.
+        streams: their trials.
+        t: the round, from 0 on.
+        total: receives the sum of the users' gradients without noise, of the size of `block.items`.
 
     Raises:
         RunError: the training diverged.
@@ -65,12 +65,12 @@ def play_round(
     kernels.take_step(
         block.items.reshape(-1),
         total,
-        np.float32(defense.item_rate),
+        np.float32(defense.item_learning_rate),
         np.float32(defense.decay),
         deviation,
         grid(deviation),
         FIRST + 2 * t,
-        block.worlds,
+        block.trials,
         streams.key,
     )
     check_finite(defense.name, t + 1, "round", STEPS_GROW, block.users, block.items)
@@ -83,14 +83,14 @@ def sum_clipped(
     total: NDArray[np.float64],
     taken: NDArray[np.float32] | None = None,
 ) -> None:
-    """Let every user fit her own factors, and add what each sends to `total`.
+    """Fit every user's own factors, and add their clipped gradients to `total`.
 
     Args:
         defense: the corrected form.
         rows: the users' ratings.
         block: the models; the users' side is changed in place.
-        total: what is added to, of the size of `block.items`.
-        taken: 1 where a user takes part `(N, 16)`; all do unless given.
+        total: the sum to add to, of the size of `block.items`.
+        taken: 1 where a user takes part, else 0, `(N, 16)`; all take part unless given.
     """
     if taken is None:
         taken = np.ones((rows.n_users, LANES), np.float32)
@@ -105,19 +105,19 @@ def sum_clipped(
         taken.reshape(-1),
         defense.dimensions,
         np.float32(rows.mean),
-        np.float32(defense.rate),
+        np.float32(defense.learning_rate),
         np.float32(defense.decay),
-        np.float32(defense.clip * (1 - hair(rows.n_items + defense.dimensions))),
+        np.float32(defense.clip_norm * (1 - hair(rows.n_items + defense.dimensions))),
         aligned(most * LANES),
     )
 
 
 def taking_part(defense: SgdSettings, users: int, streams: Streams, t: int) -> NDArray[np.float32]:
-    """Who takes part in round t, 1 or 0, of up to 16 worlds `(N, 16)`: a Poisson sample."""
-    if defense.sampling == 1:
+    """Draw a Poisson sample of the users in round t: 1 for participants, else 0, `(N, 16)`."""
+    if defense.sampling_rate == 1:
         return np.ones((users, LANES), np.float32)
     draws = np.empty((len(streams), users))
-    exact_noise.uniform(draws, streams.worlds, FIRST + 2 * t + 1, streams.key)
-    # Lanes that are no world repeat the last one here too: they diverge only if it does.
+    exact_noise.uniform(draws, streams.trials, FIRST + 2 * t + 1, streams.key)
+    # Unused lanes repeat the last trial here too, so that they diverge only if it does.
     full = np.pad(draws, ((0, LANES - len(streams)), (0, 0)), mode="edge")
-    return np.ascontiguousarray((defense.sampling > full.T).astype(np.float32))
+    return np.ascontiguousarray((defense.sampling_rate > full.T).astype(np.float32))

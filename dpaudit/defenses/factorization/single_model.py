@@ -1,4 +1,4 @@
-"""Large factorisations, which are trained one at a time."""
+"""Large factorisations, which are trained one trial at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dpaudit.defenses.factors import ITEMS, USERS, FactorRows, Floats, Indices
 from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import LANES, aligned
 
-# Up to so many dimensions sixteen models are trained together; beyond, their factors no longer fit
-# the caches, and one model's coordinates fill the lanes as well.
+# The largest number of dimensions at which sixteen models are trained together. Factors of larger
+# models no longer fit the caches, and one model's coordinates fill the lanes.
 TOGETHER = 127
 
-# The factors of the items that are visited together, in numbers: half of a second-level cache.
+# Size of a group of items that are visited together, in numbers: half of a second-level cache.
 _NEAR = 2**17
 
 
@@ -30,9 +30,9 @@ class SingleModel:
 
     Attributes:
         users: the users' factors `(N, d)`.
-        items: the items' `(M, d)`.
-        user_bias: `(N,)`.
-        item_bias: `(M,)`.
+        items: the items' factors `(M, d)`.
+        user_bias: the users' biases `(N,)`.
+        item_bias: the items' biases `(M,)`.
     """
 
     users: Floats
@@ -44,11 +44,11 @@ class SingleModel:
     def drawn(
         cls, rows: FactorRows, size: int, spread: float, streams: Streams, first: int = 0
     ) -> SingleModel:
-        """Factors from `N(0, spread²)` and biases 0, of the only world of `streams`."""
+        """Draw the initial model of the only trial of `streams`; see `FactorBlock.drawn`."""
 
         def side(count: int, step: int) -> Floats:
             factors = aligned(count, size)
-            noise.normal(factors.reshape(1, -1), streams.worlds, first + step, streams.key)
+            noise.normal(factors.reshape(1, -1), streams.trials, first + step, streams.key)
             factors *= np.float32(spread)
             return factors
 
@@ -60,26 +60,26 @@ class SingleModel:
         )
 
     def parts(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Factors and biases as the kernels take them."""
+        """Return factors and biases in the order and shape of the kernels' arguments."""
         return self.users.reshape(-1), self.items.reshape(-1), self.user_bias, self.item_bias
 
     def joined(self) -> tuple[Floats, Floats]:
-        """The users' factors, then their bias, `(N, d + 1, 1)`, and the items'."""
+        """Return the users' factors, then their bias, `(N, d + 1, 1)`, and the items' likewise."""
         users = np.column_stack([self.users, self.user_bias])
         items = np.column_stack([self.items, self.item_bias])
         return users[:, :, None], items[:, :, None]
 
 
 def visits(rows: FactorRows, size: int) -> Visits:
-    """The users, items and values of the rows, in the order in which a large model visits them.
+    """Return the users, items and values of the rows in the order in which a model visits them.
 
-    Items are grouped by their number of ratings, as many a group as a cache holds; group after
-    group, each user's rows follow each other. A few items have most ratings: where those stand
-    together, most rows find both sides in a cache (Liu, Wang, Smola 2015, section 4).
+    Items are sorted by their number of ratings and divided into groups that fit a cache. Rows are
+    visited group by group, and within a group user by user. A few items have most ratings, so most
+    rows find both sides in a cache (Liu, Wang, Smola 2015, section 4).
 
     Args:
-        rows: by user, then item.
-        size: `d`.
+        rows: the ratings, by user, then item.
+        size: d.
     """
     counts = np.bincount(rows.items, minlength=rows.n_items)
     place = np.empty(rows.n_items, np.int64)
@@ -90,27 +90,27 @@ def visits(rows: FactorRows, size: int) -> Visits:
 
 
 def check_size(size: int) -> None:
-    """Refuse a number of dimensions that fills no lanes.
+    """Check that a large number of dimensions fills the lanes.
 
     Raises:
-        ValueError: it is beyond `TOGETHER` and no multiple of 16.
+        ValueError: `size` is above `TOGETHER` and not a multiple of 16.
     """
     if size > TOGETHER and size % LANES:
         raise ValueError(
-            f"dimensions = {size} is no multiple of 16, as more than {TOGETHER} must be: give "
+            f"dimensions = {size} is no multiple of 16, which is required above {TOGETHER}: use "
             f"{-(-size // LANES) * LANES}"
         )
 
 
 def check_small(size: int, what: str) -> None:
-    """Refuse a large model where only small ones will do.
+    """Check that a model is small enough to be trained together with others.
 
     Args:
-        size: `d`.
-        what: what needs small models, for the message.
+        size: d.
+        what: subject and verb for the message, completed by "at most 127".
 
     Raises:
-        ConfigError: `d` is beyond `TOGETHER`.
+        ConfigError: `size` is above `TOGETHER`.
     """
     if size > TOGETHER:
-        raise ConfigError(f"params.dimensions = {size}: {what} at most {TOGETHER}: lower it")
+        raise ConfigError(f"params.dimensions = {size}, and {what} at most {TOGETHER}: lower it")

@@ -1,4 +1,4 @@
-"""The Langevin chain towards the posterior of a large factorisation, one world at a time."""
+"""The Langevin chain for the posterior of a large factorisation, one trial at a time."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from dpaudit.kernels.factorization import model as factor_model
 
 
 def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> FactorDraw:
-    """The end of the chain of the only world of `streams`; each attempt has noise of its own.
+    """Run the chain of the only trial of `streams`; each attempt uses other noise.
 
     Args:
-        chain: with more dimensions than are trained together, and no Gamma law.
-        streams: one world.
-        attempt: which.
+        chain: a chain with more than `TOGETHER` dimensions and no Gamma law.
+        streams: one trial.
+        attempt: the number of the attempt.
 
     Raises:
-        ConfigError: a pass needs more noise than a step of the source has.
+        ConfigError: an epoch needs more noise than a step of the noise source has.
         RunError: the chain diverged.
     """
     rows, size = chain.data.rows, chain.dimensions
     start = attempt * STEPS
     model = SingleModel.drawn(rows, size, chain.spread, streams, start)
     due = np.zeros(rows.n_users), np.zeros(rows.n_items)
-    visited, world = visits(rows, size), int(streams.worlds[0])
+    visited, trial = visits(rows, size), int(streams.trials[0])
     bounds = np.float32(chain.bounds[0]), np.float32(chain.bounds[1])
     for t, step_size in enumerate(chain.sizes):
         factor_model.sample(
@@ -49,23 +49,23 @@ def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> Facto
             chain.temperature * step_size / len(rows),
             *due,
             FIRST + start + t,
-            world,
+            trial,
             streams.key,
             chain.biases,
         )
-        check_finite(chain.name, t + 1, "pass", DIVERGED, *model.parts())
+        check_finite(chain.name, t + 1, "epoch", DIVERGED, *model.parts())
     return _settled(chain, model, due, FIRST + start + len(chain.sizes), streams)
 
 
 def _settled(
     chain: FactorChain, model: SingleModel, due: tuple[Exact, Exact], step: int, streams: Streams
 ) -> FactorDraw:
-    """Draw the noise that is still due, and from the prior who has no rating."""
+    """Add the noise that is still due; draw users and items without ratings from the prior."""
     sides = model.joined()
     chain.leave_to_prior(sides, due)
     for place, (side, left) in enumerate(zip(sides, due, strict=True)):
         draws = np.empty((1, side.size), np.float32)
-        noise.normal(draws, streams.worlds, step + place, streams.key)
+        noise.normal(draws, streams.trials, step + place, streams.key)
         deviation = np.sqrt(left).astype(np.float32)[:, None, None]
         side[:] += deviation * draws.reshape(side.shape)
         if not chain.biases:

@@ -1,4 +1,4 @@
-"""What each user of a released factorisation fits to their own ratings, beside its noise."""
+"""The users' own fits to a released factorisation, which allow for its noise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dpaudit.defenses.factors import FactorRows, Floats
 from dpaudit.kernels.normal_equations import ridged, solved
 
-# Of a scale of width Δr: the standard deviation that items' biases, users' means and tastes have
-# apart from each other, Δr/8, and that of what is left of a rating, Δr/4. Public constants.
+# Public constants, as shares of the scale's width Δr: the standard deviation of each of the items'
+# biases, the users' means and the tastes, and that of the residual of a rating.
 _PART, _REST = 1 / 8, 1 / 4
 
 
@@ -22,36 +22,37 @@ def fitted(
     noise: float | NDArray[np.float64] = 0.0,
     biases: bool = True,
 ) -> tuple[Floats, Floats]:
-    """Every user's own side, and what each counts the items' biases for.
+    """Fit every user's own factors and constant, and the weight that they give the items' biases.
 
-    A released coordinate is taken for signal and noise. The signal's variance `S_k` is that of a
-    scale of width Δr, s² = (Δr/8)² for the bias and s/√d for each of d factors, which makes s² for
-    the taste `u·v`. The noise's is not known for an item; at most it is the prior's, and at most
-    what is seen:
+    A released coordinate is modelled as signal plus noise. The signal's variance `S_k` follows from
+    the width Δr of the scale: s² = (Δr/8)² for the bias, and s/√d for each of d factors, which
+    gives the taste `u·v` the variance s². The noise's variance of an item is not known. It is at
+    most the prior's, and at most the observed mean square:
 
         ν_k = min(noise_k, mean_i v_ik²),    ρ_k = S_k / (S_k + ν_k).
 
-    A share ρ_k of each released coordinate is expected to be signal. So with σ = Δr/4 user u takes
+    A share ρ_k of each released coordinate is expected to be signal. So with σ = Δr/4 user u
+    assumes
 
         r_ui − b_0 = c + a b_i + Σ_k u_k v_ik + e,    e ~ N(0, σ²),
         c ~ N(0, max(σ²/λ, s²)),    a ~ N(ρ, ρ² (1 − ρ)²),    u_k ~ N(0, ρ_k² σ²/λ_k),
 
-    ρ being that of the biases and the deviation of a what an unknown ν leaves open, and fits the
-    mean of (c, a, u) given their own ratings: a ridge regression. Without noise ρ = 1, and it is
-    that on `(v_i, 1)` with precision λ, and min(λ, 4) for c; where noise is all, c alone is left,
-    the user's mean, shrunk. It is computed from what is released and the user's own ratings, so
-    it costs no privacy.
+    where ρ is that of the biases, and the deviation of a allows for the unknown ν. The user fits
+    the mean of (c, a, u) given their own ratings, a ridge regression. Without noise ρ = 1, and it
+    is the ridge regression on `(v_i, 1)` with precision λ, and min(λ, 4) for c. If all is noise,
+    only c remains, the user's mean, shrunk. The fit is computed from the release and the user's own
+    ratings, so it costs no privacy.
 
     Args:
-        rows: the ratings; each user's own are read alone.
+        rows: the ratings; a user's fit reads only their own.
         items: the released factors, then the biases, `(M, d + 1, L)`.
-        decay: λ of each coordinate of the users' side `(d + 1, L)`, or of all.
-        noise: the variance of the released side's prior, of each coordinate `(d + 1, L)` or of all;
-            0 of what has no noise.
-        biases: whether there are any; else c is 0.
+        decay: λ of each coordinate of the users' side `(d + 1, L)`, or one for all.
+        noise: the variance of the released side's prior, for each coordinate `(d + 1, L)` or one
+            for all; 0 without noise.
+        biases: whether the model has biases; else c is 0.
 
     Returns:
-        The factors u, then c, `(N, d + 1, L)`, and a `(N, L)`. Who has no ratings has their priors'
+        The factors u, then c, `(N, d + 1, L)`, and a `(N, L)`. Users without ratings get the prior
         means.
     """
     full, lanes = items.shape[1:]
@@ -63,7 +64,8 @@ def fitted(
     signal[:-1] = math.sqrt(part / (full - 1))
     trust = signal / (signal + blurred)
     share = trust[-1]
-    # Deviations of (u, c, a) over σ. With z = x times them, it is zᵀ (z zᵀ + 1)⁻¹ y.
+    # Prior deviations of (u, c, a) over σ. With z = x times them, the mean over them is
+    # zᵀ (z zᵀ + 1)⁻¹ y.
     scale = np.stack(
         [
             *(trust / np.sqrt(ridge))[:-1],
@@ -76,16 +78,16 @@ def fitted(
     shares = np.empty((rows.n_users, lanes), np.float32)
     shares[:] = share
     for u in range(rows.n_users):
-        mine = slice(rows.start[u], rows.start[u + 1])
-        count = mine.stop - mine.start
+        rated = slice(rows.start[u], rows.start[u + 1])
+        count = rated.stop - rated.start
         if not count:
             continue
         z = np.ones((lanes, count, full + 1))
-        z[:, :, :-1] = np.moveaxis(items[rows.items[mine]], 2, 0)
+        z[:, :, :-1] = np.moveaxis(items[rows.items[rated]], 2, 0)
         biased = z[:, :, full - 1].copy()
         z[:, :, full - 1], z[:, :, full] = float(biases), biased
         z *= scale[:, None]
-        y = (rows.values[mine] - rows.mean - share[:, None] * biased)[:, :, None]
+        y = (rows.values[rated] - rows.mean - share[:, None] * biased)[:, :, None]
         if count <= full:
             own = np.einsum("wif,wi->wf", z, solved(ridged(np.swapaxes(z, 1, 2)), y)[:, :, 0])
         else:

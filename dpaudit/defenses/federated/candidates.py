@@ -1,4 +1,4 @@
-"""The items for which each user of a federated training may submit something."""
+"""The candidates of a federated training: the items for which each user may submit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Scale
 
 Floats = NDArray[np.float32]
@@ -17,16 +18,18 @@ Indices = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Every user's rated items and others for which she submits fakes, by user, then item.
+    """The items that each user rated, and the items for which they submit fakes.
+
+    One row for each pair of a user and an item, sorted by user, then item.
 
     Attributes:
         start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
         users: the user of each row `(P,)`.
-        items: its item.
-        values: her rating; of an item that she has not rated, what one of its raters gave: an ideal
-            attacker's stand-in, which nothing is learned from.
-        made_up: a rating made up for it, which is drawn once.
-        real: whether she has rated it.
+        items: the item of each row `(P,)`.
+        values: the user's rating `(P,)`. If the user has not rated the item: the rating of one of
+            its raters, a stand-in for an ideal attacker, which training does not use.
+        made_up: a made-up rating, drawn once `(P,)`.
+        real: whether the user has rated the item `(P,)`.
         n_items: `M`.
         scale: the rating scale.
     """
@@ -49,35 +52,37 @@ class Candidates:
         draw: int,
         made_up_mean: float | None = None,
     ) -> Candidates:
-        """Those who rated n items in `public` draw `n q/(1 − q)` others, uniformly.
+        """Draw the candidates: a user with n ratings in `public` draws `n q/(1 − q)` others.
+
+        The other items are drawn uniformly, without replacement.
 
         Args:
-            ratings: what is learned from; of the items of `public` alone.
-            public: whose rated items are candidates, whether `ratings` has them or not.
+            ratings: the training data; each user's items must be among their items in `public`.
+            public: the data whose rated items are candidates, whether `ratings` has them or not.
             density: q, the share of fakes among a user's candidates.
-            draw: decides what is drawn; a user's draws depend on no other's ratings but for the
-                stand-ins.
-            made_up_mean: the mean of made-up ratings, which are normal with a deviation of 1;
-                uniform from the scale where it is None.
+            draw: the seed. Except for the stand-ins, a user's draws do not depend on the ratings
+                of other users.
+            made_up_mean: the mean of made-up ratings, which are then normal with standard
+                deviation 1. If None, they are uniform on the rating scale.
 
         Raises:
-            ConfigError: `ratings` has an item that its user has not in `public`, or that is empty.
+            ConfigError: a rating in `ratings` is not in `public`, or `public` is empty.
         """
         if not len(public):
             raise ConfigError(
-                "there are no public ratings, so nobody has candidates: use more data"
+                "there are no public ratings, so no user has candidates: use more data"
             )
         scale, by_item = ratings.scale, public.by_item
         parts: list[tuple[Indices, Floats, Floats]] = []
         for user in range(public.n_users):
-            mine = public.profile(user).items
-            rng = np.random.default_rng(np.random.SeedSequence([draw, user, *b"candidates"]))
+            own = public.profile(user).items
+            rng = generator((draw, user), "candidates")
             free = np.ones(public.n_items, np.bool_)
-            free[mine] = False
+            free[own] = False
             others = np.flatnonzero(free)
-            count = min(len(others), round(len(mine) * density / (1 - density)))
+            count = min(len(others), round(len(own) * density / (1 - density)))
             drawn = rng.choice(others, count, replace=False).astype(np.int32)
-            items = np.sort(np.concatenate([mine, drawn]))
+            items = np.sort(np.concatenate([own, drawn]))
             first, last = by_item.start[items], by_item.start[items + 1]
             rater = first + (rng.random(len(items)) * (last - first)).astype(np.int64)
             if made_up_mean is None:
@@ -98,8 +103,8 @@ class Candidates:
         place = np.minimum(np.searchsorted(cells, rated), len(cells) - 1)
         if len(rated) and not np.array_equal(cells[place], rated):
             raise ConfigError(
-                "a rating is of an item that is no candidate of its user: who may submit for what "
-                "is public, so compare data in which no item is new"
+                "a rating is of an item that is no candidate of its user: the candidates are "
+                "public, so compare data in which no item is new"
             )
         real = np.zeros(len(cells), np.bool_)
         real[place] = True
@@ -117,16 +122,16 @@ class Candidates:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """How many candidates each user has `(N,)`."""
+        """The number of candidates of each user `(N,)`."""
         return np.diff(self.start)
 
     @cached_property
     def rated(self) -> Candidates:
-        """The rows that are ratings."""
+        """The rows whose item the user has rated."""
         return self.only(self.real)
 
     def only(self, rows: NDArray[np.bool_]) -> Candidates:
-        """These rows alone; every user keeps her index."""
+        """Return only the rows in the mask `(P,)`; users keep their indices."""
         kept = np.bincount(self.users[rows], minlength=self.n_users)
         return Candidates(
             start=np.concatenate([[0], np.cumsum(kept)]).astype(np.int64),

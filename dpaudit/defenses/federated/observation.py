@@ -13,8 +13,8 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
-from dpaudit.defenses.federated.sides import Devices
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.clients import Clients
+from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.precision import grid
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
 
-def watched_rounds(
+def observed_rounds(
     defense: FakeGradientsSettings,
     before: Candidates,
     after: Candidates,
     trained: Candidates,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """All submissions of the users in whom two data sets differ, round by round, `(W, C)`.
+    """Yield, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
 
-    Given what everybody submitted before, V and F are known, and so is what such a user would
-    submit without noise in either world: her factors are computed from her ratings and V. All other
-    users submit alike.
+    Given all earlier submissions, V and F are known. A user's factors are computed from their
+    ratings and V, so what they would submit without noise on D and on D' is known too. All other
+    users submit the same on D and D'.
 
     Args:
-        defense: one with normal noise.
-        before: world `D`.
-        after: world `D'`.
-        trained: which of the two is learned from.
-        streams: the worlds.
+        defense: a mechanism with normal noise.
+        before: data set `D`.
+        after: data set `D'`.
+        trained: the one of the two that is trained on.
+        streams: the trials.
 
     Raises:
-        ConfigError: the two data sets have other candidates, or nobody differs.
+        ConfigError: the two data sets have different candidates, or no user differs.
         RunError: a training diverged.
     """
-    suspects = _Suspects.between(before, after)
+    targets = _TargetUsers.between(before, after)
     sigma = defense.sigma(trained)
-    worlds = [_Watched(defense, trained, suspects, world) for world in streams.blocks(1)]
+    trials = [_ObservedTraining(defense, trained, targets, trial) for trial in streams.blocks(1)]
     for _ in range(defense.rounds):
-        seen = [each.play() for each in worlds]
+        seen = [each.run_round() for each in trials]
         shown, absent, present = (
             np.stack([part[index] for part in seen]).astype(np.float64) for index in range(3)
         )
@@ -60,14 +60,15 @@ def watched_rounds(
 
 
 @dataclass(frozen=True, eq=False)
-class _Suspects:
+class _TargetUsers:
     """The users in whom two data sets differ.
 
     Attributes:
-        users: who they are `(N,)`.
-        place: where each candidate stands among theirs alone; of no use for others' `(P,)`.
-        before: their candidates in world `D`.
-        after: those in world `D'`.
+        users: mask of these users `(N,)`.
+        place: for each of their candidates, its index among their candidates; undefined for
+            other users' candidates `(P,)`.
+        before: their candidates in data set `D`.
+        after: their candidates in data set `D'`.
     """
 
     users: NDArray[np.bool_]
@@ -76,19 +77,19 @@ class _Suspects:
     after: Candidates
 
     @classmethod
-    def between(cls, before: Candidates, after: Candidates) -> _Suspects:
-        """Those of two data sets.
+    def between(cls, before: Candidates, after: Candidates) -> _TargetUsers:
+        """Find the users in whom D and D' differ.
 
         Raises:
-            ConfigError: their candidates differ, or nobody does.
+            ConfigError: the candidates differ, or no user does.
         """
         same = np.array_equal(before.start, after.start) and np.array_equal(
             before.items, after.items
         )
         if not same:
             raise ConfigError(
-                "the two data sets have other candidates, which are public: prepare both with the "
-                "same public data"
+                "the two data sets have different candidates, which are public: prepare both with "
+                "the same public data"
             )
         differs = (before.real != after.real) | (before.real & (before.values != after.values))
         users = np.zeros(before.n_users, np.bool_)
@@ -100,52 +101,56 @@ class _Suspects:
         return cls(users, place, before.only(rows), after.only(rows))
 
 
-class _Watched:
-    """One world's training and, beside it, what its suspects are in either data set."""
+class _ObservedTraining:
+    """One trial's training, with the counterfactual target users on D and on D'."""
 
     def __init__(
         self,
         defense: FakeGradientsSettings,
         trained: Candidates,
-        suspects: _Suspects,
-        world: Streams,
+        targets: _TargetUsers,
+        trial: Streams,
     ) -> None:
-        self.federation = Federation(defense, trained, world, apart=suspects.users)
-        drawn = self.federation.devices.factors
-        self.place = suspects.place
-        self.shadows = [
-            _Shadow(defense, own, np.where(suspects.users[:, None], drawn, 0))
-            for own in (suspects.before, suspects.after)
+        self.training = FederatedTraining(defense, trained, trial, apart=targets.users)
+        drawn = self.training.clients.factors
+        self.place = targets.place
+        self.counterfactuals = [
+            _Counterfactual(defense, own, np.where(targets.users[:, None], drawn, 0))
+            for own in (targets.before, targets.after)
         ]
 
-    def play(self) -> tuple[Floats, Floats, Floats]:
-        """A round: what suspects submitted, and would have submitted without noise in D and D'."""
-        server, d = self.federation.server, self.federation.defense.dimensions
-        sent = self.federation.submit()
-        mine = self.place[sent.apart]
-        means = [each.means(mine, server.factors, server.fakes) for each in self.shadows]
-        self.federation.learn(sent)
-        for shadow in self.shadows:
-            shadow.devices.learn(server.factors)
+    def run_round(self) -> tuple[Floats, Floats, Floats]:
+        """Run a round.
+
+        Returns:
+            The target users' submissions, and what they would be without noise on D and on D'.
+        """
+        server, d = self.training.server, self.training.defense.dimensions
+        sent = self.training.submit()
+        places = self.place[sent.apart]
+        means = [each.means(places, server.factors, server.fakes) for each in self.counterfactuals]
+        self.training.learn(sent)
+        for counterfactual in self.counterfactuals:
+            counterfactual.clients.learn(server.factors)
         absent, present = (mean[:, :d].reshape(-1) for mean in means)
         return sent.shown[:, :d].reshape(-1), absent, present
 
 
-class _Shadow:
-    """The suspects as they are in one data set."""
+class _Counterfactual:
+    """The target users with their ratings of one data set, trained beside the actual training."""
 
     def __init__(self, defense: FakeGradientsSettings, own: Candidates, drawn: Floats) -> None:
         factors = aligned(*drawn.shape)
         factors[:] = drawn
-        self.devices = Devices(defense, own, factors)
+        self.clients = Clients(defense, own, factors)
 
     def means(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """What they submit without noise for these candidates of theirs, `(n, size)`."""
-        own, size = self.devices.candidates, items.shape[1]
+        """What they would submit without noise for their candidates in `order`, `(n, size)`."""
+        own, size = self.clients.candidates, items.shape[1]
         shown = aligned(len(order), size)
         kernels.submit(
-            order, own.users, own.items, self.devices.values,
-            self.devices.weights(order, items, fakes), self.devices.factors.reshape(-1),
+            order, own.users, own.items, self.clients.values,
+            self.clients.weights(order, items, fakes), self.clients.factors.reshape(-1),
             items.reshape(-1), fakes.reshape(-1), size, 0.0, 0.0, 0, 0,
             np.zeros(2, np.uint32), aligned(items.size), shown.reshape(-1),
         )  # fmt: skip

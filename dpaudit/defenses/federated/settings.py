@@ -1,4 +1,4 @@
-"""The parameters of federated matrix factorisation with fake gradients, and its claim."""
+"""The parameters and the claim of federated matrix factorisation with fake gradients."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class FakeGradientsSettings(Part):
     density: Annotated[float, Field(ge=0, le=0.99)] = 0.5
     dimensions: Annotated[int, Field(ge=1, le=128)] = 16
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
-    batch: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    bound: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
     decay: Annotated[float, Field(ge=0, le=10)] = 0.1
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
     memory: Annotated[float, Field(ge=0, lt=1)] = 0.95
-    rate: Annotated[float, Field(ge=1e-6, le=100)] = 1.0
+    learning_rate: Annotated[float, Field(ge=1e-6, le=100)] = 1.0
     truth: Annotated[float, Field(gt=0.5, le=1)] = 0.75
     least_share: Annotated[float, Field(ge=1e-12, le=1)] = 0.05
-    fake_bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 5.0
+    fake_clip_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 5.0
     made_up: Literal["once", "each-round"] = "once"
     made_up_mean: Annotated[float, Field(ge=-1e6, le=1e6)] | None = None
     delay: Annotated[int, Field(ge=0, le=500)] = 0
     amplified: bool = False
-    draw: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 
     name: ClassVar[str] = "fake-gradients"
     title: ClassVar[str] = "Federated matrix factorisation with fake gradients"
@@ -62,21 +62,22 @@ class FakeGradientsSettings(Part):
         check_epsilon(self.epsilon, self.variant, "noise")
         if self.variant == "corrected" and self.fakes in {"rating", "two-valued"}:
             raise ValueError(
-                f"the corrected form cuts distances from a fake that everybody knows, and "
-                f"fakes = {self.fakes!r} are none: use 'delayed-mean' or 'zero'"
+                f"variant 'corrected' clips distances from a public fake, and "
+                f"fakes = {self.fakes!r} are not public: use 'delayed-mean' or 'zero'"
             )
         if self.made_up_mean is not None and self.fakes != "rating":
             raise ValueError(
-                "made_up_mean is of fakes = 'rating', which alone makes ratings up: remove it"
+                f"made_up_mean applies to fakes = 'rating' only, and fakes = {self.fakes!r}: "
+                "remove it"
             )
         if self.amplified and (self.variant != "published" or self.fakes == "two-valued"):
             raise ValueError(
-                "amplified is a reading of the published form with normal noise: remove it"
+                "amplified applies only to variant 'published' with normal noise: remove it"
             )
         return self
 
     def claim(self) -> Claim | None:
-        """(ε, δ) for one item of a user, or for all of them."""
+        """The claim: (ε, δ) for one item of a user (published), or for all of them (corrected)."""
         if self.variant == "nonprivate":
             return None
         if self.variant == "corrected":
@@ -85,8 +86,8 @@ class FakeGradientsSettings(Part):
                 delta=self.delta,
                 adjacency="user-replace",
                 observer="recommender",
-                public="each user's candidates and when she submits them, the factors that "
-                "training starts from, the scale",
+                public="each user's candidates and when they are submitted, the initial factors, "
+                "the rating scale",
                 source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
             )
         if self.fakes == "two-valued":
@@ -95,7 +96,7 @@ class FakeGradientsSettings(Part):
                 delta=0.0,
                 adjacency="rating-add-remove",
                 observer="recommender",
-                public="each user's candidates and when she submits them",
+                public="each user's candidates and when they are submitted",
                 source="Shin et al. 2018; ε/K a round, composed as in Luo et al. 2020, section 1",
             )
         return Claim(
@@ -103,9 +104,9 @@ class FakeGradientsSettings(Part):
             delta=self.delta,
             adjacency="rating-add-remove",
             observer="recommender",
-            public="each user's candidates and when she submits them, the factors that training "
-            "starts from, the response's estimates",
-            assumes=(f"no gradient longer than {self.bound:g}, not enforced",),
+            public="each user's candidates and when they are submitted, the initial factors, the "
+            "estimates from the randomised response",
+            assumes=(f"no gradient longer than {self.clip_norm:g}, not enforced",),
             source="Luo et al. 2020, Theorem 3 and section 4.4",
         )
 
@@ -116,7 +117,7 @@ class FakeGradientsSettings(Part):
 
     @property
     def public_share(self) -> float | None:
-        """What the server takes for the share of real submissions; None where it asks."""
+        """The share of real submissions that the server assumes; None if it estimates it."""
         if self.variant == "nonprivate" or self.fakes == "rating":
             return 1.0
         if self.variant == "corrected" or self.fakes != "delayed-mean":
@@ -138,14 +139,14 @@ class FakeGradientsSettings(Part):
             return 0.0
         counts = candidates.counts[candidates.counts > 0]
         share = 1.0
-        if self.amplified and self.batch is not None:
-            share = float(np.minimum(1.0, self.batch / counts).max())
+        if self.amplified and self.batch_size is not None:
+            share = float(np.minimum(1.0, self.batch_size / counts).max())
         kept, delta = self.epsilon, self.delta
         if self.variant == "corrected":
-            # Finite precision takes its part of ε and δ.
+            # Finite precision uses up a part of ε and δ.
             numbers = self.rounds * int(counts.max()) * self.dimensions
             kept, delta = kept_budget(kept, delta, numbers)
-        return self.bound * noise_multiplier(
+        return self.clip_norm * noise_multiplier(
             kept,
             delta=delta,
             compositions=self.rounds,
@@ -154,22 +155,22 @@ class FakeGradientsSettings(Part):
         )
 
     def adaptive(self, factors: Floats) -> AdaDelta:
-        """The steps of these factors."""
-        return AdaDelta.like(factors, self.memory, 1e-6, self.rate)
+        """Return a new AdaDelta state for these factors."""
+        return AdaDelta.like(factors, self.memory, 1e-6, self.learning_rate)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> Candidates:
-        """Who may submit for what.
+        """Draw the candidates of each user.
 
         Args:
-            ratings: what is learned from.
-            public: the data whose rated items are candidates; an item of them that `ratings` has
-                not is faked.
+            ratings: the training data.
+            public: the data whose rated items are candidates, `ratings` if None. Those that are
+                missing from `ratings` get fakes.
 
         Raises:
-            ConfigError: there is nothing to learn from, or a rating's item is no candidate.
+            ConfigError: there are no ratings, or a rating's item is no candidate.
         """
         if not len(ratings):
             raise ConfigError("there are no ratings to learn from: use more data")
         density = 0.0 if self.variant == "nonprivate" else self.density
         known = ratings if public is None else public
-        return Candidates.of(ratings, known, density, self.draw, self.made_up_mean)
+        return Candidates.of(ratings, known, density, self.seed, self.made_up_mean)

@@ -1,4 +1,4 @@
-"""A federated matrix factorisation, one training at a time."""
+"""The training of a federated matrix factorisation, one trial at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, width
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
-from dpaudit.defenses.federated.sides import Devices, Server
+from dpaudit.defenses.federated.clients import Clients, Server
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.training import check_finite
 from dpaudit.kernels import noise
@@ -23,25 +23,25 @@ from dpaudit.kernels.lanes import aligned
 if TYPE_CHECKING:
     from dpaudit.defenses.federated.settings import FakeGradientsSettings
 
-# Steps of the noise source: the initial factors, the responses, then four a round.
+# Steps of the noise source: two for the initial factors, one for the responses, four a round.
 _RESPONSES, _FIRST = 2, 3
 _NOISE, _CHOICE, _OTHERS, _MADE_UP = range(4)
 _ROUND = 4
 
-# A training that left the range of numbers. AdaDelta bounds steps: only noise or a rate can do it.
-_DIVERGED = "the factors are beyond what single precision holds: raise epsilon, or lower rate"
+# AdaDelta bounds its steps, so only the noise or the learning rate can make training diverge.
+_DIVERGED = "the factors exceed single precision: raise epsilon, or lower params.learning_rate"
 
 
 @dataclass(frozen=True, eq=False)
 class Submitted:
-    """What is submitted in a round.
+    """The submissions of a round.
 
     Attributes:
-        order: the candidates that submit, by user.
-        apart: those of them whose noise is drawn one by one `(n,)`.
-        shown: what these submit `(n, size)`.
+        order: the candidates that are submitted, by user.
+        apart: those of them whose noise is drawn individually `(n,)`.
+        shown: the submissions for the candidates in `apart`, `(n, size)`.
         sums: the sum of all submissions for each item `(M, size)`.
-        counts: how many there are `(M,)`.
+        counts: the number of submissions for each item `(M,)`.
     """
 
     order: Indices
@@ -52,16 +52,16 @@ class Submitted:
 
 
 @dataclass(frozen=True, eq=False)
-class _Turns:
-    """Who submits in a round.
+class _Participation:
+    """The candidates that are submitted in a round.
 
     Attributes:
-        order: the candidates that submit, by user.
-        apart: those of users whose noise is drawn one by one.
-        sent: those of the others that are no fakes.
-        counts: how many submit for each item `(M,)`.
-        others: how many of the others do.
-        fakes: how many of these submit a fake.
+        order: all of them, by user.
+        apart: those of users whose noise is drawn individually.
+        sent: those of all other users, without fakes.
+        counts: the number of submissions for each item `(M,)`.
+        others: the number of submissions of users whose noise is drawn as a sum `(M,)`.
+        fakes: how many of `others` are fakes `(M,)`.
     """
 
     order: Indices
@@ -72,36 +72,36 @@ class _Turns:
     fakes: NDArray[np.int64]
 
 
-class Federation:
-    """One training: the server and its users.
+class FederatedTraining:
+    """One training: the server and its clients.
 
     Attributes:
         defense: the mechanism.
-        candidates: who may submit for what.
+        candidates: each user's candidates.
         sigma: σ.
-        devices: the users.
+        clients: the users.
         server: the server.
-        done: how many rounds are over.
+        done: the number of finished rounds.
     """
 
     def __init__(
         self,
         defense: FakeGradientsSettings,
         candidates: Candidates,
-        world: Streams,
+        trial: Streams,
         apart: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Draw the initial factors, and let users answer which of their candidates they rated.
+        """Draw the initial factors and the users' randomised responses.
 
         Args:
             defense: the mechanism.
-            candidates: who may submit for what.
-            world: the only world.
-            apart: the users whose noise is drawn one by one `(N,)`, whom `submit` shows; all
-                others' is drawn as the sum that the server forms of it, which has the same law.
-                Nobody unless given.
+            candidates: each user's candidates.
+            trial: the only trial.
+            apart: mask of the users whose noise is drawn individually and whose submissions
+                `submit` returns `(N,)`; no user if None. The noise of all other users is drawn
+                as one sum for each item, which has the same law as the sum that the server forms.
         """
-        self.defense, self.candidates, self._world = defense, candidates, world
+        self.defense, self.candidates, self._trial = defense, candidates, trial
         self.sigma = defense.sigma(candidates)
         size = width(defense.dimensions)
 
@@ -112,14 +112,14 @@ class Federation:
             factors *= np.float32(defense.spread)
             return factors
 
-        self.devices = Devices(defense, candidates, drawn(candidates.n_users, USERS))
+        self.clients = Clients(defense, candidates, drawn(candidates.n_users, USERS))
         shares, floored = self._shares()
         items = drawn(candidates.n_items, ITEMS)
         self.server = Server(defense, items, np.zeros_like(items), shares, floored)
         self.done = 0
-        # What the server has not stepped by yet.
+        # Submissions that the server has received and not used yet.
         self._received: deque[tuple[Floats, NDArray[np.int64], Floats]] = deque()
-        # Two-valued submissions have no sum whose law is a known one.
+        # The sum of two-valued submissions has no law that could be drawn from directly.
         everybody = np.full(candidates.n_users, defense.fakes == "two-valued")
         self._apart = everybody if apart is None else apart | everybody
         self._mixed = np.arange(len(candidates), dtype=np.int32)
@@ -128,27 +128,34 @@ class Federation:
 
     @property
     def all_submit(self) -> bool:
-        """Whether users submit all their candidates in each round."""
+        """Whether all candidates are submitted in each round."""
         return self._fixed is not None
 
     @cached_property
     def _batches(self) -> NDArray[np.int64]:
-        """How many candidates each user submits in a round `(N,)`."""
+        """The number of candidates that each user submits in a round `(N,)`."""
         counts = self.candidates.counts
-        return counts if self.defense.batch is None else np.minimum(counts, self.defense.batch)
+        return (
+            counts
+            if self.defense.batch_size is None
+            else np.minimum(counts, self.defense.batch_size)
+        )
 
     def _uniform(self, count: int, step: int) -> Floats:
         draws = np.empty((1, count), np.float32)
-        noise.uniform(draws, self._world.worlds, step, self._world.key)
+        noise.uniform(draws, self._trial.trials, step, self._trial.key)
         return draws[0]
 
     def _normal(self, count: int, step: int) -> Floats:
         draws = np.empty((1, count), np.float32)
-        noise.normal(draws, self._world.worlds, step, self._world.key)
+        noise.normal(draws, self._trial.trials, step, self._trial.key)
         return draws[0]
 
     def _shares(self) -> tuple[NDArray[np.float64], int]:
-        """`π̂` of each item: by Warner's response where the mechanism asks, else what is public."""
+        """Return `π̂` of each item, and how many were raised to `least_share`.
+
+        `π̂` is estimated by Warner's randomised response, unless the mechanism uses a public share.
+        """
         own, defense = self.candidates, self.defense
         known = defense.public_share
         if known is not None:
@@ -165,8 +172,8 @@ class Federation:
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
 
-    def _turns(self) -> _Turns:
-        """Who submits in this round."""
+    def _participation(self) -> _Participation:
+        """The candidates that are submitted in this round."""
         if self._fixed is not None:
             return self._fixed
         chosen = np.empty(int(self._batches.sum()), np.int32)
@@ -174,25 +181,25 @@ class Federation:
         kernels.choose(self.candidates.start, self._batches, draws, self._mixed, chosen)
         return self._sorted(chosen)
 
-    def _sorted(self, order: Indices) -> _Turns:
+    def _sorted(self, order: Indices) -> _Participation:
         own = self.candidates
         rows = self._apart[own.users[order]]
         others = order[~rows]
-        # A rating that is made up has a gradient like any other.
+        # With fakes = 'rating', a fake is a gradient like a real submission.
         sent = others if self.defense.fakes == "rating" else others[own.real[others]]
         all_, left, real = (
             np.bincount(own.items[part], minlength=own.n_items) for part in (order, others, sent)
         )
-        return _Turns(order, order[rows], sent, all_, left, left - real)
+        return _Participation(order, order[rows], sent, all_, left, left - real)
 
     def submitted(self) -> Floats:
-        """The rating whose gradient each submits in this round, less the offset `(P,)`."""
+        """The rating behind each candidate's gradient in this round, less the offset `(P,)`."""
         if self.defense.fakes != "rating":
-            return self.devices.values
-        return np.where(self.candidates.real, self.devices.values, self.made_up())
+            return self.clients.values
+        return np.where(self.candidates.real, self.clients.values, self.made_up())
 
     def made_up(self) -> Floats:
-        """The rating that is made up for each candidate in this round, less the offset `(P,)`."""
+        """The made-up rating of each candidate in this round, less the offset `(P,)`."""
         own, defense = self.candidates, self.defense
         found = own.made_up
         if defense.made_up == "each-round":
@@ -205,22 +212,24 @@ class Federation:
         return found - np.float32(defense.offset)
 
     def submit(self) -> Submitted:
-        """Users submit, by V and F as they stand."""
+        """Compute the users' submissions of this round from the current V and F."""
         items, fakes = self.server.factors, self.server.fakes
-        turns = self._turns()
-        weights = self.devices.weights(turns.order, items, fakes)
+        participation = self._participation()
+        weights = self.clients.weights(participation.order, items, fakes)
         if self.defense.fakes == "rating":
             weights = np.ones_like(weights)
         values = self.submitted()
         sums = aligned(*items.shape)
-        shown = aligned(len(turns.apart), items.shape[1])
-        self._send(turns.apart, values, weights, sums, shown)
-        if turns.others.any():
-            self._add_others(turns, values, weights, sums)
-        return Submitted(turns.order, turns.apart, shown, sums, turns.counts)
+        shown = aligned(len(participation.apart), items.shape[1])
+        self._send(participation.apart, values, weights, sums, shown)
+        if participation.others.any():
+            self._add_others(participation, values, weights, sums)
+        return Submitted(
+            participation.order, participation.apart, shown, sums, participation.counts
+        )
 
     def learn(self, submitted: Submitted) -> None:
-        """The server steps, and users learn.
+        """Update the server with the submissions of a round, then the users.
 
         Raises:
             RunError: the training diverged.
@@ -229,19 +238,19 @@ class Federation:
         if len(self._received) > self.defense.delay:
             self.server.receive(*self._received.popleft())
         check_finite("fake-gradients", self.done + 1, "round", _DIVERGED, self.server.factors)
-        self.devices.learn(self.server.factors)
+        self.clients.learn(self.server.factors)
         self.done += 1
 
-    def play(self) -> None:
-        """One round."""
+    def run_round(self) -> None:
+        """Run one round."""
         self.learn(self.submit())
 
     def _send(
         self, order: Indices, values: Floats, weights: Floats, sums: Floats, shown: Floats
     ) -> None:
-        """Submissions with noise of their own."""
+        """Compute submissions with individual noise into `shown`, and add them to `sums`."""
         own, size = self.candidates, sums.shape[1]
-        state = self.devices.factors.reshape(-1), self.server.factors.reshape(-1)
+        state = self.clients.factors.reshape(-1), self.server.factors.reshape(-1)
         if self.defense.fakes == "two-valued":
             draws = self._uniform(2 * len(order), self._step(_NOISE)).reshape(2, -1)
             kernels.submit_signs(
@@ -252,27 +261,33 @@ class Federation:
             return
         kernels.submit(
             order, own.users, own.items, values, weights, *state, self.server.fakes.reshape(-1),
-            size, self.sigma, grid(self.sigma), self._step(_NOISE), int(self._world.worlds[0]),
-            self._world.key, sums.reshape(-1), shown.reshape(-1),
+            size, self.sigma, grid(self.sigma), self._step(_NOISE), int(self._trial.trials[0]),
+            self._trial.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
 
-    def _add_others(self, turns: _Turns, values: Floats, weights: Floats, sums: Floats) -> None:
-        """Submissions of which only the sum is drawn: n normals of deviation σ add up to σ√n."""
+    def _add_others(
+        self, participation: _Participation, values: Floats, weights: Floats, sums: Floats
+    ) -> None:
+        """Add the other users' submissions to `sums`, with the noise drawn as one sum.
+
+        The sum of n normal variables of standard deviation σ has standard deviation σ√n.
+        """
         own, shape = self.candidates, sums.shape
         kernels.submit(
-            turns.sent, own.users, own.items, values, weights, self.devices.factors.reshape(-1),
-            self.server.factors.reshape(-1), self.server.fakes.reshape(-1), shape[1],
-            0.0, 0.0, 0, 0, self._world.key, sums.reshape(-1), np.empty(0, np.float32),
+            participation.sent, own.users, own.items, values, weights,
+            self.clients.factors.reshape(-1), self.server.factors.reshape(-1),
+            self.server.fakes.reshape(-1), shape[1],
+            0.0, 0.0, 0, 0, self._trial.key, sums.reshape(-1), np.empty(0, np.float32),
         )  # fmt: skip
         draws = self._normal(sums.size, self._step(_OTHERS))
-        spread = (self.sigma * np.sqrt(turns.others)).astype(np.float32)[:, None]
-        sums += turns.fakes.astype(np.float32)[:, None] * self.server.fakes
+        spread = (self.sigma * np.sqrt(participation.others)).astype(np.float32)[:, None]
+        sums += participation.fakes.astype(np.float32)[:, None] * self.server.fakes
         sums += spread * draws.reshape(shape)
 
     def models(self) -> FactorModels:
-        """The model as it stands."""
+        """Return the current model."""
         return FactorModels.single(
-            self.devices.factors,
+            self.clients.factors,
             self.server.factors,
             self.defense.dimensions,
             self.defense.offset,

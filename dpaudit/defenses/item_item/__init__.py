@@ -1,1 +1,1 @@
-"""Item-item recommenders whose predictions are noised."""
+"""Item-item recommenders with noised predictions."""

@@ -1,11 +1,11 @@
-"""Item-item recommenders with output perturbation: what Slope One and cosine have in common.
+"""Base class of item-item recommenders with output perturbation (Slope One and cosine).
 
-A user `i` with ratings `r_ik` on `n` items is shown, for an unrated item `j`,
+For an unrated item `j`, a user `i` with ratings `r_ik` on `n` items is shown `A_ij`:
 
     f_ij = (1/n) Σ_{k rated by i} term(r_ik, s_jk),      A_ij = f_ij + Lap(Δf/ε)
 
-(Park & Acharya 2011, eqs (5), (8), (9), (15) and §3.2). A family says what `s_jk`, `term` and Δf
-are. All that needs no randomness is prepared once; a world is one draw of the noise.
+(Park & Acharya 2011, eqs (5), (8), (9), (15) and §3.2). Subclasses define `s_jk`, `term` and Δf.
+What needs no randomness is prepared once; a trial is one draw of the noise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dpaudit.core.releases import (
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense, WorldPair
+from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense, PredictionPair
 from dpaudit.defenses.item_model import (
     ExactScores,
     ItemModel,
@@ -57,17 +57,18 @@ from dpaudit.kernels.top_k import ranking
 
 @parameters(frozen=True, config=STRICT)
 class ItemItem(PredictionDefense):
-    """Hyper-parameters of an item-item recommender with Laplace output perturbation.
+    """An item-item recommender with Laplace output perturbation.
 
     Attributes:
-        epsilon: the ε that the noise is scaled to, 1e-6 to 1e6; `inf` only of `nonprivate`.
-        variant: `published` is the paper's noise, `corrected` a noise whose claim is true.
-        min_ratings: `T`, only users with at least so many ratings get predictions.
+        epsilon: the ε that the noise is scaled to, 1e-6 to 1e6; `inf` only for `nonprivate`.
+        variant: `published` adds the paper's noise, `corrected` a noise that makes the claim true,
+            `nonprivate` none.
+        min_ratings: `T`, the least number of ratings with which a user gets predictions.
         top_k: the length of the list shown to a user.
-        adjacency: the neighbours that the claim is about; the corrected Δf covers them.
-        outputs: how many predictions of one user the corrected Δf covers together (L1). A list of
-            the best k depends on every prediction: it is covered only if `outputs` is the number of
-            the user's unrated items.
+        adjacency: the adjacency relation of the claim, which the corrected Δf covers.
+        outputs: the number of one user's predictions that the corrected Δf covers jointly (L1). A
+            list of the best k depends on every prediction: it is covered only if `outputs` is the
+            number of the user's unrated items.
     """
 
     epsilon: Annotated[float, Field(ge=1e-6)]
@@ -79,56 +80,65 @@ class ItemItem(PredictionDefense):
 
     # s_kj = mirror_sign · s_jk
     mirror_sign: ClassVar[float]
-    # The paper's section that a claim refers to.
+    # The theorem and equation of the published claim.
     claim_source: ClassVar[str]
 
     @abstractmethod
     def check_scale(self, scale: Scale) -> None:
-        """Refuse ratings that this family cannot use.
+        """Check that this defense can use ratings on this scale.
 
         Raises:
-            DataError: the scale does not fit.
+            DataError: it cannot.
         """
 
     @abstractmethod
     def pair_floor(self) -> int:
-        """Pairs with at most this many common users have similarity 0."""
+        """Return the largest number of common raters at which a pair's similarity is set to 0."""
 
     @abstractmethod
     def pair_similarity(self, pairs: PairCounts) -> Vector:
-        """`s_jk` of each pair `(P,)`."""
+        """Return `s_jk` of each pair `(P,)`."""
 
     @abstractmethod
     def similarity_change(self, scale: Scale) -> float:
-        """The largest change of one `s_jk` that one rating of another user can cause."""
+        """Return δ, the largest change of one `s_jk` by one rating of another user."""
 
     @abstractmethod
     def own_change(self, scale: Scale) -> float:
-        """The largest change of one prediction that one rating of the user herself can cause."""
+        """Return ω, the largest change of one prediction by one of the user's own ratings."""
 
     @abstractmethod
     def published_sensitivity(self, scale: Scale) -> float:
-        """The paper's Δf."""
+        """Return the paper's Δf."""
 
     @abstractmethod
     def bounds(self, scale: Scale) -> tuple[float, float]:
-        """The interval that `term = clip(r_ik + s_jk)` is clipped to; infinite for none."""
+        """Return the interval that `r_ik + s_jk` is clipped to, infinite if it is not clipped."""
 
     @abstractmethod
     def candidates(self, scale: Scale) -> NDArray[np.float32]:
-        """The values a hidden rating may have, increasing `(C,)`."""
+        """Return the values that a hidden rating may have, increasing, `(C,)`."""
 
     @abstractmethod
     def term(self, value: NDArray[np.float32], row: Vector, scale: Scale) -> Vector:
-        """The term that a rating `value` on an item adds, for every item: `(M,)` or `(M, C)`."""
+        """Return the term that a rating adds to the prediction of each item.
+
+        Args:
+            value: the rating on item l, a number or candidates `(C,)`.
+            row: `s_jl` for every item j `(M,)`, or `(M, 1)` with candidates.
+            scale: the rating scale.
+
+        Returns:
+            The terms `(M,)`, or `(M, C)` with candidates.
+        """
 
     @abstractmethod
     def pairs(self) -> dict[str, str]:
-        """The constructed pairs of neighbours by `adjacency`, by name, each in a sentence."""
+        """Return the constructed pairs of neighbours under `adjacency`: names and descriptions."""
 
     @abstractmethod
-    def pair(self, name: str, scale: Scale) -> WorldPair:
-        """One of `pairs`, on this rating scale: data on which a claim is at its worst."""
+    def pair(self, name: str, scale: Scale) -> PredictionPair:
+        """Build one of `pairs` on this rating scale: data on which a claim is at its worst."""
 
     @model_validator(mode="after")
     def _check_epsilon(self) -> Self:
@@ -136,21 +146,22 @@ class ItemItem(PredictionDefense):
             raise ValueError("outputs belongs to the corrected variant: remove it")
         if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
             raise ValueError(
-                f"epsilon = {self.epsilon:g} is beyond 1e6: use the variant 'nonprivate' for none"
+                f"epsilon = {self.epsilon:g} is above 1e6: use at most 1e6, or the variant "
+                "'nonprivate'"
             )
         if self.variant == "corrected":
             check_pure(self.epsilon)
         return self
 
     def sensitivity(self, scale: Scale) -> float:
-        """Δf of this variant.
+        """Return Δf of this variant.
 
-        Corrected: let δ bound the change of one `s_jk` by another user's rating and ω the change of
-        one prediction by a rating of the user herself. Another user's rating on item `l` moves no
-        similarity but those of `l`. If `l` is the predicted item, the prediction is a mean of terms
-        that move by δ at most, and it is the only one that moves. If `l` is an item the user rated,
-        each prediction has one moving term: δ/n, n ≥ T. So `M'` predictions shown together move in
-        L1 by at most
+        Corrected: let δ bound the change of one `s_jk` by another user's rating, and ω the change
+        of one prediction by one of the target user's own ratings. Another user's rating on item `l`
+        changes only the similarities of `l`. If `l` is a predicted item, its prediction is a mean
+        of terms that change by at most δ, and no other prediction changes. If the target user rated
+        `l`, one term of each prediction changes, by at most δ/n with n ≥ T. So `M'` predictions
+        shown together change in L1 by at most
 
             Δf = max(δ, M' · max(δ/T, ω)),
 
@@ -164,7 +175,7 @@ class ItemItem(PredictionDefense):
         return max(delta, self.outputs * max(delta / self.min_ratings, own))
 
     def claim(self) -> Claim | None:
-        """What this variant says it guarantees, None where it says nothing."""
+        """Return the claim: ε for the jointly covered predictions; None for `nonprivate`."""
         if self.variant == "nonprivate":
             return None
         published = self.variant == "published"
@@ -175,13 +186,13 @@ class ItemItem(PredictionDefense):
             observer="values",
             public=(
                 f"who has at least {self.min_ratings} ratings, and which items' predictions are "
-                f"shown; so many are covered together: {1 if published else self.outputs}"
+                f"shown; predictions covered jointly: {1 if published else self.outputs}"
             ),
             source=self.claim_source if published else "derivation in ItemItem.sensitivity",
         )
 
     def observers(self) -> Mapping[str, Observer[ExactScores]]:
-        """Who is shown the values of some predictions, or the best items without values."""
+        """Return the observers of predicted values and of the best items without values."""
         return {
             "values": Observer(
                 (Predictions, LaplacePair), self._values, "predictions", "game", BLOCK
@@ -201,7 +212,7 @@ class ItemItem(PredictionDefense):
         yield View(self.release_list(shown, streams), ItemInDoubt(int(pair.items[0])))
 
     def law_of_values(self, pair: PreparedPair[ExactScores]) -> LaplacePair:
-        """The law of the predictions of `pair.items` in D and D'."""
+        """Return the law of the predictions of `pair.items` in D and D'."""
         scale = self._spread(pair.before.sensitivity)
         return LaplacePair(
             pair.before.scores[pair.items].astype(np.float64),
@@ -211,18 +222,18 @@ class ItemItem(PredictionDefense):
         )
 
     def serving(self, min_ratings: int) -> ItemItem:
-        """The same with this `min_ratings`."""
+        """Return the same recommender with this `min_ratings`."""
         return replace(self, min_ratings=min_ratings)
 
     def similarities(self) -> ItemItem:
-        """Its own."""
+        """Return itself, which defines the similarities."""
         return self
 
     def prepare(self, ratings: Ratings) -> ItemModel:
-        """The item-item statistics; no randomness.
+        """Compute the item-item statistics, without randomness.
 
         Raises:
-            DataError: the ratings' scale does not fit this family.
+            DataError: this defense cannot use the ratings' scale.
         """
         self.check_scale(ratings.scale)
         degree = np.diff(ratings.by_item.start)
@@ -238,7 +249,7 @@ class ItemItem(PredictionDefense):
         return ItemModel(ratings, Csr(*rows), degree)
 
     def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
-        """The noiseless predictions of a user with these ratings.
+        """Compute the noiseless predictions for a user with these ratings.
 
         Raises:
             DataError: the user has fewer than `min_ratings` ratings.
@@ -246,9 +257,9 @@ class ItemItem(PredictionDefense):
         return self._scores(model, profile, self._sums(model, profile))
 
     def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
-        """The noiseless predictions of user `target` once one rating has changed.
+        """Compute the noiseless predictions of user `target` after one rating has changed.
 
-        One rating's change moves one row of the similarity; nothing is built again.
+        A rating's change affects one row of the similarity, so the model is not rebuilt.
         """
         profile = model.ratings.profile(target)
         if change.user == target:
@@ -256,25 +267,25 @@ class ItemItem(PredictionDefense):
         old, new = model.row(change.item), self._row_after(model, change)
         scale, sign = model.ratings.scale, self.mirror_sign
         sums = self._sums(model, profile)
-        # Rows hold s_j,item; the prediction of `item` itself reads s_item,k = sign · s_k,item.
+        # Rows hold s_j,item, and the prediction of `item` itself needs s_item,k = sign · s_k,item.
         before = self._own_terms(profile, sign * old[profile.items], scale)
         after = self._own_terms(profile, sign * new[profile.items], scale)
         sums[change.item] += np.sum(after - before)
-        mine = profile.values[profile.items == change.item]
-        if len(mine):
-            sums += self.term(mine[0], new, scale) - self.term(mine[0], old, scale)
+        own = profile.values[profile.items == change.item]
+        if len(own):
+            sums += self.term(own[0], new, scale) - self.term(own[0], old, scale)
         return self._scores(model, profile, sums)
 
     def noise_scale(self, scale: Scale) -> float:
-        """The Laplace scale `b = Δf/ε` of each prediction's noise."""
+        """Return the Laplace scale `b = Δf/ε` of each prediction's noise."""
         return self._spread(self.sensitivity(scale))
 
     def noise_of_predictions(self, scale: Scale) -> LaplaceNoise:
-        """Δf and the noise's scale."""
+        """Return Δf and the noise's scale."""
         return LaplaceNoise(self.sensitivity(scale), self.noise_scale(scale))
 
     def grid(self, scale: Scale) -> float:
-        """The step of the grid that predictions are rounded to, by public numbers; 0 for none."""
+        """Return the step of the public grid that predictions are rounded to, 0 without noise."""
         return list_grid(self.noise_scale(scale))
 
     def _spread(self, sensitivity: float) -> float:
@@ -286,14 +297,15 @@ class ItemItem(PredictionDefense):
     def release(
         self, exact: ExactScores, streams: Streams, request: Request
     ) -> Predictions | TopList:
-        """What is shown in each trial: `f_ij + Lap(Δf/ε)`.
+        """Return what is shown in each trial: `f_ij + Lap(Δf/ε)`.
 
-        The noise of item `j` is coordinate `j`, so a list and a single prediction of one world show
-        the same value for the same item. Values are rounded to a public grid, as the low-order bits
-        of a floating-point sum would tell its exact part; see `precision`.
+        The noise of item `j` is coordinate `j` of the noise source, so a list and a single
+        prediction in one trial show the same value for an item. Values are rounded to a public
+        grid, as the low-order bits of a floating-point sum would reveal its exact part; see
+        `precision`.
 
         Raises:
-            ConfigError: the list asked for is longer than there are items to show.
+            ConfigError: the requested list is longer than the number of unrated items.
         """
         if isinstance(request, SeesTop):
             return self.release_top(exact, streams, request.count)
@@ -302,17 +314,17 @@ class ItemItem(PredictionDefense):
     def release_items(
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
     ) -> Predictions:
-        """The noised predictions of `items` `(W, k)`; see `release`."""
+        """Return the noised predictions of `items` `(W, k)`; see `release`."""
         scale = self._spread(exact.sensitivity)
         values = exact.scores[items].astype(np.float64)
         if scale:
             draws = np.empty(items.shape, np.float64)
-            exact_noise.laplace_at(draws, items, streams.worlds, 0, streams.key)
+            exact_noise.laplace_at(draws, items, streams.trials, 0, streams.key)
             values += scale * draws
         return Predictions(items, rounded(values, list_grid(scale)))
 
     def release_top(self, exact: ExactScores, streams: Streams, count: int) -> TopList:
-        """The `count` items of largest noised prediction; see `release`."""
+        """Return the `count` items of largest noised prediction; see `release`."""
         if count > len(exact.candidates):
             raise ConfigError(
                 f"a list of {count} items was asked for a user with {len(exact.candidates)} "
@@ -322,16 +334,16 @@ class ItemItem(PredictionDefense):
         values = np.empty(items.shape, np.float32)
         scale = self._spread(exact.sensitivity)
         ranking.laplace_top_k(
-            items, values, exact.scores, scale, list_grid(scale), streams.worlds, 0, streams.key
+            items, values, exact.scores, scale, list_grid(scale), streams.trials, 0, streams.key
         )
         return TopList(items, values)
 
     def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
-        """The `top_k` items of largest noised prediction without their values; see `release`."""
+        """Return the `top_k` items of largest noised prediction, without values; see `release`."""
         return ItemList(self.release_top(exact, streams, self.top_k).items)
 
     def exact_held_out(self, model: ItemModel, profile: Profile, item: int) -> float:
-        """The noiseless prediction of a rated item from the user's other ratings."""
+        """Compute the noiseless prediction of a rated item from the user's other ratings."""
         others = without(profile, item)
         similarity = self.mirror_sign * model.row(item)[others.items]
         return float(self._own_terms(others, similarity, model.ratings.scale).mean())
@@ -339,15 +351,16 @@ class ItemItem(PredictionDefense):
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
     ) -> SideInformation:
-        """What the linear ideal adversary knows when the rating on one item is hidden from him.
+        """Return the knowledge of the linear ideal adversary about the rating on a hidden item.
 
-        The rating on a hidden item is never looked at. An item that the user has not rated may be
-        hidden too (a purchase that was not made); the published count `n` is that of her ratings.
+        The adversary knows all but that rating, which is not read here. An item that the user has
+        not rated may be hidden too (a purchase that was not made). The published count `n` is the
+        number of the user's ratings.
 
         Args:
             model: the item-item statistics, all known to the adversary.
             profile: the user's ratings.
-            hidden: the hidden item in each world `(W,)`.
+            hidden: the hidden item in each trial `(W,)`.
         """
         scale = model.ratings.scale
         values = self.candidates(scale)
@@ -371,18 +384,18 @@ class ItemItem(PredictionDefense):
         )
 
     def unrated(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Which candidate values mean that the user has not rated the item `(C,)`."""
+        """Return which candidate values mean that the user has not rated the item `(C,)`."""
         return np.zeros(len(values), bool)
 
     def frequency(self, ratings: Ratings) -> Vector:
-        """How often each candidate value occurs in the data, a prior for the adversary `(C,)`."""
+        """Return the adversary's prior: the share of each candidate value in the data `(C,)`."""
         values = self.candidates(ratings.scale)
         nearest = np.rint((ratings.value - values[0]) / ratings.scale.step).astype(int)
         counts = np.bincount(nearest, minlength=len(values)).astype(np.float64)
         return counts / counts.sum()
 
     def _offsets(self, profile: Profile) -> NDArray[np.float32]:
-        """The part of a term that does not depend on the predicted item."""
+        """Return the part of each term that does not depend on the predicted item."""
         return profile.values
 
     def _sums(self, model: ItemModel, profile: Profile) -> Vector:
@@ -396,7 +409,7 @@ class ItemItem(PredictionDefense):
         return np.clip(self._offsets(profile) + similarity, low, high)
 
     def _row_after(self, model: ItemModel, change: RatingChange) -> Vector:
-        """`s_j,item` for every item `j` once one rating of `item` has changed, `(M,)`."""
+        """Return `s_j,item` for every item `j` after one rating of `item` has changed, `(M,)`."""
         ratings, item = model.ratings, change.item
         before = ratings.profile(change.user)
         after = edited(before, change)

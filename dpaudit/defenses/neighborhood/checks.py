@@ -59,7 +59,7 @@ class Descent(Protocol):
 
 
 class _Counted(NamedTuple):
-    """One row in some worlds: predictions below C `(W,)`, predictions, the least sum `(W,)`."""
+    """One row in some trials: predictions below C `(W,)`, predictions, the least sum `(W,)`."""
 
     below: NDArray[np.int64]
     of: int
@@ -72,9 +72,9 @@ class Shortfall:
 
     Attributes:
         step: t, from 1 on.
-        below: the predictions with `Σ_j |s_ij| < C` in each world `(W,)`.
+        below: the predictions with `Σ_j |s_ij| < C` in each trial `(W,)`.
         of: the predictions: ratings that are learned from, with another of the same user.
-        least: the smallest denominator in each world `(W,)`; inf where nothing is predicted.
+        least: the smallest denominator in each trial `(W,)`; inf where nothing is predicted.
     """
 
     step: int
@@ -84,7 +84,7 @@ class Shortfall:
 
     @property
     def share(self) -> float:
-        """The share of the predictions, a mean over the worlds; 0 where nothing is predicted."""
+        """The share of the predictions, a mean over the trials; 0 where nothing is predicted."""
         return float(self.below.mean()) / max(self.of, 1)
 
 
@@ -101,7 +101,7 @@ def shortfalls(
     Args:
         defense: the algorithm, with C.
         prepared: what it learns from.
-        streams: the worlds.
+        streams: the trials.
         items: the rows, at least one; all unless given.
 
     Raises:
@@ -148,7 +148,7 @@ def _row(
     part: Streams,
     batches: Batches | None,
 ) -> tuple[_Counted, _Counted]:
-    """One row's denominators, counted, in the worlds of one block, at both steps."""
+    """One row's denominators, counted, in the trials of one block, at both steps."""
     found = []
     # The iterate before step t is what step t predicts from.
     iterates = defense.iterates(prepared, item, part, batches)
@@ -161,7 +161,7 @@ def _row(
 
 
 def _shortfall(step: int, parts: list[list[_Counted]]) -> Shortfall:
-    """All rows of all worlds together."""
+    """All rows of all trials together."""
     return Shortfall(
         step=step,
         below=np.concatenate([np.sum([row.below for row in part], axis=0) for part in parts]),

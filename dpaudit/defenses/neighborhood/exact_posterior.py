@@ -23,9 +23,9 @@ from dpaudit.kernels import exact_noise
 
 Numbers = NDArray[np.float64]
 
-# A matrix of each world is kept; and proposals of a row before it is given up.
+# A matrix of each trial is kept; and proposals of a row before it is given up.
 _MOST_ITEMS, _MOST_ATTEMPTS = 64, 20_000
-# Worlds at a time; no draw depends on it.
+# Trials at a time; no draw depends on it.
 _BLOCK = 65_536
 # A denominator below it is taken as it: where every weight is 0, so is the numerator.
 _TINY = 1e-300
@@ -74,7 +74,7 @@ class RowLoss:
     high: float
 
     def of(self, s: Numbers) -> Numbers:
-        """The loss by the similarities to the neighbours `(n, W)` in each world `(W,)`."""
+        """The loss by the similarities to the neighbours `(n, W)` in each trial `(W,)`."""
         sizes, total = abs(s), np.zeros(s.shape[1])
         for alike in self.raters:
             # One after another, since a matrix product's rounding may depend on W.
@@ -150,7 +150,7 @@ class ExactSimilarity:
             spread: the standard deviation of the prior.
 
         Raises:
-            ConfigError: N_k binds, or there are too many items to keep a matrix of each world.
+            ConfigError: N_k binds, or there are too many items to keep a matrix of each trial.
         """
         most = int(np.diff(data.profiles.start).max(initial=0)) - 1
         if most > slope.neighbors:
@@ -170,7 +170,7 @@ class ExactSimilarity:
         return cls(tuple(losses), spread)
 
     def draw(self, streams: Streams) -> Numbers:
-        """The similarities of each world `(W, M, M)`; a world's index alone decides its draw.
+        """The similarities of each trial `(W, M, M)`; a trial's index alone decides its draw.
 
         Raises:
             RunError: a row was proposed 20 000 times and not accepted.
@@ -198,11 +198,11 @@ class ExactSimilarity:
         ends, near = np.cumsum(chances)[:-1] / chances.sum(), loss.neighbors
         # What no rater has rated has its prior.
         far = np.setdiff1d(np.arange(items), near)
-        out[:, far] = self._propose(streams.key, streams.worlds, item, len(far))[0].T
+        out[:, far] = self._propose(streams.key, streams.trials, item, len(far))[0].T
         left, proposals = np.arange(len(streams)), 0
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             step = attempt * items + item
-            s, limit, choice = self._propose(streams.key, streams.worlds[left], step, len(near))
+            s, limit, choice = self._propose(streams.key, streams.trials[left], step, len(near))
             proposals += len(left)
             chosen = np.searchsorted(ends, choice, side="right")
             if signs is not None:
@@ -220,15 +220,15 @@ class ExactSimilarity:
         )
 
     def _propose(
-        self, key: Key, worlds: NDArray[np.int64], step: int, count: int
+        self, key: Key, trials: NDArray[np.int64], step: int, count: int
     ) -> tuple[Numbers, Numbers, Numbers]:
         """Numbers of the prior `(count, W)`, exponential ones and uniform ones `(W,)`.
 
         Box & Muller 1958.
         """
         pairs = (count + 1) // 2
-        draws = np.empty((len(worlds), 2 * pairs + 2), np.float64)
-        exact_noise.laplace(draws, worlds, step, key)
+        draws = np.empty((len(trials), 2 * pairs + 2), np.float64)
+        exact_noise.laplace(draws, trials, step, key)
         sizes = abs(np.ascontiguousarray(draws.T))
         radius = self.spread * np.sqrt(2 * sizes[:pairs])
         angle = 2 * np.pi * np.exp(-sizes[pairs:-2])

@@ -48,19 +48,19 @@ class NeighborStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """The same neighbourhood model in every world.
+    """The same neighbourhood model in every trial.
 
     Attributes:
         statistics: what it predicts from.
         centred: whether ratings less their item's mean are averaged, or raw ratings.
         count: `N_k`.
-        worlds: the number of worlds.
+        trials: the number of trials.
     """
 
     statistics: NeighborStatistics
     centred: bool
     count: int
-    worlds: int
+    trials: int
 
     def predict(self, users: IntArray, items: IntArray) -> NDArray[np.float32]:
         """The predicted ratings of pairs of a user and an item, `(W, n)`; the rows are one array.
@@ -83,7 +83,7 @@ class Neighbors:
             ratings.scale.minimum,
             ratings.scale.maximum,
         )
-        return np.broadcast_to(values, (self.worlds, len(values)))
+        return np.broadcast_to(values, (self.trials, len(values)))
 
 
 @parameters(frozen=True, config=STRICT)
@@ -188,7 +188,7 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
         return NeighborStatistics(ratings, item_means(known), similarity)
 
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
-        """The same model in every world, since nothing is drawn."""
+        """The same model in every trial, since nothing is drawn."""
         return Neighbors(prepared, self.centred, self.neighbors, len(streams))
 
 

@@ -32,7 +32,7 @@ from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
 from dpaudit.defenses.training import CHAIN, check_epsilon, check_finite, check_rated
 from dpaudit.kernels import noise
-from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
 
@@ -45,7 +45,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
 
         S ← S − (ε/4B) (η_t/2) (Σ_{(u,i)} e_ui ∂r̂_ui/∂S_i + λ S) + N(0, ϱ η_t),   B = (Δr)² τ
 
-    with the sum estimated from a share γ of the ratings, fresh in every step and world. At ϱ = 1
+    with the sum estimated from a share γ of the ratings, fresh in every step and trial. At ϱ = 1
     its law is that with density `∝ exp(−(ε/4B) (½ Σ e² + ½ λ ‖S‖²))`. ϱ multiplies the noise alone
     and so the true ε by 1/ϱ. The `likelihood` `squares` is eq. (6), `exp(−(ε/4B) (Σ e² + λ ‖S‖²))`
     with its sign restored. The prior's pull is taken whole in every step, which needs no H.
@@ -65,7 +65,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
         variant: whose mechanism it is.
         steps: K.
-        rate: `(ε/4B) η_1/2`, twice that with `squares`: what the first gradient of
+        learning_rate: `(ε/4B) η_1/2`, twice that with `squares`: what the first gradient of
             `½ (Σ e² + λ ‖S‖²)` is multiplied with.
         exponent: ξ.
         schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which freezes.
@@ -74,7 +74,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         likelihood: `halves` of Algorithm 2 or `squares` of eq. (6).
         start: the value of every similarity before the first step.
         neighbors: N_k.
-        share: γ.
+        sampling_rate: γ.
         cap: τ, the most ratings of a user; more are a mistake: trim the data first.
         more_than: users with more ratings than this are learned from.
         centred: whether r̂ is that of eq. (2) with the items' means, or that of its last form, of
@@ -84,7 +84,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.05
+    learning_rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.05
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
     schedule: Schedule = "text"
     decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.02
@@ -92,7 +92,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
     likelihood: Literal["halves", "squares"] = "halves"
     start: Annotated[float, Field(ge=-1e6, le=1e6)] = 1.0
     neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    share: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
+    sampling_rate: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     cap: Annotated[int, Field(ge=1, le=1_000_000)] = 200
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
     centred: bool = True
@@ -159,7 +159,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         return SimilarityData.of(ratings, means, self.more_than)
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """The models of these worlds; a row is learned when it is read."""
+        """The models of these trials; a row is learned when it is read."""
         return SimilarityModels(self, prepared, streams)
 
     def law(self, prepared: SimilarityData) -> ExactSimilarity:
@@ -204,14 +204,14 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         Args:
             data: the ratings.
             item: whose row it is.
-            streams: the worlds.
+            streams: the trials.
             batches: their mini-batches, kept from other rows; drawn unless given.
 
         Raises:
             RunError: a training diverged.
         """
         row = np.full((data.n_items, LANES), self.start, np.float32)
-        worlds = world_words(streams.worlds)
+        trials = trial_words(streams.trials)
         slope = self.slope(data)
         # s ← s − h (g + λ s) + √(2 h ϱ / factor) N(0, 1), from η/2 = h / factor
         noisy = self.variant != "nonprivate"
@@ -219,33 +219,33 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         batches = batches or self.batches(data, streams)
         yield row
         for t, size in enumerate(
-            step_sizes(self.rate, self.exponent, self.schedule, self.steps), 1
+            step_sizes(self.learning_rate, self.exponent, self.schedule, self.steps), 1
         ):
             taken = batches.taken(t, data.entries(item)) if batches else None
             gradient, _ = slope.of(data, item, row, taken)
             kernels.langevin_step(
                 row.reshape(-1),
                 gradient.astype(np.float32, copy=False).reshape(-1),
-                np.float32(size / self.share),
+                np.float32(size / self.sampling_rate),
                 np.float32(size * self.decay),
                 np.float32(math.sqrt(size * variance)),
                 item * data.row_space,
                 2 * t,
-                worlds,
+                trials,
                 streams.key,
             )
-            check_finite(self.name, t, "step", "lower params.rate", row)
+            check_finite(self.name, t, "step", "lower params.learning_rate", row)
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these worlds; None where every step takes all ratings."""
-        if self.share == 1:
+        """The mini-batches of these trials; None where every step takes all ratings."""
+        if self.sampling_rate == 1:
             return None
 
-        def draw(world: Streams, t: int) -> NDArray[np.bool_]:
+        def draw(trial: Streams, t: int) -> NDArray[np.bool_]:
             draws = np.empty((1, len(data.places)), np.float32)
-            noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
-            taken: NDArray[np.bool_] = draws[0] < self.share
+            noise.uniform(draws, trial.trials, 2 * t + 1, trial.key)
+            taken: NDArray[np.bool_] = draws[0] < self.sampling_rate
             return taken
 
         return Batches(draw, streams)

@@ -38,7 +38,7 @@ from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
 from dpaudit.defenses.training import check_epsilon, check_finite, check_rated
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
 
@@ -56,7 +56,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         G = Σ_{(u,i) in Φ} e_ui ∂r̂_ui/∂S_i + Lap(γ K ΔF/ε) on every coordinate,  ΔF = 2 e_max φ/C
         S ← S − η (β G + λ S)
 
-    Φ a uniform share γ of the ratings, fresh in every step and world. Its claim, Theorem 1, is
+    Φ a uniform share γ of the ratings, fresh in every step and trial. Its claim, Theorem 1, is
     false: ΔF bounds one coordinate of a rater's part, while a rating moves all her part of its
     item's row and, as a feature, all her part of the row of every other item that she rated; and
     sampling multiplies ε by γ only where the steps' own ε is small and one drawn rating alone
@@ -85,7 +85,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
         variant: `nonprivate` is Algorithm 1 without noise and clamp.
         steps: K.
-        rate: η.
+        learning_rate: η.
         decay: λ.
         rescale: β.
         start: s_1, before the rescaling: the value of every similarity, or the mean of each row.
@@ -93,24 +93,24 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             are computed from the ratings without noise, so `nonprivate` alone may have them.
         weight: C, the assumed least `|S_i| I_u`.
         neighbors: N_k.
-        share: γ, of the ratings, to the nearest whole number, or of the users if corrected.
+        sampling_rate: γ, of the ratings, to the nearest whole number, or of the users if corrected.
         more_than: users with more ratings than this are learned from.
-        clip: c.
+        clip_norm: c.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
     variant: Variant = "published"
     steps: Annotated[int, Field(ge=1, le=10_000)] = 10
-    rate: Annotated[float, Field(ge=1e-12, le=1e3)] = 0.1
+    learning_rate: Annotated[float, Field(ge=1e-12, le=1e3)] = 0.1
     decay: Annotated[float, Field(ge=0, le=1)] = 0.005
     rescale: Annotated[float, Field(ge=1e-12, le=1e6)] = 10.0
     start: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
     initial: Literal["constant", "cosine"] = "constant"
     weight: Annotated[float, Field(ge=1e-12, le=1e9)] = 10.0
     neighbors: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    share: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
+    sampling_rate: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     more_than: Annotated[int, Field(ge=0, le=1_000_000)] = 20
-    clip: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
+    clip_norm: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
 
     name: ClassVar[str] = "dpsgd-pnbm"
     title: ClassVar[str] = "Item similarities learned by gradient descent with Laplace noise"
@@ -155,10 +155,10 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             ConfigError: no user has enough ratings, or the corrected form would sample no user.
         """
         check_rated(self.name, ratings)
-        if self.variant == "corrected" and math.floor(self.share * ratings.n_users) < 1:
+        if self.variant == "corrected" and math.floor(self.sampling_rate * ratings.n_users) < 1:
             raise ConfigError(
-                f"params.share = {self.share:g} of {ratings.n_users} users is less than one user: "
-                f"give at least {1 / max(ratings.n_users, 1):.3g}"
+                f"params.sampling_rate = {self.sampling_rate:g} of {ratings.n_users} users is less "
+                f"than one user: give at least {1 / max(ratings.n_users, 1):.3g}"
             )
         known = ratings if public is None else public
         means = middle_means(known) if self.variant == "corrected" else item_means(known)
@@ -172,7 +172,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         return replace(data, initial=np.maximum(found / sizes, _LEAST).astype(np.float32))
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """The models of these worlds; a row is learned when it is read."""
+        """The models of these trials; a row is learned when it is read."""
         return SimilarityModels(self, prepared, streams)
 
     def largest_error(self, t: int, scale: Scale) -> float:
@@ -192,12 +192,12 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         if self.variant == "published":
             # γ K ΔF/ε,  ΔF = 2 e_max φ/C
             sensitivity = 2 * self.largest_error(t, scale) * scale.width / self.weight
-            return self.share * self.steps * sensitivity / self.epsilon
+            return self.sampling_rate * self.steps * sensitivity / self.epsilon
         # 2c/ε_0,  ε_0 = ln(1 + (e^{ε/K} − 1)/γ), written so that nothing overflows
         one = kept_epsilon(self.epsilon, self.steps * n_items**2 * LAPLACE_EXCESS) / self.steps
         if one > 50:
-            return 2 * self.clip / (one - math.log(self.share))
-        return 2 * self.clip / math.log1p(math.expm1(one) / self.share)
+            return 2 * self.clip_norm / (one - math.log(self.sampling_rate))
+        return 2 * self.clip_norm / math.log1p(math.expm1(one) / self.sampling_rate)
 
     def slope(self, data: SimilarityData, t: int) -> Slope:
         """How the gradient of step t is formed."""
@@ -205,7 +205,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             return Slope(self.neighbors)
         if self.variant == "published":
             return Slope(self.neighbors, bound=self.largest_error(t, data.scale))
-        return Slope(self.neighbors, clip=self.clip)
+        return Slope(self.neighbors, clip=self.clip_norm)
 
     def iterates(
         self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
@@ -215,7 +215,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         Args:
             data: the ratings.
             item: whose row it is.
-            streams: the worlds.
+            streams: the trials.
             batches: their mini-batches, kept from other rows; drawn unless given.
 
         Raises:
@@ -224,43 +224,43 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         row = np.full((data.n_items, LANES), self.rescale * self.start, np.float32)
         if data.initial is not None:
             row *= data.initial[item][:, None]
-        worlds = world_words(streams.worlds)
+        trials = trial_words(streams.trials)
         batches = batches or self.batches(data, streams)
         yield row
         for t in range(1, self.steps + 1):
             taken = batches.taken(t, self._units(data, item)) if batches else None
             slope, _ = self.slope(data, t).of(data, item, row, taken)
-            gain = self.rate * self.rescale
+            gain = self.learning_rate * self.rescale
             noise_scale = self.noise_scale(t, data.scale, data.n_items)
             kernels.descend(
                 row.reshape(-1),
                 slope.reshape(-1),
                 np.float32(gain),
-                np.float32(self.rate * self.decay),
+                np.float32(self.learning_rate * self.decay),
                 noise_scale,
                 grid(noise_scale),
                 item * data.row_space,
                 2 * t,
-                worlds,
+                trials,
                 streams.key,
             )
-            check_finite(self.name, t, "step", "lower params.rate or params.rescale", row)
+            check_finite(self.name, t, "step", "lower params.learning_rate or params.rescale", row)
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these worlds; None where every step takes all ratings."""
-        if self.share == 1:
+        """The mini-batches of these trials; None where every step takes all ratings."""
+        if self.sampling_rate == 1:
             return None
         count = len(data.places)
-        size = max(1, round(self.share * count))
+        size = max(1, round(self.sampling_rate * count))
         if self.variant == "corrected":
             # Rounding up would sample more than the share that ε_0 is computed from.
             count = len(data.profiles.start) - 1
-            size = math.floor(self.share * count)
+            size = math.floor(self.sampling_rate * count)
 
-        def draw(world: Streams, t: int) -> NDArray[np.bool_]:
+        def draw(trial: Streams, t: int) -> NDArray[np.bool_]:
             draws = np.empty((1, count))
-            exact_noise.uniform(draws, world.worlds, 2 * t + 1, world.key)
+            exact_noise.uniform(draws, trial.trials, 2 * t + 1, trial.key)
             return smallest(draws[0], size)
 
         return Batches(draw, streams)
@@ -286,7 +286,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             t: the step, from 1 on.
         """
         step = grid(self.noise_scale(t, data.scale, data.n_items))
-        gain, pull = self.rate * self.rescale, self.rate * self.decay
+        gain, pull = self.learning_rate * self.rescale, self.learning_rate * self.decay
         before, after = row.astype(np.float64), following.astype(np.float64)
         # s' = s − η λ s − gain (gradient + noise)
         return on_grid((before - after - pull * before) / gain, step)
@@ -294,7 +294,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
         """Everybody sees each iterate, and the final model."""
         return {
-            "iterates": step_observer(self.watch, "each iterate"),
+            "iterates": step_observer(self.observe, "each iterate"),
             **release_observers(self, SimilarityRows),
         }
 
@@ -308,7 +308,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         """How often denominators lie below C, at the first step and at the last."""
         return denominator_assumptions(self, self.prepare(ratings), seed)
 
-    def watch(
+    def observe(
         self,
         before: SimilarityData,
         after: SimilarityData,
@@ -322,10 +322,10 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         of whole batches, and what is shown is scaled to one.
 
         Args:
-            before: world `D`.
-            after: world `D'`.
+            before: data set `D`.
+            after: data set `D'`.
             trained: which of the two is learned from.
-            streams: the worlds, up to 16.
+            streams: the trials, up to 16.
 
         Raises:
             RunError: a training diverged.
@@ -338,12 +338,12 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
                 both = [self.slope(data, t).of(data, int(item), row)[0] for data in (before, after)]
                 moved = np.flatnonzero((both[0] != both[1]).any(1))
                 seen = self.revealed(before, row[moved], following[moved], t)
-                shown.append(seen / self.share)
+                shown.append(seen / self.sampling_rate)
                 absent.append(both[0][moved])
                 present.append(both[1][moved])
                 spread = self.noise_scale(t, before.scale, before.n_items)
-                scales.append(np.full(len(moved), spread / self.share))
-                steps.append(np.full(len(moved), grid(spread) / self.share))
+                scales.append(np.full(len(moved), spread / self.sampling_rate))
+                steps.append(np.full(len(moved), grid(spread) / self.sampling_rate))
             count = len(streams)
             yield (
                 NoisedSteps(np.concatenate(shown)[:, :count].T.astype(np.float64)),

@@ -187,13 +187,13 @@ class Slope:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The mini-batches of up to 16 worlds, each drawn once and kept for the rows to come.
+    """The mini-batches of up to 16 trials, each drawn once and kept for the rows to come.
 
-    A row needs all of every batch to know its own part of it. A batch is kept as one bit a world.
+    A row needs all of every batch to know its own part of it. A batch is kept as one bit a trial.
 
     Attributes:
-        draw: what the mini-batch of a step holds in one world `(n,)`.
-        streams: the worlds.
+        draw: what the mini-batch of a step holds in one trial `(n,)`.
+        streams: the trials.
         kept: the batches so far, by step.
     """
 
@@ -210,7 +210,7 @@ class Batches:
     def _bits(self, t: int) -> NDArray[np.uint16]:
         if t in self.kept:
             return self.kept[t]
-        parts = [self.draw(world, t).astype(np.uint16) for world in self.streams.blocks(1)]
+        parts = [self.draw(trial, t).astype(np.uint16) for trial in self.streams.blocks(1)]
         bits: NDArray[np.uint16] = np.bitwise_or.reduce(
             [part << lane for part, lane in zip(parts, _LANE, strict=False)]
         )
@@ -220,7 +220,7 @@ class Batches:
 
 
 class RowTrainer(Protocol):
-    """Learns one row of the similarities in up to 16 worlds."""
+    """Learns one row of the similarities in up to 16 trials."""
 
     @property
     def neighbors(self) -> int:
@@ -228,7 +228,7 @@ class RowTrainer(Protocol):
         ...
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these worlds; None where every step takes all ratings."""
+        """The mini-batches of these trials; None where every step takes all ratings."""
         ...
 
     def iterates(
@@ -239,7 +239,7 @@ class RowTrainer(Protocol):
         Args:
             data: the ratings.
             item: whose row it is.
-            streams: the worlds.
+            streams: the trials.
             batches: their mini-batches, kept from other rows; drawn unless given.
         """
         ...
@@ -247,7 +247,7 @@ class RowTrainer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SimilarityModels:
-    """Similarities of W worlds: `r̂_ui = r̄_i + Σ s_ij (r_uj − r̄_j) / Σ |s_ij|`, cut to the scale.
+    """Similarities of W trials: `r̂_ui = r̄_i + Σ s_ij (r_uj − r̄_j) / Σ |s_ij|`, cut to the scale.
 
     Rows do not depend on each other, and a row is learned when it is asked for: what is never read
     is never computed, and no matrix is kept.
@@ -255,7 +255,7 @@ class SimilarityModels:
     Attributes:
         trainer: learns a row.
         data: the ratings; predictions use the user's own.
-        streams: the worlds.
+        streams: the trials.
     """
 
     trainer: RowTrainer
@@ -263,7 +263,7 @@ class SimilarityModels:
     streams: Streams
 
     def row(self, item: int, streams: Streams, batches: Batches | None = None) -> Floats:
-        """The final row of up to 16 worlds `(M, 16)`; mini-batches are drawn unless given."""
+        """The final row of up to 16 trials `(M, 16)`; mini-batches are drawn unless given."""
         for row in self.trainer.iterates(self.data, item, streams, batches):
             final = row
         return final

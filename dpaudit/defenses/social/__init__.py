@@ -1,1 +1,1 @@
-"""Recommenders that learn from friends and privacy settings."""
+"""Recommenders that learn from friends, under personal privacy settings."""

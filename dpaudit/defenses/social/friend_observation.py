@@ -1,4 +1,4 @@
-"""What a friend receives in a social training on two neighbouring data sets."""
+"""What a friend observes of a social training on D and D': a user's messages."""
 
 from __future__ import annotations
 
@@ -12,58 +12,62 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.social.observation import Numbers, Round, Shadow, Suspects, stacked
+from dpaudit.defenses.social.observation import Counterfactual, Numbers, Round, TargetUsers, stacked
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.training import SocialTraining
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
 
 
-def watched_messages(
+def observed_messages(
     defense: PrivSRSettings,
     before: SocialRows,
     after: SocialRows,
     trained: SocialRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """What a friend receives from the user in whom two data sets differ, round by round, `(W, C)`.
+    """Yield, round by round, the messages of the user in whom D and D' differ, `(W, C)`.
 
-    Of those whose friend she is, the one for whom her messages have the least noise. Given V, which
-    the friend sees as well, and what she drew, a message is normal around what the user would send
-    in either world, whatever was sent before: `q − 2 S u`, or `u` and noise. So the sum of the
-    messages' log-ratios is a score that a friend can compute; V's own moves, which tell of the user
-    too, are not in it, nor what others receive.
+    The observer is the receiver for whom the user's messages have the highest signal-to-noise
+    ratio. The receiver knows V and the h that they drew. Given these, a message is normal around
+    what the user would send on D or on D', whatever was sent before: `q − 2 S u`, or `u` with noise
+    if users broadcast. So the sum of the messages' log-likelihood ratios is a score that the
+    receiver can compute. It leaves out what the changes of V and the messages to others reveal.
 
-    The arguments are those of `watched_rounds`.
+    The arguments are those of `observed_rounds`.
 
     Raises:
-        ConfigError: the two data sets are no such neighbours, the user has friends herself, or she
-            is nobody's.
+        ConfigError: D and D' differ in more than values of ratings, or not at all, the user has
+            friends of their own, or the user is nobody's friend.
         RunError: a training diverged.
     """
-    suspects = Suspects.between(defense, before, after)
-    heard = _listener(before, np.flatnonzero(suspects.users))
-    worlds = [_Hearing(defense, suspects, trained, world, heard) for world in streams.blocks(1)]
+    targets = TargetUsers.between(defense, before, after)
+    observed_link = _receiver(before, np.flatnonzero(targets.users))
+    trials = [
+        _ObservedMessages(defense, targets, trained, trial, observed_link)
+        for trial in streams.blocks(1)
+    ]
     for _ in range(defense.rounds):
-        shown, absent, present, scale, step = stacked([each.play() for each in worlds])
+        shown, absent, present, scale, step = stacked([each.run_round() for each in trials])
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
 
 
-def audible(
+def eligible(
     defense: PrivSRSettings, ratings: Ratings, able: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Of some users those whose messages show much: somebody's friend, and loud `(N,)`.
+    """Mask of the users in `able` whose messages have a high signal-to-noise ratio `(N,)`.
 
-    In the corrected form all are told the same. In the published one they are at least half as loud
-    as the loudest of those who have two ratings and keep one to themselves, if anybody does.
+    They must be somebody's friend. In the corrected form that suffices, as all receive the same
+    broadcast. In the published form, their ratio must be at least half the largest ratio of the
+    users in `able` who have two ratings or more and keep one private, if any rating is private.
     """
     rows = defense.prepare(ratings)
-    links, loud = _loudness(rows)
+    links, signal = _signal_to_noise(rows)
     best = np.full(rows.n_users, -1.0)
-    np.maximum.at(best, links[1], loud)
+    np.maximum.at(best, links[1], signal)
     best[~able] = -1
-    if defense.noise(rows).told:
+    if defense.noise(rows).broadcast:
         return best >= 0
     kept = rows.sensitive if rows.sensitive.any() else np.ones(len(rows), np.bool_)
     hides = (np.diff(rows.start) > 1) & (np.bincount(rows.users, kept, rows.n_users) > 0)
@@ -71,53 +75,57 @@ def audible(
     return found
 
 
-def _loudness(rows: SocialRows) -> tuple[NDArray[np.int32], Numbers]:
-    """Each link's user and friend `(2, L)`, and `S² |F|`, the friend's message's, `(L,)`.
+def _signal_to_noise(rows: SocialRows) -> tuple[NDArray[np.int32], Numbers]:
+    """Return the receiver and sender of each link `(2, L)`, and their ratio `S² |F|`, `(L,)`.
 
-    It is what the message moves by, squared, in units of the variance of its noise and but for
-    constants.
+    Up to a constant, it is the squared change of a message over the variance of its noise.
     """
     links = rows.similarity.tocoo()
-    loud = links.data.astype(np.float64) ** 2 * rows.friends[links.row]
-    return np.stack([links.row, links.col]), loud
+    signal = links.data.astype(np.float64) ** 2 * rows.friends[links.row]
+    return np.stack([links.row, links.col]), signal
 
 
-def _listener(rows: SocialRows, users: NDArray[np.int64]) -> tuple[int, int]:
-    """The friend who hears a user best, and the user.
+def _receiver(rows: SocialRows, users: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the receiver with the highest signal-to-noise ratio, and the user as sender.
 
     Raises:
-        ConfigError: there are several users, or she is nobody's friend.
+        ConfigError: there are several users, or the user is nobody's friend.
     """
-    (receivers, senders), loud = _loudness(rows)
-    mine = np.isin(senders, users)
-    if len(users) > 1 or not mine.any():
+    (receivers, senders), signal = _signal_to_noise(rows)
+    sent = np.isin(senders, users)
+    if len(users) > 1 or not sent.any():
         raise ConfigError(
-            "what a friend receives is compared of one user who is somebody's friend: let her "
-            "ratings differ alone"
+            "observe = 'friend' needs one target user who is somebody's friend: compare data sets "
+            "that differ only in the ratings of such a user"
         )
-    return int(receivers[np.argmax(np.where(mine, loud, -1))]), int(users[0])
+    return int(receivers[np.argmax(np.where(sent, signal, -1))]), int(users[0])
 
 
-class _Hearing:
-    """One world's training and, beside it, what one friend would send in either data set."""
+class _ObservedMessages:
+    """One trial's training, with the messages of one friend on D and on D'."""
 
     def __init__(
         self,
         defense: PrivSRSettings,
-        suspects: Suspects,
+        targets: TargetUsers,
         trained: SocialRows,
-        world: Streams,
-        heard: tuple[int, int],
+        trial: Streams,
+        observed_link: tuple[int, int],
     ) -> None:
-        self.society, self._heard = Society(defense, trained, world, heard=heard), heard
-        self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]
+        self.training, self._observed_link = (
+            SocialTraining(defense, trained, trial, observed_link=observed_link),
+            observed_link,
+        )
+        self.counterfactuals = [
+            Counterfactual(one, self.training) for one in (targets.before, targets.after)
+        ]
 
-    def play(self) -> Round:
-        """A round: what was sent, would have been without noise in D and in D', deviations."""
-        means = [each.messages(*self._heard) for each in self.shadows]
-        self.society.play()
-        for shadow in self.shadows:
-            shadow.learn()
-        message = self.society.message
+    def run_round(self) -> Round:
+        """Run a round, and return what the receiver observes of it."""
+        means = [each.messages(*self._observed_link) for each in self.counterfactuals]
+        self.training.run_round()
+        for counterfactual in self.counterfactuals:
+            counterfactual.learn()
+        message = self.training.message
         shown, absent, present = (part.astype(np.float64) for part in (message.shown, *means))
         return shown, absent, present, message.deviations, message.steps

@@ -1,4 +1,4 @@
-"""Whether users' factors keep the length that the published claims assume (Meng et al. 2018)."""
+"""Whether users' factors exceed the length that published claims assume (Meng et al. 2018)."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factors import FactorModels
 from dpaudit.defenses.social.ranking_models import RankingModels
 
-# What rounding in single precision may add to a length that is 1.
+# The most that rounding in single precision may add to a length of 1.
 _ROUNDING = 1e-5
 
 
 def length_assumptions(
     defense: TrainedDefense[Any], rounds: int, ratings: Ratings, seed: int
 ) -> Iterator[Assumption]:
-    """The share of users whose factors end longer than 1, and the longest, in one training.
+    """Yield the share of users whose factors end longer than 1, and the greatest length.
 
-    Theorems 1 to 4 assume `‖u_i‖ <= 1`. Users without ratings are not counted. Where the training
-    diverges the longest is infinite, and the share is not known.
+    Both are measured in one training. Theorems 1 to 4 assume `‖u_i‖ <= 1`. Users without ratings
+    are not counted. If the training diverges, the greatest length is infinite, and no share is
+    yielded.
 
     Args:
-        defense: what is trained.
-        rounds: how many rounds a training has.
-        ratings: what is learned from.
-        seed: decides the stream.
+        defense: the mechanism.
+        rounds: the number of rounds of a training.
+        ratings: the training data.
+        seed: the seed of the training's random stream.
     """
     rated = np.diff(ratings.by_user.start) > 0
-    told = f"counted among {int(rated.sum())} users in one training"
+    method = f"counted among {int(rated.sum())} users in one training"
     try:
         models = defense.train(defense.prepare(ratings), Streams.first(seed, "assumptions", 1))
     except RunError:
-        values, told = {LONGEST: np.inf}, f"{told}, which diverged"
+        values, method = {LONGEST: np.inf}, f"{method}, which diverged"
     else:
         lengths = user_lengths(models)[rated]
         longer = lengths > 1 + _ROUNDING
         values = {LONGER: float(longer.mean()), LONGEST: float(lengths.max())}
     for part, value in values.items():
-        yield Assumption("assumption.norm", Estimate.exact(value, told), rounds, part)
+        yield Assumption("assumption.norm", Estimate.exact(value, method), rounds, part)
 
 
 def user_lengths(models: FactorModels | RankingModels) -> NDArray[np.float64]:
-    """`‖u_i‖` of every user in the first trial `(N,)`, of models that are trained one at a time."""
+    """Return `‖u_i‖` of every user in the first trial `(N,)`, for models trained one at a time."""
     users = models.users[0]
     if isinstance(models, FactorModels):
         users = users[:, :-1, 0]  # without the bias

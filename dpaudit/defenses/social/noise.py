@@ -1,4 +1,4 @@
-"""How noise is scaled for each rating, user or sum of a social recommender."""
+"""The variances of the noise in a social recommender, by rating, user or sum."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from dpaudit.defenses.social.rows import SocialRows
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """How much noise there is on what users submit, and on what friends send.
+    """The noise on submissions and on messages between friends.
 
     Attributes:
-        submitted: the variance of each coordinate of a submission about each item: of ratings that
-            are not sensitive, and of those that are, `(2, M)`.
-        sent: that of each message to each user from one of her friends `(N,)`.
-        told: that of what a user tells of her factors, in a round the same to all whose friend she
-            is; it comes before what they make of it.
-        shared: whether the first two are multiplied by exponential draws, of each coordinate and
-            round one, that all share who submit about an item, or send to a user (Meng et al. 2018,
-            Lemma 1).
+        submitted: the variance of each coordinate of a submission for each item: first for ratings
+            that are not sensitive, then for sensitive ones, `(2, M)`.
+        sent: the variance of each message to each user from one of their friends `(N,)`.
+        shared: whether `submitted` and `sent` are multiplied by exponential draws, one for each
+            coordinate and round, shared by all who submit for an item or send to a user (Meng et
+            al. 2018, Lemma 1).
+        broadcast: the variance of the message that a user broadcasts in a round, the same to all
+            whose friend they are; 0 if users do not broadcast.
     """
 
     submitted: NDArray[np.float64]
     sent: NDArray[np.float64]
     shared: bool
-    told: float = 0.0
+    broadcast: float = 0.0
 
     @classmethod
     def none(cls, rows: SocialRows) -> Noise:
-        """No noise."""
+        """Return zero variances."""
         return cls(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
 
     def of_rows(self, rows: SocialRows) -> NDArray[np.float64]:
@@ -44,13 +44,13 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class RankingNoise:
-    """How much noise there is on what users submit about every item.
+    """The noise on what users submit about every item.
 
     Attributes:
-        submitted: the variance of each coordinate of one user's submission: of users to whom the
-            item is not sensitive, and of those to whom it is, `(2, M)`.
-        shared: whether these are multiplied by exponential draws, of each item, coordinate and
-            round one, that all users share (Meng et al. 2018, Lemma 1).
+        submitted: the variance of each coordinate of one user's submission: first for users to whom
+            the item is not sensitive, then for users to whom it is, `(2, M)`.
+        shared: whether `submitted` is multiplied by exponential draws, one for each item,
+            coordinate and round, shared by all users (Meng et al. 2018, Lemma 1).
     """
 
     submitted: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What the recommender, or everybody, sees of a social training on two neighbouring data sets."""
+"""What the recommender or everybody observes of a social training on D and D'."""
 
 from __future__ import annotations
 
@@ -15,88 +15,90 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.training import SocialTraining
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
 
 Numbers = NDArray[np.float64]
-# What was seen in a round, would have been without noise in D and in D', the noise's scale and the
-# grid's step.
+# What is observed in a round: values with noise, noiseless values on D and on D', the scale of the
+# noise, and the step of the rounding grid.
 Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
-def watched_rounds(
+def observed_rounds(
     defense: PrivSRSettings,
     before: SocialRows,
     after: SocialRows,
     trained: SocialRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """All submissions of the users in whom two data sets differ, round by round, `(W, C)`.
+    """Yield, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
 
-    The recommender drew what the noise is multiplied by, so given that it is normal. Given what was
-    submitted before, V is known, and so is what such a user would submit without noise in either
-    world: her factors are computed from her ratings and V, as she has no friends.
+    The recommender draws the factor h of the noise variance, and given h the noise is normal. Given
+    all earlier submissions, V is known. A target user has no friends, so their factors are computed
+    from their ratings and V, and what they would submit without noise on D and on D' is known too.
 
     Args:
-        defense: one whose noise is drawn by each user.
-        before: world `D`.
-        after: world `D'`.
-        trained: which of the two is learned from.
-        streams: the worlds.
+        defense: a mechanism in which each user draws their own noise.
+        before: data set `D`.
+        after: data set `D'`.
+        trained: the one of the two that is trained on.
+        streams: the trials.
 
     Raises:
-        ConfigError: the two data sets are no such neighbours, or the users have friends.
+        ConfigError: D and D' differ in more than values of ratings, or not at all, or a user in
+            whom they differ has friends.
         RunError: a training diverged.
     """
-    suspects = Suspects.between(defense, before, after)
-    worlds = [_Submitting(defense, suspects, trained, world) for world in streams.blocks(1)]
+    targets = TargetUsers.between(defense, before, after)
+    trials = [_Submitting(defense, targets, trained, trial) for trial in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale, step = stacked([each.play() for each in worlds])
+        shown, absent, present, scale, step = stacked([each.run_round() for each in trials])
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
 
 
-def watched_sums(
+def observed_sums(
     defense: PrivSRSettings,
     before: SocialRows,
     after: SocialRows,
     trained: SocialRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """What moves the items in which two data sets differ, round by round, `(W, C)`.
+    """Yield, round by round, the sums of submissions for the target users' items, `(W, C)`.
 
-    V is shared with everybody, so that two of them one after the other show the sum of submissions;
-    whoever knows all other ratings knows what it would be without noise. Its noise is Laplace:
-    `√(2h) c ~ Lap(1)` where h is not known (Meng et al. 2018, Lemma 1); normal in the corrected
-    form.
+    Everybody has V, and two consecutive V reveal the sums of the submissions. Whoever knows all
+    other ratings knows the sums without noise. The noise of a sum is Laplace,
+    `√(2h) c ~ Lap(1)`, because h is unknown (Meng et al. 2018, Lemma 1); in the corrected form it
+    is normal.
 
-    The arguments and errors are those of `watched_rounds`; here nobody may have friends that weigh.
+    The arguments and errors are those of `observed_rounds`; here, no user may have friends unless
+    `social` is 0 or there is one round.
     """
-    suspects = Suspects.between(defense, before, after)
+    targets = TargetUsers.between(defense, before, after)
     _check_sums(defense, before.friends)
-    worlds = [_Summing(defense, suspects, trained, world) for world in streams.blocks(1)]
+    trials = [_Summing(defense, targets, trained, trial) for trial in streams.blocks(1)]
     for _ in range(defense.rounds):
-        shown, absent, present, scale, step = stacked([each.play() for each in worlds])
-        gaussian = not worlds[0].society.noise.shared
+        shown, absent, present, scale, step = stacked([each.run_round() for each in trials])
+        gaussian = not trials[0].training.noise.shared
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=step)
 
 
 def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
-    """What was seen in a round of several worlds, each part with the worlds in front."""
+    """Stack the parts of a round over several trials; the trials are the first axis."""
     return tuple(np.stack(part) for part in zip(*seen, strict=True))
 
 
 def followed(defense: PrivSRSettings, ratings: Ratings, sums: bool) -> NDArray[np.bool_]:
-    """The users whose factors can be followed, as no friend sends them anything, `(N,)`.
+    """Mask of the users whose factors can be computed, as no friend sends them messages, `(N,)`.
 
     Args:
-        defense: what is watched.
+        defense: the mechanism.
         ratings: the data.
-        sums: whether sums of submissions are seen, so that nobody may have friends.
+        sums: whether sums of submissions are observed, so that no user may have friends.
 
     Raises:
-        ConfigError: somebody has.
+        ConfigError: `sums` is set and a user has friends.
     """
     if not defense.social or defense.rounds == 1 or ratings.friends is None:
         return np.ones(ratings.n_users, np.bool_)
@@ -107,23 +109,23 @@ def followed(defense: PrivSRSettings, ratings: Ratings, sums: bool) -> NDArray[n
 
 
 def _check_sums(defense: PrivSRSettings, friends: NDArray[np.int64]) -> None:
-    """Refuse games on sums where any of so many friends each `(N,)` hide the law."""
+    """Refuse games on sums if messages of friends hide the law; `friends` counts them `(N,)`."""
     if defense.social and defense.rounds > 1 and friends.any():
         raise ConfigError(
-            "what moves V has a known law where users' factors are computed from their ratings and "
-            "V alone: set params.social = 0"
+            "a game on sums of submissions needs users' factors that depend on their ratings and V "
+            "alone: set params.social = 0"
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Suspects:
+class TargetUsers:
     """The users in whom two data sets differ.
 
     Attributes:
-        users: who they are `(N,)`.
-        before: their ratings in world `D`; those of nobody else.
-        after: those in world `D'`.
-        rows: where these stand among everybody's.
+        users: mask of these users `(N,)`.
+        before: their ratings in data set `D`, without those of other users.
+        after: their ratings in data set `D'`.
+        rows: the rows of their ratings among all users' ratings.
     """
 
     users: NDArray[np.bool_]
@@ -132,11 +134,12 @@ class Suspects:
     rows: Indices
 
     @classmethod
-    def between(cls, defense: PrivSRSettings, before: SocialRows, after: SocialRows) -> Suspects:
-        """Those of two data sets.
+    def between(cls, defense: PrivSRSettings, before: SocialRows, after: SocialRows) -> TargetUsers:
+        """Find the users in whom D and D' differ.
 
         Raises:
-            ConfigError: other items are rated, or ratings kept; nobody differs; or friends weigh.
+            ConfigError: D and D' differ in which items are rated or which ratings are sensitive,
+                no user differs, or one who does has friends.
         """
         alike = (
             np.array_equal(before.start, after.start)
@@ -145,8 +148,8 @@ class Suspects:
         )
         if not alike:
             raise ConfigError(
-                "who rates what, and which ratings are sensitive, is seen by the recommender: "
-                "compare data in which ratings' values differ"
+                "the recommender sees who rates what and which ratings are sensitive: compare data "
+                "sets that differ only in values of ratings"
             )
         users = np.zeros(before.n_users, np.bool_)
         users[before.users[before.values != after.values]] = True
@@ -154,61 +157,63 @@ class Suspects:
             raise ConfigError("the two data sets are the same: one user must differ")
         if defense.social and defense.rounds > 1 and before.friends[users].any():
             raise ConfigError(
-                "the user in doubt has friends, who send her what the recommender does not see: "
+                "the target user has friends, whose messages the recommender does not see: "
                 "set params.social = 0"
             )
         rows = np.flatnonzero(users[before.users]).astype(np.int32)
         return cls(users, before.of_users(users), after.of_users(users), rows)
 
 
-class Shadow:
-    """The suspects as they are in one data set."""
+class Counterfactual:
+    """The target users with their ratings of one data set, trained beside the actual training."""
 
-    def __init__(self, rows: SocialRows, society: Society) -> None:
-        """They start as they do in the training.
+    def __init__(self, rows: SocialRows, training: SocialTraining) -> None:
+        """Copy the initial factors of the training.
 
         Args:
-            rows: their ratings in the data set.
-            society: the training whose V they learn by.
+            rows: the target users' ratings in the data set.
+            training: the training whose V they learn from.
         """
-        self.rows, self._society = rows, society
+        self.rows, self._training = rows, training
         self._order = np.arange(len(rows), dtype=np.int32)
-        self._users = society.users.copy()
+        self._users = training.users.copy()
 
     def gradients(self) -> tuple[Floats, Numbers]:
-        """What they would submit without noise, by row, and for each item the sum."""
-        return self._society.gradients(self.rows, self._order, self._users)
+        """Return what they would submit without noise, by row, and the sum for each item."""
+        return self._training.gradients(self.rows, self._order, self._users)
 
     def messages(self, user: int, friend: int) -> Floats:
-        """What this friend would send the user without noise `(d,)`."""
-        own = self._users[friend, : self._society.defense.dimensions]
-        if self._society.noise.told:
+        """Return what this friend would send the user without noise `(d,)`."""
+        own = self._users[friend, : self._training.defense.dimensions]
+        if self._training.noise.broadcast:
             return own.copy()
-        likeness: np.float32 = self._society.rows.similarity[user, friend]
+        likeness: np.float32 = self._training.rows.similarity[user, friend]
         return -2 * likeness * own
 
     def learn(self) -> None:
-        """They learn by V as it stands."""
-        self._society.move(self._users, self._society.slopes(self.rows, self._users))
+        """Update their factors from the current V."""
+        self._training.move(self._users, self._training.slopes(self.rows, self._users))
 
 
 class _Submitting:
-    """One world's training and, beside it, its suspects in either data set, seen one by one."""
+    """One trial's training, with the target users' submissions on D and on D'."""
 
     def __init__(
-        self, defense: PrivSRSettings, suspects: Suspects, trained: SocialRows, world: Streams
+        self, defense: PrivSRSettings, targets: TargetUsers, trained: SocialRows, trial: Streams
     ) -> None:
-        self.society = Society(defense, trained, world, suspects.users)
-        self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]
+        self.training = SocialTraining(defense, trained, trial, targets.users)
+        self.counterfactuals = [
+            Counterfactual(one, self.training) for one in (targets.before, targets.after)
+        ]
 
-    def play(self) -> Round:
-        """A round: what they submitted, would have without noise in D and in D', deviations."""
-        d = self.society.defense.dimensions
-        sent = self.society.submit()
-        means = [each.gradients()[0] for each in self.shadows]
-        self.society.learn(sent.sums)
-        for shadow in self.shadows:
-            shadow.learn()
+    def run_round(self) -> Round:
+        """Run a round, and return what the recommender observes of it."""
+        d = self.training.defense.dimensions
+        sent = self.training.submit()
+        means = [each.gradients()[0] for each in self.counterfactuals]
+        self.training.learn(sent.sums)
+        for counterfactual in self.counterfactuals:
+            counterfactual.learn()
         shown, absent, present = (
             part[:, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
         )
@@ -220,31 +225,33 @@ class _Submitting:
 
 
 class _Summing:
-    """One world's training and, beside it, the sums of submissions in either data set."""
+    """One trial's training, with the sums of submissions on D and on D'."""
 
     def __init__(
-        self, defense: PrivSRSettings, suspects: Suspects, trained: SocialRows, world: Streams
+        self, defense: PrivSRSettings, targets: TargetUsers, trained: SocialRows, trial: Streams
     ) -> None:
-        self.society = Society(defense, trained, world)
-        self.shadows = [Shadow(one, self.society) for one in (suspects.before, suspects.after)]
-        self._mine = Shadow(trained.of_users(suspects.users), self.society)
-        self._items = np.unique(trained.items[suspects.rows])
-        spread = np.bincount(trained.items, self.society.noise.of_rows(trained), trained.n_items)
-        scale = np.sqrt(spread[self._items] / (2 if self.society.noise.shared else 1))
+        self.training = SocialTraining(defense, trained, trial)
+        self.counterfactuals = [
+            Counterfactual(one, self.training) for one in (targets.before, targets.after)
+        ]
+        self._mine = Counterfactual(trained.of_users(targets.users), self.training)
+        self._items = np.unique(trained.items[targets.rows])
+        spread = np.bincount(trained.items, self.training.noise.of_rows(trained), trained.n_items)
+        scale = np.sqrt(spread[self._items] / (2 if self.training.noise.shared else 1))
         self._scale = np.repeat(scale, defense.dimensions)
-        self._step = np.repeat(self.society.steps[self._items], defense.dimensions)
+        self._step = np.repeat(self.training.steps[self._items], defense.dimensions)
 
-    def play(self) -> Round:
-        """A round: what moved the items, would have moved them without noise, and the scale."""
-        society, d = self.society, self.society.defense.dimensions
-        order = np.arange(len(society.rows), dtype=np.int32)
-        exact = society.gradients(society.rows, order, society.users)[1]
+    def run_round(self) -> Round:
+        """Run a round, and return what everybody observes of it."""
+        training, d = self.training, self.training.defense.dimensions
+        order = np.arange(len(training.rows), dtype=np.int32)
+        exact = training.gradients(training.rows, order, training.users)[1]
         rest = exact.astype(np.float64) - self._mine.gradients()[1]
-        means = [rest + each.gradients()[1] for each in self.shadows]
-        sums = society.submit().sums
-        society.learn(sums)
-        for shadow in (*self.shadows, self._mine):
-            shadow.learn()
+        means = [rest + each.gradients()[1] for each in self.counterfactuals]
+        sums = training.submit().sums
+        training.learn(sums)
+        for counterfactual in (*self.counterfactuals, self._mine):
+            counterfactual.learn()
         seen: list[NDArray[Any]] = [sums, *means]
         shown, absent, present = (
             part[self._items, :d].reshape(-1).astype(np.float64) for part in seen

@@ -19,152 +19,174 @@ from dpaudit.defenses.base import Targets, TrainedDefense
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.social.lengths import length_assumptions
 from dpaudit.defenses.social.ranking_models import RankingModels, joined
-from dpaudit.defenses.social.ranking_observation import watched_rounds, watched_sums
+from dpaudit.defenses.social.ranking_observation import observed_rounds, observed_sums
 from dpaudit.defenses.social.ranking_rows import RankingRows, offered
 from dpaudit.defenses.social.ranking_settings import RankingSettings
-from dpaudit.defenses.social.ranking_training import RankingSociety
+from dpaudit.defenses.social.ranking_training import RankingTraining
 from dpaudit.defenses.step_observation import step_observer
 
 
 @parameters(frozen=True, config=STRICT)
 class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
-    """A factorisation that ranks items by `u · v`, by gradient ascent on what users prefer.
+    """A factorisation that ranks items by `u · v`, by gradient ascent on users' preferences.
 
-    Everybody has the items' factors V; each user keeps her u. P_i is what she holds, F_i what her
-    friends hold and share and she does not hold, N_i all else. She prefers P_i to F_i and F_i to
-    N_i: with ψ_ijk = 1/(1 + e^(u_i · v_j − u_i · v_k)) of her triples (i, j, k), in each of T
-    rounds she submits for **every** item
+    Everybody has the item factors V; each user keeps their own factors u. P_i is the set of items
+    that user i holds. F_i is the set of items that their friends hold and share and that user i
+    does not hold. N_i is the set of all other items. User i prefers P_i to F_i, and F_i to N_i. A
+    triple (i, j, k) says that user i prefers item j to item k. With
+    ψ_ijk = 1/(1 + e^(u_i · v_j − u_i · v_k)) for the triples of user i, the user submits in each of
+    T rounds, for **every** item,
 
         s_ij = a_ij u_i + noise,    a_ij = Σ ψ_ijk − Σ ψ_ikj,      v_j ← v_j + γ (Σ_i s_ij − 2λ v_j)
 
-    (0 and noise of an item in none of them), then moves `u_i ← u_i + γ (Σ_j a_ij v_j − 2λ u_i)`
+    (only noise if no triple has the item), then updates `u_i ← u_i + γ (Σ_j a_ij v_j − 2λ u_i)`
     (equations (11) to (14), Algorithm 2). Friends send each other nothing but what they share.
 
-    The paper leaves open, and this is chosen: how many triples are sampled (`triples` of each kind,
-    uniform on a user's own and with replacement, fresh in each round, the same for V and u, not
-    scaled up); a user whose F_i is empty, of whom (11) says nothing (P_i before N_i, as in BPR and
-    SBPR); and that `+ λΩ` is meant to pull to 0.
+    The paper leaves some points open. The choices here are:
 
-    **Published**: for each item and round the recommender draws `h_j ~ Exp(1)^d` for all users. One
-    to whom the item is sensitive adds `(√(2d h_j)/ε_s) c`, `c ~ N(0, I/n)`, n being how many these
-    are, others the same with ε_n and their own number, so that the noise of either kind adds up to
-    `Lap(√d/ε_s)` and `Lap(√d/ε_n)` (Lemma 1), `ε_s = (1 + β) ε`, `ε_n = (1 + 1/β) ε`. The paper
-    compares this form with no equal noise.
+    - Triples: a user draws `triples` of each kind, uniformly among their own, with replacement, new
+      in each round, the same for V and u. Sums are not scaled up to all triples.
+    - A user whose F_i is empty, a case that (11) does not cover, prefers P_i to N_i, as in BPR and
+      SBPR.
+    - `+ λΩ` is taken to pull towards 0.
 
-    It claims ε (Theorem 4), after a proof (section 6.4) in which one feedback changes and the sets
-    P_i, F_i, N_i do not. A feedback that is only there or not leaves no such change: what differs
-    by one is what Definition 1 calls removal or addition, and those are the neighbours here. Then
-    an item j moves from N_i or F_i to P_i. The proof has s_ij move by `|ψ̃ − ψ| ‖u‖ < 1`; but a_ij
-    is a sum of many ψ, and as ψ_ijk + ψ_ikj = 1, an item from N_i moves a_ij by |F_i| and the a of
-    each item of F_i by −1, whatever the scores: by 2|F_i| in all. Besides, V is seen in each round
-    and taken for seen once, the noises do not add up to `Lap(√d/ε)`, the recommender knows h, and
-    nothing keeps ‖u‖ at most 1. What friends share counts as public, and so do the settings: an
-    item that a user keeps private has ε_s's noise whether she holds it or not. Then neither other
-    users' sets nor any noise changes with a purchase, which is the better for the claim.
+    **Published**: for each item and round, the recommender draws `h_j ~ Exp(1)^d`, which all users
+    share. A user to whom the item is sensitive adds `(√(2d h_j)/ε_s) c`, `c ~ N(0, I/n)`, where n
+    is the number of these users. All other users do the same with ε_n and their own number n. So
+    the noise of the two kinds adds up to `Lap(√d/ε_s)` and `Lap(√d/ε_n)` (Lemma 1), with
+    `ε_s = (1 + β) ε` and `ε_n = (1 + 1/β) ε`. For this form, the paper has no baseline with equal
+    noise.
 
-    **Corrected** protects all that a user holds. What she submits in a round, of all items
-    together, is cut to the L2 norm c as one vector, so that it moves by 2c at most however her
-    purchases and triples change, given what was published before; the noise is `N(0, σ²)` on each
-    coordinate of each item, drawn by each user for herself (`local`), or in shares under a secure
-    summation that shows the recommender sums alone (`secure`): `N(0, σ²/max(N − k, 1))`, so that σ²
-    is left though k users tell what they drew (`insiders`). T rounds are μ-GDP with
+    The claim is ε (Theorem 4). Its proof has these gaps:
+
+    - The proof (section 6.4) lets one feedback change while the sets P_i, F_i, N_i stay the same.
+      But a feedback is only present or absent, so no such change exists. Data sets that differ in
+      one feedback differ by what Definition 1 calls removal or addition, and those are the
+      neighbours here. Between them, an item j moves from N_i or F_i to P_i.
+    - The proof bounds the change of s_ij by `|ψ̃ − ψ| ‖u‖ < 1`. But a_ij is a sum of many ψ. As
+      ψ_ijk + ψ_ikj = 1, an item that leaves N_i changes a_ij by |F_i| and the a of each item of F_i
+      by −1, whatever the scores: by 2|F_i| in all.
+    - The proof treats V as seen once, but it is seen in each round. The two noises do not add up to
+      `Lap(√d/ε)`. The recommender knows h. Nothing keeps ‖u‖ at most 1.
+
+    What friends share counts as public, and so do the privacy settings: an item that a user keeps
+    private has noise with ε_s whether the user holds it or not. Then a purchase changes neither
+    other users' sets nor any noise. This choice favours the claim.
+
+    **Corrected** protects all that a user holds.
+
+    - All that a user submits in a round, for all items together, is clipped as one vector to the L2
+      norm c. Given all that was published before, it moves by at most 2c, however the user's
+      purchases and triples change.
+    - The noise is `N(0, σ²)` on each coordinate of each item. Either each user adds noise of this
+      variance (`local`), or users add shares of it under a secure summation, which shows the
+      recommender only sums (`secure`). A share is `N(0, σ²/max(N − k, 1))`, so that σ² remains even
+      if k users reveal their shares (`insiders`).
+
+    T rounds are μ-GDP with
 
         μ = 2c√T/σ
 
-    (Dong, Roth, Su 2019, Corollary 3.3) for any fixed triples, so also for drawn ones, as no
-    δ(ε) of two mixtures is above the largest of their parts; μ is the largest that keeps (ε, δ).
-    What a user shares reaches the F of whoever calls her a friend, so that and who is whose friend
-    are public in the claim. All submit about all items, so nobody is seen to hold anything.
+    (Dong, Roth, Su 2019, Corollary 3.3) for any fixed triples. The same holds for drawn triples,
+    because the δ(ε) of two mixtures is at most the largest δ(ε) of their parts. μ is the largest
+    that satisfies (ε, δ). What a user shares enters the F of all whose friend they are; so the
+    claim treats as public what users share and who is whose friend. All users submit about all
+    items, so that submitting does not reveal what a user holds.
 
-    **Nonprivate** has no noise: SBPR, or without `social` BPR.
+    **Nonprivate** has no noise: SBPR, or BPR without `social`.
 
     Attributes:
-        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
-        variant: whose mechanism it is.
-        beta: β, the share ε_s/ε_n.
+        epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`.
+        variant: published, corrected or nonprivate, as described above.
+        beta: β, the ratio ε_s/ε_n.
         dimensions: d.
         rounds: T.
-        rate: γ.
+        learning_rate: γ.
         decay: λ.
-        social: whether friends' items count; without them F_i is empty.
-        triples: how many of each kind a user draws in a round, or `all` that there are: the exact
-            slopes (12) and (13), in time Σ_i |F_i| (|P_i| + |N_i|) a round.
-        spread: the standard deviation of the initial factors, or all of them.
-        start: whether initial factors are drawn from a normal law, or are the same constant.
-        clip: c, the largest norm of what a user submits in a round.
-        summation: of the corrected form: who sees what is submitted.
-        insiders: under a secure summation, how many users may put together what noise they drew;
-            one of whom the claim speaks is none of them.
-        delta: δ of the corrected claim, 1e-60 at least: normal draws end at 21 deviations.
+        social: whether to use what friends share; otherwise F_i is empty.
+        triples: how many triples of each kind a user draws in a round; `all` uses every triple,
+            which gives the exact gradients (12) and (13), in time Σ_i |F_i| (|P_i| + |N_i|) a
+            round.
+        spread: the standard deviation of the initial factors, or their value if constant.
+        start: whether initial factors are drawn from a normal law or all have the same value.
+        clip_norm: c, the largest norm of all that a user submits in a round.
+        summation: for the corrected form: `local` shows the recommender each submission, `secure`
+            only sums.
+        insiders: under a secure summation, how many users may pool their shares of noise. A user
+            whom the claim protects is not among them.
+        delta: δ of the corrected claim, at least 1e-60: normal draws end at 21 standard deviations.
     """
 
     counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.norm",)
     ranks: ClassVar[bool] = True
 
     def train(self, rows: RankingRows, streams: Streams) -> RankingModels:
-        """The models of these worlds.
+        """Return the models of these trials.
 
         Raises:
             RunError: a training diverged.
         """
         found, noise = [], self.noise(rows)
-        for world in streams.blocks(1):
-            society = RankingSociety(self, rows, noise, world)
+        for trial in streams.blocks(1):
+            training = RankingTraining(self, rows, noise, trial)
             for _ in range(self.rounds):
-                society.play()
-            found.append(society.models())
+                training.run_round()
+            found.append(training.models())
         return joined(found)
 
     def observers(self) -> Mapping[str, Observer[RankingRows]]:
-        """The recommender sees what is submitted; everybody sees V after each round."""
+        """Return the observers: the recommender sees submissions, everybody V after each round."""
         return {
-            "recommender": step_observer(self.watch, "submissions"),
-            "iterates": step_observer(self.watch_items, "the items' factors after each round"),
+            "recommender": step_observer(self.observe, "submissions"),
+            "iterates": step_observer(self.observe_items, "the items' factors after each round"),
             **release_observers(self, ItemFactors),
         }
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
-        """How many users' factors end longer than 1."""
+        """Measure the users whose factors end longer than 1."""
         return length_assumptions(self, self.rounds, ratings, seed)
 
     def targets(self, ratings: Ratings, observer: str) -> Targets:
-        """`telling` purchases."""
-        return Targets(self.telling(ratings))
+        """Return the informative purchases; see `informative`."""
+        return Targets(self.informative(ratings))
 
-    def watch(
+    def observe(
         self, before: RankingRows, after: RankingRows, trained: RankingRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """What the recommender sees of users in whom two data sets differ, round by round.
+        """Yield, round by round, what the recommender sees of the users in whom D and D' differ.
 
         Args:
-            before: world `D`.
-            after: world `D'`.
-            trained: which of the two is learned from.
-            streams: the worlds.
+            before: data set `D`.
+            after: data set `D'`.
+            trained: the one of the two that is trained on.
+            streams: the trials.
 
         Raises:
-            ConfigError: there is no noise or it differs, triples are drawn, or nobody differs.
+            ConfigError: there is no noise, the noise differs between D and D', triples are drawn,
+                or no user differs.
             RunError: a training diverged.
         """
         self.check_observed("recommender")
         sums = self.variant == "corrected" and self.summation == "secure"
-        return (watched_sums if sums else watched_rounds)(self, before, after, trained, streams)
+        return (observed_sums if sums else observed_rounds)(self, before, after, trained, streams)
 
-    def watch_items(
+    def observe_items(
         self, before: RankingRows, after: RankingRows, trained: RankingRows, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """What everybody sees, V after each round; the arguments are those of `watch`."""
-        return watched_sums(self, before, after, trained, streams)
+        """Yield what everybody sees, V after each round; the arguments are those of `observe`."""
+        return observed_sums(self, before, after, trained, streams)
 
-    def telling(self, ratings: Ratings) -> NDArray[np.bool_]:
-        """The purchases whose loss tells most: those that a friend offers too, or all, `(R,)`.
+    def informative(self, ratings: Ratings) -> NDArray[np.bool_]:
+        """Mask of the purchases whose removal is most informative `(R,)`.
 
-        Such an item goes from P_i to F_i, where it comes before each of N_i: all of these move.
+        These are the purchases that a friend also holds and shares; all, if there are none. On
+        removal, such an item moves from P_i to F_i and is preferred to every item of N_i, so that
+        the a of all these items change.
         """
         if not self.social or ratings.friends is None:
             return np.ones(len(ratings), np.bool_)
         found = offered(ratings)
-        # In doubt is a purchase of who has others, and before any other one that is kept private.
+        # A game removes a purchase of a user who has others, and prefers a private purchase.
         able = np.bincount(ratings.user, minlength=ratings.n_users)[ratings.user] > 1
         if ratings.kept_private.any():
             able &= ratings.kept_private

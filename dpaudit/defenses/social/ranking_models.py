@@ -12,17 +12,17 @@ from dpaudit.data.ratings import Csr
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.kernels.top_k.ranking import best
 
-# Numbers of either side that are held at a time.
+# The most numbers of users' or items' factors that are gathered at a time.
 _GATHERED = 2**22
 
 
 @dataclass(frozen=True, eq=False)
 class RankingModels:
-    """Factorisations of W worlds that rank items by `u_i · v_j`.
+    """Factorisations of W trials that rank items by `u_i · v_j`.
 
     Attributes:
-        users: U of each world `(N, size)`, zero beyond the dimensions.
-        items: V of each world `(M, size)`, zero beyond the dimensions.
+        users: U of each trial `(N, size)`, zero beyond the dimensions.
+        items: V of each trial `(M, size)`, zero beyond the dimensions.
         dimensions: d.
     """
 
@@ -31,7 +31,7 @@ class RankingModels:
     dimensions: int
 
     def predict(self, users: Indices, items: Indices) -> Floats:
-        """The scores `u · v`, which are on no scale, of pairs of a user and an item `(W, n)`."""
+        """Return the scores `u · v` of pairs of a user and an item `(W, n)`, on no rating scale."""
         found = np.empty((len(self.users), len(users)), np.float32)
         at_once = _GATHERED // self.users[0].shape[1]
         for row, left, right in zip(found, self.users, self.items, strict=True):
@@ -41,15 +41,17 @@ class RankingModels:
         return found
 
     def top(self, users: Indices, k: int, seen: Csr) -> Indices:
-        """The k items of the largest scores that each user has not seen.
+        """Return the k items with the largest scores among those that each user has not seen.
 
         Args:
-            users: whose lists they are `(n,)`.
+            users: the users of the lists `(n,)`.
             k: the length of a list, at least 1.
-            seen: what every user has seen, increasing: what she holds, `Ratings.by_user`.
+            seen: the items that each user has seen, increasing: those they hold,
+                `Ratings.by_user`.
 
         Returns:
-            `(W, n, k)`, best first, of equal scores the lower item; −1 where there are no more.
+            `(W, n, k)`, best first; with equal scores, the lower item index is first. Lists that
+            run out of items are filled with −1.
         """
         found = np.empty((len(self.users), len(users), k), np.int32)
         scores = np.empty((len(users), k), np.float32)
@@ -61,13 +63,13 @@ class RankingModels:
         return found
 
     def public(self, items: Indices) -> ItemFactors:
-        """What is published of them: every item's factors, whatever `items`; their bias is 0."""
+        """Return the published part: every item's factors, whatever `items`, with bias 0."""
         own = np.stack([right[:, : self.dimensions] for right in self.items])
         return ItemFactors(np.pad(own, ((0, 0), (0, 0), (0, 1))), 0.0)
 
 
 def joined(models: Sequence[RankingModels]) -> RankingModels:
-    """The models of several worlds as one, in their order."""
+    """Join the models of several trials into one, in their order."""
     return RankingModels(
         users=[users for each in models for users in each.users],
         items=[items for each in models for items in each.items],

@@ -1,4 +1,4 @@
-"""What the recommender, or everybody, sees of a social ranking on two neighbouring data sets."""
+"""What the recommender or everybody observes of a social ranking on D and D'."""
 
 from __future__ import annotations
 
@@ -15,93 +15,95 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
-from dpaudit.defenses.social.ranking_training import NONE, RankingSociety, Submissions
+from dpaudit.defenses.social.ranking_training import NONE, RankingTraining, Submissions
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.ranking_settings import RankingSettings
 
 Numbers = NDArray[np.float64]
-# A round: what was shown, would have been without noise in D and in D', the noise's scale and the
-# grid's step.
+# What is observed in a round: values with noise, noiseless values on D and on D', the scale of the
+# noise, and the step of the rounding grid.
 Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
-def watched_rounds(
+def observed_rounds(
     defense: RankingSettings,
     before: RankingRows,
     after: RankingRows,
     trained: RankingRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """All that the users in whom two data sets differ submit, round by round, `(W, C)`.
+    """Yield, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
 
-    The recommender drew what the noise is multiplied by, so given that it is normal. Given what was
-    submitted before, V is known, and so is what such a user would submit without noise in either
-    world: with all triples, her factors are computed from her sets, V and where they started.
+    The recommender draws the factor h of the noise variance, and given h the noise is normal. Given
+    all earlier submissions, V is known. With all triples, a user's factors are computed from their
+    sets, V and their initial factors, so what the user would submit without noise on D and on D' is
+    known too.
 
     Args:
-        defense: one whose noise is drawn by each user.
-        before: world `D`.
-        after: world `D'`.
-        trained: which of the two is learned from.
-        streams: the worlds.
+        defense: a mechanism in which each user draws their own noise.
+        before: data set `D`.
+        after: data set `D'`.
+        trained: the one of the two that is trained on.
+        streams: the trials.
 
     Raises:
-        ConfigError: there is no noise or it differs, triples are drawn, or nobody differs.
+        ConfigError: there is no noise, the noise differs between D and D', triples are drawn, or
+            no user differs.
         RunError: a training diverged.
     """
-    suspects = _Suspects.between(defense, before, after)
-    suspects.check(lambda noise, rows: noise.of_users(rows, suspects.users))
+    targets = _TargetUsers.between(defense, before, after)
+    targets.check(lambda noise, rows: noise.of_users(rows, targets.users))
     noise = defense.noise(trained)
-    worlds = [_Submitting(defense, suspects, trained, noise, one) for one in streams.blocks(1)]
-    yield from _played(defense.rounds, worlds, gaussian=True)
+    trials = [_Submitting(defense, targets, trained, noise, one) for one in streams.blocks(1)]
+    yield from _run(defense.rounds, trials, gaussian=True)
 
 
-def watched_sums(
+def observed_sums(
     defense: RankingSettings,
     before: RankingRows,
     after: RankingRows,
     trained: RankingRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """What moves all items, round by round, `(W, C)`.
+    """Yield, round by round, the sums of submissions for all items, `(W, C)`.
 
-    V is shared with everybody, so that two of them one after the other show the sum of submissions;
-    whoever knows all other purchases knows what it would be without noise. Its noise is Laplace:
-    `√(2h) c ~ Lap(1)` where h is not known (Meng et al. 2018, Lemma 1); normal in the corrected
-    form.
+    Everybody has V, and two consecutive V reveal the sums of the submissions. Whoever knows all
+    other purchases knows the sums without noise. The noise of a sum is Laplace,
+    `√(2h) c ~ Lap(1)`, because h is unknown (Meng et al. 2018, Lemma 1); in the corrected form it
+    is normal.
 
-    The arguments and errors are those of `watched_rounds`.
+    The arguments and errors are those of `observed_rounds`.
     """
-    suspects = _Suspects.between(defense, before, after)
-    suspects.check(lambda noise, rows: noise.summed(rows))
+    targets = _TargetUsers.between(defense, before, after)
+    targets.check(lambda noise, rows: noise.summed(rows))
     noise = defense.noise(trained)
-    worlds = [_Summing(defense, suspects, trained, noise, one) for one in streams.blocks(1)]
-    yield from _played(defense.rounds, worlds, gaussian=not noise.shared)
+    trials = [_Summing(defense, targets, trained, noise, one) for one in streams.blocks(1)]
+    yield from _run(defense.rounds, trials, gaussian=not noise.shared)
 
 
-def _played(
-    rounds: int, worlds: Sequence[_Submitting | _Summing], gaussian: bool
+def _run(
+    rounds: int, trials: Sequence[_Submitting | _Summing], gaussian: bool
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
     for number in range(rounds):
-        # What is learned after the last round nobody sees.
+        # No observer sees the update after the last round.
         if number:
-            for each in worlds:
+            for each in trials:
                 each.learn()
-        seen = zip(*(each.submit() for each in worlds), strict=True)
+        seen = zip(*(each.submit() for each in trials), strict=True)
         shown, absent, present, scale, step = (np.stack(part) for part in seen)
         yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=step)
 
 
 @dataclass(frozen=True, eq=False)
-class _Suspects:
+class _TargetUsers:
     """The users in whom two data sets differ.
 
     Attributes:
-        users: who they are, increasing `(n,)`.
-        before: world `D`.
-        after: world `D'`.
-        noise: the noise in either.
+        users: their indices, increasing `(n,)`.
+        before: data set `D`.
+        after: data set `D'`.
+        noise: the noise on D and on D'.
     """
 
     users: Indices
@@ -112,11 +114,11 @@ class _Suspects:
     @classmethod
     def between(
         cls, defense: RankingSettings, before: RankingRows, after: RankingRows
-    ) -> _Suspects:
-        """Those of two data sets.
+    ) -> _TargetUsers:
+        """Find the users in whom D and D' differ.
 
         Raises:
-            ConfigError: there is no noise, triples are drawn, or nobody differs.
+            ConfigError: there is no noise, triples are drawn, or no user differs.
         """
         defense.check_observed("recommender")
         users = _changed(before.sets, after.sets)
@@ -128,10 +130,10 @@ class _Suspects:
         """Refuse two data sets whose noise differs.
 
         Args:
-            variances: those of what is seen, of the noise on some data.
+            variances: returns the variances of what is observed, from the noise and the data.
 
         Raises:
-            ConfigError: it does.
+            ConfigError: the noise differs.
         """
         first, second = (
             variances(noise, rows)
@@ -139,8 +141,8 @@ class _Suspects:
         )
         if not np.allclose(first, second, rtol=1e-9, atol=0):
             raise ConfigError(
-                "what users keep private differs, which is public: prepare both data sets with "
-                "the same public data"
+                "the two data sets differ in which items users keep private, which is public: "
+                "prepare both with the same public data"
             )
 
 
@@ -155,72 +157,72 @@ def _changed(before: PreferenceSets, after: PreferenceSets) -> Indices:
     return np.unique(found).astype(np.int32)
 
 
-class _Shadow:
-    """The suspects as they are in one data set."""
+class _Counterfactual:
+    """The target users with their sets of one data set, trained beside the actual training."""
 
-    def __init__(self, rows: RankingRows, suspects: Indices, society: RankingSociety) -> None:
-        self._sets, self._society = rows.sets.of_users(suspects), society
-        self._order = np.arange(len(suspects), dtype=np.int32)
-        self._users = society.users[suspects]
+    def __init__(self, rows: RankingRows, targets: Indices, training: RankingTraining) -> None:
+        self._sets, self._training = rows.sets.of_users(targets), training
+        self._order = np.arange(len(targets), dtype=np.int32)
+        self._users = training.users[targets]
 
     def each(self) -> Floats:
-        """What each would submit without noise `(n, M, size)`."""
+        """Return what each would submit without noise `(n, M, size)`."""
         return self._gradients(shows=True)[1]
 
     def sum(self) -> NDArray[np.float64]:
-        """The sum of this for each item `(M, size)`."""
+        """Return the sum of their noiseless submissions for each item `(M, size)`."""
         return self._gradients(shows=False)[0]
 
     def _gradients(self, shows: bool) -> tuple[NDArray[np.float64], Floats]:
         both = NONE, NONE
-        return self._society.gradients(self._sets, self._order, self._users, both, shows)
+        return self._training.gradients(self._sets, self._order, self._users, both, shows)
 
     def learn(self) -> None:
-        """They learn by V as it stands."""
-        self._society.move(self._sets, self._users, (NONE, NONE))
+        """Update their factors from the current V."""
+        self._training.move(self._sets, self._users, (NONE, NONE))
 
 
-class _World:
-    """One world's training and, beside it, its suspects as they are in some data sets."""
+class _Observation:
+    """One trial's training, with counterfactual target users on some data sets."""
 
     def __init__(
-        self, society: RankingSociety, suspects: _Suspects, data: Sequence[RankingRows]
+        self, training: RankingTraining, targets: _TargetUsers, data: Sequence[RankingRows]
     ) -> None:
-        self._society = society
-        self._shadows = [_Shadow(rows, suspects.users, society) for rows in data]
-        self._dimensions = society.defense.dimensions
-        self._sums = society.items
+        self._training = training
+        self._counterfactuals = [_Counterfactual(rows, targets.users, training) for rows in data]
+        self._dimensions = training.defense.dimensions
+        self._sums = training.items
 
     def _sent(self) -> Submissions:
-        sent = self._society.submit()
+        sent = self._training.submit()
         self._sums = sent.sums
         return sent
 
     def learn(self) -> None:
-        """All learn by what was submitted last, suspects as they are and as they would be."""
-        self._society.learn(self._sums)
-        for shadow in self._shadows:
-            shadow.learn()
+        """Update the training and the counterfactuals with the last submissions."""
+        self._training.learn(self._sums)
+        for counterfactual in self._counterfactuals:
+            counterfactual.learn()
 
 
-class _Submitting(_World):
-    """A world whose suspects are seen one by one."""
+class _Submitting(_Observation):
+    """A trial in which the target users' submissions are observed."""
 
     def __init__(
         self,
         defense: RankingSettings,
-        suspects: _Suspects,
+        targets: _TargetUsers,
         trained: RankingRows,
         noise: RankingNoise,
-        world: Streams,
+        trial: Streams,
     ) -> None:
-        society = RankingSociety(defense, trained, noise, world, suspects.users)
-        super().__init__(society, suspects, (suspects.before, suspects.after))
+        training = RankingTraining(defense, trained, noise, trial, targets.users)
+        super().__init__(training, targets, (targets.before, targets.after))
 
     def submit(self) -> Round:
-        """What is seen of a round."""
+        """Submit, and return what is observed of the round."""
         d, sent = self._dimensions, self._sent()
-        means = [shadow.each() for shadow in self._shadows]
+        means = [counterfactual.each() for counterfactual in self._counterfactuals]
         shown, absent, present = (
             part[:, :, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
         )
@@ -231,27 +233,27 @@ class _Submitting(_World):
         return shown, absent, present, scale, step
 
 
-class _Summing(_World):
-    """A world whose sums of submissions are seen."""
+class _Summing(_Observation):
+    """A trial in which the sums of submissions are observed."""
 
     def __init__(
         self,
         defense: RankingSettings,
-        suspects: _Suspects,
+        targets: _TargetUsers,
         trained: RankingRows,
         noise: RankingNoise,
-        world: Streams,
+        trial: Streams,
     ) -> None:
-        society = RankingSociety(defense, trained, noise, world)
-        super().__init__(society, suspects, (suspects.before, suspects.after, trained))
+        training = RankingTraining(defense, trained, noise, trial)
+        super().__init__(training, targets, (targets.before, targets.after, trained))
         scale = np.sqrt(noise.summed(trained) / (2 if noise.shared else 1))
         self._scale = np.repeat(scale, defense.dimensions)
-        self._step = np.repeat(society.steps, defense.dimensions)
+        self._step = np.repeat(training.steps, defense.dimensions)
 
     def submit(self) -> Round:
-        """What is seen of a round."""
+        """Submit, and return what is observed of the round."""
         d, sent = self._dimensions, self._sent()
-        *means, own = (shadow.sum() for shadow in self._shadows)
+        *means, own = (counterfactual.sum() for counterfactual in self._counterfactuals)
         rest = sent.exact - own
         seen = (sent.sums.astype(np.float64), *(rest + mean for mean in means))
         shown, absent, present = (part[:, :d].reshape(-1) for part in seen)

@@ -1,4 +1,4 @@
-"""What a social ranking learns from: what each user holds, and what her friends offer her."""
+"""The training data of a social ranking: the items that users hold and that friends offer them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Starts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class PreferenceSets:
-    """The items that users hold, P_i, and that their friends offer, F_i.
+    """The items that users hold, P_i, and that their friends offer them, F_i.
 
     Attributes:
         held_start: P_i is `held[held_start[i]:held_start[i + 1]]`, `(N + 1,)`.
-        held: increasing for each user `(R,)`.
-        near_start: P_i and F_i together are `near[near_start[i]:near_start[i + 1]]`, `(N + 1,)`.
-        near: increasing for each user.
-        places: where each of P_i stands among the user's `near`, from 0, `(R,)`.
+        held: the items of all P_i, increasing for each user `(R,)`.
+        near_start: P_i ∪ F_i is `near[near_start[i]:near_start[i + 1]]`, `(N + 1,)`.
+        near: the items of all P_i ∪ F_i, increasing for each user.
+        places: the index of each item of `held` in the user's part of `near`, from 0, `(R,)`.
     """
 
     held_start: Starts
@@ -39,7 +39,7 @@ class PreferenceSets:
 
     @classmethod
     def of(cls, ratings: Ratings, offers: csr_array | None) -> PreferenceSets:
-        """What users of `ratings` hold, with what friends offer them `(N, M)`, if these count."""
+        """Build the sets from `ratings` and what friends offer `(N, M)`; F_i is empty if None."""
         near = _held(ratings)
         if offers is not None:
             near = near + offers
@@ -54,17 +54,17 @@ class PreferenceSets:
 
     @property
     def columns(self) -> tuple[Starts, Indices, Starts, Indices]:
-        """As the kernels take them."""
+        """The arrays that the kernels take."""
         return self.held_start, self.held, self.near_start, self.near
 
     def of_user(self, user: int) -> tuple[Indices, Indices]:
-        """P_i, and P_i and F_i together, of one user."""
+        """Return P_i and P_i ∪ F_i of one user."""
         held = slice(self.held_start[user], self.held_start[user + 1])
         near = slice(self.near_start[user], self.near_start[user + 1])
         return self.held[held], self.near[near]
 
     def of_users(self, users: Indices) -> PreferenceSets:
-        """Those of these users alone, who are numbered anew in this order."""
+        """Return the sets of only these users, renumbered in this order."""
         held_start, rows = _taken(self.held_start, users)
         near_start, near_rows = _taken(self.near_start, users)
         return PreferenceSets(
@@ -74,12 +74,12 @@ class PreferenceSets:
 
 @dataclass(frozen=True, eq=False)
 class RankingRows:
-    """What is learned from, and which items users keep to themselves.
+    """The training data, and the items that users keep private.
 
     Attributes:
-        sets: what users hold and friends offer.
+        sets: the items that users hold and that friends offer them.
         kept_users: the user of each private setting, increasing `(S,)`.
-        kept_items: its item: she keeps to herself whether she holds it.
+        kept_items: its item: the user keeps private whether they hold it `(S,)`.
         n_items: `M`.
     """
 
@@ -90,15 +90,15 @@ class RankingRows:
 
     @classmethod
     def of(cls, ratings: Ratings, public: Ratings, social: bool) -> RankingRows:
-        """What users of `ratings` hold, with the settings and offers of `public`.
+        """Build the rows from the purchases of `ratings` and the settings and offers of `public`.
 
         Args:
-            ratings: the purchases that are learned from.
+            ratings: the purchases to train on.
             public: the data whose friends, settings and shared purchases count as public.
-            social: whether friends count at all.
+            social: whether to use what friends share.
 
         Raises:
-            ConfigError: friends count and are not known.
+            ConfigError: `social` is set and the data have no friends.
         """
         kept = public.kept_private
         return cls(
@@ -115,12 +115,12 @@ class RankingRows:
 
     @cached_property
     def keepers(self) -> NDArray[np.int64]:
-        """To how many users each item is not sensitive, and is, `(2, M)`."""
+        """The number of users to whom each item is not sensitive, and to whom it is, `(2, M)`."""
         kept = np.bincount(self.kept_items, minlength=self.n_items)
         return np.stack([self.n_users - kept, kept])
 
     def kept_by(self, user: int) -> NDArray[np.bool_]:
-        """Which items a user keeps to herself `(M,)`."""
+        """Return the mask of the items that a user keeps private `(M,)`."""
         first, last = np.searchsorted(self.kept_users, [user, user + 1])
         found = np.zeros(self.n_items, np.bool_)
         found[self.kept_items[first:last]] = True
@@ -128,10 +128,10 @@ class RankingRows:
 
 
 def offered(ratings: Ratings) -> NDArray[np.bool_]:
-    """Which purchases a friend of the buyer has made too, and shares, `(R,)`.
+    """Mask of the purchases that a friend of the user also made and shares `(R,)`.
 
     Raises:
-        ConfigError: friends are not known.
+        ConfigError: the data have no friends.
     """
     offers = _offers(ratings).tocoo()
     keys = offers.row.astype(np.int64) * ratings.n_items + offers.col
@@ -139,7 +139,7 @@ def offered(ratings: Ratings) -> NDArray[np.bool_]:
 
 
 def _held(ratings: Ratings) -> csr_array:
-    """Who holds what `(N, M)`."""
+    """Matrix of the items that each user holds `(N, M)`."""
     from scipy.sparse import csr_array
 
     start, items, _ = ratings.by_user
@@ -148,14 +148,14 @@ def _held(ratings: Ratings) -> csr_array:
 
 
 def _offers(public: Ratings) -> csr_array:
-    """What at least one friend of each user holds and shares `(N, M)`."""
+    """Matrix of the items that at least one friend of each user holds and shares `(N, M)`."""
     from scipy.sparse import csr_array
 
     links = public.friends
     if links is None:
         raise ConfigError(
-            "the data do not say who is whose friend, which params.social asks for: set "
-            "data.trust, or params.social = false"
+            "the data have no friends, which params.social = true needs: set data.trust, or "
+            "params.social = false"
         )
     shape = (public.n_users, public.n_users)
     friends = csr_array((np.ones(len(links), np.bool_), links.friend, links.start), shape=shape)
@@ -165,7 +165,7 @@ def _offers(public: Ratings) -> csr_array:
 def _places(
     start: Starts, held: Indices, near_start: Starts, near: Indices, n_items: int
 ) -> Indices:
-    """Where each held item stands among the user's `near`."""
+    """Return the index of each held item in the user's part of `near`."""
 
     def keys(starts: Starts, items: Indices) -> NDArray[np.int64]:
         return np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * n_items + items
@@ -176,7 +176,7 @@ def _places(
 
 
 def _taken(start: Starts, users: Indices) -> tuple[Starts, NDArray[np.int64]]:
-    """The starts of these users' rows put one after the other, and which rows they are."""
+    """Return the starts of these users' concatenated rows, and the indices of the rows."""
     counts = np.diff(start)[users]
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     rows = np.arange(starts[-1]) + np.repeat(start[:-1][users] - starts[:-1], counts)

@@ -1,4 +1,4 @@
-"""The parameters of social ranking under privacy settings, and its claim."""
+"""The parameters and the claim of social ranking under privacy settings."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class RankingSettings(Part):
     beta: Annotated[float, Field(ge=1e-3, le=1)] = 1.0
     dimensions: Annotated[int, Field(ge=1, le=128)] = 10
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
-    rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
+    learning_rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
     decay: Annotated[float, Field(ge=0, le=10)] = 1e-3
     social: bool = True
     triples: Annotated[int, Field(ge=1, le=100_000)] | Literal["all"] = 10
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     start: Literal["normal", "constant"] = "normal"
-    clip: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    clip_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
     summation: Summation = "local"
     insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
 
-    # Its models have lists, and no predictions of ratings.
+    # The models rank items and do not predict ratings.
     ranks: ClassVar[bool] = True
     name: ClassVar[str] = "privsr-ranking"
     title: ClassVar[str] = "Social ranking under personal privacy settings"
@@ -59,12 +59,12 @@ class RankingSettings(Part):
         return self
 
     def claim(self) -> Claim | None:
-        """ε for a purchase, or (ε, δ) for all of a user's."""
+        """The claim: ε for one purchase (published), or (ε, δ) for all of a user's (corrected)."""
         if self.variant == "nonprivate":
             return None
         public = (
-            "who is whose friend, what users share with friends, of the one in doubt too (what "
-            "she offers is the same in both data sets), the factors that training starts from"
+            "who is whose friend, what users share with friends (so what the target user shares "
+            "is the same in both data sets), the initial factors"
         )
         if self.variant == "published":
             return Claim(
@@ -72,7 +72,7 @@ class RankingSettings(Part):
                 delta=0.0,
                 adjacency="rating-add-remove",
                 observer="recommender",
-                public=f"{public}, which items everybody keeps private, held or not",
+                public=f"{public}, which items each user keeps private, held or not",
                 assumes=("no user's factors longer than 1, not enforced",),
                 source="Meng et al. 2018, Theorem 4",
             )
@@ -86,24 +86,24 @@ class RankingSettings(Part):
         )
 
     def noise(self, rows: RankingRows) -> RankingNoise:
-        """The noise on what is submitted.
+        """Return the noise on submissions.
 
         Raises:
-            ConfigError: finite precision would take too much of ε.
+            ConfigError: finite precision would use up too much of ε.
         """
         if self.variant == "nonprivate":
             return RankingNoise(np.zeros((2, rows.n_items)), False)
         if self.variant == "corrected":
             # σ = 2c√T/μ
             numbers = self.rounds * rows.n_items * self.dimensions
-            # Finite precision takes its part of ε and δ.
+            # Finite precision uses up a part of ε and δ.
             mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
-            sigma = 2 * self.clip * math.sqrt(self.rounds) / mu
+            sigma = 2 * self.clip_norm * math.sqrt(self.rounds) / mu
             secure = self.summation == "secure"
             among = honest_raters(rows.keepers.sum(0), self.insiders) if secure else 1
             each = np.broadcast_to(sigma**2 / among, (2, rows.n_items))
             return RankingNoise(each, False)
-        # (√(2d)/ε)² of all who share a kind, ε_n and then ε_s.
+        # The total variance (√(2d)/ε)² of each kind, for ε_n and then ε_s.
         whole = 2 * self.dimensions / np.array(self._epsilons)[:, None] ** 2
         return RankingNoise(whole / np.maximum(rows.keepers, 1), True)
 
@@ -114,20 +114,21 @@ class RankingSettings(Part):
 
     @property
     def most(self) -> float:
-        """The norm that what is submitted is cut to; infinite where nothing is cut."""
-        # A hair less, as the cut vector is rounded.
-        return self.clip * (1 - 1e-5) if self.variant == "corrected" else math.inf
+        """The norm to which a user's submissions are clipped; infinite if they are not."""
+        # Slightly below clip_norm, because the clipped vector is rounded.
+        return self.clip_norm * (1 - 1e-5) if self.variant == "corrected" else math.inf
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> RankingRows:
-        """What users hold, and what their friends offer.
+        """Prepare the items that users hold and that their friends offer.
 
         Args:
-            ratings: the purchases that are learned from.
-            public: the data whose links and settings, and what friends share in them, are public.
+            ratings: the purchases to train on.
+            public: the data whose friends, settings and shared purchases are public; `ratings` if
+                None.
 
         Raises:
-            ConfigError: there is nothing to learn from, or friends count and are not known.
-            DataError: these are ratings and no purchases.
+            ConfigError: there are no purchases, or `social` is set and the data have no friends.
+            DataError: the data are ratings, not purchases.
         """
         if not len(ratings):
             raise ConfigError("there are no ratings to learn from: use more data")
@@ -135,26 +136,26 @@ class RankingSettings(Part):
             raise DataError(
                 f"privsr-ranking needs purchases and these are ratings on "
                 f"{ratings.scale.minimum:g}..{ratings.scale.maximum:g}: set data.binarize to the "
-                "least rating that counts"
+                "least rating that counts as a purchase"
             )
         return RankingRows.of(ratings, ratings if public is None else public, self.social)
 
     def check_observed(self, observer: str) -> None:
-        """Refuse games that see each round where there is no noise, or its law is a mixture.
+        """Refuse games on each round if there is no noise, or its law is a mixture.
 
         Raises:
-            ConfigError: with the remedy.
+            ConfigError: the game is refused; names the remedy.
         """
         if observer not in {"recommender", "iterates"}:
             return
         if self.variant == "nonprivate":
             raise ConfigError(
-                "games that see each round compare noised submissions, and variant = 'nonprivate' "
+                "a game on each round needs noised submissions, and variant = 'nonprivate' "
                 "has none: use a private variant, or observe = 'public'"
             )
         if self.triples != "all":
             raise ConfigError(
-                "games that see each round need the law of what is submitted, and which triples a "
-                "user draws is not seen, so hers is a mixture of very many: set params.triples = "
+                "a game on each round needs the law of the submissions, and that is a mixture over "
+                f"unobserved triples, as params.triples = {self.triples}: set params.triples = "
                 "'all', or observe = 'public'"
             )

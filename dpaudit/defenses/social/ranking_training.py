@@ -1,4 +1,4 @@
-"""A social ranking in which users submit to a recommender, one training at a time."""
+"""The training of a social ranking whose users submit to a recommender, one trial at a time."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from dpaudit.kernels.social.triples import draw
 if TYPE_CHECKING:
     from dpaudit.defenses.social.ranking_settings import RankingSettings
 
-# Steps of the noise source: the initial factors, then four a round.
+# Steps of the noise source: two for the initial factors, then four a round.
 _FIRST, _ROUND = 2, 4
 _TRIPLES, _SCALES, _OTHERS, _OWN = range(_ROUND)
 
-# Instead of drawn triples: all that there are.
+# Stands for all triples, instead of drawn ones.
 NONE: Indices = np.empty((0, 0), np.int32)
 
-_DIVERGED = "its steps grow instead of shrinking; lower params.rate, or raise epsilon"
+_DIVERGED = "its steps grow instead of shrinking; lower params.learning_rate, or raise epsilon"
 
 
 @dataclass(frozen=True, eq=False)
 class Submissions:
-    """What is submitted in a round, and what the recommender knows of its noise.
+    """The submissions of a round, and what the recommender knows about their noise.
 
     Attributes:
-        shown: what each watched user submits about every item `(n, M, size)`.
-        deviations: the standard deviation of its noise, given what all users share, `(n, M, d)`.
-        steps: those of the grids that it lies on `(n, M, 1)`.
-        exact: all submissions about each item without noise, added up `(M, size)`.
-        sums: the same with noise.
+        shown: what each observed user submits about every item `(n, M, size)`.
+        deviations: the standard deviation of the noise, given the shared draws, `(n, M, d)`.
+        steps: the steps of the grids to which submissions are rounded `(n, M, 1)`.
+        exact: the sum of all users' submissions about each item, without noise, `(M, size)`.
+        sums: the same with noise `(M, size)`.
     """
 
     shown: Floats
@@ -53,18 +53,18 @@ class Submissions:
     sums: Floats
 
 
-class RankingSociety:
-    """One training: the recommender and its users, who send each other nothing.
+class RankingTraining:
+    """One training: the recommender and its users, who send each other no messages.
 
     Attributes:
         defense: the mechanism.
-        rows: what is learned from.
-        noise: how much noise there is.
-        watched: the users whom `submit` shows `(n,)`.
+        rows: the training data.
+        noise: the noise on submissions.
+        observed: the users whose submissions `submit` returns `(n,)`.
         users: U, `(N, size)`; each row is on its user's device.
         items: V, `(M, size)`, which everybody has.
-        steps: those of the grids that sums of submissions lie on `(M,)`.
-        done: how many rounds are over.
+        steps: the steps of the grids to which the sums of submissions are rounded `(M,)`.
+        done: the number of finished rounds.
     """
 
     def __init__(
@@ -72,65 +72,65 @@ class RankingSociety:
         defense: RankingSettings,
         rows: RankingRows,
         noise: RankingNoise,
-        world: Streams,
-        watched: Indices | None = None,
+        trial: Streams,
+        observed: Indices | None = None,
     ) -> None:
         """Draw the initial factors.
 
         Args:
             defense: the mechanism.
-            rows: what is learned from.
-            noise: its noise on these.
-            world: the only world.
-            watched: the users whose noise is drawn one by one, increasing `(n,)`; that of all
-                others is drawn as the sum that the recommender forms of it, which has the same law.
-                Nobody unless given.
+            rows: the training data.
+            noise: the mechanism's noise on these data.
+            trial: the only trial.
+            observed: the users whose noise is drawn individually, increasing `(n,)`; none if
+                None. The noise of all other users is drawn as one sum for each item, which has
+                the same law as the sum that the recommender forms.
         """
-        self.defense, self.rows, self.noise, self._world = defense, rows, noise, world
-        self.watched = np.empty(0, np.int32) if watched is None else watched
+        self.defense, self.rows, self.noise, self._trial = defense, rows, noise, trial
+        self.observed = np.empty(0, np.int32) if observed is None else observed
         self.done = 0
-        self._noise = SharedNoise(world, defense.dimensions, noise.shared)
+        self._noise = SharedNoise(trial, defense.dimensions, noise.shared)
         self.users, self.items = (
             self._noise.factors(count, step, defense.spread, defense.start)
             for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS))
         )
-        self._own = noise.of_users(rows, self.watched)
-        others = np.setdiff1d(np.arange(rows.n_users), self.watched)
+        self._own = noise.of_users(rows, self.observed)
+        others = np.setdiff1d(np.arange(rows.n_users), self.observed)
         self._others = others.astype(np.int32)
-        # A rest of rounding is no noise.
+        # Without other users, a nonzero difference is only a rounding error.
         summed = noise.summed(rows)
         rest = summed - self._own.sum(0)
         self._rest = np.maximum(rest, 0.0) if len(others) else np.zeros(rows.n_items)
         self._triples = NONE, NONE
-        # The recommender steps by sums on a grid as coarse as their noise allows.
+        # The recommender rounds sums to a grid that is as coarse as their noise allows.
         self.steps = grids(np.sqrt(summed))
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
 
     def _drawn(self) -> tuple[Indices, Indices]:
-        """This round's triples of all users, or none where all that there are count."""
+        """Draw this round's triples of all users; `NONE` if all triples are used."""
         if self.defense.triples == "all":
             return NONE, NONE
         shape = (self.rows.n_users, 2 * self.defense.triples)
         better, worse = np.empty(shape, np.int32), np.empty(shape, np.int32)
         draw(
             *self.rows.sets.columns, self.rows.sets.places, self.rows.n_items, self._step(_TRIPLES),
-            int(self._world.worlds[0]), self._world.key, better, worse,
+            int(self._trial.trials[0]), self._trial.key, better, worse,
         )  # fmt: skip
         return better, worse
 
     def submit(self) -> Submissions:
-        """Users submit about every item, by V as it stands."""
+        """Compute the users' submissions of this round from the current V."""
         d = self.defense.dimensions
         self._triples = self._drawn()
         sums = self.gradients(self.rows.sets, self._others, self.users, self._triples, False)[0]
-        own, shown = self.gradients(self.rows.sets, self.watched, self.users, self._triples)
+        own, shown = self.gradients(self.rows.sets, self.observed, self.users, self._triples)
         sums += own
         exact, scales = sums.copy(), None
         deviations = np.sqrt(self._own)[:, :, None]
         steps = grids(deviations)
-        if len(self.watched):
+        if len(self.observed):
             scales = self._noise.scales(self.rows.n_items, self._step(_SCALES))
             deviations = deviations * np.sqrt(scales)
             draws = self._noise.draws(exact_noise.normal, shown[:, :, 0].size, self._step(_OWN))
@@ -149,17 +149,18 @@ class RankingSociety:
         triples: tuple[Indices, Indices],
         shows: bool = True,
     ) -> tuple[NDArray[np.float64], Floats]:
-        """What users submit without noise, cut where the defense cuts, by V as it stands.
+        """Compute submissions without noise from the current V, clipped if the defense clips.
 
         Args:
-            sets: theirs.
-            order: who of them submits `(n,)`.
-            users: their factors.
-            triples: their drawn ones, or none.
-            shows: whether each user's submission is wanted, and not the sum alone.
+            sets: the users' sets.
+            order: the indices of the users who submit `(n,)`.
+            users: the users' factors.
+            triples: the users' drawn triples, or `NONE` twice for all triples.
+            shows: whether to return single submissions, and not only the sums.
 
         Returns:
-            The sum for each item `(M, size)`, and each submission `(n, M, size)`.
+            The sum for each item `(M, size)`, and each submission `(n, M, size)`, with n = 0 unless
+            `shows`.
         """
         items, size = self.items, self.items.shape[1]
         sums = np.zeros(items.shape)
@@ -171,7 +172,7 @@ class RankingSociety:
         return sums, shown
 
     def learn(self, sums: Floats) -> None:
-        """The recommender moves V by what was submitted, then users move U by V.
+        """Update V with the sums of submissions, then U with the new V.
 
             v_j ← v_j + γ (Σ_i s_ij − 2λ v_j)
             u_i ← u_i + γ (Σ_j a_ij v_j − 2λ u_i)
@@ -180,26 +181,28 @@ class RankingSociety:
             RunError: the training diverged.
         """
         defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # what diverges is refused below
-            self.items *= np.float32(1 - 2 * defense.rate * defense.decay)
-            self.items += np.float32(defense.rate) * sums
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence is refused below
+            self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
+            self.items += np.float32(defense.learning_rate) * sums
             self.move(self.rows.sets, self.users, self._triples)
         self.done += 1
         check_finite(defense.name, self.done, "round", _DIVERGED, self.users, self.items)
 
     def move(self, sets: PreferenceSets, users: Floats, triples: tuple[Indices, Indices]) -> None:
-        """Users move U by V as it stands, in place."""
+        """Update the users' factors in place from the current V."""
         slopes, defense = aligned(*users.shape), self.defense
         preferences.learn(
             *triples, *sets.columns, users.reshape(-1), self.items.reshape(-1), users.shape[1],
             slopes.reshape(-1),
         )  # fmt: skip
-        users += np.float32(defense.rate) * (slopes - np.float32(2 * defense.decay) * users)
+        users += np.float32(defense.learning_rate) * (
+            slopes - np.float32(2 * defense.decay) * users
+        )
 
-    def play(self) -> None:
-        """One round."""
+    def run_round(self) -> None:
+        """Run one round."""
         self.learn(self.submit().sums)
 
     def models(self) -> RankingModels:
-        """The model as it stands."""
+        """Return the current model."""
         return RankingModels([self.users], [self.items], self.defense.dimensions)

@@ -1,4 +1,4 @@
-"""What a social factorisation learns from: ratings, what is sensitive of them, and friends."""
+"""The training data of a social factorisation: ratings, which are sensitive, and friends."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class SocialRows:
     Attributes:
         start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
         users: the user of each row `(R,)`.
-        items: its item.
-        values: its rating.
-        sensitive: `F_ij`: whether she keeps it to herself.
+        items: the item of each row `(R,)`.
+        values: the rating `(R,)`.
+        sensitive: `F_ij`: whether the user keeps the rating private `(R,)`.
         n_items: `M`.
         scale: the rating scale.
-        similarity: `S_if` of user i and her friend f, `(N, N)`.
-        friends: `|F_i|`, how many friends each user has `(N,)`.
+        similarity: `S_if` of user i and their friend f, `(N, N)`.
+        friends: `|F_i|`, the number of each user's friends `(N,)`.
     """
 
     start: NDArray[np.int64]
@@ -46,23 +46,23 @@ class SocialRows:
 
     @classmethod
     def of(cls, ratings: Ratings, public: Ratings, social: bool) -> SocialRows:
-        """The rows of `ratings`, with similarities from what nobody keeps to herself in `public`.
+        """Build the rows of `ratings`, with similarities of the shared ratings of `public`.
 
         Args:
-            ratings: what is learned from.
+            ratings: the training data.
             public: the data whose friends, and similarities of friends, count as public.
-            social: whether friends are needed.
+            social: whether friends are used.
 
         Raises:
-            ConfigError: friends are needed and not known.
+            ConfigError: `social` is set and the data have no friends.
         """
         from scipy.sparse import csr_array
 
         n_users, links = ratings.n_users, public.friends
         if social and links is None:
             raise ConfigError(
-                "the data do not say who is whose friend, which params.social weighs: set "
-                "data.trust, or params.social = 0"
+                "the data have no friends, which params.social > 0 needs: set data.trust, or "
+                "params.social = 0"
             )
         if not social or links is None:
             links, weights = Friends.none(n_users), np.zeros(0)
@@ -91,7 +91,7 @@ class SocialRows:
         return len(self.start) - 1
 
     def of_users(self, kept: NDArray[np.bool_]) -> SocialRows:
-        """The ratings of these users `(N,)` alone; all keep their indices and friends."""
+        """Return only the ratings of the users in the mask `(N,)`, with all indices and friends."""
         rows = kept[self.users]
         counts = np.bincount(self.users[rows], minlength=self.n_users)
         return replace(
@@ -105,7 +105,7 @@ class SocialRows:
 
     @cached_property
     def raters(self) -> NDArray[np.int64]:
-        """How many submit a rating of each item that is not sensitive, and that is, `(2, M)`."""
+        """The number of each item's ratings that are not sensitive, and that are, `(2, M)`."""
         return np.stack(
             [
                 np.bincount(self.items[self.sensitive == kind], minlength=self.n_items)

@@ -1,4 +1,4 @@
-"""The parameters of social matrix factorisation under privacy settings, and its claim."""
+"""The parameters and the claim of social matrix factorisation under privacy settings."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class PrivSRSettings(Part):
     beta: Annotated[float, Field(ge=1e-3, le=1)] = 0.1
     dimensions: Annotated[int, Field(ge=1, le=128)] = 10
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
-    rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
+    learning_rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
     decay: Annotated[float, Field(ge=0, le=10)] = 1e-3
     social: Annotated[float, Field(ge=0, le=10)] = 1e-2
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     start: Literal["normal", "constant"] = "normal"
     offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
-    clip: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    clip_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
     summation: Summation = "local"
     insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     friends_share: Annotated[float, Field(ge=1e-12, lt=1)] = 0.1
@@ -59,7 +59,7 @@ class PrivSRSettings(Part):
         return self
 
     def claim(self) -> Claim | None:
-        """ε for a rating, or (ε, δ) for all of a user's."""
+        """The claim: ε for one rating (published), or (ε, δ) for all of a user's (corrected)."""
         if self.variant == "nonprivate":
             return None
         if self.variant == "published":
@@ -68,9 +68,8 @@ class PrivSRSettings(Part):
                 delta=0.0,
                 adjacency="rating-replace",
                 observer="recommender",
-                public="who rates what and which ratings are sensitive, those that are not "
-                "sensitive but for the one in doubt, who is whose friend, the factors that "
-                "training starts from",
+                public="who rates what and which ratings are sensitive, the ratings that are not "
+                "sensitive except the one that differs, who is whose friend, the initial factors",
                 assumes=("no user's factors longer than 1, not enforced",),
                 source="Meng et al. 2018, Theorems 1 to 3",
                 also=("friend",),
@@ -80,24 +79,24 @@ class PrivSRSettings(Part):
             delta=self.delta,
             adjacency="user-replace",
             observer="recommender",
-            public="who rates what, who is whose friend and how alike they are, the factors that "
-            "training starts from, the scale",
+            public="who rates what, who is whose friend and how similar friends are, the initial "
+            "factors, the rating scale",
             source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
-            # A friend may rate the same items.
+            # A friend may rate the same items, and so know a share of a secure sum's noise.
             also=() if self.summed and not self.insiders else ("friend",),
         )
 
     def noise(self, rows: SocialRows) -> Noise:
-        """The noise on what is submitted and sent.
+        """Return the noise on submissions and messages.
 
         Raises:
-            ConfigError: finite precision would take too much of ε.
+            ConfigError: finite precision would use up too much of ε.
         """
         if self.variant == "nonprivate":
             return Noise.none(rows)
         if self.variant == "corrected":
             return self._corrected(rows)
-        # (2Δ √(2d)/ε)² of all who share a kind.
+        # The total variance (2Δ √(2d)/ε)² of each kind, for ε_n and then ε_s.
         whole = 8 * self.dimensions * (rows.scale.width / np.array(self._epsilons)[:, None]) ** 2
         raters = rows.raters
         if self.noise_kind == "equal":
@@ -116,20 +115,20 @@ class PrivSRSettings(Part):
         return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
 
     def _corrected(self, rows: SocialRows) -> Noise:
-        # Finite precision takes its part of ε and δ.
+        # Finite precision uses up a part of ε and δ.
         numbers = self.rounds * (rows.n_items + 1) * self.dimensions
         mu = gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
         share = self.friends_share
         if not self.social:
             share = 0.0
         # σ = 2c √(T/(1 − share))/μ,  σ_u = 2 √(T/share)/μ
-        own = (2 * self.clip / mu) ** 2 * self.rounds / (1 - share)
+        own = (2 * self.clip_norm / mu) ** 2 * self.rounds / (1 - share)
         among = honest_raters(rows.raters.sum(0), self.insiders) if self.summed else 1
         return Noise(
             submitted=np.broadcast_to(own / among, (2, rows.n_items)),
             sent=np.zeros(rows.n_users),
             shared=False,
-            told=4 / mu**2 * self.rounds / share if share else 0.0,
+            broadcast=4 / mu**2 * self.rounds / share if share else 0.0,
         )
 
     def centred(self, rows: SocialRows) -> Floats:
@@ -137,13 +136,13 @@ class PrivSRSettings(Part):
         return rows.values - np.float32(self.offset)
 
     def project(self, users: Floats) -> None:
-        """Keep users' factors in the unit ball, in place, where the form does."""
+        """Project users' factors onto the unit ball, in place, in the corrected form."""
         if self.variant == "corrected":
             norms = np.sqrt(np.einsum("nf,nf->n", users, users, dtype=np.float64))
             users /= np.maximum(norms, 1.0).astype(np.float32)[:, None]
 
     def cuts(self, rows: SocialRows, order: Indices, users: Floats, items: Floats) -> Floats:
-        """What the submissions of each row are multiplied by `(R,)`."""
+        """Return the clipping factor of each row's submission `(R,)`; 1 without clipping."""
         if self.variant != "corrected":
             return np.ones(len(rows), np.float32)
         # ‖s_i‖² = 4 ‖u_i‖² Σ_j e_ij²
@@ -153,26 +152,26 @@ class PrivSRSettings(Part):
             users.reshape(-1), items.reshape(-1), np.zeros(items.size, np.float32), items.shape[1],
             squares,
         )  # fmt: skip
-        # A hair less, as the cut vector is rounded.
-        most = self.clip * (1 - 1e-5)
+        # Slightly below clip_norm, because the clipped vector is rounded.
+        most = self.clip_norm * (1 - 1e-5)
         cuts: Floats = (most / np.maximum(2 * np.sqrt(squares), most)).astype(np.float32)
         return cuts[rows.users]
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SocialRows:
-        """The rows, and how alike friends are.
+        """Prepare the rows and the similarities of friends.
 
         Args:
-            ratings: what is learned from.
-            public: the data whose links, and what friends share in them, count as public.
+            ratings: the training data.
+            public: the data whose friends and shared ratings count as public; `ratings` if None.
 
         Raises:
-            ConfigError: there is nothing to learn from, or friends weigh and are not known.
-            DataError: these are purchases and no ratings.
+            ConfigError: there are no ratings, or `social` is set and the data have no friends.
+            DataError: the data are purchases, not ratings.
         """
         check_rated(self.name, ratings)
         return SocialRows.of(ratings, ratings if public is None else public, self.social > 0)
 
     @property
     def summed(self) -> bool:
-        """Whether the recommender sees sums of submissions alone."""
+        """Whether the recommender sees only sums of submissions."""
         return self.variant == "corrected" and self.summation == "secure"

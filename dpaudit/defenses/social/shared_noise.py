@@ -1,4 +1,4 @@
-"""Normal noise whose variances many users share, multiplied by exponential draws or not."""
+"""Normal noise, optionally with its variance multiplied by exponential draws that users share."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from dpaudit.defenses.factors import Floats, width
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 
-# Who sees what is submitted: the recommender each piece, or sums alone.
+# What the recommender sees: each submission (local), or only sums (secure).
 Summation = Literal["local", "secure"]
 
 Numbers = NDArray[np.float64]
 
-# Fills an array with draws of some worlds at a step of the noise source with a key.
+# Fills an array with draws, given the trials, the step of the noise source, and its key.
 Law = Callable[[Numbers, NDArray[np.int64], int, NDArray[np.uint32]], None]
 
 
 @dataclass(frozen=True, eq=False)
 class SharedNoise:
-    """Draws vectors of noise, one an item.
+    """Draws vectors of noise, one for each item.
 
-    A coordinate's noise is normal with a given variance times h; h is 1, or where it is shared the
-    exponential draw of that item, coordinate and round. Given h, the noise of several users is
-    normal, and so is its sum; where h is not known it is Laplace, as `√(2h) c ~ Lap(1)` of
+    A coordinate's noise is normal with a given variance times h. If `shared`, h is an exponential
+    draw for that item, coordinate and round; otherwise h is 1. Given h, the noise of several users
+    is normal, and so is its sum. If h is unknown, the noise is Laplace: `√(2h) c ~ Lap(1)` with
     `h ~ Exp(1)`, `c ~ N(0, 1)` (Meng et al. 2018, Lemma 1).
 
     Attributes:
-        world: the only world.
-        dimensions: the coordinates of a vector.
+        trial: the only trial.
+        dimensions: the number of coordinates of a vector.
         shared: whether h is drawn.
     """
 
-    world: Streams
+    trial: Streams
     dimensions: int
     shared: bool
 
     def draws(self, law: Law, count: int, step: int) -> Numbers:
-        """Standard draws of a law at a step of the noise source `(count, d)`."""
+        """Return standard draws of a law at a step of the noise source `(count, d)`."""
         found = np.empty((1, count * self.dimensions), np.float64)
-        law(found, self.world.worlds, step, self.world.key)
+        law(found, self.trial.trials, step, self.trial.key)
         return found.reshape(count, -1)
 
     def factors(self, count: int, step: int, spread: float, start: str) -> Floats:
-        """Initial factors in rows that kernels read: normal, or all `spread` if start is constant.
+        """Return initial factors in rows padded with 0 for the kernels, `(count, width(d))`.
 
-        Beyond the dimensions they are 0.
+        They are normal with standard deviation `spread`, or all `spread` if `start` is 'constant'.
         """
         found = aligned(count, width(self.dimensions))
         drawn = 1.0 if start == "constant" else self.draws(exact_noise.normal, count, step)
@@ -60,19 +60,20 @@ class SharedNoise:
         return found
 
     def scales(self, count: int, step: int) -> Numbers:
-        """What the variances of each item are multiplied by, h, `(count, d)`."""
+        """Return h, the factors on the variances of each item, `(count, d)`."""
         if not self.shared:
             return np.ones((count, self.dimensions))
-        # The size of a Laplace draw is exponential.
+        # The absolute value of a Laplace draw is exponential.
         return abs(self.draws(exact_noise.laplace, count, step))
 
     def sums(self, variances: Numbers, scales: Numbers | None, step: int) -> Numbers:
-        """Noise of these variances times h, an item each, `(count, d)`.
+        """Return one noise vector for each item, with these variances times h, `(count, d)`.
 
         Args:
-            variances: of all shares of an item together, before h, `(count,)`.
-            scales: h `(count, d)`; None where nobody draws a share of her own.
-            step: the noise source's step.
+            variances: the total variance of an item's shares, before h, `(count,)`.
+            scales: h `(count, d)`; None if no user draws a share individually, so that h is not
+                needed.
+            step: the step of the noise source.
         """
         if not variances.any():
             return np.zeros((len(variances), self.dimensions))
@@ -85,10 +86,10 @@ class SharedNoise:
 
 
 def check_summation(summation: Summation, variant: Variant) -> None:
-    """Refuse a secure summation of which a form makes no use.
+    """Refuse a secure summation in a variant that does not use it.
 
     Raises:
-        ValueError: the form is not the corrected one.
+        ValueError: the variant is not `corrected`.
     """
     if summation == "secure" and variant != "corrected":
         raise ValueError(
@@ -98,10 +99,11 @@ def check_summation(summation: Summation, variant: Variant) -> None:
 
 
 def honest_raters(raters: NDArray[np.int64], insiders: int) -> NDArray[np.int64]:
-    """How many shares of noise a sum keeps that nobody else knows: `max(n − k, 1)`.
+    """Return the number of shares of noise in a sum that insiders do not know, `max(n − k, 1)`.
 
     Args:
-        raters: n, how many add a share to each sum.
-        insiders: k, how many of them tell theirs, but not one of whom a claim speaks.
+        raters: n, the number of users who add a share to each sum.
+        insiders: k, the number of them who reveal their shares, without the user whom the claim
+            protects.
     """
     return np.maximum(raters - insiders, 1)

@@ -1,4 +1,4 @@
-"""What the recommender of a social training has of single users when it is over."""
+"""The single users' submissions that the recommender of a social training has at its end."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Learning, Submissions
 from dpaudit.defenses.factors import FactorModels
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.training import SocialTraining
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
 
 
 def submitted(
-    defense: PrivSRSettings, rows: SocialRows, world: Streams, users: NDArray[np.bool_]
+    defense: PrivSRSettings, rows: SocialRows, trial: Streams, users: NDArray[np.bool_]
 ) -> tuple[Submissions, FactorModels]:
-    """All that some users submit over a training, and the model.
+    """Train once, and return all submissions of the observed users, and the model.
 
     Args:
-        defense: one whose recommender sees single submissions.
-        rows: what is learned from.
-        world: the only world.
-        users: who is watched `(N,)`.
+        defense: a mechanism whose recommender sees single submissions.
+        rows: the training data.
+        trial: the only trial.
+        users: mask of the observed users `(N,)`.
 
     Raises:
         RunError: the training diverged.
     """
-    society, d = Society(defense, rows, world, users), defense.dimensions
+    training, d = SocialTraining(defense, rows, trial, users), defense.dimensions
     factors, shown, deviations = [], [], []
     for _ in range(defense.rounds):
-        factors.append(society.items[:, :d].copy())
-        sent = society.submit()
-        society.learn(sent.sums)
+        factors.append(training.items[:, :d].copy())
+        sent = training.submit()
+        training.learn(sent.sums)
         shown.append(sent.shown[:, :d])
         known = np.broadcast_to(sent.deviations, (len(sent.shown), d))
         deviations.append(known.astype(np.float32))
-    own = society.watched
+    own = training.observed
     ratings = np.where(rows.sensitive[own], np.nan, rows.values[own].astype(np.float64))
     seen = Submissions(
         users=rows.users[own],
@@ -49,21 +49,21 @@ def submitted(
         shared=ratings,
         shown=np.stack(shown),
         deviations=np.stack(deviations),
-        usual=np.sqrt(society.noise.of_rows(rows)[own]),
+        usual=np.sqrt(training.noise.of_rows(rows)[own]),
         factors=np.stack(factors),
         learning=_learning(defense),
     )
-    return seen, society.models()
+    return seen, training.models()
 
 
 def _learning(defense: PrivSRSettings) -> Learning:
     alike, cut = defense.start == "constant", defense.variant == "corrected"
     return Learning(
-        rate=defense.rate,
+        rate=defense.learning_rate,
         decay=defense.decay,
         offset=defense.offset,
         start=defense.spread if alike else 0.0,
         spread=0.0 if alike else defense.spread,
-        clip=defense.clip if cut else math.inf,
+        clip=defense.clip_norm if cut else math.inf,
         ball=1.0 if cut else math.inf,
     )

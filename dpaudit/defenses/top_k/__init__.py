@@ -1,1 +1,1 @@
-"""Recommenders that release a list of items alone."""
+"""Recommenders that release only a list of items."""

@@ -1,8 +1,8 @@
 """The birth-death chain over top-k sets of Park & Acharya 2011, sections 4.2 to 4.5.
 
-Candidates are ranked 1 … M by decreasing score, of equal scores the lower item first. `S_0` is
-ranks 1 … k. Every other set swaps one of the last `N1` ranks of S_0 for one beyond k. The score of
-a set is the sum of its scores, `φ(S) = exp(f(S)/U_r)` (Proposition 4.2).
+Candidates are ranked 1 … M by decreasing score, with ties broken by the lower item. `S_0` holds the
+ranks 1 … k. Every other set swaps one of the last `N1` ranks of S_0 for a rank beyond k. The score
+f(S) of a set is the sum of its items' scores, and `φ(S) = exp(f(S)/U_r)` (Proposition 4.2).
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ Ranks = NDArray[np.int64]
 
 
 def ranked(exact: ExactScores) -> NDArray[np.int32]:
-    """The candidates by decreasing score, of equal scores the lower item first `(M,)`."""
+    """Return the candidates by decreasing score, ties broken by the lower item, `(M,)`."""
     candidates = exact.candidates
     return candidates[np.argsort(-exact.scores[candidates], kind="stable")]
 
 
 def meant_swaps(items: int, k: int, left: int, right: int) -> tuple[Ranks, Ranks]:
-    """The swaps that section 4.4 describes in words: windows of `N1` and `N2` ranks beside rank k.
+    """Return the swaps as the text of section 4.4 describes them.
 
-    Set j ≥ 1 leaves out rank `k − j1 + 1` and takes in rank `k + j2`,
+    They use windows of `N1 = left` ranks up to k and `N2 = right` ranks beyond k. Set j ≥ 1 leaves
+    out rank `k − j1 + 1` and takes in rank `k + j2`,
 
         j1 = (⌊(j−1)/N2⌋ mod N1) + 1,    j2 = ⌊(j−1)/(N1·N2)⌋·N2 + ((j−1) mod N2) + 1.
 
-    After N1·N2 sets the right window moves on; windows that do not fit whole are left out. No set
-    occurs twice.
+    After N1·N2 sets the right window moves on by N2 ranks. A last, incomplete window is omitted. No
+    set occurs twice.
 
     Returns:
         The ranks left out and taken in by every state `(J,)`; both `k` for `S_0`, which swaps none.
@@ -52,16 +53,18 @@ def meant_swaps(items: int, k: int, left: int, right: int) -> tuple[Ranks, Ranks
 
 
 def printed_swaps(items: int, k: int, left: int, right: int) -> tuple[Ranks, Ranks]:
-    """The swaps of section 4.4's formula: `S_1` as in the text, then `S_{j+1}` for j ≥ 1 with
+    """Return the swaps by the printed formula of section 4.4.
+
+    `S_1` is that of the text. `S_{j+1}` for j ≥ 1 has
 
         j1 = (⌊(j−1)/N2⌋ + 1) − ⌊(⌊(j−1)/N2⌋ + 1)/N1⌋,   j2 = ⌊(j−1)/(N1·N2)⌋·N2 + (j − ⌊j/N2⌋).
 
-    It repeats sets (`S_2 = S_1`), and j1 and j2 grow out of their windows. It ends where a rank
-    left out is not one of 1 … k or a rank taken in not one of k+1 … M.
+    The formula repeats sets (`S_2 = S_1`), and j1 and j2 exceed their windows. The sequence ends
+    before the first rank left out that is not in 1 … k, or rank taken in that is not in k+1 … M.
 
     Returns:
-        As `meant_swaps`, except that several states may be the same set.
-    """  # noqa: D415
+        As `meant_swaps`, except that several states may have the same set.
+    """
     if items == k:
         return np.array([k]), np.array([k])
     j = np.arange(1, 2 * left * items + 3)
@@ -81,7 +84,7 @@ class SwapSets:
         order: the candidates by rank `(M,)`.
         k: the number of items of a set.
         out: the rank that each state leaves out `(J,)`, counted from 1.
-        into: the rank that it takes in `(J,)`; that of `out` where it swaps none.
+        into: the rank that each state takes in `(J,)`; equal to `out` if nothing is swapped.
     """
 
     order: NDArray[np.int32]
@@ -90,7 +93,7 @@ class SwapSets:
     into: Ranks
 
     def items(self, states: NDArray[np.integer]) -> NDArray[np.int32]:
-        """The items of these states' sets, increasing, `(W, k)`."""
+        """Return the items of these states' sets, increasing, `(W, k)`."""
         kinds, place = np.unique(states, return_inverse=True)
         ranks = np.tile(np.arange(1, self.k + 1), (len(kinds), 1))
         ranks[np.arange(len(kinds)), self.out[kinds] - 1] = self.into[kinds]
@@ -98,7 +101,7 @@ class SwapSets:
         return rows[place]
 
     def totals(self, scores: NDArray[np.float32]) -> Vector:
-        """The sum of the scores of every state's set `(J,)`; `scores` are those of all items."""
+        """Return the sum of the scores of every state's set `(J,)`, from all items' `scores`."""
         ranked_scores = scores[self.order].astype(np.float64)
         best = ranked_scores[: self.k].sum()
         totals: Vector = best - ranked_scores[self.out - 1] + ranked_scores[self.into - 1]
@@ -110,14 +113,14 @@ class SwapSets:
         return self.code_of(self.out, self.into)
 
     def code_of(self, out: Ranks, into: Ranks) -> Ranks:
-        """A number for the set with these ranks swapped, equal for equal sets."""
+        """Return a number that identifies the set with these ranks swapped."""
         return out * (len(self.order) + 1) + into
 
 
 def swap_sets(
     order: NDArray[np.int32], k: int, enumeration: Enumeration, left: int, right: int
 ) -> SwapSets:
-    """The sets that an enumeration makes of ranked candidates, with windows N1 and N2."""
+    """Build the sets of an enumeration; `order` is that of `ranked`, `left` N1, `right` N2."""
     swaps = meant_swaps if enumeration == "meant" else printed_swaps
     return SwapSets(order, k, *swaps(len(order), k, left, right))
 
@@ -127,10 +130,10 @@ class SetChain:
     """The chain in discrete time, eq. (34), which starts in `S_0`.
 
     Attributes:
-        sets: what the states release.
-        up: `λ_j Δt` `(J,)`, 0 of the last state.
-        down: `μ_j Δt` `(J,)`, 0 of the first.
-        log_stationary: the logarithm of the law it tends to `(J,)`.
+        sets: the set that each state releases.
+        up: `λ_j Δt` `(J,)`, 0 for the last state.
+        down: `μ_j Δt` `(J,)`, 0 for the first state.
+        log_stationary: the logarithm of the stationary law `(J,)`.
     """
 
     sets: SwapSets
@@ -140,16 +143,16 @@ class SetChain:
 
     @property
     def stationary(self) -> Vector:
-        """The law it tends to `(J,)`."""
+        """The stationary law `(J,)`."""
         law: Vector = np.exp(self.log_stationary)
         return law
 
     def law(self, steps: int) -> Vector:
-        """The law of the state after so many steps `(J,)`, exact up to rounding."""
+        """Return the law of the state after this number of steps `(J,)`, exact up to rounding."""
         return self.laws([steps])[0]
 
     def laws(self, steps: Sequence[int]) -> Vector:
-        """The laws after these numbers of steps `(S, J)`; the numbers do not fall."""
+        """Return the laws after these numbers of steps, which must not decrease, `(S, J)`."""
         law = np.zeros(len(self.up))
         law[0] = 1.0
         rows, done = np.empty((len(steps), len(law))), 0
@@ -159,17 +162,17 @@ class SetChain:
         return rows
 
     def divergence(self, steps: Sequence[int], top: int | None = None) -> Vector:
-        """`KL(π_t ‖ π)` of the law after `t` steps from the stationary one, in nats `(S,)`.
+        """Return `KL(π_t ‖ π)` of the law after `t` steps from the stationary law, in nats `(S,)`.
 
         Args:
-            steps: the numbers of steps `t`, not falling.
+            steps: the numbers of steps `t`, not decreasing.
             top: compare the laws given that the state is one of the first `top`, as the paper's
-                Figure 4(b) does with at most 10; every state where None.
+                Figure 4(b) does with at most 10; None for all states.
         """
         return self.divergence_of(self.laws(steps), top)
 
     def divergence_of(self, laws: Vector, top: int | None = None) -> Vector:
-        """As `divergence`, of laws of the state that are known `(S, J)`."""
+        """Return the same as `divergence`, from the laws after `t` steps `(S, J)`."""
         laws, log_limit = laws[:, :top], self.log_stationary[:top]
         laws = laws / laws.sum(axis=1, keepdims=True)
         log_limit = log_limit - np.logaddexp.reduce(log_limit)
@@ -180,34 +183,37 @@ class SetChain:
 
 
 def least_upper_bound(log_up: Vector, log_down: Vector) -> float:
-    """`ln max_j (λ_j + μ_j)`, the logarithm of the least `U_s` that satisfies eq. (36)."""
+    """Return `ln max_j (λ_j + μ_j)`, the logarithm of the least `U_s` that satisfies eq. (36)."""
     return float(np.logaddexp(log_up, log_down).max()) if len(log_up) > 1 else 0.0
 
 
 def set_chain(
     sets: SwapSets, log_phi: Vector, epsilon: float, rates: Rates, u_s: UpperBound
 ) -> SetChain:
-    """The chain over these sets.
+    """Build the chain over these sets.
 
-    `λ_j = (φ_{j+1}/φ_j)^a` and `μ_{j+1} = 1/λ_j`, so that the stationary law is `∝ φ^{2a}`. The
-    printed rates, eq. (31), have `a = ε/2`: the law is `φ^ε`, eq. (32), and not the `φ^{ε/2}` of
-    eq. (28), which `a = ε/4` (`halved`) gives.
+    Its rates are `λ_j = (φ_{j+1}/φ_j)^a` and `μ_{j+1} = 1/λ_j`, so the stationary law is
+    `∝ φ^{2a}`. The printed rates, eq. (31), have `a = ε/2`. Their law is `φ^ε`, eq. (32), and not
+    the `φ^{ε/2}` of eq. (28), which `a = ε/4` (`halved`) gives.
 
     **Proposition 4.1** says that `Δt ≤ 1/U_s` satisfies eq. (36) if φ does not increase with j and
-    `φ_j/φ_{j+1} ≤ U_s/2`. With `q = φ_{j−1}/φ_j` in [1, U_s/2], `λ_j + μ_j ≤ 1 + q^{ε/2}`, equal
-    where `φ_{j+1} = φ_j`. `1 + (U_s/2)^{ε/2} ≤ U_s` holds for every U_s ≥ 2 iff ε ≤ 2; for a given
-    U_s > 2 iff `ε ≤ 2 ln(U_s − 1)/ln(U_s/2)`, which is 2.56 for U_s = 20. Beyond it the proposition
-    is false (its proof writes ε for ε/2 in the rates and then drops it). `halved` doubles both.
+    `φ_j/φ_{j+1} ≤ U_s/2`. For `q = φ_{j−1}/φ_j` in [1, U_s/2], `λ_j + μ_j ≤ 1 + q^{ε/2}`, with
+    equality if `φ_{j+1} = φ_j`. The condition `1 + (U_s/2)^{ε/2} ≤ U_s` holds for every U_s ≥ 2 iff
+    ε ≤ 2, and for a given U_s > 2 iff `ε ≤ 2 ln(U_s − 1)/ln(U_s/2)`, which is 2.56 for U_s = 20.
+    For larger ε the proposition is false (its proof writes ε for ε/2 in the rates and then drops
+    it). With `halved` both bounds on ε double.
 
     Args:
         sets: the sets of the states.
         log_phi: `ln φ` of every state `(J,)`.
         epsilon: ε.
         rates: see above.
-        u_s: `U_s = 1/Δt`; `paper-rule` is `10 φ(S_0)/φ(S_1)`, `largest-rate` the least that works.
+        u_s: `U_s = 1/Δt`; `paper-rule` is `10 φ(S_0)/φ(S_1)`, `largest-rate` is the least U_s that
+            satisfies eq. (36).
 
     Raises:
-        ConfigError: eq. (36) does not hold, a state would be kept with a negative probability.
+        ConfigError: eq. (36) does not hold, so the chain would stay in a state with a negative
+            probability.
     """
     exponent = epsilon / {"printed": 2, "halved": 4}[rates]
     rise = exponent * np.diff(log_phi)

@@ -1,4 +1,4 @@
-"""User-to-item top-k by the exponential mechanism (Park & Acharya 2011, section 4)."""
+"""Top-k lists by the exponential mechanism (Park & Acharya 2011, section 4)."""
 
 from __future__ import annotations
 
@@ -61,55 +61,65 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 class TopK(ListDefense):
     """The k best items of a completed rating matrix, shown without their values.
 
-    The completion is Slope One without noise, predictions clipped to the rating scale; a user's row
-    of the completed matrix `C` has a score for every item that she has not rated.
+    The matrix is completed by Slope One without noise, with predictions clipped to the rating
+    scale. A user's row of the completed matrix `C` has a score for every item that they have not
+    rated. These items are the candidates.
 
     **Published.** A birth-death chain over sets close to the best one
-    (`dpaudit.defenses.top_k.chain`) is to draw a set with probability `∝ φ^{ε/2}`, `φ = exp(Σ
-    scores / U_r)`, eq. (28). The claim is ε for one entry of `C`. For k ≥ 2 it is false whatever ε:
-    only sets that share k − 1 items with the best one can be drawn, and an item raised from the
-    last rank to the first changes which these are, so that a set possible before is impossible
-    after.
+    (`dpaudit.defenses.top_k.chain`) is meant to draw a set with probability `∝ φ^{ε/2}`,
+    `φ = exp(Σ scores / U_r)`, eq. (28). The claim is ε for one entry of `C`. For k ≥ 2 it is false
+    for every ε. Only sets that share k − 1 items with the best one can be drawn. Raising an item
+    from the last rank to the first changes which sets these are, so a set that was possible before
+    is impossible after.
 
-    **Corrected.** Any k candidates can be shown, with weights `exp(λ · score)`:
+    **Corrected.** Any k candidates can be shown, with weights `w_i = exp(λ · score)`:
 
     - joint: the set `S` with probability `∝ Π_{i∈S} w_i`;
-    - peeling: a list, its items drawn by weight one after another without replacement, which are
-      the k largest of `λ · score + Gumbel`.
+    - peeling: a list whose items are drawn by weight, one after another without replacement. They
+      are the k largest of `λ · score + Gumbel`.
 
-    λ is the largest for which ε covers what `dpaudit.defenses.top_k.bounds` proves to be lost.
+    λ is the largest rate whose privacy loss, bounded in `dpaudit.defenses.top_k.bounds`, is at
+    most ε.
 
-    - `entry-replace`: one entry of `C` takes another value on the scale: it moves by `d = Δr`.
-    - `rating-replace`: one rating in the data takes another value; which items each user has rated
-      is public. The completion is Slope One's `damped` form. *Another user's rating* of item `l`
-      moves the similarities of `l` alone, by δ at most. If `l` is a candidate it moves this one
-      entry, by at most `d = min(δ, Δr)`. If the user rated `l`, it moves one of the n ≥ T terms of
-      every entry, `c = δ/T` at most, and all in the same direction: a higher rating of `l` lowers
-      every `s_jl` or leaves it. *Her own rating* enters no similarity of a candidate and moves one
-      clipped term of every entry, all in its own direction, by at most `c = ω = Δr/T`. So ε must
-      cover one entry's move by d and the common-sign move `k·max(δ/T, ω)·λ`.
+    - `entry-replace`: one entry of `C` takes another value on the scale. It changes by at most
+      `d = Δr`.
+    - `rating-replace`: one rating in the data takes another value. Which items each user has rated
+      is public. The completion is Slope One's `damped` form.
 
-    Choices have 52 bits and sums are double: the total variation from the ideal law is below
-    `k·M·log2(4M)·2^-52` for peeling (5e-11 for k = 10, M = 1682) and about `k·M·(ε + ln M)·2^-50`
-    for the joint law (1e-10).
+      *Another user's rating* of item `l` changes only the similarities of `l`, by at most δ. If `l`
+      is a candidate, it changes this one entry, by at most `d = min(δ, Δr)`. If the user who is
+      shown the list rated `l`, it changes one of the n ≥ T terms of every entry, by at most
+      `c = δ/T` and all in the same direction: a higher rating of `l` lowers every `s_jl` or leaves
+      it unchanged.
+
+      *The user's own rating* enters no similarity of a candidate. It changes one clipped term of
+      every entry, all in the direction of its own change, by at most `c = ω = Δr/T`.
+
+      So ε must cover a change of one entry by d, and changes of all entries in one direction, whose
+      loss is at most `k·max(δ/T, ω)·λ`.
+
+    Random choices have 52 bits, and sums are in double precision. The total variation distance from
+    the ideal law is below `k·M·log2(4M)·2^-52` for peeling (5e-11 for k = 10, M = 1682) and about
+    `k·M·(ε + ln M)·2^-50` for the joint law (1e-10).
 
     Attributes:
-        epsilon: the claimed ε, 1e-6 to 1e6; `inf` only of `nonprivate`.
-        variant: `nonprivate` shows the k best, best first; see above for the others.
-        min_ratings: `T`, only users with at least so many ratings get a list.
+        epsilon: the claimed ε, 1e-6 to 1e6; `inf` only for `nonprivate`.
+        variant: `nonprivate` shows the k best items, best first; see above for the others.
+        min_ratings: `T`, the least number of ratings with which a user gets a list.
         top_k: k, the number of items shown.
         min_co_ratings: φ of the Slope One completion.
-        adjacency: the neighbours of the claim; published has `entry-replace`.
-        mechanism: published `chain` (default) or `exact`, which draws from the chain's stationary
-            law; corrected `joint` (default) or `peeling`.
-        enumeration: the published sets: as the text describes them or by the printed formula.
-        rates: the printed rates, whose stationary law is `φ^ε`, or halved ones with `φ^{ε/2}`.
-        left_window: N1, how many of the last ranks of the best set may be swapped out.
-        right_window: N2, how many ranks are taken in before the left window is gone through again.
+        adjacency: the adjacency relation of the claim; `published` has `entry-replace`.
+        mechanism: `published` has `chain` (default) or `exact`, which draws from the chain's
+            stationary law; `corrected` has `joint` (default) or `peeling`.
+        enumeration: the published sets: `meant` by the paper's text, or `printed` in its formula.
+        rates: `printed` rates, whose stationary law is `φ^ε`, or `halved` ones with `φ^{ε/2}`.
+        left_window: N1, the number of last ranks of the best set that may be swapped out.
+        right_window: N2, the number of ranks beyond k that are swapped in for one rank left out
+            before the next rank is left out.
         iterations: the number of steps of the chain.
-        u_s: `U_s = 1/Δt`, a number; or `paper-rule` for `10 φ(S_0)/φ(S_1)`; or `largest-rate` for
-            the least that works.
-        rating_bound: U_r, the scale's maximum unless given.
+        u_s: `U_s = 1/Δt`: a number, `paper-rule` for `10 φ(S_0)/φ(S_1)`, or `largest-rate` for the
+            least value that satisfies eq. (36).
+        rating_bound: U_r; the scale's maximum unless given.
     """
 
     epsilon: Annotated[float, Field(ge=1e-6)]
@@ -138,12 +148,13 @@ class TopK(ListDefense):
     def _check(self) -> TopK:
         if self.epsilon > 1e6 and not (self.variant == "nonprivate" and math.isinf(self.epsilon)):
             raise ValueError(
-                f"epsilon = {self.epsilon:g} is beyond 1e6: use the variant 'nonprivate' for none"
+                f"epsilon = {self.epsilon:g} is above 1e6: use at most 1e6, or the variant "
+                "'nonprivate'"
             )
         known = MECHANISMS[self.variant]
         if self.mechanism not in {None, *known}:
             raise ValueError(
-                f"mechanism {self.mechanism!r} is none of the {self.variant} variant: "
+                f"mechanism {self.mechanism!r} does not belong to the {self.variant} variant: "
                 + (f"use one of {', '.join(known)}" if known else "remove it")
             )
         if self.variant == "published" and self.adjacency != "entry-replace":
@@ -153,8 +164,8 @@ class TopK(ListDefense):
             )
         if self.variant == "published" and self.left_window > self.top_k:
             raise ValueError(
-                f"left_window = {self.left_window} is beyond top_k = {self.top_k}: "
-                "only items of the best set can be swapped out"
+                f"left_window = {self.left_window} is above top_k = {self.top_k}, and only the k "
+                "best items can be swapped out: lower left_window"
             )
         if self.variant != "published":
             default = {field.name: field.default for field in fields(self)}
@@ -165,7 +176,7 @@ class TopK(ListDefense):
 
     @property
     def form(self) -> Mechanism | None:
-        """The mechanism in use, None of `nonprivate`."""
+        """The mechanism in use, None for `nonprivate`."""
         return self.mechanism or next(iter(MECHANISMS[self.variant]), None)
 
     @property
@@ -182,7 +193,7 @@ class TopK(ListDefense):
         )
 
     def sensitivity(self, scale: Scale) -> float:
-        """What scores are measured by: U_r (published), the scale's width Δr (corrected), else 0.
+        """Return the unit of scores: U_r (published), the scale's width Δr (corrected), else 0.
 
         Raises:
             ConfigError: U_r is not given and the scale has no positive maximum.
@@ -194,12 +205,13 @@ class TopK(ListDefense):
         bound = scale.maximum if self.rating_bound is None else self.rating_bound
         if bound <= 0:
             raise ConfigError(
-                f"the scale's maximum {bound:g} is no bound on ratings: set rating_bound"
+                f"the scale's maximum {bound:g} is not positive, so it cannot be U_r: set "
+                "rating_bound"
             )
         return bound
 
     def claim(self) -> Claim | None:
-        """What this variant says it guarantees, None where it says nothing."""
+        """Return the claim: ε for the list; None for `nonprivate`."""
         if self.variant == "nonprivate":
             return None
         return Claim(
@@ -207,18 +219,20 @@ class TopK(ListDefense):
             delta=0.0,
             adjacency=self.adjacency,
             observer="list",
-            public=f"which items each user has rated, and who has at least {self.min_ratings}",
+            public=f"which items each user has rated, and who has at least {self.min_ratings} "
+            "ratings",
             source=(
                 "Park & Acharya 2011, section 4.1, eq. (28), Theorem 4.1 and Proposition 4.2"
                 if self.variant == "published"
                 else "derivation in TopK and dpaudit.defenses.top_k.bounds"
             ),
-            # TV distance of a list from its law: M values of a choice are off by 2^-52 each.
+            # Total variation distance of a list from its law: each of the M probabilities of a
+            # choice is off by 2^-52.
             assumes=("draws of 52 bits: δ = k M (1 + e^ε) 2^-51 at most, for M items",),
         )
 
     def observers(self) -> Mapping[str, Observer[ExactScores]]:
-        """Who is shown the list."""
+        """Return the one observer, who is shown the list."""
         return {"list": Observer((ItemList, ListPair), self._listed, "the list", "entry", BLOCK)}
 
     def _listed(
@@ -228,23 +242,23 @@ class TopK(ListDefense):
         yield View(self.release_list(shown, streams), laws)
 
     def is_ordered(self) -> bool:
-        """Whether items are ranked: without privacy and by peeling."""
+        """Return whether the list is ordered: true for `nonprivate` and `peeling`."""
         return self.form in {None, "peeling"}
 
     def walks_chain(self) -> bool:
-        """Whether it walks the published chain."""
+        """Return whether the mechanism is the published `chain`."""
         return self.form == "chain"
 
     def similarities(self) -> SlopeOne:
-        """Those of the completion."""
+        """Return the completion, which defines the similarities."""
         return self.completion
 
     def pair_epsilon(self, pair: EntryPair) -> float | None:
-        """The ε of a list when one entry of the completed matrix changes; None if several do.
+        """Return the ε of a list if one entry of the completed matrix changes, None if several do.
 
-        The largest |ln P'(list)/P(list)| is looked for among the lists where it must be: without
-        privacy the two that are shown; published, the sets of all states in D or D'; corrected,
-        see `extreme_lists`.
+        It is the largest |ln P'(list)/P(list)| over the lists that can attain it: for `nonprivate`
+        the two that are shown, for `published` the sets of all states in D or D', for `corrected`
+        those of `extreme_lists`.
         """
         moved = np.flatnonzero(pair.before.scores != pair.after.scores)
         if len(moved) != 1:
@@ -261,20 +275,20 @@ class TopK(ListDefense):
         return largest_ratio(laws, lists)
 
     def prepare(self, ratings: Ratings) -> ItemModel:
-        """The completion's statistics; no randomness.
+        """Compute the completion's statistics, without randomness.
 
         Raises:
             DataError: the ratings are purchases.
         """
         if ratings.scale.width == 0:
             raise DataError(
-                "top-k needs ratings with at least two values and these are purchases: "
+                "top-k needs ratings with at least two values, and these are purchases: "
                 "remove data.binarize"
             )
         return self.completion.prepare(ratings)
 
     def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
-        """The row of the completed matrix of a user with these ratings, clipped to the scale.
+        """Compute the completed row of a user with these ratings, clipped to the scale.
 
         Raises:
             DataError: the user has fewer than `min_ratings` ratings.
@@ -282,12 +296,12 @@ class TopK(ListDefense):
         return self._row(self.completion.exact(model, profile).scores, model.ratings.scale)
 
     def exact_after(self, model: ItemModel, change: RatingChange, target: int) -> ExactScores:
-        """The row of user `target` once one rating has changed."""
+        """Compute the completed row of user `target` after one rating has changed."""
         scores = self.completion.exact_after(model, change, target).scores
         return self._row(scores, model.ratings.scale)
 
     def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
-        """The items shown in each world: best first without privacy and by peeling, else a set.
+        """Draw the items shown in each trial: best first if `is_ordered`, else increasing.
 
         Raises:
             ConfigError: as `law`.
@@ -295,7 +309,7 @@ class TopK(ListDefense):
         return ItemList(self.law(exact).draw(streams))
 
     def law(self, exact: ExactScores) -> DrawnLaw:
-        """The law of `release_list`.
+        """Return the law of `release_list`.
 
         Raises:
             ConfigError: there are fewer than `top_k` candidates, the chain's time step is too long,
@@ -319,10 +333,10 @@ class TopK(ListDefense):
                 return PeelingLaw(exact.candidates, self._log_weights(exact), self.top_k)
 
     def chain(self, exact: ExactScores) -> SetChain:
-        """The published chain for this row.
+        """Build the published chain for this row.
 
         Raises:
-            ConfigError: eq. (36) does not hold: see `dpaudit.defenses.top_k.chain.set_chain`.
+            ConfigError: eq. (36) does not hold; see `dpaudit.defenses.top_k.chain.set_chain`.
         """
         sets = swap_sets(
             ranked(exact), self.top_k, self.enumeration, self.left_window, self.right_window
@@ -332,7 +346,7 @@ class TopK(ListDefense):
         return set_chain(sets, log_phi, self.epsilon, self.rates, self.u_s)
 
     def weight_rate(self, width: float, items: int) -> float:
-        """λ of the corrected variant for so many candidates: a score's log-weight by unit.
+        """Return λ of the corrected variant, the log-weight per unit of score.
 
         `1/λ` is the scale of peeling's Gumbel noise.
 
@@ -356,7 +370,7 @@ class TopK(ListDefense):
         return list_bounds.largest_rate(loss, self.epsilon, 2 * self.epsilon / one)
 
     def pairs(self) -> dict[str, str]:
-        """The constructed pairs of neighbours by `adjacency`, by name, each in a sentence."""
+        """Return the constructed pairs of neighbours under `adjacency`: names and descriptions."""
         if self.adjacency == "rating-replace":
             return dict(list_pairs.RATING)
         if self.variant == "corrected":
@@ -364,7 +378,7 @@ class TopK(ListDefense):
         return {"last-ranked": list_pairs.ENTRY["last-ranked"]}
 
     def pair(self, name: str, scale: Scale) -> EntryPair:
-        """One of `pairs` on this scale: a row of `C` on which a claim is at its worst."""
+        """Build one of `pairs` on this scale: a row of `C` on which a claim is at its worst."""
         summary = self.pairs()[name]
         if self.adjacency == "rating-replace":
             ratings, change = list_pairs.own_rating(
@@ -386,7 +400,7 @@ class TopK(ListDefense):
         logs = self.weight_rate(exact.sensitivity, len(scores)) * (scores - scores.max())
         if self.form == "peeling" and logs.min() < -SPREAD:
             raise ConfigError(
-                f"epsilon = {self.epsilon:g} sets items apart by weights of e^{-logs.min():.0f} "
-                f"and peeling computes up to e^{SPREAD:.0f}: choose a smaller epsilon or 'joint'"
+                f"epsilon = {self.epsilon:g} makes weights differ by a factor e^{-logs.min():.0f}, "
+                f"and 'peeling' supports up to e^{SPREAD:.0f}: lower epsilon or use 'joint'"
             )
         return logs

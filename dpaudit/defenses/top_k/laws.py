@@ -1,4 +1,4 @@
-"""The laws of released top-k lists and sets: how they are drawn and how likely each is."""
+"""The laws of released top-k lists and sets: their draws and their log-probabilities."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class DrawnLaw(ListLaw, Protocol):
     """A law that lists can be drawn from."""
 
     def draw(self, streams: Streams) -> Items:
-        """The items of each world `(W, k)`: best first where they are ranked, else increasing."""
+        """Draw the items of each trial `(W, k)`: best first if they are ranked, else increasing."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class PointLaw:
-    """The law of one list that is always shown.
+    """The point mass at one list.
 
     Attributes:
         items: the list `(k,)`.
@@ -38,22 +38,22 @@ class PointLaw:
     items: Items
 
     def draw(self, streams: Streams) -> Items:
-        """The list in each world `(W, k)`."""
+        """Return the list in each trial `(W, k)`."""
         return np.tile(self.items, (len(streams), 1))
 
     def log_probability(self, items: Items) -> Vector:
-        """0 of the list, −inf of any other `(W,)`."""
+        """Return 0 for the list and −inf for any other `(W,)`."""
         _check_length(items, len(self.items))
         return np.where((items == self.items).all(axis=1), 0.0, -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class SwapLaw:
-    """The law of the set that a chain releases; the order of a row does not matter.
+    """The law of the set that a chain releases; the order of the items of a row does not matter.
 
     Attributes:
         chain: the chain over sets.
-        steps: the number of its steps from `S_0`; its stationary law where None.
+        steps: the number of steps from `S_0`; None for the stationary law.
     """
 
     chain: SetChain
@@ -65,24 +65,25 @@ class SwapLaw:
         return self.chain.stationary if self.steps is None else self.chain.law(self.steps)
 
     def draw(self, streams: Streams) -> Items:
-        """The set of each world `(W, k)`: the chain is walked, its stationary law drawn from."""
+        """Draw the set of each trial `(W, k)`: run the chain, or sample its stationary law."""
         states = np.empty(len(streams), np.int32)
         if self.steps is None:
-            lists.pick(states, np.cumsum(self.states), streams.worlds, 0, streams.key)
+            lists.pick(states, np.cumsum(self.states), streams.trials, 0, streams.key)
         else:
             up, down = self.chain.up, self.chain.down
-            lists.chain_states(states, up, down, self.steps, streams.worlds, 0, streams.key)
+            lists.chain_states(states, up, down, self.steps, streams.trials, 0, streams.key)
         return self.chain.sets.items(states)
 
     def log_probability(self, items: Items) -> Vector:
-        """`ln Σ` of the probabilities of all states with that set `(W,)`."""
+        """Return `ln Σ` of the probabilities of all states with that set `(W,)`."""
         sets = self.chain.sets
         order, k = sets.order, sets.k
         _check_length(items, k)
         place = places(order, items)
         rank = place + 1
         kept = (rank >= 1) & (rank <= k)
-        # S_0 less one rank: what is missing of 1 + … + k. The rank beyond k is what was taken in.
+        # The rank left out is what the kept ranks lack of the sum 1 + … + k. The rank beyond k is
+        # the one taken in.
         out = k * (k + 1) // 2 - np.where(kept, rank, 0).sum(axis=1)
         into = np.where(kept, 0, rank).sum(axis=1)
         whole = kept.all(axis=1)
@@ -105,7 +106,7 @@ class PeelingLaw:
 
     Attributes:
         candidates: the items that can be shown, increasing `(M,)`.
-        log_weights: their log-weights `(M,)`, 0 the largest and none below −600.
+        log_weights: their log-weights `(M,)`; the largest is 0, and none is below −600.
         k: the length of a list.
     """
 
@@ -115,17 +116,17 @@ class PeelingLaw:
 
     @cached_property
     def tree(self) -> Vector:
-        """The weights as `kernels.lists.sum_tree` keeps them."""
+        """The weights as a `kernels.lists.sum_tree`."""
         return lists.sum_tree(np.exp(self.log_weights))
 
     def draw(self, streams: Streams) -> Items:
-        """The list of each world `(W, k)`."""
+        """Draw the list of each trial `(W, k)`."""
         place = np.empty((len(streams), self.k), np.int32)
-        lists.peeling(place, self.tree, streams.worlds, 0, streams.key)
+        lists.peeling(place, self.tree, streams.trials, 0, streams.key)
         return self.candidates[place]
 
     def log_probability(self, items: Items) -> Vector:
-        """`Σ_t ln(w_t / (Z − Σ_{s<t} w_s))` of each ordered row `(W,)`."""
+        """Return `Σ_t ln(w_t / (Z − Σ_{s<t} w_s))` of each ordered row `(W,)`."""
         _check_length(items, self.k)
         place = places(self.candidates, items)
         possible = distinct(place)
@@ -138,7 +139,9 @@ class PeelingLaw:
 
 @dataclass(frozen=True, eq=False)
 class JointLaw:
-    """The law of a set drawn in proportion to its weights' product; a row's order is not read.
+    """The law of a set with probability proportional to the product of its weights.
+
+    The order of the items of a row does not matter.
 
     Attributes:
         candidates: the items that can be shown, increasing `(M,)`.
@@ -156,13 +159,13 @@ class JointLaw:
         return lists.symmetric_sums(self.log_weights, self.k)
 
     def draw(self, streams: Streams) -> Items:
-        """The set of each world `(W, k)`."""
+        """Draw the set of each trial `(W, k)`."""
         place = np.empty((len(streams), self.k), np.int32)
-        lists.weighted_sets(place, self.sums, streams.worlds, 0, streams.key)
+        lists.weighted_sets(place, self.sums, streams.trials, 0, streams.key)
         return self.candidates[place]
 
     def log_probability(self, items: Items) -> Vector:
-        """`Σ_{i∈S} ln w_i − ln e_k(w)` `(W,)`."""
+        """Return `Σ_{i∈S} ln w_i − ln e_k(w)` `(W,)`."""
         _check_length(items, self.k)
         place = places(self.candidates, items)
         logs = self.log_weights[place].sum(axis=1) - self.sums[self.k, 0]
@@ -170,7 +173,7 @@ class JointLaw:
 
 
 def places(candidates: Items, items: Items) -> NDArray[np.int64]:
-    """Where in `candidates` each item stands, −1 where it is none of them; the shape of `items`."""
+    """Return each item's index in `candidates`, −1 if absent, in the shape of `items`."""
     top = int(max(candidates.max(), items.max(initial=0)))
     place = np.full(top + 2, -1, np.int64)
     place[candidates] = np.arange(len(candidates))
@@ -178,7 +181,7 @@ def places(candidates: Items, items: Items) -> NDArray[np.int64]:
 
 
 def distinct(place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a row's places differ and none is −1 `(W,)`."""
+    """Return whether a row's places are distinct and none is −1 `(W,)`."""
     ordered = np.sort(place, axis=1)
     return (ordered[:, 0] >= 0) & (np.diff(ordered, axis=1) > 0).all(axis=1)
 
@@ -186,5 +189,5 @@ def distinct(place: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _check_length(items: Items, k: int) -> None:
     if items.shape[1:] != (k,):
         raise InputError(
-            f"items has shape {items.shape} and a list has {k}: give rows of {k} items"
+            f"items has shape {items.shape}, and a list has {k} items: use rows of {k} items"
         )

@@ -1,4 +1,4 @@
-"""The ε of a list by the two laws that it is drawn from."""
+"""The exact ε of a list from its laws under D and D'."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Scores = NDArray[np.float32]
 
 
 def sets_epsilon(before: Scores, after: Scores, rate: float, k: int) -> float:
-    """The ε of drawing a set of k with probability `∝ exp(rate · Σ scores)`, one score changing."""
+    """Return the ε of drawing a set of k with probability `∝ exp(rate · Σ scores)`.
+
+    `before` and `after` differ in one score.
+    """
     items = np.arange(len(before), dtype=np.int32)
     moved = int(np.flatnonzero(before != after)[0])
     laws = [JointLaw(items, rate * row.astype(np.float64), k) for row in (before, after)]
@@ -22,10 +25,11 @@ def sets_epsilon(before: Scores, after: Scores, rate: float, k: int) -> float:
 
 
 def extreme_lists(scores: Scores, item: int, k: int) -> NDArray[np.int32]:
-    """The two lists on which one item's weight matters most `(2, k)`.
+    """Return the two lists on which a change of one item's weight matters most `(2, k)`.
 
-    Every factor of the ratio that the weight enters is the further from 1 the less the others'
-    weights add up to: they are the item first, and the heaviest others first without it.
+    Each factor of the probability ratio that contains the weight is further from 1 the smaller the
+    sum of the other weights. So the lists are the item followed by the heaviest others, and the
+    heaviest others without the item.
     """
     order = np.argsort(-scores, kind="stable").astype(np.int32)
     others = order[(order != item) & np.isfinite(scores[order])]
@@ -33,7 +37,7 @@ def extreme_lists(scores: Scores, item: int, k: int) -> NDArray[np.int32]:
 
 
 def largest_ratio(laws: Sequence[ListLaw], lists: NDArray[np.int32]) -> float:
-    """The largest `|ln P'(list)/P(list)|` of two laws among these lists `(n, k)`."""
+    """Return the largest `|ln P'(list)/P(list)|` of two laws over these lists `(n, k)`."""
     before, after = (law.log_probability(lists) for law in laws)
     possible = ~(np.isneginf(before) & np.isneginf(after))
     return float(abs(after[possible] - before[possible]).max())

@@ -18,17 +18,18 @@ ENTRY = {
 }
 RATING = {
     "own-rating": (
-        "a rating of the user herself changes ends; it moves the k lowest predictions and hardly "
-        "the others"
+        "one of the user's own ratings rises from the lowest to the highest; it moves the k lowest "
+        "predictions and hardly the others"
     )
 }
 
 
 def entry_rows(name: str, k: int, scale: Scale) -> tuple[Scores, Scores]:
-    """The rows before and after: entry 0 of `max(40, 4k)` goes from one end to the other.
+    """Return the rows in D and D': entry 0 of `max(40, 4k)` rises from the lowest to the highest.
 
-    In `last-ranked` the others are spread evenly inside the scale. The other two are the pairs on
-    which the bounds of `dpaudit.defenses.top_k.bounds` are attained.
+    In `last-ranked` the other entries are spread evenly inside the scale. In the other two pairs
+    they are all highest or all lowest, so that the bounds of `dpaudit.defenses.top_k.bounds` are
+    attained.
     """
     low, high = scale.minimum, scale.maximum
     items = max(40, 4 * k)
@@ -42,11 +43,11 @@ def entry_rows(name: str, k: int, scale: Scale) -> tuple[Scores, Scores]:
 
 
 def own_rating(least: int, k: int, phi: int, scale: Scale) -> tuple[Ratings, RatingReplaced]:
-    """Data and a change of user 0's rating of item 0 that moves only `k` of `10k` predictions.
+    """Return data and a change of user 0's rating of item 0 that moves `k` of `10k` predictions.
 
-    User 0 rates items 0 … T − 1, T = `least`. Nobody has rated the k items that follow: their terms
-    go with her rating. The others are rated the highest by `20 phi` users (200 at most) who rate
-    item 0 the lowest: their terms of item 0 are near the top of the scale all the time.
+    User 0 rates items 0 … T − 1, T = `least`. Nobody has rated the next k items, so their terms
+    follow the rating of item 0. The other items are rated highest by `20 phi` users (at most 200)
+    who rate item 0 lowest, so their terms of item 0 stay near the top of the scale.
     """
     low, high, first = scale.minimum, scale.maximum, least + k
     middle = float(scale.values[len(scale.values) // 2])

@@ -1,1 +1,1 @@
-"""Loops of matrix factorisation."""
+"""Kernels for matrix factorisation."""

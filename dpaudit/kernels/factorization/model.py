@@ -1,10 +1,10 @@
-"""Matrix factorisation with biases, one large model, its coordinates sixteen at a time.
+"""Matrix factorisation with biases: one large model, sixteen coordinates at a time.
 
-Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; biases are arrays
-of their own. What each row does is what `factor_worlds` does for every one of its models.
+Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; biases are
+separate arrays. Each row makes the same update as in `factorization.trials`.
 
-The rows are visited in the order given, which decides the speed: a user's factors stay in the first
-cache while her rows follow each other, an item's in the second while its rows are near.
+Rows are visited in the given order, which decides the speed: a user's factors stay in the L1 cache
+while the user's rows are consecutive, an item's in the L2 cache while its rows are close together.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def descend(
     grid: float,
     bound: np.float32,
     step: int,
-    world: int,
+    trial: int,
     key: Words,
 ) -> None:
-    """One pass of stochastic gradient descent whose errors are noised, then clamped.
+    """One epoch of stochastic gradient descent whose errors are noised, then clamped.
 
         e = r − r̂ + Lap(scale), rounded to a grid, clamped to ±bound
         u ← (1 − η λ) u + η e v,    v ← (1 − η λ) v + η e u       (both from the old values)
@@ -68,8 +68,8 @@ def descend(
         scale: the scale of the Laplace noise of each row; 0 for none.
         grid: the step of the grid of noised errors, a power of two.
         bound: the largest error.
-        step: the noise source's step, one a pass.
-        world: the world, whose coordinate k is the noise of row k.
+        step: the noise source's step, one per epoch.
+        trial: the trial; its noise coordinate k is the noise of row k.
         key: the noise source's key.
     """
     shrink = F32(F32(1) - rate * decay)
@@ -80,7 +80,7 @@ def descend(
     for first in range(0, len(users), TILE):
         last = min(first + TILE, len(users))
         if scale > 0:
-            laplace_row(noise[: last - first], words, first, step, world, key)
+            laplace_row(noise[: last - first], words, first, step, trial, key)
         for k in range(first, last):
             n, i = users[k], items[k]
             u, v = n * size, i * size
@@ -98,7 +98,7 @@ def descend(
             gain = every(g)
             ready = k + 1 < len(users) and users[k + 1] == n and items[k + 1] != i
             if ready:
-                # Her next row's product is formed as her factors pass by, in the order of `dot`.
+                # Compute the product of the user's next row in the same loop, in `dot`'s order.
                 following = items[k + 1] * size
                 even = odd = every(F32(0))
                 for f in range(0, size, LANES):
@@ -134,14 +134,14 @@ def sample(
     user_pending: NDArray[np.float64],
     item_pending: NDArray[np.float64],
     step: int,
-    world: int,
+    trial: int,
     key: Words,
     biases: bool = True,
 ) -> None:
-    """One pass of stochastic gradient Langevin dynamics, a mini-batch of one rating a step.
+    """One epoch of stochastic gradient Langevin dynamics, with one rating per step.
 
-    Noise that is due to what nothing has read is drawn at once, with the summed variance, when it
-    is next read (Liu, Wang, Smola 2015, section 3).
+    The noise of the steps since a coordinate was last read is drawn at once, with the summed
+    variance, when it is next read (Liu, Wang, Smola 2015, section 3).
 
         e = r − r̂, 0 where r̂ lies outside the bounds
         u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
@@ -156,20 +156,22 @@ def sample(
         item_bias: the items'.
         size: `d`, a multiple of 16.
         mean: `b_0`.
-        gains: the gain of each user's errors, the step size in it, `(N,)`.
-        user_decay: the share by which the prior pulls a user's factors at each of her rows `(N,)`.
-        item_decay: the same of items.
+        gains: the gain of each user's errors, step size included, `(N,)`.
+        user_decay: the fraction by which the prior shrinks a user's factors at each of their rows
+            `(N,)`.
+        item_decay: the same for items.
         bounds: the range of r̂ outside which the likelihood is flat.
-        variance: the variance of the noise that every coordinate is due at every step.
-        user_pending: the variance due to each user's factors `(N,)`; changed in place.
-        item_pending: the same of items.
-        step: the noise source's step, one a pass.
-        world: the world.
+        variance: the variance of the noise that every coordinate gets at every step.
+        user_pending: the noise variance still to be added to each user's factors `(N,)`; changed
+            in place.
+        item_pending: the same for items.
+        step: the noise source's step, one per epoch.
+        trial: the trial.
         key: the noise source's key.
-        biases: whether biases move; else they stay as they are, 0.
+        biases: whether biases are trained; if not, they must be 0 and stay so.
     """
     vectors, room = size // LANES, noise_of_row(size)
-    # Noise z … held − 1 is drawn and not used yet; row k takes what follows k · room.
+    # Noise z … held − 1 is drawn but not yet used; row k uses the coordinates from k · room on.
     noise = np.empty(room + 2 * TILE, np.float32)
     words = np.empty(TILE, np.uint32)
     low, high = bounds
@@ -180,11 +182,11 @@ def sample(
                 noise[c - z] = noise[c]
             z, held = 0, held - z
             while held + TILE <= len(noise):
-                normal_row(noise[held : held + TILE], words, drawn, step, world, key)
+                normal_row(noise[held : held + TILE], words, drawn, step, trial, key)
                 drawn, held = drawn + TILE, held + TILE
         n, i = users[k], items[k]
         u, v = n * size, i * size
-        # −η k stands in `pending` for a coordinate that was read at step k of this pass.
+        # `pending` is −η k for a coordinate that was read at step k of this epoch.
         s = F32(math.sqrt(max(0.0, user_pending[n] + variance * k)))
         t_ = F32(math.sqrt(max(0.0, item_pending[i] + variance * k)))
         user_pending[n] = item_pending[i] = -variance * k
@@ -215,5 +217,5 @@ def sample(
 
 @exact_kernel
 def noise_of_row(size: int) -> int:
-    """The coordinates of noise that `sample` takes for a row: 16 for two biases, then factors."""
+    """Number of noise coordinates that `sample` uses per row: 16 for two biases, then factors."""
     return 2 * size + LANES

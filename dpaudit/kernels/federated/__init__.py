@@ -1,1 +1,1 @@
-"""Loops of federated matrix factorisation."""
+"""Kernels for federated matrix factorisation."""

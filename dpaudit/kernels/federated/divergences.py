@@ -1,4 +1,4 @@
-"""How far a round of submissions is from what fakes would have been, in nats."""
+"""Kullback-Leibler divergence in nats of a round's real submissions from fake ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def add_normal(
     """Add `‖g − F‖²/(2σ²)`, the divergence of `N(g, σ²I)` from `N(F, σ²I)`, to each pair's sum.
 
     Args:
-        place: which pairs submitted `(n,)`.
+        place: indices of the pairs that submitted `(n,)`.
         gradients: `g`, `(n, d)`.
-        fakes: `F`, a row each item.
-        items: whose row of `fakes` is a pair's, `(P,)`.
+        fakes: `F`, one row per item.
+        items: the item of each pair, `(P,)`.
         sigma: σ.
-        sums: added to `(P,)`.
+        sums: result `(P,)`, added to.
     """
     for k in range(len(place)):
         p = place[k]
@@ -40,14 +40,14 @@ def add_normal(
 def add_two_valued(place: Rows, gradients: Matrix, level: float, sums: Matrix) -> None:
     """Add the divergence of a two-valued submission from a fair coin to each pair's sum.
 
-    The mean over the d coordinates, of which one is sent, of `Σ_± P(±) ln 2P(±)`, with
-    `P(+) = ½ + x d/(2 level)`, x the coordinate cut to [−1, 1].
+    This is the mean of `Σ_± P(±) ln 2P(±)` over the d coordinates, of which one is sent, with
+    `P(+) = ½ + x d/(2 level)` and x the coordinate clipped to [−1, 1].
 
     Args:
-        place: which pairs submitted `(n,)`.
+        place: indices of the pairs that submitted `(n,)`.
         gradients: `(n, d)`.
-        level: the size of what is sent.
-        sums: added to `(P,)`.
+        level: the magnitude of the submitted value.
+        sums: result `(P,)`, added to.
     """
     d = gradients.shape[1]
     for k in range(len(place)):

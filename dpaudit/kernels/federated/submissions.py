@@ -1,8 +1,8 @@
-"""Federated matrix factorisation: what users submit in a round, and how they learn on their own.
+"""Federated matrix factorisation: users' submissions in a round, and their local gradients.
 
 Factors are flat float32 arrays `(users or items, size)`, `size` a power of two of at least 16;
-coordinates beyond the model's are zero and stay so. A candidate is an item for which a user may
-submit something; its row has her index, the item's and the rating.
+padding beyond the model's coordinates is zero and stays so. A candidate is a pair of a user and an
+item for which they may submit; its row has the user's index, the item's index and the rating.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ def submit(
     sigma: float,
     grid: float,
     step: int,
-    world: int,
+    trial: int,
     key: Words,
     sums: Flat | Reals,
     shown: Flat,
 ) -> None:
-    """The noised submissions of one round, and their sums over users.
+    """Compute the noised submissions of one round, and their sums over users.
 
         x = F_j + w (g_ij − F_j) + N(0, σ² I),    g_ij = −(r_ij − u_i · v_j) u_i
 
-    `x − F_j` is rounded to a grid where there is noise; F_j is known to all.
+    `x − F_j` is rounded to a grid if there is noise; F_j is public.
 
     Args:
-        order: the candidates that submit `(n,)`; place k draws noise coordinates `k · size …`.
+        order: the candidates that submit `(n,)`; entry k uses noise coordinates `k · size …`.
         users: the user of each candidate `(P,)`.
         items: its item.
-        values: the rating whose gradient she submits.
-        weights: `w`: 1 for a gradient, 0 for a fake, between them for one that is cut.
+        values: the rating whose gradient is submitted.
+        weights: `w`: 1 for a gradient, 0 for a fake, in between for a clipped gradient.
         left: the users' factors `(N, size)`, flat.
         right: the items'.
         fakes: `F`, `(M, size)`, flat.
         size: the length of a row of factors.
         sigma: σ; 0 for none.
         grid: the step of the grid; 0 without noise.
-        step: the noise source's step, one a round.
-        world: the world.
+        step: the noise source's step, one per round.
+        trial: the trial.
         key: the noise source's key.
-        sums: `Σ x` of each item `(M, size)`, flat; added to. In double precision they are as good
-            as exact.
-        shown: result: every `x`, `(n, size)`, flat; nothing is written where it is empty.
+        sums: `Σ x` of each item is added to this `(M, size)`, flat. In double precision it is
+            almost exact.
+        shown: result: every `x`, `(n, size)`, flat; if empty, nothing is written.
     """
     vectors, room = size // LANES, TILE // size
     noise = np.empty(TILE, np.float64)
@@ -73,7 +73,7 @@ def submit(
     keeps = len(shown) > 0
     for first in range(0, len(order), room):
         if sigma > 0:
-            normal_row(noise, words, first * size, step, world, key)
+            normal_row(noise, words, first * size, step, trial, key)
         for k in range(first, min(first + room, len(order))):
             p = order[k]
             u, v, z = users[p] * size, items[p] * size, (k - first) * size
@@ -110,28 +110,28 @@ def submit_signs(
     sums: Flat,
     shown: Flat,
 ) -> None:
-    """Two-valued submissions (Shin et al. 2018 after Nguyên et al. 2016), and their sums.
+    """Compute two-valued submissions (Shin et al. 2018 after Nguyên et al. 2016), and their sums.
 
     One coordinate f of d, drawn uniformly, is sent as ± level = d (e^ε + 1)/(e^ε − 1), with
 
-        P(+) = ½ + x_f d / (2 level),    x the gradient with each coordinate cut to [−1, 1]
+        P(+) = ½ + x_f d / (2 level),    x the gradient with each coordinate clipped to [−1, 1]
 
-    which is `(x_f (e^ε − 1) + e^ε + 1)/(2 (e^ε + 1))`; of a fake x is 0.
+    which is `(x_f (e^ε − 1) + e^ε + 1)/(2 (e^ε + 1))`; for a fake x is 0.
 
     Args:
         order: the candidates that submit `(n,)`.
         users: the user of each candidate `(P,)`.
         items: its item.
-        values: the rating whose gradient she submits.
+        values: the rating whose gradient is submitted.
         weights: 1 for a gradient, 0 for a fake.
         left: the users' factors `(N, size)`, flat.
         right: the items'.
         size: the length of a row of factors.
         dimensions: d.
-        level: the size of what is sent.
-        draws: uniform in (0, 1), of the coordinate and of the sign, `(2, n)`.
-        sums: `Σ x` of each item `(M, size)`, flat; added to.
-        shown: result: every submission `(n, size)`, flat; nothing is written where it is empty.
+        level: the magnitude of the submitted value.
+        draws: uniform in (0, 1), for the coordinate and for the sign, `(2, n)`.
+        sums: `Σ x` of each item is added to this `(M, size)`, flat.
+        shown: result: every submission `(n, size)`, flat; if empty, nothing is written.
     """
     vectors = size // LANES
     for k in range(len(order)):
@@ -230,7 +230,7 @@ def learn(
     size: int,
     slopes: Flat,
 ) -> None:
-    """Each user's mean gradient on her own device: `−mean_j (r_ij − u_i · v_j) v_j`.
+    """Each user's local mean gradient `−mean_j (r_ij − u_i · v_j) v_j`.
 
     Args:
         start: the rows of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
@@ -262,17 +262,17 @@ def choose(
     mixed: Rows,
     chosen: Rows,
 ) -> None:
-    """For each user a uniform choice of her candidates, without replacement.
+    """Choose some of each user's candidates uniformly, without replacement.
 
-    The first steps of a shuffle (Durstenfeld 1964, doi:10.1145/364520.364540); one that goes on
-    from an earlier order is as uniform.
+    These are the first steps of a shuffle (Durstenfeld 1964, doi:10.1145/364520.364540); the choice
+    is uniform for any initial order.
 
     Args:
         start: the candidates of user i are `start[i] … start[i + 1]`, `(N + 1,)`.
-        counts: how many she chooses `(N,)`, at most what she has.
-        draws: uniform in (0, 1), `Σ counts`.
-        mixed: her candidates in some order `(P,)`; changed in place.
-        chosen: result: those of all users `(Σ counts,)`.
+        counts: how many each user chooses `(N,)`, at most as many as they have.
+        draws: uniform in (0, 1), `(Σ counts,)`.
+        mixed: each user's candidates in some order `(P,)`; changed in place.
+        chosen: result: the chosen candidates of all users `(Σ counts,)`.
     """
     place = 0
     for i in range(len(counts)):

@@ -1,9 +1,10 @@
-"""Folds of a round of submissions into what is kept of each pair, and two-sample statistics.
+"""Fold a round of submissions into running statistics of each (user, item) pair.
 
-A fold is told which pairs submitted (`place`), what (`shown`), and what to subtract of each item
-(`fakes`, by `items`): `r = shown − fakes`. It changes its sums in place; a pair without a
-submission keeps its own. Means and squares are updated as Welford (1962) does, so that single
-precision suffices for thousands of rounds, also where the mean is much larger than the noise.
+A fold gets the indices of the pairs that submitted (`place`), their submissions (`shown`) and the
+item's values to subtract (`fakes`, indexed by `items`): `r = shown − fakes`. It updates its sums in
+place; pairs without a submission are unchanged. Means and squares use Welford's (1962) update, so
+that single precision suffices for thousands of rounds, even if the mean is much larger than the
+noise. The module also has two-sample statistics.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Counts = NDArray[np.int32]
 
 @inline
 def _dot(a: Floats, b: Floats) -> np.float32:
-    # Four sums that do not wait for each other, in a fixed order.
+    # Four independent sums, in a fixed order.
     s0, s1, s2, s3 = F32(0), F32(0), F32(0), F32(0)
     whole = len(a) // 4 * 4
     for f in range(0, whole, 4):
@@ -55,7 +56,7 @@ def _square_distance(a: Floats, b: Floats) -> np.float32:
 def fold_means(
     place: Counts, shown: Floats, fakes: Floats, items: Counts, count: Counts, mean: Floats
 ) -> None:
-    """Add to the count `(P,)` and the mean `(P, d)` of each pair's `r`."""
+    """Update the count `(P,)` and the mean `(P, d)` of each pair's `r`."""
     for i in range(len(place)):
         p = place[i]
         x, fake, m = shown[i], fakes[items[p]], mean[p]
@@ -75,7 +76,7 @@ def fold_moments(
     mean: Floats,
     square: Floats,
 ) -> None:
-    """Add to the count, the mean and the squared deviations `Σ(r − mean)²` `(P, d)`."""
+    """Update the count `(P,)`, the mean and the squared deviations `Σ(r − mean)²` `(P, d)`."""
     for i in range(len(place)):
         p = place[i]
         x, fake, m, s = shown[i], fakes[items[p]], mean[p], square[p]
@@ -92,7 +93,7 @@ def fold_moments(
 def fold_signs(
     place: Counts, shown: Floats, fakes: Floats, items: Counts, above: Counts, below: Counts
 ) -> None:
-    """Count the coordinates of `r` above zero and below it `(P, d)`."""
+    """Count, for each coordinate, how often `r` is above and below zero `(P, d)`."""
     for i in range(len(place)):
         p = place[i]
         x, fake, a, b = shown[i], fakes[items[p]], above[p], below[p]
@@ -111,7 +112,7 @@ def fold_scatter(
     mean: Sums,
     scatter: Sums,
 ) -> None:
-    """Add to the count, the mean `(P, d)` and `Σ(r − mean)(r − mean)ᵀ` `(P, d, d)`."""
+    """Update the count, the mean `(P, d)` and `Σ(r − mean)(r − mean)ᵀ` `(P, d, d)`."""
     d = shown.shape[1]
     away = np.empty(d)
     for i in range(len(place)):
@@ -132,7 +133,7 @@ def fold_scatter(
 def fold_energy(
     place: Counts, shown: Floats, fakes: Floats, items: Counts, count: Counts, energy: Sums
 ) -> None:
-    """Add to the count and to `Σ‖r‖²` `(P,)`."""
+    """Update the count and `Σ‖r‖²`, both `(P,)`."""
     for i in range(len(place)):
         p = place[i]
         count[p] += 1
@@ -149,13 +150,16 @@ def fold_differences(
     last: Floats,
     energy: Sums,
 ) -> None:
-    """Add `½‖r_2s − r_2s−1‖²` of each pair's submissions two by two; `last` `(P, d)` waits."""
+    """Add `½‖r_2s − r_2s−1‖²` for consecutive submissions of each pair.
+
+    `last` `(P, d)` keeps an odd submission until the next one.
+    """
     for i in range(len(place)):
         p = place[i]
         x, fake, waiting = shown[i], fakes[items[p]], last[p]
         count[p] += 1
         for f in range(len(x)):
-            # An odd submission waits; an even one is compared with the one that does.
+            # An odd submission is stored; an even one is compared with the stored one.
             waiting[f] = x[f] - fake[f] - (F32(0) if count[p] % 2 else waiting[f])
         if count[p] % 2 == 0:
             energy[p] += F32(0.5) * _dot(waiting, waiting)
@@ -171,7 +175,7 @@ def fold_ratio(
     product: Sums,
     distance: Sums,
 ) -> None:
-    """Add to `Σ r·(g − F)` and to `Σ‖g − F‖²` `(P,)`."""
+    """Update `Σ r·(g − F)` and `Σ‖g − F‖²`, both `(P,)`."""
     step = np.empty(shown.shape[1], np.float32)
     rest = np.empty(shown.shape[1], np.float32)
     for i in range(len(place)):
@@ -186,7 +190,7 @@ def fold_ratio(
 
 @inline
 def _sent(x: Floats) -> int:
-    """The one coordinate that is not zero."""
+    """Index of the only non-zero coordinate."""
     sent = 0
     for f in range(len(x)):
         if x[f] != 0:
@@ -196,10 +200,10 @@ def _sent(x: Floats) -> int:
 
 @inline
 def _two_valued(x: float, expected: float, size: int, level: float) -> float:
-    """`ln P(x)/½`, where `P(±) = ½ ± clip(expected, ±1)·d/(2·level)`."""
+    """`ln (P(x)/½)`, where `P(±) = ½ ± clip(expected, ±1)·d/(2·level)`."""
     drift = min(max(expected, -1.0), 1.0) * size / level
     side = drift if x > 0 else -drift
-    # What rounding leaves of the least probable sign is finite.
+    # A finite value if rounding makes the probability of the less likely sign 0.
     return math.log1p(side) if side > -1 else -700.0
 
 
@@ -207,7 +211,7 @@ def _two_valued(x: float, expected: float, size: int, level: float) -> float:
 def fold_two_valued(
     place: Counts, shown: Floats, gradients: Floats, level: float, log_ratio: Sums
 ) -> None:
-    """Add `ln P(sign | g) / ½` of the one coordinate that each pair sent `(P,)`."""
+    """Add `ln (P(sign | g) / ½)` of the one coordinate that each pair sent `(P,)`."""
     size = shown.shape[1]
     for i in range(len(place)):
         f = _sent(shown[i])
@@ -218,7 +222,8 @@ def fold_two_valued(
 def _shrinkage(memory: Counts, spread: Sums, variance: float, most: int) -> tuple[Sums, Sums, Sums]:
     """`c`, `ρ` and `½ ln(1 − ρ)` of `fold_directions` after `0 … most` submissions `(E, most + 1)`.
 
-    A mean with gain 1/L has the variance of `2L − 1` equal shares, once it has had as many.
+    A running mean with gain 1/L has the variance of an average of `2L − 1` values, once it has
+    received that many.
     """
     shape = len(memory), most + 1
     trust, known, room = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -253,41 +258,41 @@ def fold_directions(
     direction: Floats,
     pull: Floats,
 ) -> None:
-    """Judge each submission by what earlier rounds predict of it, then learn from it.
+    """Add each submission's log-likelihood ratio as predicted from earlier rounds, then update.
 
-    The prediction of a real one, by each memory L, is
+    The prediction of a real submission, for each memory length L, is
 
         ĝ = (1 − c) usual_j + c a û,    c = κ τ² / (κ τ² + s²)
 
-    with û the user's direction, a the mean of the pair's projections `x·û`, the last L or so, and κ
-    the number of projections that a mean of that many is worth. τ² is the mean of `a² − s²/κ` over
-    the pairs of the round before. What is not known of a leaves ĝ a variance `v = τ² (1 − c)` along
-    û, so with `ρ = v/(v + s²)` and `N(ĝ, s²I + v ûûᵀ)` for the law of a real one, what is added to
-    the log-ratio is
+    with û the user's direction, a the mean of about the last L projections `x·û` of the pair, and κ
+    the effective number of projections in that mean. τ² is the mean of `a² − s²/κ` over the pairs
+    of the previous round. The uncertainty about a gives ĝ a variance `v = τ² (1 − c)` along û. So
+    with `ρ = v/(v + s²)` and a real submission distributed as `N(ĝ, s²I + v ûûᵀ)`, the term added
+    to the log-likelihood ratio is
 
         ln p(x | real)/p(x | F) = [‖x − F‖² − ‖x − ĝ‖² + ρ ((x − ĝ)·û)²]/(2s²) + ½ ln(1 − ρ)
 
-    and of two values the ratio at ĝ. Then û takes a step of the power method on `Σ k w wᵀ` over the
-    user's pairs, w the means of their submissions.
+    and for two-valued submissions the ratio at ĝ. Then û takes a step of the power method on
+    `Σ k w wᵀ` over the user's pairs, where w is the mean of a pair's k submissions.
 
     Args:
-        place: which pairs submitted `(n,)`.
-        shown: what `(n, d)`.
+        place: indices of the pairs that submitted `(n,)`.
+        shown: their submissions `(n, d)`.
         fakes: F by item `(M, d)`.
-        items: of each pair `(P,)`.
-        users: of each pair `(P,)`.
-        usual: what a real one is usually, by item `(M, d)`.
+        items: the item of each pair `(P,)`.
+        users: the user of each pair `(P,)`.
+        usual: the usual real submission, by item `(M, d)`.
         variance: s² of each coordinate of a submission.
-        level: of two-valued submissions; 0 of normal ones.
-        memory: each L `(E,)`.
-        keep: how much of the earlier rounds stays in a step of û.
-        count: submissions so far `(P,)`.
-        mean: w `(P, d)`.
-        along: a `(P, E)`.
-        log_ratio: `(P, E)`.
-        spread: τ² `(E,)`.
-        direction: û `(N, d)`.
-        pull: the step that û takes `(N, d)`.
+        level: the magnitude of two-valued submissions; 0 for normal ones.
+        memory: the memory lengths L `(E,)`.
+        keep: the weight of earlier rounds in a step of û.
+        count: submissions so far `(P,)`; updated.
+        mean: w `(P, d)`; updated.
+        along: a `(P, E)`; updated.
+        log_ratio: result `(P, E)`, added to.
+        spread: τ² `(E,)`; updated.
+        direction: û `(N, d)`; updated.
+        pull: accumulated steps of û `(N, d)`; updated.
     """
     size, memories = shown.shape[1], len(memory)
     half, rest = 0.5 / variance, np.empty(size, np.float32)
@@ -338,9 +343,10 @@ def fold_directions(
 
 @exact_kernel
 def kolmogorov_steps(left: Floats, right: Floats, out: Counts) -> None:
-    """`k · sup|F − G|` of the empirical laws of two samples of k each, column by column `(d,)`.
+    """`k · sup|F − G|` of two samples' empirical distributions, per coordinate `(d,)`.
 
-    The columns of `left` and `right` `(d, k)` are rows, sorted. Equal values are passed at once.
+    `left` and `right` `(d, k)` hold each coordinate's k values in a sorted row. Ties are passed
+    together.
     """
     k = left.shape[1]
     for f in range(len(out)):
@@ -357,11 +363,11 @@ def kolmogorov_steps(left: Floats, right: Floats, out: Counts) -> None:
 
 @exact_kernel
 def energy_distances(left: Floats, right: Floats, out: Sums) -> None:
-    """The energy statistic of the first k of two samples, for every k up to their size `(K,)`.
+    """The energy statistic of the first k points of two samples, for k = 1 … K, `(K,)`.
 
         E_k = (k/2) (2 A − B − C),    A = mean ‖x − y‖, B = mean ‖x − x'‖, C = mean ‖y − y'‖
 
-    over all k² pairs each (Székely & Rizzo 2013, doi:10.1016/j.jspi.2013.03.018, section 7).
+    each over all k² pairs (Székely & Rizzo 2013, doi:10.1016/j.jspi.2013.03.018, section 7).
     """
     total = 0.0
     for k in range(len(out)):

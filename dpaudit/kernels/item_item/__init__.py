@@ -1,1 +1,1 @@
-"""Loops of item-item recommenders."""
+"""Kernels for item-item recommenders."""

@@ -1,7 +1,7 @@
-"""Item-item statistics over the users who rated both items, and the predictions made of them.
+"""Item-item statistics over the users who rated both items, and predictions from them.
 
-Gustavson order: for each item `j`, walk the lists of its raters and add up one dense row. The total
-work is the number of co-rated pairs; nothing of size items x items is ever stored.
+Gustavson's order: for each item `j`, go through its raters' lists and sum up one dense row. The
+total work is the number of co-rated pairs; no items x items array is stored.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ Sums = NDArray[np.float64]
 Rows = tuple[Longs, Ints, Floats]
 Ticks = tuple[Longs, Ints, Ints]
 
-# One 64-bit sum holds the number of users and the sum of their differences: one addition a pair.
+# One 64-bit integer packs the number of users and the sum of their rating differences, so that each
+# pair costs one addition.
 _BITS = np.int64(43)
 _ONE = np.int64(1) << _BITS
 _HALF = np.int64(1) << np.int64(42)
-MOST_USERS = 2**20 - 1  # that the upper bits can count
-MOST_TICKS = 2**20  # by which two ratings may differ, so that the lower bits hold the sum
+MOST_USERS = 2**20 - 1  # the largest count that fits in the upper bits
+MOST_TICKS = 2**20  # the largest rating difference in ticks whose sum fits in the lower bits
 
 
 @inline
@@ -39,14 +40,14 @@ def _difference(packed: int) -> int:
 @exact_kernel
 def _add_ratings(sums: Longs, items: Ints, ticks: Ints, first: int, last: int, rating: int) -> None:
     for p in range(first, last):
-        # Unsigned indices spare numba's check for a negative one: twice the speed of this loop.
+        # Unsigned indices avoid numba's check for negative ones; this doubles the loop's speed.
         q = np.uint64(p)
         sums[np.uint32(items[q])] += rating - ticks[q]
 
 
 @exact_kernel
 def _room(user_start: Longs) -> int:
-    # No more pairs than co-ratings, nor than items allow; memory that is not written costs nothing.
+    # An upper bound on the number of pairs; memory that is never written costs nothing.
     rated = np.diff(user_start)
     return int((rated * (rated - 1)).sum() // 2 + 1)
 
@@ -55,12 +56,12 @@ def _room(user_start: Longs) -> int:
 def co_ratings(
     by_item: Ticks, by_user: Ticks, tick: float, min_count: int
 ) -> tuple[Longs, Ints, Ints, Sums]:
-    """Counts and rating differences of the item pairs `(j, k < j)` that enough users share.
+    """Counts and rating differences of the item pairs `(j, k < j)` with enough common users.
 
     Args:
-        by_item: start `(M + 1,)`, user and rating in ticks `(R,)`, in rows by item.
-        by_user: start `(N + 1,)`, item (increasing) and rating in ticks `(R,)`, in rows by user; at
-            most `MOST_USERS` users, and ratings at most `MOST_TICKS` apart.
+        by_item: start `(M + 1,)`, user and rating in ticks `(R,)`, rows grouped by item.
+        by_user: start `(N + 1,)`, item (increasing) and rating in ticks `(R,)`, rows grouped by
+            user; at most `MOST_USERS` users, and ratings at most `MOST_TICKS` apart.
         tick: the size of a tick.
         min_count: pairs with at most this many common users are left out.
 
@@ -72,7 +73,7 @@ def co_ratings(
     user_start, user_item, user_ticks = by_user
     n_items = len(item_start) - 1
     sums = np.zeros(n_items, np.int64)
-    # Items come in increasing order, so a user's items below j are those seen so far.
+    # Items are visited in increasing order, so a user's items below j are those before `seen`.
     seen = user_start[:-1].copy()
     start = np.zeros(n_items + 1, np.int64)
     room = min(_room(user_start), n_items * (n_items - 1) // 2 + 1)
@@ -86,7 +87,7 @@ def co_ratings(
             _add_ratings(sums, user_item, user_ticks, user_start[i], seen[i], rating)
             seen[i] += 1
         for k in range(j):
-            # Written always and kept by moving on: no branch to mispredict.
+            # Always write, and keep the entry by advancing `found`: this avoids a branch.
             other[found], counts[found] = k, _users(sums[k])
             totals[found] = tick * _difference(sums[k])
             found += _users(sums[k]) > min_count
@@ -97,7 +98,7 @@ def co_ratings(
 
 @exact_kernel
 def co_counts(by_item: Rows, by_user: Rows) -> tuple[Longs, Ints, Ints]:
-    """Counts alone of the item pairs `(j, k < j)` that any user shares; see `co_ratings`."""
+    """Counts of the item pairs `(j, k < j)` with any common user; see `co_ratings`."""
     item_start, item_user, _ = by_item
     user_start, user_item, _ = by_user
     n_items = len(item_start) - 1
@@ -123,7 +124,7 @@ def co_counts(by_item: Rows, by_user: Rows) -> tuple[Longs, Ints, Ints]:
 
 @exact_kernel
 def co_rating_row(item: int, by_item: Ticks, by_user: Ticks, tick: float) -> tuple[Longs, Sums]:
-    """Counts and differences of one item with every item, each `(M,)`; see `co_ratings`."""
+    """Counts and rating differences of one item with every item, `(M,)`; see `co_ratings`."""
     item_start, item_user, item_ticks = by_item
     user_start, user_item, user_ticks = by_user
     n_items = len(item_start) - 1
@@ -141,10 +142,10 @@ def co_rating_row(item: int, by_item: Ticks, by_user: Ticks, tick: float) -> tup
 
 @exact_kernel
 def mirror(start: Longs, other: Ints, value: Floats, sign: np.float32) -> Rows:
-    """Full rows of a matrix with `s_kj = sign · s_jk` from its lower triangle.
+    """Return full rows of a matrix with `s_kj = sign · s_jk` from its lower triangle.
 
-    Row `k` of the result lists the items `j` in increasing order with `s_jk`: what rating `k` adds
-    to the prediction of `j`.
+    Row `k` of the result lists the items `j` in increasing order with `s_jk`, the contribution of
+    the rating of `k` to the prediction of `j`.
     """
     n_items = len(start) - 1
     fill = np.zeros(n_items + 1, np.int64)
@@ -171,11 +172,11 @@ def pair_sums(similarity: Rows, items: Ints, ratings: Floats, low: float, high: 
     """`Σ_k (clip(r_k + s_jk, low, high) − r_k)` over a user's items, for every item `j`, `(M,)`.
 
     Args:
-        similarity: start, item and value of full rows as made by `mirror`.
+        similarity: start, item and value of full rows, from `mirror`.
         items: the user's items `(n,)`.
-        ratings: their ratings `(n,)`; zeros make it `Σ_k s_jk`.
-        low: lower end for `r_k + s_jk`, `−inf` for none.
-        high: upper end, `+inf` for none.
+        ratings: their ratings `(n,)`; with zeros the result is `Σ_k s_jk`, unless clipped.
+        low: lower bound of `r_k + s_jk`, `−inf` for none.
+        high: upper bound, `+inf` for none.
     """
     start, other, value = similarity
     sums = np.zeros(len(start) - 1, np.float64)

@@ -1,1 +1,1 @@
-"""Loops of learned item-item similarities."""
+"""Kernels for learned item-item similarities."""

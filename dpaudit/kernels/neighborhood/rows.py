@@ -1,4 +1,4 @@
-"""Rows of an item-item similarity matrix learned from ratings, in sixteen worlds at once.
+"""Rows of an item-item similarity matrix learned from ratings, in sixteen trials at once.
 
 Row `i` predicts the ratings of item i alone, so it is trained alone: with `x_j = r_uj − r̄_j` and
 sums over the items j ≠ i that u rated,
@@ -6,10 +6,10 @@ sums over the items j ≠ i that u rated,
     r̂_ui − r̄_i = y = Σ s_j x_j / Σ |s_j|
     e = y − (r_ui − r̄_i),   ∂(½ e²)/∂s_j = e (x_j − sign(s_j) y) / Σ |s_j|
 
-(Wang & Tang 2017, eqs (2), (5), the derivative of |s_j| included). Work is proportional to the
-pairs of ratings that users have in common, never to users times items.
+(Wang & Tang 2017, eqs (2), (5), including the derivative of |s_j|). Work is proportional to the
+number of pairs of ratings by the same user, not to users times items.
 
-A row is a flat float32 array `(M, 16)`: lane `w` is that of world `w`.
+A row is a flat float32 array `(M, 16)`; lane `w` is trial `w`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ F32 = np.float32
 Flat = NDArray[np.float32]
 Words = NDArray[np.uint32]
 
-# A denominator below it is taken as it: where every weight is 0, so is the numerator.
+# The lower bound of a denominator: if every weight is 0, so is the numerator.
 _LEAST = F32(1e-30)
 # Halvings of [0, largest] until two values are neighbours in single precision.
 _HALVINGS = 40
@@ -56,10 +56,11 @@ def _select(
     last: int,
     neighbors: int,
 ) -> None:
-    """The `neighbors`-th largest |s_j| of each world `(16,)`, of which there are more.
+    """Set `kth` `(16,)` to a threshold that keeps the `neighbors` largest |s_j| of each trial.
 
-    Bisected: at `low` so many or more are left, at `high` fewer. It ends where the count is right
-    in every world, or, where several tie, once the two are neighbours in single precision.
+    There must be more than `neighbors` entries. Bisection: at least `neighbors` entries are >=
+    `low`, fewer are >= `high`. It ends when the count is exact in every trial or, with ties, when
+    the bounds are neighbours in single precision.
     """
     wanted, half, one = every(F32(neighbors)), every(F32(0.5)), every(F32(1))
     none, most = every(F32(0)), every(F32(np.inf))
@@ -68,10 +69,10 @@ def _select(
         if columns[q] != item:
             size = magnitude(load(row, columns[q] * LANES))
             low, high = least(size, low), greatest(size, high)
-    if total(high - low) == 0:  # all tie in every world, as before the first step
+    if total(high - low) == 0:  # all entries tie in every trial, as before the first step
         store(kth, 0, low)
         return
-    # The largest is below this.
+    # Make the upper bound strictly larger than every entry.
     high = high * every(F32(1.000001))
     for _ in range(_HALVINGS):
         middle = (low + high) * half
@@ -107,25 +108,25 @@ def gradient(
     neighbors: int,
     weights: Flat,
 ) -> None:
-    """Sum the raters' gradients of `½ e²` by the row, each weighted, its error clamped.
+    """Sum the raters' weighted gradients of `½ e²` by the row, with clamped errors.
 
     Args:
-        out: result `(M, 16)`, flat; in double precision its sums are as good as exact.
-        row: the similarities `(M, 16)`, flat; the item's own is not read.
+        out: result `(M, 16)`, flat; in double precision its sums are almost exact.
+        row: the similarities `(M, 16)`, flat; the item's own entry is not read.
         item: i.
         starts: where each rater's ratings begin in `columns`, `(n,)`.
         stops: where they end.
         targets: `r_ui − r̄_i` of each rater.
         columns: the items of all users' ratings `(R,)`.
         centred: `x` of all users' ratings.
-        taken: how often a rater's rating is in the mini-batch, `(n, 16)`, flat; or empty: once.
+        taken: how often a rater's rating is in the mini-batch, `(n, 16)`, flat; if empty, once.
         bound: the largest |e|.
-        flat_from: the likelihood is flat, and the gradient 0, where y lies below it,
-        flat_to: or above it.
-        clips: the largest L1 norm of each rater's gradient `(n,)`; or empty: any.
-        neighbors: N_k: only that many of a rater's items, those of the largest |s_j|, count, with
-            all that tie with the last.
-        weights: result: the smallest `Σ |s_j|` of the raters, `(16,)`.
+        flat_from: the likelihood is flat, and the gradient 0, for y below this.
+        flat_to: the same for y above this.
+        clips: the largest L1 norm of each rater's gradient `(n,)`; if empty, no clipping.
+        neighbors: N_k: only a rater's N_k items of largest |s_j| count, with all that tie with the
+            last of them.
+        weights: result: the smallest `Σ |s_j|` over the raters, `(16,)`.
     """
     nothing = every(F32(0))
     out[:] = 0
@@ -186,22 +187,22 @@ def langevin_step(
     deviation: np.float32,
     first: int,
     number: int,
-    worlds: Words,
+    trials: Words,
     key: Words,
 ) -> None:
     """`s ← s − pull · s − gain · slope + deviation · N(0, 1)` in place, every coordinate noised.
 
-    The change is summed first: one less a small pull would round to one.
+    The change is summed first, because `1 − pull` rounds to 1 for a small pull.
 
     Args:
         row: the similarities `(M, 16)`, flat.
         slope: from `gradient`.
-        gain: the step, with all that multiplies the gradient.
-        pull: the share by which the prior pulls.
+        gain: the step size, including all factors of the gradient.
+        pull: the fraction by which the prior shrinks the row.
         deviation: the standard deviation of the noise; 0 for none.
         first: the noise source's coordinate of the row's first entry, a multiple of LANE_TILE.
         number: the noise source's step.
-        worlds: from `world_words`.
+        trials: from `trial_words`.
         key: the noise source's key.
     """
     pulled, stepped, scale = every(F32(-pull)), every(F32(-gain)), every(deviation)
@@ -209,7 +210,7 @@ def langevin_step(
     words = np.empty(LANE_TILE * LANES, np.uint32)
     for start in range(0, len(row), LANE_TILE * LANES):
         if deviation > 0:
-            normal_lanes(noise, words, first + start // LANES, number, worlds, key)
+            normal_lanes(noise, words, first + start // LANES, number, trials, key)
         for p in range(start, min(start + LANE_TILE * LANES, len(row)), LANES):
             s = load(row, p)
             moved = fma(stepped, load(slope, p), s * pulled)
@@ -226,23 +227,23 @@ def descend(
     grid: float,
     first: int,
     number: int,
-    worlds: Words,
+    trials: Words,
     key: Words,
 ) -> None:
-    """`s ← s − pull · s − gain · (slope + Lap(scale))` in place, what is in brackets on a grid.
+    """`s ← s − pull · s − gain · (slope + Lap(scale))` in place, the bracket rounded to a grid.
 
-    The noised gradient is what a step reveals, so it is rounded; all else is computed from it.
+    The noised gradient is what a step releases, so it is rounded; the rest is post-processing.
 
     Args:
         row: the similarities `(M, 16)`, flat.
         slope: from `gradient`.
-        gain: the step, with all that multiplies the gradient.
-        pull: the share by which the prior pulls.
+        gain: the step size, including all factors of the gradient.
+        pull: the fraction by which the prior shrinks the row.
         scale: the scale of the noise on every coordinate; 0 for none.
         grid: the step of the grid; 0 for none.
         first: the noise source's coordinate of the row's first entry, a multiple of LANE_TILE.
         number: the noise source's step.
-        worlds: from `world_words`.
+        trials: from `trial_words`.
         key: the noise source's key.
     """
     pulled, stepped = every(F32(-pull)), every(F32(-gain))
@@ -253,7 +254,7 @@ def descend(
         count = min(LANE_TILE * LANES, len(row) - start)
         part = slope[start : start + count]
         if scale > 0:
-            exact_laplace_lanes(noise, words, first + start // LANES, number, worlds, key)
+            exact_laplace_lanes(noise, words, first + start // LANES, number, trials, key)
         release(shown, part, noise, scale, grid)
         for p in range(0, count, LANES):
             s = load(row, start + p)
@@ -271,7 +272,7 @@ def scores(
     centred: Flat,
     neighbors: int,
 ) -> None:
-    """`y = r̂_ui − r̄_i` of some users, `(n, 16)`, flat; the arguments are those of `gradient`."""
+    """`y = r̂_ui − r̄_i` of n users, `(n, 16)`, flat; arguments as in `gradient`."""
     kth = np.zeros(LANES, np.float32)
     nothing = every(F32(0))
     for k in range(len(starts)):

@@ -1,6 +1,6 @@
-"""Item-item similarities as a dense matrix, and the ratings predicted from one.
+"""Item-item similarities as a dense matrix, and ratings predicted from one.
 
-The predictions take any matrix of similarities, also a learned one with negative entries.
+The predictions accept any similarity matrix, including a learned one with negative entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = tuple[Longs, Ints, Floats]
 @inline
 def _pearson(sums: Sums, flat: float) -> float:
     n, a, b, aa, bb, ab = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
-    # Each is n² times a variance; it is flat² n² or less where all ratings are the same.
+    # Each is n² times a variance; where all ratings are equal, rounding leaves at most flat · n².
     spread_a, spread_b = n * aa - a * a, n * bb - b * b
     least = flat * n * n
     if spread_a <= least or spread_b <= least:
@@ -36,22 +36,23 @@ def _pearson(sums: Sums, flat: float) -> float:
 def similarities(
     by_item: Rows, by_user: Rows, middle: float, centred: bool, flat: float, shrinkage: float
 ) -> Floats:
-    """Similarities of all pairs of items that any user rated both, `(M, M)`, 0 on the diagonal.
+    """Similarities of all item pairs with a common rater, `(M, M)`, 0 elsewhere.
 
-    With sums over the users who rated both items, ratings a and b, n of them,
+    With sums over the n users who rated both items, with ratings a and b,
 
         centred      (n Σab − Σa Σb) / sqrt((n Σa² − (Σa)²) (n Σb² − (Σb)²))     (Pearson)
         otherwise    Σab / sqrt(Σ' a² Σ' b²), Σ' over all raters of the item     (cosine)
 
-    each times `n / (n + shrinkage)`. Where one of the two has no variance, Pearson's is 0.
+    each times `n / (n + shrinkage)`. If one of the items has no variance, Pearson's is 0.
 
     Args:
-        by_item: start `(M + 1,)`, user and rating `(R,)`, in rows by item.
-        by_user: start `(N + 1,)`, item (increasing) and rating `(R,)`, in rows by user.
-        middle: subtracted from all ratings, which spares digits; changes no Pearson coefficient.
-        centred: which of the two.
-        flat: a variance that counts as none, since rounding may leave it.
-        shrinkage: co-raters that count as much as the similarity 0.
+        by_item: start `(M + 1,)`, user and rating `(R,)`, rows grouped by item.
+        by_user: start `(N + 1,)`, item (increasing) and rating `(R,)`, rows grouped by user.
+        middle: subtracted from all ratings to reduce rounding errors; does not change Pearson
+            coefficients.
+        centred: whether to compute Pearson's coefficient instead of the cosine.
+        flat: variances up to this count as 0, since they may be rounding errors.
+        shrinkage: the weight of a prior similarity of 0, as a number of co-raters.
     """
     item_start, item_user, item_value = by_item
     user_start, user_item, user_value = by_user
@@ -59,7 +60,7 @@ def similarities(
     result = np.zeros((n_items, n_items), np.float32)
     sums = np.zeros((n_items, 6), np.float64)
     squares = np.zeros(n_items, np.float64)
-    # Items come in increasing order, so a user's items below j are those seen so far.
+    # Items are visited in increasing order, so a user's items below j are those before `seen`.
     seen = user_start[:-1].copy()
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
@@ -92,12 +93,12 @@ def similarities(
 
 @exact_kernel
 def _keep_largest(weights: Floats, limit: int) -> None:
-    """Set all but the `limit` largest |weights| to 0; of equal ones the first are kept."""
+    """Set all but the `limit` largest |weights| to 0; among ties the first are kept."""
     sizes = np.abs(weights)
     least = np.partition(sizes, len(sizes) - limit)[len(sizes) - limit]
     ties = limit
     for p in range(len(weights)):
-        # Written so that a NaN counts as larger, and is seen in the prediction.
+        # `not <=` counts a NaN as larger, so that it shows in the prediction.
         ties -= not sizes[p] <= least
     for p in range(len(weights)):
         if sizes[p] < least:
@@ -120,25 +121,25 @@ def predict(
     low: float,
     high: float,
 ) -> Floats:
-    """Predicted ratings of pairs of a user and an item, `(n,)`.
+    """Predicted ratings of (user, item) pairs, `(n,)`.
 
         centred      r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|
         otherwise    r̂_ui = Σ_{j ∈ N} s_ij r_uj / Σ_{j ∈ N} |s_ij|
 
-    N are the `neighbors` items j ≠ i of largest |s_ij| that u rated, of equal ones those of the
-    lowest index. It is `r̄_i` where the denominator is 0, and is clipped to low..high (Wang & Tang
-    2017, eq. (2)).
+    N are the `neighbors` items j ≠ i with largest |s_ij| that u rated, ties broken by the lowest
+    index. The prediction is `r̄_i` if the denominator is 0, and is clipped to [low, high] (Wang &
+    Tang 2017, eq. (2)).
 
     Args:
-        users: the users `(n,)`; pairs of one user should follow each other, which is faster.
+        users: the users `(n,)`; grouping the pairs by user is faster.
         items: the items `(n,)`.
-        by_user: start `(N + 1,)`, item and rating `(R,)`, in rows by user.
+        by_user: start `(N + 1,)`, item and rating `(R,)`, rows grouped by user.
         similarity: `s_ij` in row i, `(M, M)`; need not be symmetric; its diagonal is not read.
         means: `r̄` of every item `(M,)`.
-        centred: which of the two.
-        neighbors: the greatest number of neighbours, at least 1.
-        low: the least rating.
-        high: the greatest.
+        centred: whether to use the first formula.
+        neighbors: the maximal number of neighbours, at least 1.
+        low: the lowest rating.
+        high: the highest rating.
     """
     start, column, value = by_user
     most = 0
@@ -167,7 +168,7 @@ def predict(
         rating = float(means[i])
         if bottom != 0:
             rating = (rating if centred else 0.0) + top / bottom
-        # Comparisons, not min and max: a NaN stays one.
+        # Comparisons instead of min and max, so that a NaN is kept.
         rating = low if rating < low else rating
         result[q] = high if rating > high else rating
     return result

@@ -1,1 +1,1 @@
-"""Loops of recommenders that learn from friends."""
+"""Kernels for recommenders that learn from friends."""

@@ -17,7 +17,7 @@ def cosines(
     right: NDArray[np.int32],
     found: NDArray[np.float64],
 ) -> None:
-    """Fill `found` with the cosine of each pair of users, 0 where nothing was rated by both.
+    """Fill `found` with the cosine of each pair of users, 0 where they have no item in common.
 
         Σ_j r_ij r_fj / √(Σ_j r_ij² Σ_j r_fj²),    j over the items that both rated.
 

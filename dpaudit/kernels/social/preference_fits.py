@@ -1,10 +1,9 @@
-"""Fits users to what they prefer to what, by Newton's method (Meng et al. 2018, equation (22)).
+"""Fit users' factors to their pairwise preferences (Meng et al. 2018, equation (22)).
 
-User i likes p items and not q others. With items' factors v and biases b she has the least loss
+User i likes p items j and does not like q items k. Given the items' factors v and biases b,
+Newton's method minimises the strictly convex loss
 
-    L(u) = Σ_j mean_k ln(1 + e^−x_jk) + (λ/2) ‖u − ū‖²,    x_jk = u · (v_j − v_k) + b_j − b_k,
-
-which is strictly convex.
+    L(u) = Σ_j mean_k ln(1 + e^−x_jk) + (λ/2) ‖u − ū‖²,    x_jk = u · (v_j − v_k) + b_j − b_k.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ Numbers = NDArray[np.float64]
 Starts = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
-# Newton's method needs some ten steps; a step that is halved so often moves nothing.
+# Newton's method needs about ten steps; a step halved 50 times is below the rounding error.
 _STEPS, _HALVINGS = 100, 50
-# So many factors of at most 2 do not overflow.
+# A product of 1000 factors of at most 2 does not overflow.
 _FACTORS = 1000
 
 _power_of_two = _reinterpret(types.int64, types.float64)
@@ -33,7 +32,7 @@ _power_of_two = _reinterpret(types.int64, types.float64)
 
 @inline
 def _exp(x: np.float64) -> np.float64:
-    # e^x of −700 <= x <= 0: 2^n e^r, |r| <= ln 2 / 2, and Taylor's sum, which then errs by 1e-17.
+    # e^x for −700 <= x <= 0: 2^n e^r, |r| <= ln 2 / 2, e^r by a Taylor sum with an error of 1e-17.
     n = np.rint(x * 1.4426950408889634)
     r = (x - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6
     e = 1.6059043836821613e-10
@@ -64,16 +63,16 @@ def exponentials(x: Numbers, out: Numbers) -> None:
 def _chances(
     upper: Numbers, lower: Numbers, psi: Numbers, bent: Numbers, product: Numbers
 ) -> float:
-    """Σ ln(1 + e^−x) over `x = upper − lower` of each pair `(p, q)`.
+    """Return Σ ln(1 + e^−x) over the pairs `(p, q)`, `x = upper − lower`.
 
-    Set are `psi = 1/(1 + e^x)` and `bent = psi (1 − psi)`, `(p, q)`.
+    Sets `psi = 1/(1 + e^x)` and `bent = psi (1 − psi)`, both `(p, q)`.
     """
     q, wrong = len(lower), 0.0
     product[:] = 1.0
     for j in range(len(upper)):
         score, power, chance = upper[j], bent[j], psi[j]
-        # ln(1 + e^−x) = ln(1 + e^−|x|) + max(−x, 0), and ψ from the same power. Loops over two or
-        # three arrays each vectorise.
+        # ln(1 + e^−x) = ln(1 + e^−|x|) + max(−x, 0), and ψ comes from the same power. The loops are
+        # separate because only loops over two or three arrays vectorise.
         for k in range(q):
             power[k] = _exp(max(-abs(score - lower[k]), -700.0))
         for k in range(q):
@@ -106,7 +105,7 @@ def _turned(liked: Numbers, bent: Numbers, into: Numbers) -> None:
     (p, d), q = liked.shape, bent.shape[1]
     into[:] = 0.0
     whole = p - p % 4
-    # Four items at a time: the sums are read and written once for them.
+    # Four items at a time, so that the sums are read and written once for all four.
     for j in range(0, whole, 4):
         x, y, z, t = bent[j], bent[j + 1], bent[j + 2], bent[j + 3]
         for f in range(d):
@@ -124,7 +123,7 @@ def _turned(liked: Numbers, bent: Numbers, into: Numbers) -> None:
 
 @exact_kernel
 def _dot(x: Numbers, y: Numbers, sums: Numbers) -> float:
-    """`Σ x y`; `sums` is for 64, side by side, so that the loop vectorises."""
+    """Return `Σ x y`; `sums` is scratch for 64 partial sums, so that the loop vectorises."""
     whole = len(x) - len(x) % len(sums)
     sums[:] = 0.0
     for first in range(0, whole, len(sums)):
@@ -146,12 +145,12 @@ def _add_sides(
     liked: Numbers, others: Numbers, psi: Numbers, bent: Numbers, slope: Numbers,
     curvature: Numbers,
 ) -> None:  # fmt: skip
-    """Add `−Σ ψ (v_j − v_k)` and, to the upper triangle, `Σ β (v_j − v_k)(v_j − v_k)ᵀ`.
+    """Add `−Σ ψ (v_j − v_k)` to `slope`, and add the curvature to its upper triangle.
 
-    `others` are `(d, q)` here.
+    The curvature is `Σ β (v_j − v_k)(v_j − v_k)ᵀ`; `others` has shape `(d, q)`.
     """
     (p, d), q = liked.shape, others.shape[1]
-    # Of each k `Σ_j ψ`, `Σ_j β` and `Σ_j β v_j`; loops over k vectorise.
+    # `Σ_j ψ`, `Σ_j β` and `Σ_j β v_j` for each k; loops over k vectorise.
     wrong, bend, ones, across = np.zeros(q), np.zeros(q), np.ones(q), np.empty((d, q))
     sums = np.empty(64)
     for j in range(p):
@@ -181,9 +180,9 @@ def _evaluate(
     centre: Numbers, u: Numbers, room: tuple[Numbers, Numbers, Numbers], slope: Numbers,
     curvature: Numbers,
 ) -> float:  # fmt: skip
-    """The loss; set are its `slope` `(d,)` and, of its `curvature` `(d, d)`, the upper triangle.
+    """Return the loss; set its `slope` `(d,)` and the upper triangle of `curvature` `(d, d)`.
 
-    `liked` `(p, d)` and `others` `(d, q)` are factors; `room` is for two `(p, q)` and one `(q,)`.
+    `liked` `(p, d)` and `others` `(d, q)` are factors; `room` is scratch: two `(p, q)`, one `(q,)`.
     """
     d, q = others.shape
     psi, bent, product = room
@@ -193,7 +192,7 @@ def _evaluate(
         for k in range(q):
             lower[k] += others[f, k] * u[f]
     wrong = _chances(upper, lower, psi, bent, product)
-    # −Σ ψ (v_j − v_k) and Σ ψ (1 − ψ) (v_j − v_k)(v_j − v_k)ᵀ over j and the mean of k.
+    # −Σ ψ (v_j − v_k) and Σ ψ (1 − ψ) (v_j − v_k)(v_j − v_k)ᵀ, summed over j, averaged over k.
     slope[:], curvature[:] = 0.0, 0.0
     _add_sides(liked, others, psi, bent, slope, curvature)
     norm = 0.0
@@ -212,7 +211,7 @@ def _descend(
     liked: Numbers, others: Numbers, biases: tuple[Numbers, Numbers], ridge: float,
     centre: Numbers, u: Numbers,
 ) -> bool:  # fmt: skip
-    """Move `u` to the least loss; whether that was reached."""
+    """Move `u` to the minimum of the loss; return whether it converged."""
     d = len(u)
     step = np.empty((d, 1))
     slope, moved_slope, moved = np.empty(d), np.empty(d), np.empty(d)
@@ -226,13 +225,13 @@ def _descend(
         gain = 0.0
         for f in range(d):
             gain += slope[f] * step[f, 0]
-        # Half the gain is what is left to win, up to higher orders.
+        # To second order, the loss is above its minimum by half of `gain`.
         if gain <= 1e-12 * (1 + loss):
             return True
         size = 1.0
         for halving in range(_HALVINGS + 1):
             if halving == _HALVINGS:
-                return True  # as well as numbers can tell
+                return True  # no further decrease beyond rounding
             for f in range(d):
                 moved[f] = u[f] - size * step[f, 0]
             next_loss = _evaluate(
@@ -258,32 +257,32 @@ def fit(
     centre: Numbers,
     found: Numbers,
 ) -> int:
-    """Fit some users to a model; one who likes nothing, or all, is as `centre`.
+    """Fit the factors of users; a user who likes no item, or every item, gets `centre`.
 
     Args:
-        users: who `(n,)`.
-        start: what user i likes is `items[start[i]:start[i + 1]]`, `(N + 1,)`.
-        items: these items.
-        others_start: what the r-th of `users` does not is `others[others_start[r]: … [r + 1]]`,
-            `(n + 1,)`.
-        others: these items.
-        factors: of every item, its bias last `(M, d + 1)`.
+        users: the users to fit `(n,)`.
+        start: user i likes `items[start[i]:start[i + 1]]`, `(N + 1,)`.
+        items: the liked items.
+        others_start: the r-th of `users` does not like
+            `others[others_start[r]:others_start[r + 1]]`, `(n + 1,)`.
+        others: the items not liked.
+        factors: factors of every item, the bias in the last column `(M, d + 1)`.
         ridge: λ.
         centre: ū `(d,)`.
-        found: where each starts; result `(n, d)`.
+        found: initial values; overwritten with the result `(n, d)`.
 
     Returns:
-        How many did not converge.
+        The number of users whose fit did not converge.
     """
     failed = 0
     d = factors.shape[1] - 1
     own, bias = factors[:, :d].copy(), factors[:, d].copy()
     for r in range(len(users)):
-        mine = items[start[users[r]] : start[users[r] + 1]]
+        liked = items[start[users[r]] : start[users[r] + 1]]
         rest = others[others_start[r] : others_start[r + 1]]
-        if len(mine) == 0 or len(rest) == 0:
+        if len(liked) == 0 or len(rest) == 0:
             found[r] = centre
             continue
-        biases = bias[mine], bias[rest]
-        failed += not _descend(own[mine], own[rest].T.copy(), biases, ridge, centre, found[r])
+        biases = bias[liked], bias[rest]
+        failed += not _descend(own[liked], own[rest].T.copy(), biases, ridge, centre, found[r])
     return failed

@@ -1,20 +1,20 @@
-"""What users submit and learn of which items they like more than which (Meng et al. 2018).
+"""Submissions and gradients of a pairwise ranking loss with friends' items (Meng et al. 2018).
 
-P_i are the items that user i holds, F_i those that her friends offer and she does not hold, N_i all
-others. Her share of the objective is
+P_i are the items that user i holds, F_i the items that their friends offer and they do not hold,
+and N_i all others. User i's share of the objective is
 
     Σ ln φ(u_i · v_j − u_i · v_k),    φ(x) = 1/(1 + e^−x),
 
-over her triples (i, j, k): all that there are, or drawn ones (equation (11)); all its slopes follow
-from one weight of each item,
+over the user's triples (i, j, k), all or a sample (equation (11)). All its gradients follow from
+one weight per item,
 
     a_ij = Σ ψ_ijk − Σ ψ_ikj,    ψ_ijk = 1/(1 + e^(u_i · v_j − u_i · v_k)):
 
-that by v_j is a_ij u_i (equation (13)), that by u_i is Σ_j a_ij v_j (equation (12)).
+the gradient by v_j is a_ij u_i (equation (13)), the one by u_i is Σ_j a_ij v_j (equation (12)).
 
-Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; those beyond
-the model's are zero and stay so. The sets of user i are `held[held_start[i]:held_start[i + 1]]`,
-which is P_i, and `near[near_start[i]:near_start[i + 1]]`, which is P_i and F_i; both increase.
+Factors are flat float32 arrays `(users or items, size)`, `size` a multiple of 16; the padding
+beyond the model's factors is zero and stays so. P_i is `held[held_start[i]:held_start[i + 1]]`, and
+P_i ∪ F_i is `near[near_start[i]:near_start[i + 1]]`; both are sorted.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Marks = NDArray[np.bool_]
 
 @inline
 def _below(x: np.float32) -> np.float32:
-    # ψ = 1/(1 + e^x). e^x = 2^n e^r, |r| <= ln 2 / 2, e^r by the polynomial of Cephes' expf; beyond
-    # 80 it makes no difference.
+    # ψ = 1/(1 + e^x). e^x = 2^n e^r, |r| <= ln 2 / 2, e^r by the polynomial of Cephes' expf; for
+    # |x| > 80 clamping does not matter.
     x = F32(min(max(x, F32(-80)), F32(80)))
     n = F32(np.rint(F32(x * F32(1.4426950408889634))))
     r = _fma(n, F32(2.12194440e-4), _fma(n, F32(-0.693359375), x))
@@ -62,7 +62,7 @@ def below(differences: Flat, out: Flat) -> None:
 
 @exact_kernel
 def _scratch(n_items: int) -> tuple[Weights, Marks, Flat, Flat, Rows]:
-    """Room for one user: weights, whether an item is listed, scores, chances, the list."""
+    """Scratch for one user: weights, marks of listed items, scores, probabilities ψ, the list."""
     return (
         np.zeros(n_items, np.float64), np.zeros(n_items, np.bool_),
         np.empty(n_items, np.float32), np.empty(n_items, np.float32), np.empty(n_items, np.int32),
@@ -74,7 +74,7 @@ def _weigh_drawn(
     better: Rows, worse: Rows, left: Flat, u: int, right: Flat, size: int,
     weights: Weights, known: Marks, touched: Rows,
 ) -> int:  # fmt: skip
-    """Add a_ij of one user over drawn triples; how many items these touch, listed in `touched`."""
+    """Add a_ij of one user over sampled triples; list the items in `touched`, return how many."""
     count, vectors = 0, size // LANES
     for t in range(len(better)):
         j, k = better[t], worse[t]
@@ -94,7 +94,7 @@ def _weigh_drawn(
 
 @exact_kernel
 def _list_sets(held: Rows, near: Rows, touched: Rows) -> None:
-    """List P_i, then F_i, then N_i in `touched`, each increasing."""
+    """List P_i, then F_i, then N_i in `touched`, each in increasing order."""
     p, f, n = 0, len(held), len(near)
     own = close = 0
     for item in range(len(touched)):
@@ -114,8 +114,8 @@ def _list_sets(held: Rows, near: Rows, touched: Rows) -> None:
 
 @exact_kernel
 def _above(score: np.float32, scores: Flat, gains: Weights, psi: Flat) -> float:
-    """Σ ψ of an item of this score above others; each of these loses its ψ in `gains`."""
-    # Loops from 0, of one kind of step each, vectorise.
+    """Return Σ ψ of an item with this score preferred to others; subtract each ψ from `gains`."""
+    # Separate loops, each starting at 0, vectorise.
     for k in range(len(scores)):
         psi[k] = _below(F32(score - scores[k]))
     for k in range(len(scores)):
@@ -135,13 +135,13 @@ def _weigh_all(
     held: Rows, near: Rows, left: Flat, u: int, right: Flat, size: int,
     weights: Weights, scores: Flat, psi: Flat, touched: Rows,
 ) -> int:  # fmt: skip
-    """Set a_ij of one user over all her triples; every item is touched and listed."""
+    """Set a_ij of one user over all their triples; list every item in `touched`."""
     n_items, own, close = len(weights), len(held), len(near)
     _list_sets(held, near, touched)
     for t in range(n_items):
         scores[t] = total(dot(left, u, right, touched[t] * size, size // LANES))
     gains = np.zeros(n_items, np.float64)
-    # P_i is above F_i where there is any, else above N_i; F_i is above N_i.
+    # P_i is preferred to F_i, or to N_i if F_i is empty; F_i is preferred to N_i.
     below_own = close if close > own else n_items
     for j in range(close):
         first, last = (own, below_own) if j < own else (close, n_items)
@@ -157,7 +157,7 @@ def _weigh(
     near: Rows, left: Flat, right: Flat, size: int,
     weights: Weights, known: Marks, scores: Flat, psi: Flat, touched: Rows,
 ) -> int:  # fmt: skip
-    """Add a_ij of user i to `weights`; how many items these touch, listed in `touched`."""
+    """Add a_ij of user i to `weights`; list the items in `touched` and return their number."""
     if better.shape[1] > 0:
         return _weigh_drawn(
             better[i], worse[i], left, i * size, right, size, weights, known, touched
@@ -184,27 +184,26 @@ def submit(
     sums: Flat | Weights,
     shown: Flat,
 ) -> None:
-    """What users submit about all items, `w_i a_ij u_i`, without noise, and its sums.
+    """Compute users' noiseless submissions about all items, `w_i a_ij u_i`, and their sums.
 
-    All that a user submits is one vector; `w_i` is 1, or less where its L2 norm would be above
-    `clip`.
+    All of a user's values form one vector; the factor `w_i <= 1` clips its L2 norm to `clip`.
 
     Args:
         order: the users `(n,)`.
-        better: j of the drawn triples of each user `(N, 2 t)`; all of hers where t is 0.
-        worse: k of them.
-        held_start: of P_i `(N + 1,)`.
+        better: j of each user's sampled triples `(N, 2 t)`; if t is 0, all triples are used.
+        worse: k of the same triples.
+        held_start: offsets of P_i in `held`, `(N + 1,)`.
         held: P_i.
-        near_start: of P_i and F_i together `(N + 1,)`.
-        near: P_i and F_i.
+        near_start: offsets of P_i ∪ F_i in `near`, `(N + 1,)`.
+        near: P_i ∪ F_i.
         left: U, `(N, size)`, flat.
         right: V, `(M, size)`, flat.
         size: the length of a row of factors.
-        clip: the largest norm; infinite for none.
-        sums: the sum over users for each item `(M, size)`, flat; added to. In double precision it
-            is as good as exact.
-        shown: result, zeros before: what each user submits `(n, M, size)`, flat; nothing is written
-            where it is empty.
+        clip: the largest norm; infinite for no clipping.
+        sums: the sum over users for each item is added to this `(M, size)`, flat. In double
+            precision it is almost exact.
+        shown: result, initially zero: each user's submission `(n, M, size)`, flat; if empty,
+            nothing is written.
     """
     keeps = len(shown) > 0
     weights, known, scores, psi, touched = _scratch(len(right) // size)
@@ -245,19 +244,19 @@ def learn(
     size: int,
     slopes: Flat,
 ) -> None:
-    """The slope of every user's share by her factors, `Σ_j a_ij v_j`.
+    """Compute the gradient of every user's share by their own factors, `Σ_j a_ij v_j`.
 
     Args:
-        better: j of the drawn triples of each user `(N, 2 t)`; all of hers where t is 0.
-        worse: k of them.
-        held_start: of P_i `(N + 1,)`.
+        better: j of each user's sampled triples `(N, 2 t)`; if t is 0, all triples are used.
+        worse: k of the same triples.
+        held_start: offsets of P_i in `held`, `(N + 1,)`.
         held: P_i.
-        near_start: of P_i and F_i together `(N + 1,)`.
-        near: P_i and F_i.
+        near_start: offsets of P_i ∪ F_i in `near`, `(N + 1,)`.
+        near: P_i ∪ F_i.
         left: U, `(N, size)`, flat.
         right: V, `(M, size)`, flat.
         size: the length of a row of factors.
-        slopes: result, zeros before, `(N, size)`, flat.
+        slopes: result, initially zero, `(N, size)`, flat.
     """
     weights, known, scores, psi, touched = _scratch(len(right) // size)
     for i in range(len(held_start) - 1):

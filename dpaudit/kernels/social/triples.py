@@ -1,8 +1,8 @@
-"""Draws triples of a user and two items of which she likes the first more (Meng et al. 2018).
+"""Draw triples of a user, a preferred item and a less preferred item (Meng et al. 2018).
 
-P_i are the items that user i holds, F_i those that her friends offer and she does not hold, N_i all
-others. She likes what is in P_i more than what is in F_i, and that more than what is in N_i; where
-F_i is empty, P_i more than N_i (equation (11)).
+P_i are the items that user i holds, F_i the items that their friends offer and they do not hold,
+and N_i all others. The user prefers P_i to F_i and F_i to N_i; if F_i is empty, P_i to N_i
+(equation (11)).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Triples = NDArray[np.int32]
 
 @inline
 def _outside(members: Rows, first: int, last: int, rank: np.int64) -> np.int64:
-    # The number that has `rank` smaller ones among 0, 1, … that are none of the increasing
-    # `members[first:last]`: it comes after member m if x_m − m, which never falls, is at most rank.
+    # The number with 0-based rank `rank` among 0, 1, … without the sorted `members[first:last]`.
+    # It comes after member m if x_m − m, which never decreases, is at most rank.
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -37,7 +37,7 @@ def _outside(members: Rows, first: int, last: int, rank: np.int64) -> np.int64:
 
 @inline
 def _choice(word: np.uint32, count: int) -> np.int64:
-    # One of 0 … count − 1; none is likelier than another by more than count/2^32 of its chance.
+    # One of 0 … count − 1; probabilities differ by at most a relative count/2^32.
     return I64((U64(word) * U64(count)) >> U64(32))
 
 
@@ -50,33 +50,34 @@ def draw(
     places: Rows,
     n_items: int,
     step: int,
-    world: int,
+    trial: int,
     key: Words,
     better: Triples,
     worse: Triples,
 ) -> None:
-    """Triples of every user, uniform on hers and independent of each other.
+    """Draw independent uniform triples of every user.
 
-    The first half of a user's has `j ∈ P_i`, `k ∈ F_i`, or where F_i is empty `k ∈ N_i`; the second
-    half `j ∈ F_i`, `k ∈ N_i`. A user's draws depend on nobody else's sets.
+    The first half of a user's triples has `j ∈ P_i` and `k ∈ F_i`, or `k ∈ N_i` if F_i is empty;
+    the second half has `j ∈ F_i` and `k ∈ N_i`. A user's draws depend on their own sets only.
 
     Args:
-        held_start: of P_i `(N + 1,)`.
+        held_start: offsets of P_i in `held`, `(N + 1,)`.
         held: P_i.
-        near_start: of P_i and F_i together `(N + 1,)`.
-        near: P_i and F_i.
-        places: where each of P_i stands among a user's `near`, from 0; as `held`.
+        near_start: offsets of P_i ∪ F_i in `near`, `(N + 1,)`.
+        near: P_i ∪ F_i.
+        places: 0-based position of each item of P_i in the user's part of `near`; same shape as
+            `held`.
         n_items: `M`.
         step: the noise source's step.
-        world: the world.
+        trial: the trial.
         key: the noise source's key.
         better: result `(N, 2 t)` int32: j of each triple, −1 where one of its sets is empty.
-        worse: result `(N, 2 t)` int32: k of each.
+        worse: result `(N, 2 t)` int32: k of each triple.
     """
     count = better.shape[1] // 2
     words = np.empty(4 * count, np.uint32)
     for i in range(len(held_start) - 1):
-        philox_words(words, i * count, step, world, key)
+        philox_words(words, i * count, step, trial, key)
         own, own_end = held_start[i], held_start[i + 1]
         all_, all_end = near_start[i], near_start[i + 1]
         p = own_end - own

@@ -1,1 +1,1 @@
-"""Loops of top-k lists."""
+"""Kernels for top-k lists."""

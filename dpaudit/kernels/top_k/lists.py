@@ -1,7 +1,7 @@
-"""Draws of top-k lists and sets, and of a birth-death chain, many worlds at once.
+"""Sample top-k lists and sets, and a birth-death chain, many trials at once.
 
 A uniform draw takes two words of the noise source and is one of 2^52 equally spaced values in
-(0, 1), so a choice among items is as fine as double precision.
+(0, 1), so choice probabilities have about the resolution of double precision.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ U32, F64 = np.uint32, np.float64
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
-Worlds = NDArray[np.int64]
+Trials = NDArray[np.int64]
 Words = NDArray[np.uint32]
 
 
 @inline
 def _uniform(high: np.uint32, low: np.uint32) -> np.float64:
-    # (n + 1/2) / 2^52 with 26 bits of either word: exact, never 0 or 1.
+    # (n + 1/2) / 2^52 with 26 bits of each word: exact, never 0 or 1.
     n = F64(high >> U32(6)) * 67108864.0 + F64(low >> U32(6))
     return (n + 0.5) * 2.0**-52
 
@@ -36,16 +36,16 @@ def _words_for(uniforms: int) -> int:
 
 @exact_kernel
 def chain_states(
-    states: Indices, up: Vector, down: Vector, count: int, worlds: Worlds, step: int, key: Words
+    states: Indices, up: Vector, down: Vector, count: int, trials: Trials, step: int, key: Words
 ) -> None:
-    """Walk a birth-death chain from state 0; move `i` of a world takes coordinates `2i`, `2i + 1`.
+    """Simulate a birth-death chain from state 0; move `i` uses noise coordinates `2i`, `2i + 1`.
 
     Args:
-        states: result `(W,)` int32, each world's state after `count` moves.
-        up: the probability of going from a state to the next `(J,)`, 0 of the last.
-        down: the probability of going to the one before `(J,)`, 0 of the first.
+        states: result `(W,)` int32, each trial's state after `count` moves.
+        up: the probability of moving from each state to the next `(J,)`, 0 for the last.
+        down: the probability of moving to the previous state `(J,)`, 0 for the first.
         count: the number of moves.
-        worlds: the indices of the worlds `(W,)`.
+        trials: the indices of the trials `(W,)`.
         step: the noise source's step.
         key: the noise source's key.
     """
@@ -55,17 +55,17 @@ def chain_states(
         j = 0
         for start in range(0, count, TILE // 2):
             part = min(count - start, TILE // 2)
-            philox_words(words[: _words_for(part)], start // 2, step, worlds[w], key)
+            philox_words(words[: _words_for(part)], start // 2, step, trials[w], key)
             for i in range(part):
                 u = _uniform(words[2 * i], words[2 * i + 1])
-                # +1 below `up`, −1 from there to `up + down`: no branch to mispredict.
+                # +1 for u below `up`, −1 from there to `up + down`, without a branch.
                 j += 2 * int(u < up[j]) - int(u < moves[j])
         states[w] = j
 
 
 @exact_kernel
 def chain_law(law: Vector, up: Vector, down: Vector, count: int) -> None:
-    """Move the law `(J,)` of a birth-death chain's state `count` steps on, in place."""
+    """Advance the distribution `(J,)` of a birth-death chain's state by `count` moves, in place."""
     last = len(law) - 1
     for _ in range(count):
         inflow = 0.0
@@ -77,11 +77,11 @@ def chain_law(law: Vector, up: Vector, down: Vector, count: int) -> None:
 
 
 @exact_kernel
-def pick(states: Indices, cumulative: Vector, worlds: Worlds, step: int, key: Words) -> None:
-    """Fill `states` `(W,)` with draws from the law whose running sums are `cumulative` `(J,)`."""
+def pick(states: Indices, cumulative: Vector, trials: Trials, step: int, key: Words) -> None:
+    """Fill `states` `(W,)` with draws from a distribution with running sums `cumulative` `(J,)`."""
     words = np.empty(4, np.uint32)
     for w in range(len(states)):
-        philox_words(words, 0, step, worlds[w], key)
+        philox_words(words, 0, step, trials[w], key)
         u = _uniform(words[0], words[1]) * cumulative[-1]
         low, high = 0, len(cumulative) - 1
         while low < high:
@@ -95,9 +95,10 @@ def pick(states: Indices, cumulative: Vector, worlds: Worlds, step: int, key: Wo
 
 @exact_kernel
 def sum_tree(weights: Vector) -> Vector:
-    """A binary tree of sums: node `n` is the sum of `2n` and `2n + 1`, the root is node 1.
+    """Return a binary tree of sums: node `n` is the sum of `2n` and `2n + 1`, the root is node 1.
 
-    The result has `2L` entries, `L` the power of two that holds the weights; they stand from `L`.
+    The result has `2L` entries, `L` the smallest power of two not below the number of weights; the
+    weights are entries `L …`.
     """
     size = 1
     while size < len(weights):
@@ -111,7 +112,7 @@ def sum_tree(weights: Vector) -> Vector:
 
 @inline
 def _remove(tree: Vector, leaf: int) -> None:
-    # Sums are formed anew, never by subtraction: what is left keeps its relative precision.
+    # Sums are recomputed instead of subtracted, which keeps their relative precision.
     total = 0.0
     tree[leaf] = total
     while leaf > 1:
@@ -128,15 +129,16 @@ def _restore(tree: Vector, original: Vector, leaf: int) -> None:
 
 
 @exact_kernel
-def peeling(places: Indices, tree: Vector, worlds: Worlds, step: int, key: Words) -> None:
+def peeling(places: Indices, tree: Vector, trials: Trials, step: int, key: Words) -> None:
     """Draw items one after another in proportion to their weights, without replacement.
 
-    In law these are the `k` largest of `ln weight + Gumbel`, best first (Plackett-Luce).
+    The result is distributed as the `k` largest of `ln weight + Gumbel`, best first
+    (Plackett-Luce).
 
     Args:
-        places: result `(W, k)` int32, the places of the weights drawn, in their order.
+        places: result `(W, k)` int32, the indices of the drawn weights, in order of drawing.
         tree: from `sum_tree`; at least `k` weights, all positive.
-        worlds: the indices of the worlds `(W,)`.
+        trials: the indices of the trials `(W,)`.
         step: the noise source's step.
         key: the noise source's key.
     """
@@ -145,14 +147,14 @@ def peeling(places: Indices, tree: Vector, worlds: Worlds, step: int, key: Words
     words = np.empty(_words_for(k), np.uint32)
     work = tree.copy()
     for w in range(places.shape[0]):
-        philox_words(words, 0, step, worlds[w], key)
+        philox_words(words, 0, step, trials[w], key)
         for t in range(k):
             x = _uniform(words[2 * t], words[2 * t + 1]) * work[1]
             node = 1
             while node < size:
                 node *= 2
                 left = work[node]
-                # A rounded x may lie beyond the last weight: what is empty is never entered.
+                # Rounding may put x beyond the last weight, so never enter an empty subtree.
                 right = int(x >= left) & int(work[node + 1] > 0)
                 x -= left if right else 0.0
                 node += right
@@ -165,9 +167,9 @@ def peeling(places: Indices, tree: Vector, worlds: Worlds, step: int, key: Words
 
 @exact_kernel
 def peeling_log_law(out: Vector, places: Indices, tree: Vector) -> None:
-    """Fill `out` `(W,)` with `ln Π_t w_t / (what is left before t)` of lists `(W, k)`.
+    """Fill `out` `(W,)` with the log-probabilities of lists `places` `(W, k)` under `peeling`.
 
-    A list has no place twice.
+    They are `ln Π_t w_t / (sum of the weights not drawn before t)`. A list must have no duplicates.
     """
     k = places.shape[1]
     size = len(tree) // 2
@@ -185,9 +187,9 @@ def peeling_log_law(out: Vector, places: Indices, tree: Vector) -> None:
 
 @exact_kernel
 def symmetric_sums(log_weights: Vector, k: int) -> Vector:
-    """`ln e_r(w_n, …, w_{M−1})`, the elementary symmetric sums of every tail, `(k + 1, M + 1)`.
+    """Return `ln e_r(w_n, …, w_{M−1})`, the elementary symmetric sums of tails, `(k + 1, M + 1)`.
 
-    Entry `[r, n]` is that of the weights from `n` on; −inf where fewer than `r` are left.
+    Entry `[r, n]` is for the weights from `n` on; −inf if there are fewer than `r`.
     """
     size = len(log_weights)
     sums = np.full((k + 1, size + 1), -np.inf)
@@ -202,16 +204,16 @@ def symmetric_sums(log_weights: Vector, k: int) -> Vector:
 
 
 @exact_kernel
-def weighted_sets(places: Indices, sums: Vector, worlds: Worlds, step: int, key: Words) -> None:
+def weighted_sets(places: Indices, sums: Vector, trials: Trials, step: int, key: Words) -> None:
     """Draw sets of `k` in proportion to the product of their weights.
 
-    Given that `r` places from `m` on are still to come, none of them lies before `n` with
-    probability `e_r(n…) / e_r(m…)`: the next place inverts that survival function.
+    Given that `r` indices from `m` on are still to be drawn, none of them is below `n` with
+    probability `e_r(n…) / e_r(m…)`; the next index is drawn by inverting this survival function.
 
     Args:
-        places: result `(W, k)` int32, increasing.
+        places: result `(W, k)` int32, increasing indices.
         sums: from `symmetric_sums`, of at least `k` weights.
-        worlds: the indices of the worlds `(W,)`.
+        trials: the indices of the trials `(W,)`.
         step: the noise source's step.
         key: the noise source's key.
     """
@@ -219,12 +221,12 @@ def weighted_sets(places: Indices, sums: Vector, worlds: Worlds, step: int, key:
     size = sums.shape[1] - 1
     words = np.empty(_words_for(k), np.uint32)
     for w in range(places.shape[0]):
-        philox_words(words, 0, step, worlds[w], key)
+        philox_words(words, 0, step, trials[w], key)
         first = 0
         for t in range(k):
             tail = sums[k - t]
             bar = tail[first] + math.log(_uniform(words[2 * t], words[2 * t + 1]))
-            # The last place whose tail still passes the bar; `first` always does.
+            # The last index whose tail exceeds the bar; `first` always does.
             low, high = first, size - (k - t) + 1
             while high - low > 1:
                 middle = (low + high) // 2

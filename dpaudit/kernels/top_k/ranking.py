@@ -1,4 +1,4 @@
-"""Top-k lists: of noised scores, many noise worlds at once, and of a factor model's."""
+"""Top-k lists of noised scores, many noise trials at once, and of a factor model's scores."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def laplace_top_k(
     scores: NDArray[np.float32],
     scale: float,
     grid: float,
-    worlds: NDArray[np.int64],
+    trials: NDArray[np.int64],
     step: int,
     key: NDArray[np.uint32],
 ) -> None:
     """Rank `scores + scale · Laplace` on a grid; the noise of item `c` is coordinate `c`.
 
-    Of equal values the item of the lower index comes first.
+    Ties are broken by the lower item index.
 
     Args:
         items: result `(W, k)` int32, the items of the k largest values, best first.
@@ -43,7 +43,7 @@ def laplace_top_k(
         scores: exact scores `(M,)` float32; `−inf` for an item that is never shown.
         scale: the Laplace scale, 0 for none.
         grid: values are rounded to its multiples, a power of two; 0 without noise.
-        worlds: the indices of the worlds `(W,)`.
+        trials: the indices of the trials `(W,)`.
         step: the noise source's step.
         key: the noise source's key.
     """
@@ -57,7 +57,7 @@ def laplace_top_k(
         for start in range(0, n, TILE):
             stop = min(start + TILE, n)
             if scale > 0:
-                laplace_row(draws[: stop - start], words, start, step, worlds[w], key)
+                laplace_row(draws[: stop - start], words, start, step, trials[w], key)
                 for i in range(stop - start):
                     x = scores[start + i] + scale * draws[i]
                     shown[i] = np.float32(np.rint(x / grid) * grid)
@@ -81,17 +81,17 @@ def best(
     items: NDArray[np.int32],
     values: NDArray[np.float32],
 ) -> None:
-    """The items of the largest `u_i · v_j` that each user has not seen.
+    """Find the items with the largest `u_i · v_j` among those that each user has not seen.
 
-    Of equal scores the item of the lower index comes first.
+    Ties are broken by the lower item index.
 
     Args:
-        users: whose lists they are `(n,)`.
+        users: the users to make lists for `(n,)`.
         left: U, `(N, size)`, flat.
         right: V, `(M, size)`, flat.
         size: the length of a row of factors.
-        seen_start: what user i has seen is `seen[seen_start[i]:seen_start[i + 1]]`, `(N + 1,)`.
-        seen: these items, increasing for each user.
+        seen_start: user i has seen `seen[seen_start[i]:seen_start[i + 1]]`, `(N + 1,)`.
+        seen: the seen items, increasing for each user.
         items: result `(n, k)` int32, best first; −1 where there are no more.
         values: result `(n, k)` float32, their scores; −inf where there are no more.
     """

@@ -1,4 +1,4 @@
-"""A verification of the catalogue as tables, Markdown, HTML and JSON."""
+"""Reports of a verification of the catalogue: tables, Markdown, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATUS = {"as recorded": "as recorded", "differs": "DIFFERS", "too few trials":
 
 
 def headline(found: Verification) -> str:
-    """How many statements got which verdict, in a sentence."""
+    """Return the number of statements with each verdict, as a sentence."""
     counts = Counter(told(entry.verdict, entry.basis) for entry in found.entries)
     verdicts = ", ".join(
         f"{count} {'hold' if verdict == 'holds' and count > 1 else verdict}"
@@ -27,7 +27,7 @@ def headline(found: Verification) -> str:
 
 
 def outcome(found: Verification) -> str:
-    """`pass` if every verdict is as recorded, `fail` if one differs, else `inconclusive`."""
+    """Return `pass` if all verdicts are as recorded, `fail` if one differs, else `inconclusive`."""
     states = {entry.status for entry in found.entries}
     if "differs" in states:
         return "fail"
@@ -35,7 +35,7 @@ def outcome(found: Verification) -> str:
 
 
 def findings(found: Verification) -> list[str]:
-    """What does not agree with the catalogue, or that everything does."""
+    """Return the disagreements with the catalogue as sentences, or that there are none."""
     odd = [entry for entry in found.entries if entry.status != "as recorded"]
     if not odd:
         return ["Every verdict is as recorded in the catalogue."]
@@ -49,40 +49,41 @@ def findings(found: Verification) -> list[str]:
 
 
 def footnotes(found: Verification) -> list[str]:
-    """How to read the tables."""
+    """Return the notes that explain the tables."""
     share = words.percent(found.confidence)
     return [
-        f"Verdicts on all {found.size} games hold together with {share} confidence (Holm), and so "
-        "do all certified bounds (Bonferroni).",
-        "Certified: a lower bound on ε of the pair of data sets, from runs of the mechanism "
-        "alone. By the law: the same pair's ε, computed and not measured; no verdict rests on it.",
-        "A statement of algebra is tried on instances: one on which it fails is certain, or, where "
-        "it is about chances, wrong with a probability below 1e-9; where none is found the verdict "
-        "rests on the derivation.",
-        "Falsified as stated: the paper's own words are false. On a reading: what was tried is a "
-        "reading of ours, where the text is silent or allows others. By a misprint: a formula as "
-        "printed is false, and the paper's own proof or text has another.",
-        "Holds: derived, and no game or instance speaks against it. Unprovable as stated: no proof "
+        f"The verdicts on all {found.size} games hold together with {share} confidence (Holm), and "
+        "so do all certified bounds (Bonferroni).",
+        "Certified ε: a lower bound on the ε of the pair of data sets, from trials of the "
+        "mechanism alone. ε by the law: the same pair's ε, computed and not measured; no verdict "
+        "rests on it.",
+        "A statement of algebra is tried on instances. An instance on which it fails is certain, "
+        "or, if the statement is about probabilities, wrong with a probability below 1e-9. If none "
+        "is found, the verdict rests on the derivation.",
+        "Falsified as stated: the paper's own words are false. On a reading: our reading of the "
+        "paper is false, where the text is silent or allows another. By a misprint: a formula as "
+        "printed is false, and the paper's own proof or text has the right one.",
+        "Holds: derived, and no game or instance contradicts it. Unprovable as stated: no proof "
         "is possible without a condition that the paper does not state; its check shows that the "
         "condition can fail.",
-        "Finds: power, measured. Where a game certifies no more than the claim, it is played "
-        "again, with the same data sets and number of trials, on mutants: copies of the mechanism "
-        "with the noise of 1.25, 1.5, 2 or 4 times its ε, from the first that a forecast expects "
-        "to be found. The factor is the least on which more than the claim is certified. No "
-        "power: there was none; the entry rests on its other games, or on its derivation. Not "
-        "falsified is not a proof of privacy.",
+        "Finds: the measured power of a game. If a game certifies no more than the claim, it is "
+        "run again, with the same data sets and number of trials, on mutants: copies of the "
+        "mechanism with the noise of 1.25, 1.5, 2 or 4 times its ε, starting with the first that a "
+        "forecast expects to be found. The factor is the least for which more than the claim is "
+        "certified. No power: no mutant was found, and the entry rests on its other games or on "
+        "its derivation. Not falsified is not a proof of privacy.",
     ]
 
 
 def tables(found: Verification) -> list[Table]:
-    """The games, and the statements of algebra."""
-    played = [entry for entry in found.entries if any(game.trials for game in entry.games)]
-    tried = [entry for entry in found.entries if entry not in played]
-    return [table for table in (_games(played), _algebra(tried)) if table.cells]
+    """Return the table of the games and the table of the statements of algebra."""
+    outcome = [entry for entry in found.entries if any(game.trials for game in entry.games)]
+    tried = [entry for entry in found.entries if entry not in outcome]
+    return [table for table in (_games(outcome), _algebra(tried)) if table.cells]
 
 
 def details(entry: Entry) -> Table:
-    """What was played for one entry."""
+    """Return a table of the experiments of one entry."""
     return Table(
         caption=entry.id,
         header=["", "mechanism", "data sets", "witness"],
@@ -99,13 +100,13 @@ def details(entry: Entry) -> Table:
 
 
 def about(entry: Entry) -> list[tuple[str, str]]:
-    """An entry in words: what is claimed, by whom, and why the verdict is what it is."""
+    """Return an entry as named texts: its statement, its verdict and the reason."""
     verdict = told(entry.verdict, entry.basis)
     return [*words.statement(entry), ("Verdict", verdict), ("Why", entry.because)]
 
 
 def provenance(found: Verification) -> Table:
-    """What makes the same numbers again."""
+    """Return what is needed to reproduce the numbers."""
     rows = {
         "dpaudit": found.tool,
         **found.environment,
@@ -117,12 +118,12 @@ def provenance(found: Verification) -> Table:
 
 
 def render_json(found: Verification) -> str:
-    """The record as JSON."""
+    """Render the record as JSON."""
     return found.model_dump_json(indent=1) + "\n"
 
 
 def render_markdown(found: Verification) -> str:
-    """The verification as GitHub Markdown."""
+    """Render the verification as GitHub Markdown."""
     parts = [
         "# Published guarantees and their verdicts",
         f"**{outcome(found).upper()}** {escape(headline(found))}",
@@ -139,7 +140,7 @@ def render_markdown(found: Verification) -> str:
 
 
 def render_html(found: Verification) -> str:
-    """The verification as one HTML file that loads nothing."""
+    """Render the verification as one HTML file that loads nothing."""
     return page.render(
         "claims.html.j2",
         charts=claims_chart.render(found),
@@ -201,6 +202,6 @@ def _algebra(entries: Sequence[Entry]) -> Table:
 
 
 def _verdict_words(entry: Entry, game: Game) -> str:
-    """A game's verdict, of a published form that is false with the kind of false."""
+    """Return a game's verdict; for a falsified published form, with the basis of the verdict."""
     verdict = game.verdict if game.role == "corrected" else told(game.verdict, entry.basis)
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"

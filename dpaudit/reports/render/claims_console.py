@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
-# Columns that give way where the terminal is narrow.
+# Columns that are left out on a narrow terminal.
 _DISPENSABLE = ("finds", "trials", "seconds")
 _WIDE = 110
 
@@ -28,7 +28,7 @@ def show(found: Verification, console: Console) -> None:
         console.print(Text(plain(text), style="" if word == "pass" else _STYLES[word]))
     for table in claims.tables(found):
         drop = [n for n in _DISPENSABLE if n in table.header] if console.width < _WIDE else []
-        # The claim's name stands on a line of its own, above what was played for it.
+        # The claim's name has a line of its own, above its experiments.
         keep = [i for i, name in enumerate(table.header) if i and name not in drop]
         title = Text(plain(table.caption))
         shown = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left")

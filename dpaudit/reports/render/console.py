@@ -1,4 +1,4 @@
-"""The summary on a terminal."""
+"""The summary of an audit on a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.digest import Row
-from dpaudit.reports.sections import campaigns, intervals, recovery, tables, transcripts
+from dpaudit.reports.sections import intervals, recovery, sybil, tables, transcripts
 from dpaudit.reports.table import NONE
 from dpaudit.reports.table import Table as Shown
 
@@ -30,7 +30,7 @@ def show(result: AuditResult, console: Console) -> None:
 
     Args:
         result: the record.
-        console: where to print; colour is left out where it has none.
+        console: where to print; without colour if it has none.
     """
     from rich.text import Text
 
@@ -42,21 +42,21 @@ def show(result: AuditResult, console: Console) -> None:
     for model in result.models:
         _show_model(model, by_model[model.label], console)
     more = [*recovery.tables(result), *transcripts.tables(result)[:1]]
-    for table in (campaigns.table(result), *more):
+    for table in (sybil.table(result), *more):
         if table:
             _show_table(table, console)
     _show_gates(result, console)
     if any(found.metric.startswith("transcript.") for found in result.measurements):
-        said = "Intervals of areas each stand for itself: they are about users like these."
+        said = "The interval of each area holds by itself, and is about users like these."
         console.print(Text(said, style="dim"))
     if not intervals.judged(result):
         return
     console.print(
         Text(
-            f"{intervals.together(result.family)}. A lower bound on ε is not a proof of privacy: "
-            "'finds 1.5×' says that the same game on the same pair broke the claim on a mutant "
-            "with noise for 1.5 times the claimed ε, or so large a planted violation; 'no power' "
-            "that it did on none.",
+            f"{intervals.together(result.family)}. A lower bound on ε is not a proof of privacy. "
+            "'finds 1.5×': the same game on the same pair broke the claim on a mutant with the "
+            "noise of 1.5 times the claimed ε, or with a planted violation of that size. "
+            "'no power': it broke the claim on no mutant.",
             style="dim",
         )
     )
@@ -94,7 +94,7 @@ def _show_table(found: Shown, console: Console) -> None:
 
 
 def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[str]]]:
-    """Name and cells, the most important first."""
+    """Yield the name and cells of each column, the most important first."""
     points = [row.point for row in here]
     yield "ε", [words.epsilon(point.epsilon) for point in points]
     if any(point.claim and point.claim.epsilon != point.epsilon for point in points):
@@ -128,9 +128,9 @@ def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[st
 
 
 def _certified(row: Row) -> str:
-    """The largest lower bound over the pairs (they hold together), with a remark.
+    """Return the largest lower bound over the pairs, which hold together, with a remark.
 
-    Where it does not break the claim, the remark is the least mutant that was found on some pair.
+    If no bound breaks the claim, the remark is the least mutant that was found on any pair.
     """
     if not row.games:
         return NONE
@@ -146,7 +146,7 @@ def _certified(row: Row) -> str:
 
 
 def _theory(row: Row) -> str:
-    """The largest ε over the pairs by the law of the noise."""
+    """Return the largest ε by the law over the pairs."""
     known = [game.theory.upper for game in row.games.values() if game.theory]
     if not known:
         return NONE
@@ -156,7 +156,7 @@ def _theory(row: Row) -> str:
 def _fitting(
     columns: list[tuple[str, list[str]]], width: int
 ) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    """The columns that fit next to each other, and the names of the others."""
+    """Return the columns that fit side by side, and the names of the others."""
     shown: list[tuple[str, list[str]]] = []
     hidden: list[str] = []
     left = width + _GAP

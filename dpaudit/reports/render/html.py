@@ -9,7 +9,7 @@ from dpaudit.reports.sections import charts, footnotes, intervals, tables
 
 
 def render(result: AuditResult) -> str:
-    """The report as one HTML file; its scripts and data are inside, and it may load nothing."""
+    """Render the report as one HTML file that includes its scripts and data and loads nothing."""
     tried = [tables.attacks(result), tables.pairs(result), tables.games(result)]
     return page.render(
         "report.html.j2",

@@ -12,20 +12,20 @@ from dpaudit.reports.render import toml
 from dpaudit.reports.sections import footnotes, intervals, tables
 from dpaudit.reports.table import Table
 
-# Everything that starts markup inside a line; a bracket only where a link could follow, and what
-# makes a link of a bare address.
+# All that starts markup inside a line, or makes a link of a bare address. A closing bracket counts
+# only where a link could follow.
 _MARKUP = re.compile(r"([\\`*_<>|~#&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.)", re.IGNORECASE)
-# An address of mail, or somebody who would be told of it; a comment parts the two sides.
+# An e-mail address, or a user whom GitHub would notify; a comment after the @ prevents both.
 _PERSON = re.compile(r"@(?=[\w-]+\.)|(?<!\w)@(?=\w)")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line, and makes no link of."""
+    """Escape text so that Markdown shows it as it is, on one line and without links."""
     return _PERSON.sub("@<!-- -->", _MARKUP.sub(r"\\\1", plain(text)))
 
 
 def render(result: AuditResult) -> str:
-    """The report as GitHub Markdown."""
+    """Render the report as GitHub Markdown."""
     sections = [
         "# Privacy audit",
         f"**{digest.outcome(result).upper()}** {escape(digest.headline(result))}",
@@ -51,7 +51,7 @@ def render(result: AuditResult) -> str:
 
 
 def section(title: str, found: Sequence[Table | None], level: int = 2, below: str = "") -> str:
-    """A heading with its tables, and a text below it; empty where there is no table."""
+    """Return a heading with `below` and the tables under it; empty if there is no table."""
     parts = [f"{'#' * level} {title}", *([below] if below else [])]
     for table in found:
         if table:
@@ -60,12 +60,12 @@ def section(title: str, found: Sequence[Table | None], level: int = 2, below: st
 
 
 def captioned(table: Table) -> str:
-    """A table below its caption."""
+    """Return a table below its caption."""
     return f"**{escape(table.caption)}**\n\n{table_text(table)}"
 
 
 def table_text(table: Table) -> str:
-    """A table without its caption; marked cells are bold."""
+    """Return a table without its caption; marked cells are bold."""
     cells = [
         [
             f"**{escape(cell)}**" if (i, j) in table.marked else escape(cell)

@@ -1,4 +1,4 @@
-"""HTML pages that hold all they need: one policy, one style, one way to draw charts."""
+"""Self-contained HTML pages, with one content policy, style and chart renderer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from dpaudit.core.messages import plain
 from dpaudit.reports.chart_parts import Chart
 
-# The interpreter (`ast`) draws without `eval`, which the page's policy forbids.
+# With `ast`, Vega interprets expressions instead of using `eval`, which the page's policy forbids.
 _DRAW = """
 for (const data of document.querySelectorAll("script[data-chart]")) {
   vegaEmbed("#" + data.dataset.chart, JSON.parse(data.textContent), {
@@ -23,7 +23,7 @@ for (const data of document.querySelectorAll("script[data-chart]")) {
 
 
 def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
-    """A page from a template of this package; its scripts and data are inside."""
+    """Render a page from a template of this package, with its scripts and data included."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -37,7 +37,7 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
     scripts = [_script()] if charts else []
     return environment.get_template(template).render(
         charts=charts,
-        # Scripts of this package and its chart library: nothing of the record is in them.
+        # The scripts come from this package and its chart library, not from the record.
         scripts=[Markup(script) for script in scripts],  # noqa: S704
         hashes=" ".join(_hash(script) for script in scripts) or "'none'",
         **content,
@@ -45,7 +45,7 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
 
 
 def _seen(value: Any) -> Any:
-    """What a template shows, without letters that cannot be seen; line ends stay."""
+    """Remove invisible characters from a string that a template shows, except line ends."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return "\n".join(plain(line) for line in value.split("\n"))
@@ -53,7 +53,7 @@ def _seen(value: Any) -> Any:
 
 @cache
 def _script() -> str:
-    """Vega, Vega-Lite, Vega-Embed and what draws, of the version that the charts are made for."""
+    """Return Vega, Vega-Lite, Vega-Embed and the drawing code, in the version of the charts."""
     import altair
     import vl_convert
 
@@ -62,6 +62,6 @@ def _script() -> str:
 
 
 def _hash(script: str) -> str:
-    """What the page's policy knows a script by."""
+    """Return the hash by which the page's policy allows a script."""
     summary = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(summary).decode()}'"

@@ -13,7 +13,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def render(config: dict[str, Any]) -> str:
-    """The config as TOML; what is unset is left out."""
+    """Render the config as TOML, without unset keys."""
     config = {key: part for key, part in _without_unset(config).items() if part not in ([], {})}
     tables = {key: value for key, value in config.items() if _is_table(value)}
     blocks = ["\n".join(_line(key, config[key]) for key in config if key not in tables)]
@@ -26,7 +26,7 @@ def render(config: dict[str, Any]) -> str:
 
 
 def _without_unset(value: Any) -> Any:
-    """TOML has no null: an unset key takes its default again."""
+    """Remove unset keys, as TOML has no null; on reading they get their defaults."""
     if isinstance(value, dict):
         return {key: _without_unset(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def _key(key: str) -> str:
 
 
 def _inline(value: Any) -> str:
-    """A value on one line."""
+    """Format a value on one line."""
     if isinstance(value, dict):
         pairs = ", ".join(_line(*pair) for pair in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
@@ -57,7 +57,7 @@ def _inline(value: Any) -> str:
         return f"[{', '.join(_inline(part) for part in value)}]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if value in ("Infinity", "-Infinity"):  # JSON's stand-in for what TOML can write
+    if value in ("Infinity", "-Infinity"):  # the strings that stand for infinite numbers in JSON
         return value.replace("Infinity", "inf")
     if isinstance(value, str):
         return _text(value)
@@ -65,5 +65,5 @@ def _inline(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string: JSON's escapes are TOML's; what cannot be seen is escaped too."""
+    """Format a basic string with JSON's escapes, which TOML shares; escape invisible characters."""
     return escaped(json.dumps(value, ensure_ascii=False), lambda letter: f"\\U{ord(letter):08x}")

@@ -24,7 +24,7 @@ def note(result: AuditResult) -> list[str]:
     if not any(found.metric == "chain.divergence" for found in result.measurements):
         return []
     return [
-        "The divergence of a chain is computed from its law: no trial is played, and no "
+        "The divergence of a chain is computed from its law: no trial is run, and no "
         "interval is needed. A small one says nothing about ε, which is about single lists "
         "and not about their average."
     ]

@@ -13,7 +13,7 @@ _LEAST = 0.1
 
 
 def render(found: Verification) -> list[Chart]:
-    """The chart, if any game was played."""
+    """The chart, if any game was run."""
     data = [
         _datum(f"{entry.id}  {game.role}: {game.label}", game)
         for entry in found.entries

@@ -10,10 +10,10 @@ from dpaudit.reports import words
 from dpaudit.reports.digest import Row, noised, rows
 from dpaudit.reports.sections import (
     assumptions,
-    campaigns,
     chains,
     intervals,
     recovery,
+    sybil,
     transcripts,
 )
 
@@ -58,8 +58,8 @@ def notes(result: AuditResult) -> list[str]:
             "Overlap is ε-Utility, the share of the noiseless top-k list that the private list "
             "keeps; difference = 1 − overlap."
         )
-    if result.campaigns:
-        notes.append(campaigns.NOTE)
+    if result.sybil_attacks:
+        notes.append(sybil.NOTE)
     notes += chains.note(result) + recovery.note(result) + transcripts.note(result)
     notes += _public(result)
     notes += _uncovered(result)

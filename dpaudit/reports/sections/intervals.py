@@ -22,7 +22,7 @@ _QUANTITIES = {
     "submissions.rmse": "rmse of sensitive ratings by",
     "submissions.mae": "mae of sensitive ratings by",
     "epsilon": "certified ε, pair",
-    "campaign.accuracy": "accuracy of campaign",
+    "sybil.accuracy": "accuracy of Sybil attack",
     "chain.divergence": "divergence of the chain,",
     "assumption.denominator": "share of denominators below C",
     "assumption.floor": "items whose share is floored",

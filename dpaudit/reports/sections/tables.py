@@ -8,16 +8,16 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, noised, rows
-from dpaudit.reports.sections import assumptions, campaigns, chains, recovery, transcripts
+from dpaudit.reports.sections import assumptions, chains, recovery, sybil, transcripts
 from dpaudit.reports.table import NONE, Table
 
 
 def results(result: AuditResult) -> list[Table]:
-    """One table a model, one row an ε; more of chains, of submissions and of campaigns."""
+    """One table a model, one row an ε; more of chains, of submissions and of Sybil attacks."""
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
     tables += chains.tables(by_model) + recovery.tables(result) + transcripts.tables(result)
-    rest = [campaigns.table(result), transcripts.games(result)]
+    rest = [sybil.table(result), transcripts.games(result)]
     return [*tables, *(table for table in rest if table)]
 
 
@@ -123,7 +123,7 @@ def models(result: AuditResult) -> Table:
 
 def attacks(result: AuditResult) -> Table | None:
     """The attacks that were tried."""
-    tried = [*result.attacks.items(), *result.campaigns.items()]  # they may share a label
+    tried = [*result.attacks.items(), *result.sybil_attacks.items()]  # they may share a label
     if not tried:
         return None
     named = ("name", "title", "source")
@@ -160,7 +160,7 @@ def claims(result: AuditResult) -> Table | None:
 
 
 def pairs(result: AuditResult) -> Table | None:
-    """The neighbouring data sets that the games were played on."""
+    """The neighbouring data sets that the games were run on."""
     if not result.pairs:
         return None
     cells = [[pair.model, pair.pair, pair.summary] for pair in result.pairs]

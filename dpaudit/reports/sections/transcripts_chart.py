@@ -70,8 +70,8 @@ def _areas(result: AuditResult) -> Chart | None:
     return Chart(
         "transcripts",
         "How fast submissions give items away",
-        "How often an attacker who watches every round takes a real pair of a user and an item for "
-        "likelier than a fake one. The dashed line is a guess." + _PICK,
+        "How often an attacker who observes every round takes a real pair of a user and an item "
+        "for likelier than a fake one. The dashed line is a guess." + _PICK,
         parts.spec(
             layers, "Area under the curve against rounds", areas=data, level=[{"level": 0.5}]
         ),

@@ -24,6 +24,6 @@ def test_the_attack_keeps_the_contract() -> None:
     check_attack(NewsletterReader)
 
 
-def test_the_new_observer_can_be_played() -> None:
+def test_the_new_observer_can_be_run() -> None:
     pair, target = target_pair(data(), "rating-add-remove", 0)
     check_game(NoisyPopularity(epsilon=1.0), pair, NewsletterReader(), "newsletter", target)

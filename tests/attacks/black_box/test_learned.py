@@ -38,7 +38,7 @@ def laplace_log_ratio(values: Floats, absent: Floats, present: Floats, scale: fl
 
 
 def test_laplace_has_nearly_the_best_power() -> None:
-    # 100 000 fresh outputs a world: deviations of 0.01 have the rate 1e-6.
+    # 100 000 fresh outputs a trial: deviations of 0.01 have the rate 1e-6.
     generator = rng(1)
 
     def outputs(at: float, n: int) -> Floats:
@@ -73,7 +73,7 @@ def test_differences_of_running_sums() -> None:
 
 
 def marked(generator: np.random.Generator, at: float, n: int) -> Floats:
-    """Six marks, in one place of which stands an answer; its value tells the worlds apart."""
+    """Six marks, in one place of which stands an answer; its value tells the trials apart."""
     found = np.full((n, 6), -1000.0)
     found[np.arange(n), generator.integers(6, size=n)] = generator.laplace(at, 1, n).round(6)
     return found
@@ -126,7 +126,7 @@ def test_sequences_of_varying_length() -> None:
     score = LearnedScore.fit(outputs(2), outputs(4), 0)
     found = score.score([[1.0] * length for length in (0, 2, 4, 6, 40)])
     assert found[0] < found[1] < found[2] < found[3]
-    # ln(e^(−2)·2^k), for k = 0, 2, 4: two hundred outputs or more of either world.
+    # ln(e^(−2)·2^k), for k = 0, 2, 4: two hundred outputs or more of either data set.
     assert found[1:3] == pytest.approx(np.log(2) * np.array([2, 4]) - 2, abs=0.35)
     assert np.isfinite(found).all()
     words = LearnedScore.fit([["a"], ["a", "b"]] * 20, [["b"], ["b", "a"]] * 20, 0)
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Outputs, Outputs]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_equal_outputs_have_equal_scores(case: str) -> None:
-    """However they are batched, and in both worlds."""
+    """However they are batched, and in both trials."""
     absent, present = (np.asarray(each) for each in CASES[case])
     score = LearnedScore.fit(absent, present, 0)
     found = score.score(absent)
@@ -169,7 +169,7 @@ def test_the_seed_alone_decides(case: str) -> None:
         assert (first.score(present) != other.score(present)).any()
 
 
-def test_equal_worlds_certify_nothing() -> None:
+def test_equal_trials_certify_nothing() -> None:
     # Rate 1e-6: the level of the bound.
     generator = rng(8)
     outputs = generator.normal(size=(4, N, 3))

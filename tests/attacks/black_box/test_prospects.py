@@ -8,7 +8,7 @@ from dpaudit.attacks.black_box.prospects import prospect
 TRIALS = 4_000_000
 
 
-def worlds(shift: float, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def trials(shift: float, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Exact log-odds of N(0, 1) against N(shift, 1), and the labels."""
     rng = np.random.default_rng(seed)
     drawn = np.r_[rng.normal(0, 1, each), rng.normal(shift, 1, each)]
@@ -17,18 +17,18 @@ def worlds(shift: float, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def exact(shift: float) -> float:
     """What so many outputs let expect, from more than enough draws."""
-    return prospect(*worlds(shift, 2_000_000, 99), TRIALS, believed=0.16, alpha=0.1).epsilon
+    return prospect(*trials(shift, 2_000_000, 99), TRIALS, believed=0.16, alpha=0.1).epsilon
 
 
 @pytest.mark.long
 def test_weak_signals_are_foreseen_where_tails_are_luck() -> None:
     shift = 0.03
     foreseen = [
-        prospect(*worlds(shift, 30_000, seed), TRIALS, calibrated=True).epsilon
+        prospect(*trials(shift, 30_000, seed), TRIALS, calibrated=True).epsilon
         for seed in range(20)
     ]
     by_tails = [
-        prospect(*worlds(shift, 30_000, seed), TRIALS, believed=0.2).epsilon for seed in range(20)
+        prospect(*trials(shift, 30_000, seed), TRIALS, believed=0.2).epsilon for seed in range(20)
     ]
     true = exact(shift)
     # One standard error less than the truth on average, and on average no more.
@@ -39,7 +39,7 @@ def test_weak_signals_are_foreseen_where_tails_are_luck() -> None:
 
 
 def test_scores_in_any_unit_promise_the_same() -> None:
-    scores, labels = worlds(0.1, 50_000, 1)
+    scores, labels = trials(0.1, 50_000, 1)
     found = [
         prospect(unit * scores + 5, labels, TRIALS, calibrated=True).epsilon
         for unit in (1.0, 100.0, 1e-3)

@@ -33,7 +33,7 @@ def test_scores_are_places_from_the_end_for_any_length(length: int) -> None:
     assert score(rows.tolist(), 2) == expected
 
 
-def test_no_world_gives_no_score() -> None:
+def test_no_trial_gives_no_score() -> None:
     assert ItemPlace().score(ItemList(np.empty((0, 3), np.int32)), ItemInDoubt(1)).shape == (0,)
 
 
@@ -47,7 +47,7 @@ def test_without_noise_the_place_is_the_rank_of_the_exact_prediction() -> None:
     from dpaudit.data.ratings import Scale
 
     defense = SlopeOne(epsilon=float("inf"), variant="nonprivate", top_k=1)
-    pair = SlopeOne(epsilon=1.0).pair("crossing", Scale(1, 5, 1))
+    pair = SlopeOne(epsilon=1.0).pair("support-threshold", Scale(1, 5, 1))
     exact = defense.exact(defense.prepare(pair.ratings), pair.ratings.profile(pair.target))
     shown = defense.release_list(exact, Streams.first(0, "place", 3))
     assert ItemPlace().score(shown, ItemInDoubt(0)).tolist() == [1, 1, 1]

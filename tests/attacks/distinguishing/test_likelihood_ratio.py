@@ -31,7 +31,7 @@ def test_score_is_the_log_density_ratio_on_its_grid(k: int, scale: float) -> Non
     score = attack.score(shown, LaplacePair(absent, present, scale))
     assert abs(score - naive).max() <= attack.grid / 2 + 1e-9
     np.testing.assert_array_equal(score, np.rint(score / attack.grid) * attack.grid)
-    # The worlds' order decides the sign.
+    # The trials' order decides the sign.
     back = attack.score(shown, LaplacePair(present, absent, scale))
     np.testing.assert_array_equal(back, -score)
     # A finer grid comes nearer: the grid is the only error.
@@ -93,14 +93,14 @@ def test_equal_predictions_score_zero() -> None:
 
 
 def steps(
-    seed: int, *, gaussian: bool = False, bound: float = np.inf, worlds: int = 4000
+    seed: int, *, gaussian: bool = False, bound: float = np.inf, trials: int = 4000
 ) -> tuple[NoisedSteps, StepsPair]:
-    """Four numbers a world with their own centres and scales; noised, then clamped."""
+    """Four numbers a trial with their own centres and scales; noised, then clamped."""
     rng = np.random.default_rng(seed)
     scale = np.array([0.3, 1.0, 2.0, 7.0])
-    absent, present = rng.normal(0, 1, (2, worlds, 4))
-    present[:, 2] = absent[:, 2]  # of one number the worlds are alike
-    draws = rng.normal(0, 1, (worlds, 4)) if gaussian else rng.laplace(0, 1, (worlds, 4))
+    absent, present = rng.normal(0, 1, (2, trials, 4))
+    present[:, 2] = absent[:, 2]  # of one number the trials are alike
+    draws = rng.normal(0, 1, (trials, 4)) if gaussian else rng.laplace(0, 1, (trials, 4))
     shown = np.clip(absent + scale * draws, -bound, bound)
     return NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, bound)
 
@@ -152,7 +152,7 @@ def test_steps_without_noise_are_certain() -> None:
 
 
 def test_what_has_no_law_of_that_kind_is_refused() -> None:
-    release, pair = steps(0, worlds=2)
+    release, pair = steps(0, trials=2)
     with pytest.raises(TypeError, match="NoisedSteps has no law of the kind LaplacePair"):
         LikelihoodRatio().score(release, LaplacePair(np.zeros(4), np.ones(4), 1.0))
     shown = Predictions(np.zeros((2, 4), np.int32), np.zeros((2, 4), np.float32))

@@ -16,7 +16,7 @@ Numbers = NDArray[Any]
 ITEMS, SIZE, SIGMA = 3, 4, 1.5
 
 
-def watched(count: int, sigma: float = SIGMA, level: float | None = None) -> Pairs:
+def observed(count: int, sigma: float = SIGMA, level: float | None = None) -> Pairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
     return Pairs(
         np.arange(count, dtype=np.int32),
@@ -42,12 +42,12 @@ def rounds_of(pairs: Pairs, away: Numbers, seed: int, share: float = 1.0) -> lis
     return found
 
 
-def play(attack: Energy, pairs: Pairs, rounds: list[Round]) -> Verdicts:
-    watcher = attack.watch(pairs)
+def run(attack: Energy, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+    reader = attack.reader(pairs)
     for round_ in rounds:
-        watcher.see(round_)
-        watcher.verdicts()
-    return watcher.verdicts()
+        reader.see(round_)
+        reader.verdicts()
+    return reader.verdicts()
 
 
 def known(verdicts: Verdicts) -> NDArray[np.float64]:
@@ -57,9 +57,9 @@ def known(verdicts: Verdicts) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("kind", ["each", "difference"])
 def test_p_values_are_those_of_the_sums(kind: Any) -> None:
-    pairs = watched(10)
+    pairs = observed(10)
     rounds = rounds_of(pairs, np.full((21, SIZE), 0.2), seed=0, share=0.6)
-    found = known(play(Energy(rounds=kind), pairs, rounds))
+    found = known(run(Energy(rounds=kind), pairs, rounds))
     for p in range(10):
         r = np.array(
             [
@@ -78,9 +78,9 @@ def test_p_values_are_those_of_the_sums(kind: Any) -> None:
 @pytest.mark.parametrize("size", [0.0, 0.35])
 def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
     # Size 0 are fakes. Rate 1e-6 over 3 binomial counts.
-    rounds, pairs, caught = 15, watched(6000), False
+    rounds, pairs, caught = 15, observed(6000), False
     away = np.random.default_rng(5).normal(size=(rounds, SIZE)) * size * SIGMA
-    found = known(play(Energy(rounds=kind), pairs, rounds_of(pairs, away, seed=1)))
+    found = known(run(Energy(rounds=kind), pairs, rounds_of(pairs, away, seed=1)))
     degrees, moved = rounds * SIZE, float((away**2).sum()) / SIGMA**2
     if kind == "difference":
         degrees = rounds // 2 * SIZE
@@ -97,7 +97,7 @@ def test_power_is_that_of_the_noncentral_law(kind: Any, size: float) -> None:
 
 
 def test_scores_order_pairs_of_unlike_counts_as_p_values_do() -> None:
-    pairs = watched(400)
+    pairs = observed(400)
     source = np.random.default_rng(2)
     rounds = []
     for t in range(60):
@@ -105,7 +105,7 @@ def test_scores_order_pairs_of_unlike_counts_as_p_values_do() -> None:
         zeros = np.zeros((ITEMS, SIZE), np.float32)
         shown = (SIGMA * 1.1 * source.normal(size=(len(place), SIZE))).astype(np.float32)
         rounds.append(Round(place, shown, zeros, zeros, zeros))
-    verdicts = play(Energy(), pairs, rounds)
+    verdicts = run(Energy(), pairs, rounds)
     # The cube root is normal to about a hundredth: neighbours may change places.
     expected = stats.norm.isf(known(verdicts))
     np.testing.assert_allclose(verdicts.scores, expected, atol=0.05)
@@ -113,42 +113,42 @@ def test_scores_order_pairs_of_unlike_counts_as_p_values_do() -> None:
 
 
 def test_about_zero_takes_the_submission_itself() -> None:
-    pairs = watched(5)
+    pairs = observed(5)
     rounds = rounds_of(pairs, np.zeros((9, SIZE)), seed=3)
     bare = [Round(r.place, r.shown, r.factors, 0 * r.fakes, r.gradients) for r in rounds]
-    about = play(Energy(about="zero"), pairs, rounds)
-    np.testing.assert_array_equal(about.scores, play(Energy(), pairs, bare).scores)
+    about = run(Energy(about="zero"), pairs, rounds)
+    np.testing.assert_array_equal(about.scores, run(Energy(), pairs, bare).scores)
     assert about.p_values is None
-    assert play(Energy(about="zero"), pairs, bare).p_values is not None
+    assert run(Energy(about="zero"), pairs, bare).p_values is not None
 
 
 def test_differences_do_not_see_what_rounds_share() -> None:
-    pairs = watched(50)
+    pairs = observed(50)
     rounds = rounds_of(pairs, np.full((40, SIZE), 5.0), seed=4)
-    assert known(play(Energy(rounds="each"), pairs, rounds)).max() < 1e-30
-    assert known(play(Energy(rounds="difference"), pairs, rounds)).min() > 1e-6
+    assert known(run(Energy(rounds="each"), pairs, rounds)).max() < 1e-30
+    assert known(run(Energy(rounds="difference"), pairs, rounds)).min() > 1e-6
 
 
 @pytest.mark.parametrize("kind", ["each", "difference"])
 def test_nothing_seen_is_no_evidence(kind: Any) -> None:
-    pairs = watched(3)
+    pairs = observed(3)
     first = rounds_of(pairs, np.full((1, SIZE), 9.0), seed=0)
-    none = play(Energy(rounds=kind), pairs, first if kind == "difference" else [])
+    none = run(Energy(rounds=kind), pairs, first if kind == "difference" else [])
     assert none.scores.tolist() == [0] * 3
     assert known(none).tolist() == [1] * 3
 
 
 def test_without_noise_what_is_not_the_fake_stands_above_it() -> None:
-    pairs = watched(30, sigma=0.0)
+    pairs = observed(30, sigma=0.0)
     rounds = rounds_of(pairs, np.zeros((12, SIZE)), seed=6, share=0.5)
     for round_ in rounds:
         round_.shown[round_.place % 2 == 1] += 0.01
     for kind in ("each", "difference"):
-        verdicts = play(Energy(rounds=kind), pairs, rounds)
+        verdicts = run(Energy(rounds=kind), pairs, rounds)
         assert verdicts.p_values is None
         assert kind == "difference" or verdicts.scores[1::2].min() > verdicts.scores[::2].max()
 
 
 def test_two_valued_submissions_have_no_p_values() -> None:
-    pairs = watched(4, sigma=0.0, level=3.0)
-    assert Energy().watch(pairs).verdicts().p_values is None
+    pairs = observed(4, sigma=0.0, level=3.0)
+    assert Energy().reader(pairs).verdicts().p_values is None

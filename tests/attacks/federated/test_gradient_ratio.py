@@ -21,7 +21,7 @@ Attack = GradientRatio | ZeroMean
 KNOWN, MODEL = GradientRatio(), GradientRatio(knows="model")
 
 
-def watched(
+def observed(
     users: int, each: int, items: int, size: int, sigma: float, level: float | None = None
 ) -> Pairs:
     """The same number of pairs of every user."""
@@ -69,12 +69,12 @@ def training(
     return found
 
 
-def play(attack: Attack, pairs: Pairs, rounds: list[Round]) -> Verdicts:
-    watcher = attack.watch(pairs)
+def run(attack: Attack, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+    reader = attack.reader(pairs)
     for round_ in rounds:
-        watcher.see(round_)
-        watcher.verdicts()
-    return watcher.verdicts()
+        reader.see(round_)
+        reader.verdicts()
+    return reader.verdicts()
 
 
 def p_of(verdicts: Verdicts) -> NDArray[np.float64]:
@@ -90,7 +90,7 @@ def auc(scores: Numbers, real: Numbers) -> float:
 def test_the_known_ratio_has_its_normal_law() -> None:
     # Every pair has one item of its own and the same gradients: Λ ~ N(±μ²/2, μ²).
     count, size, sigma = 4000, 3, 2.0
-    pairs = watched(count, 1, 1, size, sigma)
+    pairs = observed(count, 1, 1, size, sigma)
     source = np.random.default_rng(1)
     noise = source.normal(size=(20, count, size)) * sigma
     gradients, fakes = source.normal(size=(20, size)) * 0.8, source.normal(size=(20, size))
@@ -103,7 +103,7 @@ def test_the_known_ratio_has_its_normal_law() -> None:
         fake = fakes[t][None]
         arrays = (x.astype(np.float32) for x in (shown, fake, fake, known))
         rounds.append(Round(np.arange(count, dtype=np.int32), *arrays))
-    verdicts = play(KNOWN, pairs, rounds)
+    verdicts = run(KNOWN, pairs, rounds)
     for sign, scores in ((1, verdicts.scores[real]), (-1, verdicts.scores[~real])):
         # Rate 1e-6; an energy twice as large is noticed.
         assert stats.kstest(scores, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 5e-7
@@ -115,7 +115,7 @@ def test_the_known_ratio_has_its_normal_law() -> None:
 
 
 def test_of_made_up_ratings_only_who_knows_them_has_p_values() -> None:
-    pairs = watched(1500, 2, 6, 3, 1.0)
+    pairs = observed(1500, 2, 6, 3, 1.0)
     real = np.arange(len(pairs)) % 2 == 0
     source = np.random.default_rng(13)
     rounds = []
@@ -124,21 +124,21 @@ def test_of_made_up_ratings_only_who_knows_them_has_p_values() -> None:
         fake = ~real[r.place]
         r.shown[fake] += made_up[fake] - r.gradients[fake]
         rounds.append(replace(r, fakes=0 * r.fakes, made_up=made_up))
-    ideal = p_of(play(KNOWN, pairs, rounds))
+    ideal = p_of(run(KNOWN, pairs, rounds))
     assert stats.kstest(ideal[~real], "uniform").pvalue > 1e-6
     assert np.median(ideal[real]) < 0.01
     # With F in their place, fakes are taken for real.
-    wrong = p_of(play(KNOWN, pairs, [replace(r, made_up=None) for r in rounds]))
+    wrong = p_of(run(KNOWN, pairs, [replace(r, made_up=None) for r in rounds]))
     assert stats.kstest(wrong[~real], "uniform").pvalue < 1e-6
     for attack in (MODEL, ZeroMean(statistic="z"), ZeroMean(statistic="sign")):
-        assert play(attack, pairs, rounds).p_values is None
-        assert play(attack, pairs, [replace(r, made_up=None) for r in rounds]).p_values is not None
+        assert run(attack, pairs, rounds).p_values is None
+        assert run(attack, pairs, [replace(r, made_up=None) for r in rounds]).p_values is not None
 
 
 def test_nothing_seen_is_no_evidence() -> None:
-    pairs = watched(3, 2, 4, 2, 1.0)
+    pairs = observed(3, 2, 4, 2, 1.0)
     for attack in (KNOWN, MODEL):
-        verdicts = play(attack, pairs, [])
+        verdicts = run(attack, pairs, [])
         assert verdicts.scores.tolist() == [0] * 6
         assert p_of(verdicts).tolist() == [1] * 6
 
@@ -155,7 +155,7 @@ def test_two_valued_ratios_have_mean_one_over_all_signs(attack: GradientRatio) -
     size, level, rounds = 3, 4.5, 8
     signs = np.array(list(itertools.product((-1, 1), repeat=rounds)))
     n = len(signs)
-    pairs = watched(n, 1, 1, size, 0.0, level)
+    pairs = observed(n, 1, 1, size, 0.0, level)
     source = np.random.default_rng(2)
     zeros, seen = np.zeros((1, size), np.float32), []
     for t in range(rounds):
@@ -163,7 +163,7 @@ def test_two_valued_ratios_have_mean_one_over_all_signs(attack: GradientRatio) -
         gradients = np.tile(source.normal(size=size), (n, 1)).astype(np.float32)
         shown = two_valued(signs[:, t], sent, size, level)
         seen.append(Round(np.arange(n, dtype=np.int32), shown, zeros, zeros, gradients))
-    verdicts = play(attack, pairs, seen)
+    verdicts = run(attack, pairs, seen)
     assert np.exp(verdicts.scores).mean() == pytest.approx(1, abs=1e-4)
     assert verdicts.scores.std() > 0.05
     p_values = p_of(verdicts)
@@ -173,9 +173,9 @@ def test_two_valued_ratios_have_mean_one_over_all_signs(attack: GradientRatio) -
 
 def test_fakes_that_never_change_are_not_accused_by_rounding() -> None:
     # The prediction is close to the fake and both are a thousand times the noise. Rate 1e-6.
-    pairs = watched(200, 9, 40, 8, 1e-3)
+    pairs = observed(200, 9, 40, 8, 1e-3)
     fakes = np.zeros(len(pairs), bool)
-    p_values = p_of(play(MODEL, pairs, training(pairs, fakes, 150, seed=3, loud=0.0)))
+    p_values = p_of(run(MODEL, pairs, training(pairs, fakes, 150, seed=3, loud=0.0)))
     for level in (0.01, 0.1, 0.5):
         assert (p_values <= level).sum() <= stats.binom.isf(1e-6 / 3, len(pairs), level)
 
@@ -184,10 +184,10 @@ def test_fakes_that_never_change_are_not_accused_by_rounding() -> None:
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
 def test_learned_p_values_of_fakes_are_valid(sigma: float, drift: float) -> None:
     # Rate 1e-6 over 3 binomial counts. Two of a user's nine pairs are fake.
-    pairs = watched(400, 9, 40, 8, sigma)
+    pairs = observed(400, 9, 40, 8, sigma)
     real = np.arange(len(pairs)) % 9 > 1
     for among in (real, np.zeros_like(real)):
-        p_values = p_of(play(MODEL, pairs, training(pairs, among, 40, seed=4, drift=drift)))
+        p_values = p_of(run(MODEL, pairs, training(pairs, among, 40, seed=4, drift=drift)))
         fakes = p_values[~among]
         for level in (0.01, 0.1, 0.5):
             high = stats.binom.isf(1e-6 / 3, len(fakes), level)
@@ -199,9 +199,9 @@ def test_learned_p_values_of_fakes_are_valid(sigma: float, drift: float) -> None
 
 def test_the_learned_ratio_has_mean_one_where_it_varies_little() -> None:
     # With much noise e^Λ hardly has a tail: its mean is normal. Rate 1e-6.
-    pairs = watched(1500, 4, 30, 4, 6.0)
+    pairs = observed(1500, 4, 30, 4, 6.0)
     rounds = training(pairs, np.zeros(len(pairs), bool), 25, seed=5, loud=2.0)
-    ratio = np.exp(play(MODEL, pairs, rounds).scores)
+    ratio = np.exp(run(MODEL, pairs, rounds).scores)
     error = ratio.std() / math.sqrt(len(ratio))
     away = stats.norm.isf(5e-7)
     assert abs(ratio.mean() - 1) < away * error
@@ -211,48 +211,48 @@ def test_the_learned_ratio_has_mean_one_where_it_varies_little() -> None:
 
 
 def test_a_pair_is_judged_by_earlier_rounds_alone() -> None:
-    pairs = watched(20, 6, 15, 4, 1.0)
+    pairs = observed(20, 6, 15, 4, 1.0)
     real = np.arange(len(pairs)) % 2 == 0
     *past, last = training(pairs, real, 15, seed=6)
     mine = last.place[3]
     others = last.shown + 5 * (last.place != mine)[:, None].astype(np.float32)
     changed = Round(last.place, others, last.factors, last.fakes, last.gradients)
-    before, after = (play(MODEL, pairs, [*past, end]).scores for end in (last, changed))
+    before, after = (run(MODEL, pairs, [*past, end]).scores for end in (last, changed))
     assert before[mine] == after[mine]
     assert before[last.place[0]] != after[last.place[0]]
     # The round after, what others submitted has moved the direction.
-    again = [play(MODEL, pairs, [*past, end, last]).scores[mine] for end in (last, changed)]
+    again = [run(MODEL, pairs, [*past, end, last]).scores[mine] for end in (last, changed)]
     assert again[0] != again[1]
 
 
 @pytest.mark.parametrize(("drift", "loud"), [(0.0, 0.0), (0.05, 0.0), (0.0, 0.5)])
 def test_learning_the_direction_beats_the_mean_of_the_residuals(drift: float, loud: float) -> None:
-    pairs = watched(60, 30, 80, 16, 3.0)
+    pairs = observed(60, 30, 80, 16, 3.0)
     real = np.random.default_rng(7).random(len(pairs)) < 0.5
     rounds = training(pairs, real, 120, seed=8, drift=drift, loud=loud)
     learned, mean, known = (
-        auc(play(attack, pairs, rounds).scores, real)
+        auc(run(attack, pairs, rounds).scores, real)
         for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
     )
     assert mean + 0.03 < learned < known
 
 
 def test_the_order_of_submissions_in_a_round_does_not_matter() -> None:
-    pairs = watched(10, 5, 12, 4, 1.0)
+    pairs = observed(10, 5, 12, 4, 1.0)
     rounds = training(pairs, np.arange(len(pairs)) % 2 == 0, 20, seed=9)
     turned = [
         Round(r.place[::-1].copy(), r.shown[::-1].copy(), r.factors, r.fakes, r.gradients[::-1])
         for r in rounds
     ]
-    one, two = (play(MODEL, pairs, order).scores for order in (rounds, turned))
+    one, two = (run(MODEL, pairs, order).scores for order in (rounds, turned))
     np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("attack", [KNOWN, MODEL])
 def test_without_noise_real_submissions_stand_above_fakes(attack: GradientRatio) -> None:
-    pairs = watched(20, 10, 25, 6, 0.0)
+    pairs = observed(20, 10, 25, 6, 0.0)
     real = np.arange(len(pairs)) % 2 == 0
-    verdicts = play(attack, pairs, training(pairs, real, 30, seed=10))
+    verdicts = run(attack, pairs, training(pairs, real, 30, seed=10))
     assert verdicts.p_values is None
     assert auc(verdicts.scores, real) > (0.999 if attack is KNOWN else 0.95)
 
@@ -260,7 +260,7 @@ def test_without_noise_real_submissions_stand_above_fakes(attack: GradientRatio)
 def test_two_valued_submissions_are_told_apart() -> None:
     size, e = 4, math.exp(2.0)
     level = size * (e + 1) / (e - 1)
-    pairs = watched(80, 20, 40, size, 0.0, level)
+    pairs = observed(80, 20, 40, size, 0.0, level)
     real = np.arange(len(pairs)) % 2 == 0
     source = np.random.default_rng(11)
     zeros, rounds = np.zeros((40, size), np.float32), []
@@ -271,7 +271,7 @@ def test_two_valued_submissions_are_told_apart() -> None:
         shown = two_valued(np.where(source.random(n) < up, 1, -1), sent, size, level)
         rounds.append(Round(r.place, shown, zeros, zeros, r.gradients))
     learned, mean, known = (
-        play(attack, pairs, rounds) for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
+        run(attack, pairs, rounds) for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
     )
     # What is added to the mean's area is little: a coordinate a round says little of a direction.
     assert auc(mean.scores, real) - 0.02 < auc(learned.scores, real) < auc(known.scores, real)

@@ -21,11 +21,11 @@ def test_scores_are_what_is_known_of_the_items_whatever_is_seen() -> None:
         (Popularity(), [9, 7, 9, 5]),
         (Popularity(by="response"), [0.4, 0.1, 0.4, 0.9]),
     ):
-        watcher = attack.watch(pairs)
-        before = watcher.verdicts()
+        reader = attack.reader(pairs)
+        before = reader.verdicts()
         numbers = np.ones((4, 2), np.float32)
-        watcher.see(Round(np.arange(4, dtype=np.int32), numbers, numbers, numbers, numbers))
-        for verdicts in (before, watcher.verdicts()):
+        reader.see(Round(np.arange(4, dtype=np.int32), numbers, numbers, numbers, numbers))
+        for verdicts in (before, reader.verdicts()):
             assert verdicts.scores.tolist() == scores
             assert verdicts.p_values is None
 

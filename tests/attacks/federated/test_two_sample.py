@@ -18,7 +18,7 @@ Numbers = NDArray[Any]
 ITEMS = 3
 
 
-def watched(count: int, size: int, sigma: float, level: float | None = None) -> Pairs:
+def observed(count: int, size: int, sigma: float, level: float | None = None) -> Pairs:
     items = np.arange(count, dtype=np.int32) % ITEMS
     return Pairs(
         np.arange(count, dtype=np.int32),
@@ -46,11 +46,11 @@ def rounds_of(
     return found
 
 
-def play(attack: TwoSample, pairs: Pairs, rounds: list[Round]) -> Verdicts:
-    watcher = attack.watch(pairs)
+def run(attack: TwoSample, pairs: Pairs, rounds: list[Round]) -> Verdicts:
+    reader = attack.reader(pairs)
     for round_ in rounds:
-        watcher.see(round_)
-    return watcher.verdicts()
+        reader.see(round_)
+    return reader.verdicts()
 
 
 def known(verdicts: Verdicts) -> NDArray[np.float64]:
@@ -79,14 +79,14 @@ def test_the_tail_of_equal_samples_is_exact(k: int) -> None:
 
 
 def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
-    pairs = watched(6, 3, 1.3)
+    pairs = observed(6, 3, 1.3)
     rounds = rounds_of(pairs, 30, seed=1, wide=1.4)
-    watcher = TwoSample(seed=5).watch(pairs)
-    assert isinstance(watcher, _Kept)
+    reader = TwoSample(seed=5).reader(pairs)
+    assert isinstance(reader, _Kept)
     for round_ in rounds:
-        watcher.see(round_)
-    found = known(watcher.verdicts())
-    for pair, shown, drawn in watcher.sequences():
+        reader.see(round_)
+    found = known(reader.verdicts())
+    for pair, shown, drawn in reader.sequences():
         expected = [
             r.shown[r.place == pair][0] - r.fakes[pairs.items[pair]]
             for r in rounds
@@ -102,14 +102,14 @@ def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
 
 
 def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
-    pairs = watched(5, 3, 1.3)
+    pairs = observed(5, 3, 1.3)
     rounds = rounds_of(pairs, 12, seed=2, wide=1.2)
     attack = TwoSample(statistic="energy", simulated=19)
-    watcher = attack.watch(pairs)
-    assert isinstance(watcher, _Energy)
+    reader = attack.reader(pairs)
+    assert isinstance(reader, _Energy)
     for round_ in rounds:
-        watcher.see(round_)
-    verdicts = watcher.verdicts()
+        reader.see(round_)
+    verdicts = reader.verdicts()
 
     def distance(x: Numbers, y: Numbers) -> float:
         def mean(a: Numbers, b: Numbers) -> float:
@@ -117,10 +117,10 @@ def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
 
         return len(x) / 2 * (2 * mean(x, y) - mean(x, x) - mean(y, y))
 
-    for pair, shown, drawn in watcher.sequences():
+    for pair, shown, drawn in reader.sequences():
         k = len(shown)
         null = np.array(
-            [distance(watcher.draw("left", w, k), watcher.draw("right", w, k)) for w in range(19)]
+            [distance(reader.draw("left", w, k), reader.draw("right", w, k)) for w in range(19)]
         )
         found = distance(shown, drawn)
         assert known(verdicts)[pair] == (1 + (null >= found).sum()) / 20
@@ -130,9 +130,9 @@ def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
 
 def test_kolmogorov_p_values_of_fakes_are_conservative() -> None:
     # Rate 1e-6 over 3 binomial counts; noise wider by half is noticed.
-    pairs, attack = watched(1500, 2, 2.0), TwoSample()
-    null = known(play(attack, pairs, rounds_of(pairs, 40, seed=7)))
-    wide = known(play(attack, pairs, rounds_of(pairs, 40, seed=7, wide=1.5)))
+    pairs, attack = observed(1500, 2, 2.0), TwoSample()
+    null = known(run(attack, pairs, rounds_of(pairs, 40, seed=7)))
+    wide = known(run(attack, pairs, rounds_of(pairs, 40, seed=7, wide=1.5)))
     highs = {level: stats.binom.isf(1e-6 / 3, 1500, level) for level in (0.01, 0.1, 0.5)}
     assert all((null <= level).sum() <= high for level, high in highs.items())
     assert any((wide <= level).sum() > high for level, high in highs.items())
@@ -143,7 +143,7 @@ def test_energy_p_values_of_fakes_are_exact(level: float | None) -> None:
     # All pairs share n simulated ones: P(p ≤ c/(n + 1)) given these is Beta(c, n + 1 − c), so the
     # count is beta-binomial. Rate 1e-6 over 2 of them, two-sided.
     count, simulated = 600, 399
-    pairs = watched(count, 3, 0.0 if level else 2.0, level)
+    pairs = observed(count, 3, 0.0 if level else 2.0, level)
     source = np.random.default_rng(3)
 
     def rounds(bias: float) -> list[Round]:
@@ -159,7 +159,7 @@ def test_energy_p_values_of_fakes_are_exact(level: float | None) -> None:
         return found
 
     attack = TwoSample(statistic="energy", simulated=simulated)
-    null, other = (known(play(attack, pairs, rounds(bias))) for bias in (0.0, 0.8))
+    null, other = (known(run(attack, pairs, rounds(bias))) for bias in (0.0, 0.8))
     caught = False
     for c in (20, 100):
         law = stats.betabinom(count, c, simulated + 1 - c)
@@ -172,59 +172,59 @@ def test_energy_p_values_of_fakes_are_exact(level: float | None) -> None:
     assert caught
 
 
-def test_a_pair_has_its_own_draws_whatever_else_is_watched() -> None:
-    pairs = watched(8, 2, 1.0)
+def test_a_pair_has_its_own_draws_whatever_else_is_observed() -> None:
+    pairs = observed(8, 2, 1.0)
     rounds = rounds_of(pairs, 10, seed=4)
-    few = watched(3, 2, 1.0)
+    few = observed(3, 2, 1.0)
     part = [
         Round(r.place[r.place < 3], r.shown[r.place < 3], r.factors, r.fakes, r.gradients)
         for r in rounds
     ]
     for statistic in ("ks", "energy"):
         attack = TwoSample(statistic=statistic, simulated=19)
-        whole = play(attack, pairs, rounds).scores
+        whole = run(attack, pairs, rounds).scores
         if statistic == "ks":
-            np.testing.assert_array_equal(whole[:3], play(attack, few, part).scores)
-        np.testing.assert_array_equal(whole, play(attack, pairs, rounds).scores)
+            np.testing.assert_array_equal(whole[:3], run(attack, few, part).scores)
+        np.testing.assert_array_equal(whole, run(attack, pairs, rounds).scores)
         other = TwoSample(statistic=statistic, simulated=19, seed=1)
-        assert (whole != play(other, pairs, rounds).scores).any()
+        assert (whole != run(other, pairs, rounds).scores).any()
 
 
 @pytest.mark.parametrize("statistic", ["ks", "energy"])
 def test_asking_in_between_changes_nothing(statistic: Any) -> None:
-    pairs = watched(4, 2, 1.0)
+    pairs = observed(4, 2, 1.0)
     rounds = rounds_of(pairs, 12, seed=5)
-    watcher = TwoSample(statistic=statistic, simulated=19).watch(pairs)
-    none = watcher.verdicts()
+    reader = TwoSample(statistic=statistic, simulated=19).reader(pairs)
+    none = reader.verdicts()
     assert none.scores.tolist() == [0] * 4
     assert known(none).tolist() == [1] * 4
     for round_ in rounds:
-        watcher.see(round_)
-        watcher.verdicts()
-    whole = play(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
-    np.testing.assert_array_equal(watcher.verdicts().scores, whole.scores)
+        reader.see(round_)
+        reader.verdicts()
+    whole = run(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
+    np.testing.assert_array_equal(reader.verdicts().scores, whole.scores)
 
 
 @pytest.mark.parametrize("statistic", ["ks", "energy"])
 def test_without_noise_what_is_not_the_fake_stands_above_it(statistic: Any) -> None:
-    pairs = watched(20, 2, 0.0)
+    pairs = observed(20, 2, 0.0)
     rounds = rounds_of(pairs, 25, seed=6)
     for round_ in rounds:
         round_.shown[round_.place % 2 == 1] += 0.01
-    verdicts = play(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
+    verdicts = run(TwoSample(statistic=statistic, simulated=19), pairs, rounds)
     assert verdicts.p_values is None
     assert verdicts.scores[1::2].min() > verdicts.scores[::2].max()
 
 
 def test_two_valued_fakes_are_one_coordinate_of_either_sign() -> None:
     # Rate 1e-6 over 6 binomial counts.
-    pairs = watched(1, 3, 0.0, level=4.0)
-    watcher = TwoSample().watch(pairs)
-    assert isinstance(watcher, _Kept)
-    drawn = watcher.draw("own", 0, 30_000)
+    pairs = observed(1, 3, 0.0, level=4.0)
+    reader = TwoSample().reader(pairs)
+    assert isinstance(reader, _Kept)
+    drawn = reader.draw("own", 0, 30_000)
     assert ((drawn != 0).sum(1) == 1).all()
     for value in (-4.0, 4.0):
         for found in (drawn == value).sum(0):
             low, high = (f(1e-6 / 12, 30_000, 1 / 6) for f in (stats.binom.ppf, stats.binom.isf))
             assert low <= found <= high
-    assert play(TwoSample(), pairs, []).p_values is None
+    assert run(TwoSample(), pairs, []).p_values is None

@@ -24,7 +24,7 @@ from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores
 
 STARS, HALVES, PURCHASES = Scale(), Scale(0.5, 5, 0.5), Scale(1, 1, 1)
-WORLDS = 200_000
+TRIALS = 200_000
 
 
 def random_ratings(seed: int, users: int, items: int, scale: Scale) -> Ratings:
@@ -36,8 +36,8 @@ def random_ratings(seed: int, users: int, items: int, scale: Scale) -> Ratings:
     return from_profiles(profiles, items, scale)
 
 
-def one_row(item: int, worlds: int) -> NDArray[np.int32]:
-    return np.full(worlds, item, np.int32)
+def one_row(item: int, trials: int) -> NDArray[np.int32]:
+    return np.full(trials, item, np.int32)
 
 
 def truth_of(profile: Profile, item: int, candidates: NDArray[np.float32]) -> int:
@@ -173,8 +173,8 @@ def check_inversion(part: ItemItem, ratings: Ratings, hidden: NDArray[np.int32])
     exact = part.exact(model, profile)
     side = part.side_information(model, profile, hidden)
     assert side.ratings == len(profile)
-    for world, item in enumerate(hidden):
-        row, truth = side.place[world], truth_of(profile, int(item), side.candidates)
+    for trial, item in enumerate(hidden):
+        row, truth = side.place[trial], truth_of(profile, int(item), side.candidates)
         shown = side.shown[row, :, truth]
         np.testing.assert_array_equal(np.flatnonzero(shown), exact.candidates)
         whole = (side.known[row] + side.terms[row, :, truth]) / len(profile)
@@ -208,11 +208,11 @@ def test_a_hidden_item_is_shown_only_if_it_is_not_rated(scale: Scale) -> None:
     free = np.setdiff1d(np.arange(12), profile.items)
     side = part.side_information(part.prepare(ratings), profile, hidden)
     assert side.shown.shape == (len(np.unique(hidden)), 12, len(side.candidates))
-    for world, item in enumerate(hidden):
+    for trial, item in enumerate(hidden):
         for c, value in enumerate(side.candidates):
             # Whether she rated it does not enter: the answer would be in the side information.
             expected = np.union1d(free, [item]) if value == 0 else np.setdiff1d(free, [item])
-            shown = side.shown[side.place[world], :, c]
+            shown = side.shown[side.place[trial], :, c]
             np.testing.assert_array_equal(np.flatnonzero(shown), expected)
 
 
@@ -288,12 +288,12 @@ def instance(n: int, scale: Scale) -> Ratings:
 
 def hits(part: ItemItem, ratings: Ratings, item: int, *attacks: LinearIdeal) -> list[int]:
     """How often each reads the rating of user 0 on `item` off the prediction of the last item."""
-    worlds = WORLDS
+    trials = TRIALS
     model, profile = part.prepare(ratings), ratings.profile(0)
     exact = part.exact(model, profile)
-    side = part.side_information(model, profile, one_row(item, worlds))
-    seen = SeesItems(np.full((worlds, 1), ratings.n_items - 1, np.int32))
-    release = part.release(exact, Streams.first(5, f"risk {part}", worlds), seen)
+    side = part.side_information(model, profile, one_row(item, trials))
+    seen = SeesItems(np.full((trials, 1), ratings.n_items - 1, np.int32))
+    release = part.release(exact, Streams.first(5, f"risk {part}", trials), seen)
     truth = (
         int(item in profile.items)
         if ratings.scale.width == 0
@@ -309,7 +309,7 @@ def plausible(count: int, n: int, p: float, rate: float) -> bool:
     return bool(low <= count <= high)
 
 
-def check(counts: Sequence[tuple[int, float]], n: int = WORLDS) -> None:
+def check(counts: Sequence[tuple[int, float]], n: int = TRIALS) -> None:
     """All counts agree with their probabilities; none would with one off by 2 percentage points.
 
     False-failure rate 1e-6 over all of them (Bonferroni, binomial quantiles), were values not
@@ -426,7 +426,7 @@ def test_population_prior_tends_to_the_most_frequent_rating() -> None:
 
 
 def many_lists(
-    family: str, epsilon: float, worlds: int
+    family: str, epsilon: float, trials: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], dict[str, NDArray[np.int64]]]:
     """Lists of a user whose hidden rating is drawn from the uniform prior.
 
@@ -456,7 +456,7 @@ def many_lists(
         "mean": LinearIdeal(observe="list", combine="mean"),
     }
     candidates = part.candidates(scale)
-    each = worlds // len(candidates)
+    each = trials // len(candidates)
     truth = np.repeat(np.arange(len(candidates)), each)
     posterior, guesses = [], {name: [np.empty(0, np.int64)] for name in readers}
     side = part.side_information(model, profile, one_row(hidden, each))

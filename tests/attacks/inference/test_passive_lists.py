@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.attacks.inference.passive_lists import ListWatcher
+from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.core.releases import ItemList
 
 
@@ -24,23 +24,23 @@ def test_score_counts_lists_that_an_item_entered_or_climbed_in() -> None:
     after[:20] = before[:20]
     for item in range(10):
         moves = brute_force(before.tolist(), after.tolist(), item)
-        scores = ListWatcher().scores(ItemList(before), ItemList(after), item)
+        scores = PassiveLists().scores(ItemList(before), ItemList(after), item)
         np.testing.assert_array_equal(scores, [sum(moves[:a]) for a in range(61)])
         np.testing.assert_array_equal(
-            ListWatcher().moves(ItemList(before), ItemList(after), item), moves
+            PassiveLists().moves(ItemList(before), ItemList(after), item), moves
         )
     # Some of each kind, so that the count is put to the test.
     assert scores[-1] == 0
-    assert ListWatcher().scores(ItemList(before), ItemList(after), 3)[-1] > 5
+    assert PassiveLists().scores(ItemList(before), ItemList(after), 3)[-1] > 5
 
 
 def test_falling_and_leaving_do_not_count() -> None:
     before, after = ItemList(np.array([[1, 2, 3]])), ItemList(np.array([[2, 1, 4]]))
-    moved = {item: bool(ListWatcher().moves(before, after, item)[0]) for item in range(1, 6)}
+    moved = {item: bool(PassiveLists().moves(before, after, item)[0]) for item in range(1, 6)}
     assert moved == {1: False, 2: True, 3: False, 4: True, 5: False}
 
 
 def test_the_larger_score_is_guessed_and_ties_are_tossed() -> None:
     first, second = np.array([0, 2, 1]), np.array([0, 1, 2])
-    np.testing.assert_array_equal(ListWatcher().guess(first, second, 0.4), [True, True, False])
-    np.testing.assert_array_equal(ListWatcher().guess(first, second, 0.6), [False, True, False])
+    np.testing.assert_array_equal(PassiveLists().guess(first, second, 0.4), [True, True, False])
+    np.testing.assert_array_equal(PassiveLists().guess(first, second, 0.6), [False, True, False])

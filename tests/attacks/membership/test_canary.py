@@ -20,14 +20,14 @@ AFTER = Profile(np.array([1, 4, 6, 8], np.int32), np.array([1, 1, 4, 2], np.floa
 NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 
 
-def suspect(before: Profile = BEFORE, after: Profile = AFTER) -> TargetUser:
+def target(before: Profile = BEFORE, after: Profile = AFTER) -> TargetUser:
     return TargetUser(0, before, after)
 
 
 @pytest.mark.parametrize("ridge", [0.01, 3.0])
 def test_a_factorisation_leaves_the_loss_of_her_ridge_fit(ridge: float) -> None:
     factors = np.random.default_rng(1).normal(size=(W, M, D + 1)).astype(np.float32)
-    found = Canary(ridge=ridge).features(ItemFactors(factors, 3.2), suspect())
+    found = Canary(ridge=ridge).features(ItemFactors(factors, 3.2), target())
     assert found.shape == (W, 2)
     for w in range(W):
         for column, version in enumerate((BEFORE, AFTER)):
@@ -42,7 +42,7 @@ def test_a_factorisation_leaves_the_loss_of_her_ridge_fit(ridge: float) -> None:
 
 def test_a_neighbourhood_model_predicts_each_rating_from_the_others() -> None:
     source = np.random.default_rng(2)
-    knowledge = suspect()
+    knowledge = target()
     items = knowledge.items.astype(np.int32)
     rows = source.normal(size=(W, len(items), M)).astype(np.float32)
     means = source.uniform(2, 4, M).astype(np.float32)
@@ -63,10 +63,10 @@ def test_a_version_that_is_not_there_has_no_loss() -> None:
     factors = np.random.default_rng(1).normal(size=(W, M, D + 1)).astype(np.float32)
     release, both = (
         ItemFactors(factors, 3.0),
-        Canary().features(ItemFactors(factors, 3.0), suspect()),
+        Canary().features(ItemFactors(factors, 3.0), target()),
     )
-    gone = Canary().features(release, suspect(after=NOBODY))
-    come = Canary().features(release, suspect(before=NOBODY))
+    gone = Canary().features(release, target(after=NOBODY))
+    come = Canary().features(release, target(before=NOBODY))
     np.testing.assert_array_equal(gone, both[:, :1])
     np.testing.assert_array_equal(come, both[:, 1:])
 
@@ -74,7 +74,7 @@ def test_a_version_that_is_not_there_has_no_loss() -> None:
 def test_predictions_are_what_they_are() -> None:
     values = np.random.default_rng(3).uniform(1, 5, (W, 4)).astype(np.float32)
     shown = Predictions(np.zeros((W, 4), np.int32), values)
-    np.testing.assert_array_equal(Canary().features(shown, suspect()), values)
+    np.testing.assert_array_equal(Canary().features(shown, target()), values)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -119,7 +119,7 @@ def test_features_that_cannot_be_fitted_are_refused() -> None:
     bad[3, 1] = np.nan
     with pytest.raises(InputError, match="present holds a feature that is not finite"):
         Canary().fit(good, bad)
-    with pytest.raises(InputError, match="absent has 1 worlds: give at least 2"):
+    with pytest.raises(InputError, match="absent has 1 trials: give at least 2"):
         Canary().fit(good[:1], good)
 
 

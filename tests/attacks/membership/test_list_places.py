@@ -56,7 +56,7 @@ def test_the_score_is_the_ratio_of_counted_frequencies(counts: tuple[int, int], 
 
 
 def test_one_item_that_climbs_is_seen_in_it() -> None:
-    # Both worlds hold every item: places alone tell them apart.
+    # Both trials hold every item: places alone tell them apart.
     before, after = np.zeros(4), np.array([0.0, 0.0, 1.5, 0.0])
     ratio = PlaceRatio.fit(chosen(before, 400, 4, 0), chosen(after, 400, 4, 1))
     scores = ratio.score(np.array([[2, 0, 1, 3], [0, 2, 1, 3], [0, 1, 2, 3], [0, 1, 3, 2]]))

@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 
 
 def drawn(seed: int = 0, held_each: int = 12) -> tuple[ItemFactors, Ratings]:
-    """Two worlds; everybody holds the items that the first world's V ranks highest for her."""
+    """Two trials; everybody holds the items that the first trial's V ranks highest for her."""
     source = np.random.default_rng(seed)
     factors = np.zeros((2, M, D + 1), np.float32)
     factors[:, :, :D] = source.normal(size=(2, M, D))
@@ -48,7 +48,7 @@ def kept(ratings: Ratings) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def found(attack: RankingReconstruction, release: ItemFactors, ratings: Ratings) -> Numbers:
-    """Recall of what is kept in each world."""
+    """Recall of what is kept in each trial."""
     lists = attack.lists(release, shared(ratings), EVERYBODY, 8, ratings)
     return precision_and_recall(lists, EVERYBODY, *kept(ratings))[1]
 
@@ -161,7 +161,7 @@ def test_of_many_negatives_some_are_drawn_for_each_user() -> None:
     assert len(np.unique(mine)) == 20
     assert not np.isin(mine, open_.profile(4).items).any()
     np.testing.assert_array_equal(mine, few._drawn(open_, 4))
-    assert not np.array_equal(mine, RankingReconstruction(most=20, draw=1)._drawn(open_, 4))
+    assert not np.array_equal(mine, RankingReconstruction(most=20, seed=1)._drawn(open_, 4))
     lists = few.lists(release, open_, EVERYBODY[:3], 5)
     np.testing.assert_array_equal(few.lists(release, open_, EVERYBODY[1:2], 5)[:, 0], lists[:, 1])
     recall = found(replace(few, ridge=0.01, average=False), release, ratings)[0]

@@ -16,7 +16,7 @@ WIDE = Scale(-50.0, 50.0, 0.5)
 
 
 def drawn(noise: float = 0.0, share: float = 0.6, seed: int = 0) -> tuple[ItemFactors, Ratings]:
-    """A model of two worlds whose first made the ratings."""
+    """A model of two trials whose first made the ratings."""
     source = np.random.default_rng(seed)
     factors = source.normal(size=(2, M, D + 1)).astype(np.float32)
     own = 0.5 + source.normal(size=(N, D))
@@ -41,7 +41,7 @@ def test_of_a_model_without_noise_everything_is_recovered() -> None:
     found = Reconstruction(ridge=1e-6).reconstruct(release, shared, users, items)
     assert found.shape == (2, len(values))
     np.testing.assert_allclose(found[0], values, atol=1e-3)
-    # Another world's items say nothing of these users.
+    # Another trial's items say nothing of these users.
     assert abs(found[1] - values).mean() > 0.5
 
 
@@ -51,9 +51,9 @@ def test_every_user_is_fitted_by_ridge_regression(average: bool) -> None:
     shared, users, items, _ = parts(ratings)
     attack = Reconstruction(ridge=0.8, average=average)
     found = attack.reconstruct(release, shared, users, items)
-    for world in range(2):
-        factors = release.factors[world, :, :-1].astype(float)
-        bias = release.factors[world, :, -1] + release.mean
+    for trial in range(2):
+        factors = release.factors[trial, :, :-1].astype(float)
+        bias = release.factors[trial, :, -1] + release.mean
 
         def fitted(prior: Numbers) -> Numbers:
             own = np.zeros((N, D))
@@ -70,7 +70,7 @@ def test_every_user_is_fitted_by_ridge_regression(average: bool) -> None:
         if average:
             own = fitted(own[1:].mean(0))
         wanted = bias[items] + np.einsum("nf,nf->n", own[users], factors[items])
-        np.testing.assert_allclose(found[world], wanted, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(found[trial], wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_one_who_shares_nothing_is_taken_for_an_average_one() -> None:

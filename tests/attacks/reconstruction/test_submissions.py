@@ -21,8 +21,13 @@ Numbers = NDArray[np.float64]
 
 N, M, D = 25, 12, 3
 GIVEN: dict[str, Any] = {
-    "dimensions": D, "rounds": 40, "rate": 0.01, "decay": 0.5, "offset": 3.0, "spread": 0.3,
-}  # fmt: skip
+    "dimensions": D,
+    "rounds": 40,
+    "learning_rate": 0.01,
+    "decay": 0.5,
+    "offset": 3.0,
+    "spread": 0.3,
+}
 
 
 def drawn(seed: int = 0, linked: bool = False) -> Ratings:
@@ -52,13 +57,13 @@ def part(epsilon: float = math.inf, **given: Any) -> PrivSR:
 Seen = tuple[Submissions, ItemFactors, Ratings, Numbers]
 
 
-def seen_of(defense: PrivSR, ratings: Ratings, worlds: int = 1, seed: int = 1) -> list[Seen]:
-    """What is read in each world, and the truth."""
+def seen_of(defense: PrivSR, ratings: Ratings, trials: int = 1, seed: int = 1) -> list[Seen]:
+    """What is read in each trial, and the truth."""
     shared = ratings.only(~ratings.kept_private)
     found = []
-    for world in Streams.first(seed, "x", worlds).blocks(1):
+    for trial in Streams.first(seed, "x", trials).blocks(1):
         prepared = defense.prepare(ratings)
-        seen, models = defense.submissions(prepared, world, np.ones(N, np.bool_))
+        seen, models = defense.submissions(prepared, trial, np.ones(N, np.bool_))
         release = models.public(np.arange(M, dtype=np.int32))
         truth = ratings.value[ratings.kept_private].astype(np.float64)
         found.append((seen, release, shared, truth))
@@ -69,11 +74,11 @@ def rmse(shown: Numbers, truth: Numbers) -> float:
     return float(np.sqrt(np.mean((shown - truth) ** 2)))
 
 
-def error(attack: FromSubmissions, defense: PrivSR, worlds: int = 3) -> float:
-    """Of what is read in all worlds."""
+def error(attack: FromSubmissions, defense: PrivSR, trials: int = 3) -> float:
+    """Of what is read in all trials."""
     read = [
         (attack.read(seen, release, shared)[1], truth)
-        for seen, release, shared, truth in seen_of(defense, drawn(), worlds)
+        for seen, release, shared, truth in seen_of(defense, drawn(), trials)
     ]
     return rmse(*(np.concatenate(side) for side in zip(*read, strict=True)))
 
@@ -91,7 +96,7 @@ def test_without_noise_everything_is_recovered(linked: bool, start: Any, rounds:
 
 
 def test_a_cut_of_all_that_a_user_submits_hides_nothing_by_itself() -> None:
-    defense = part(1e6, variant="corrected", clip=0.5, spread=1.0, rounds=20)
+    defense = part(1e6, variant="corrected", clip_norm=0.5, spread=1.0, rounds=20)
     [(seen, release, shared, truth)] = seen_of(defense, drawn())
     away = abs(FromSubmissions().read(seen, release, shared)[1] - truth)
     # One or another user is fitted by a wrong dip.
@@ -105,7 +110,7 @@ def test_a_cut_of_all_that_a_user_submits_hides_nothing_by_itself() -> None:
 
 def test_with_much_noise_it_is_the_reconstruction() -> None:
     # Learning so little that V stays near where it starts, whatever the noise.
-    defense = part(1e-3, rate=1e-9)
+    defense = part(1e-3, learning_rate=1e-9)
     [(seen, release, shared, _)] = seen_of(defense, drawn())
     kept = drawn().kept_private
     expected = Reconstruction().reconstruct(
@@ -115,16 +120,16 @@ def test_with_much_noise_it_is_the_reconstruction() -> None:
     np.testing.assert_array_equal(model, expected)
     assert np.abs(read - expected).max() < 0.02
     # With noise a thousandth of it, it is not.
-    [(seen, release, shared, _)] = seen_of(part(1.0, rate=1e-9), drawn())
+    [(seen, release, shared, _)] = seen_of(part(1.0, learning_rate=1e-9), drawn())
     model, read = FromSubmissions().read(seen, release, shared)
     assert np.abs(read - model).max() > 0.1
 
 
 def test_what_the_recommender_drew_and_more_rounds_are_worth_something() -> None:
-    defense = part(2.0, rate=1e-3)
+    defense = part(2.0, learning_rate=1e-3)
     with_h, without = (error(FromSubmissions(knows=knows), defense) for knows in ("h", "scale"))
     assert 0.05 < with_h < 0.9 * without
-    few = error(FromSubmissions(), part(2.0, rate=1e-3, rounds=10))
+    few = error(FromSubmissions(), part(2.0, learning_rate=1e-3, rounds=10))
     assert with_h < 0.8 * few
 
 
@@ -133,9 +138,9 @@ def test_errors_of_many_rounds_fall_like_their_root() -> None:
     # errors on either side give the ratio 1/4 a deviation of 0.018: a rate below 1e-6.
     def of(rounds: int) -> float:
         defense = part(
-            100.0, rate=1e-9, spread=1.0, start="constant", rounds=rounds, noise_kind="equal"
+            100.0, learning_rate=1e-9, spread=1.0, start="constant", rounds=rounds, noise_kind="equal"
         )
-        return error(FromSubmissions(knows="h"), defense, worlds=4)
+        return error(FromSubmissions(knows="h"), defense, trials=4)
 
     few, many = of(15), of(240)
     assert 0.16 < many / few < 0.36

@@ -136,7 +136,7 @@ def test_randomised_response_is_exact() -> None:
     low, high = binom.ppf((5e-7, 1 - 5e-7), event.size, right)
     assert low <= event.hits <= high
     assert not low <= event.size * 2 / 3 <= high
-    # Of either end of the scores, in worlds D and D'.
+    # Of either end of the scores, in data set D and D'.
     assert sorted(event.rates) == pytest.approx([1 - right, right], abs=0.03)
 
 
@@ -303,8 +303,8 @@ def test_batches_of_words_are_read() -> None:
     [
         (lambda outputs: np.repeat(outputs, 2), "score returned 400 numbers for 200 outputs"),
         (lambda outputs: outputs[:7], "score returned 7 numbers"),
-        (lambda outputs: 1.0, "give one score a world"),
-        (lambda outputs: outputs[:, None], "give one score a world"),
+        (lambda outputs: 1.0, "give one score per trial"),
+        (lambda outputs: outputs[:, None], "give one score per trial"),
         (lambda outputs: outputs * np.nan, "nan is not a finite number"),
         (lambda outputs: ["a"] * len(outputs), "not numbers"),
     ],

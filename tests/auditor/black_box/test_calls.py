@@ -102,17 +102,17 @@ def test_every_call_gets_its_own_coin_and_its_own_stream() -> None:
         asked.append((data, rng.random()))
         return 0.0
 
-    made = Calls(mechanism, False, 5).play((0, 1), "test", 2000)
-    worlds = [data for data, _ in asked]
-    assert worlds == made.present.astype(int).tolist()
-    assert binom.ppf(5e-7, 2000, 0.5) <= sum(worlds) <= binom.ppf(1 - 5e-7, 2000, 0.5)
-    changes = sum(a != b for a, b in pairwise(worlds))
+    made = Calls(mechanism, False, 5).run((0, 1), "test", 2000)
+    trials = [data for data, _ in asked]
+    assert trials == made.present.astype(int).tolist()
+    assert binom.ppf(5e-7, 2000, 0.5) <= sum(trials) <= binom.ppf(1 - 5e-7, 2000, 0.5)
+    changes = sum(a != b for a, b in pairwise(trials))
     assert binom.ppf(5e-7, 1999, 0.5) <= changes <= binom.ppf(1 - 5e-7, 1999, 0.5)
     assert len({number for _, number in asked}) == 2000
     # The stream does not tell the data set: it is that of the call's number.
     other = asked.copy()
     asked.clear()
-    Calls(mechanism, False, 5).play((1, 0), "test", 2000)
+    Calls(mechanism, False, 5).run((1, 0), "test", 2000)
     assert [number for _, number in asked] == [number for _, number in other]
 
 
@@ -123,7 +123,7 @@ def test_blocks_give_each_output_the_data_set_of_its_coin() -> None:
         sizes.append(n)
         return np.full(n, data)
 
-    made = Calls(mechanism, True, 5).play((0, 1), "test", 5000, most=100)
+    made = Calls(mechanism, True, 5).run((0, 1), "test", 5000, most=100)
     assert len(sizes) == 100
     assert sum(sizes) == 5000
     assert (made.outputs == made.present).all()
@@ -167,19 +167,19 @@ def test_no_drift_is_said_where_there_is_none(data: float) -> None:
 
 
 def test_fresh_processes_keep_no_state() -> None:
-    found = Calls(counting, False, 1, fresh_process=True).play((0, 1), "test", 8)
+    found = Calls(counting, False, 1, fresh_process=True).run((0, 1), "test", 8)
     assert found.outputs.tolist() == [0] * 8
-    alone = Calls(noise, False, 1, fresh_process=True).play((0, 1), "test", 8)
-    assert (alone.outputs == Calls(noise, False, 1).play((0, 1), "test", 8).outputs).all()
+    alone = Calls(noise, False, 1, fresh_process=True).run((0, 1), "test", 8)
+    assert (alone.outputs == Calls(noise, False, 1).run((0, 1), "test", 8).outputs).all()
 
 
 def test_errors_of_fresh_processes_are_clear() -> None:
     with pytest.raises(ZeroDivisionError, match="no answer today"):
-        Calls(failing, False, 1, fresh_process=True).play((0, 1), "test", 3)
+        Calls(failing, False, 1, fresh_process=True).run((0, 1), "test", 3)
     with pytest.raises(InputError, match="ended without an answer"):
-        Calls(leaving, False, 1, fresh_process=True).play((0, 1), "test", 3)
+        Calls(leaving, False, 1, fresh_process=True).run((0, 1), "test", 3)
     with pytest.raises(InputError, match="define the mechanism at the top of a module"):
-        Calls(lambda data, rng: 0, False, 1, fresh_process=True).play((0, 1), "test", 3)
+        Calls(lambda data, rng: 0, False, 1, fresh_process=True).run((0, 1), "test", 3)
 
 
 def test_a_mechanism_that_changes_its_data_is_refused() -> None:
@@ -191,7 +191,7 @@ def test_a_mechanism_that_changes_its_data_is_refused() -> None:
 
     with pytest.raises(InputError, match="changes its data set in place"):
         audit(mechanism, [0, 1], [0, 2], trials=400, score=itself)
-    # What cannot be compared is not watched.
+    # What cannot be compared is not observed.
     audit(lambda data, rng: rng.normal(), object(), object(), trials=400, score=itself)
 
 

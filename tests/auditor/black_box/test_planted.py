@@ -71,7 +71,7 @@ def test_a_split_has_the_stated_epsilon_and_keeps_the_law_inside() -> None:
     # Given the half, values tell nothing more: quarters fall alike in both data sets.
     for half in (high, ~high):
         top = trials.outputs[half] >= np.median(trials.outputs[half])
-        share = [float(top[trials.present[half] == world].mean()) for world in (False, True)]
+        share = [float(top[trials.present[half] == dataset].mean()) for dataset in (False, True)]
         assert share[0] == pytest.approx(share[1], abs=0.1)
 
 
@@ -131,8 +131,8 @@ def test_a_rare_leak_tells_all_in_few_outputs() -> None:
     assert len(told) == 2
     assert (counts[counts > 1] < 0.01 * 6000).all()
     for value in told:
-        worlds = trials.present[trials.outputs == value]
-        assert worlds.all() or not worlds.any()
+        datasets = trials.present[trials.outputs == value]
+        assert datasets.all() or not datasets.any()
 
 
 def controlled(mechanism: Callable[..., Any], **options: Any) -> BlackBoxAudit:

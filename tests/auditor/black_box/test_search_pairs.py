@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.black_box.search_pairs import most_telling
+from dpaudit.auditor.black_box.search_pairs import most_informative
 
 
 @pytest.mark.long
@@ -18,7 +18,7 @@ def test_the_stronger_of_weak_pairs_is_found() -> None:
             rng = np.random.default_rng([seed, index, turn])
             return rng.laplace(0, 1, each), rng.laplace(shifts[index], 1, each)
 
-        return most_telling(draw, len(shifts), 40_000, 1_000_000, seed, None)
+        return most_informative(draw, len(shifts), 40_000, 1_000_000, seed, None)
 
     assert sum(chosen(seed) == 6 for seed in range(10)) >= 9
 
@@ -31,4 +31,4 @@ def test_pairs_that_promise_nothing_are_compared_by_their_area() -> None:
         rng = np.random.default_rng([index, turn])
         return rng.random(each) < 0.5, rng.random(each) < shares[index]
 
-    assert most_telling(draw, 4, 400, 20, 1, lambda made: np.asarray(made, float)) == 2
+    assert most_informative(draw, 4, 400, 20, 1, lambda made: np.asarray(made, float)) == 2

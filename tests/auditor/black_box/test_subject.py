@@ -248,7 +248,7 @@ def test_the_most_telling_of_the_named_pairs_is_audited(project: Project, pairs:
     assert project.run("--allow-code", "-q").exit_code == 0
     result = record.load(project.out)
     number = 3 if pairs == "own:PAIRS" else 2
-    assert result.pairs[0].summary == f"the most telling of {number} given, number 1"
+    assert result.pairs[0].summary == f"the most informative of {number} given, number 1"
     # The others show nothing.
     assert project.measurement().estimate.lower > 0.5
 
@@ -461,7 +461,7 @@ def test_a_seed_is_drawn_printed_and_recorded(project: Project) -> None:
     assert f"Seed: {seed}" in said
     assert project.run("--allow-code", "-q").exit_code == 0
     assert config_seed(project) != seed
-    # The record's seed plays the same audit again.
+    # The record's seed runs the same audit again.
     assert project.run("--allow-code", "-q", "--seed", seed).exit_code == 0
     assert (config_seed(project), project.measurement()) == (seed, first)
 
@@ -487,8 +487,8 @@ def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
         (("--seed", "tomorrow"), "neither a whole number of 64 bits nor entropy"),
         (("--seed", "-1"), "neither a whole number"),
         (("--seed", 2**64), "neither a whole number"),
-        (("-s", "seed=tomorrow"), "seed = 'tomorrow' is neither a whole number of 64 bits"),
-        (("-s", "keep_seed=false"), "keep_seed = false is of seed = 'entropy'"),
+        (("-s", "seed=tomorrow"), "seed = 'tomorrow' is neither a 64-bit integer"),
+        (("-s", "keep_seed=false"), "keep_seed = false needs seed = 'entropy'"),
     ],
 )
 def test_what_is_no_seed_is_refused(

@@ -126,7 +126,7 @@ def test_rates_are_counted_on_users_who_did_not_choose_the_threshold() -> None:
     assert {key[3] for key in again if key[0] == "transcript.tpr"} == set(RATES)
 
 
-def test_where_too_few_are_watched_there_are_no_rates() -> None:
+def test_where_too_few_are_observed_there_are_no_rates() -> None:
     truth, source = truth_of(4, users=12), np.random.default_rng(5)
     found = found_in(truth, checkpoint(truth, source.normal(size=len(truth.pairs))))
     assert not [key for key in found if key[0] == "transcript.tpr"]
@@ -384,12 +384,12 @@ def one(value: float, metric: MetricName = "transcript.auc", **changes: Any) -> 
 
 
 def test_means_are_over_the_trainings_that_have_a_number() -> None:
-    worlds = [
+    trials = [
         [one(0.5), one(0.9, attack="two"), one(0.2, "transcript.tpr", at=0.01)],
         [one(0.7), one(0.4, "transcript.tpr", at=0.001), one(0.1, detail=QUARTERS[1])],
         [one(0.9), one(0.3, step=8), one(0.6, "transcript.tpr", at=0.01)],
     ]
-    found = {each.key: each for each in averaged(worlds)}
+    found = {each.key: each for each in averaged(trials)}
     assert len(found) == 6
     for key, value, times in (
         (("transcript.auc", 4, "one", None, None), 0.7, 3),
@@ -404,15 +404,15 @@ def test_means_are_over_the_trainings_that_have_a_number() -> None:
         assert limits == pytest.approx((value, value - 0.1, value + 0.2))
         assert (estimate.n, estimate.kind, estimate.alpha) == (31, "assumes-law", 0.05)
         assert (f"mean of {times} trainings" in estimate.method) is (times > 1)
-    assert averaged(worlds[:1]) == worlds[0]
+    assert averaged(trials[:1]) == trials[0]
     assert averaged([]) == []
 
 
 def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
     areas = [0.61, 0.58, 0.7, 0.66, 0.9, 0.55]
     others = [one(0.1, step=3), one(0.1, detail=QUARTERS[0]), one(0.1, "transcript.tpr", at=0.01)]
-    worlds = [[*others, one(area), one(1 - area, attack="two")] for area in areas]
-    found = {each.attack: each for each in gated(worlds, 4, 0.01, 0.9)}
+    trials = [[*others, one(area), one(1 - area, attack="two")] for area in areas]
+    found = {each.attack: each for each in gated(trials, 4, 0.01, 0.9)}
     assert set(found) == {"one", "two"}
     for label, values in (("one", areas), ("two", [1 - area for area in areas])):
         each = found[label]
@@ -421,7 +421,7 @@ def test_gates_are_about_the_area_after_the_last_round_alone() -> None:
         assert each.estimate.value == pytest.approx(np.mean(values))
         assert (each.estimate.kind, each.estimate.n) == ("frequentist", 6)
         assert (each.estimate.alpha, each.estimate.confidence) == (0.01, 0.9)
-    assert list(gated(worlds, 5, 0.01, 0.9)) == []
+    assert list(gated(trials, 5, 0.01, 0.9)) == []
     assert list(gated([[], []], 4, 0.01, 0.9)) == []
 
 

@@ -1,4 +1,4 @@
-"""Transcripts as the auditor plays them: divergences, who is watched, closed forms of detection."""
+"""Transcripts as the auditor runs them: divergences, who is observed, closed forms of detection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from detection_laws import energy_power, ratio_auc  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -20,8 +21,7 @@ from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.two_sample import TwoSample
 from dpaudit.attacks.federated.zero_mean import ZeroMean
 from dpaudit.auditor.federated.scores import Finding, Truth
-from dpaudit.auditor.federated.transcripts import Checkpoint, play_transcript
-from dpaudit.bounds.divergence.detection import energy_power, ratio_auc
+from dpaudit.auditor.federated.transcripts import Checkpoint, run_transcript
 from dpaudit.bounds.divergence.estimates import sequence_kl
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
@@ -33,14 +33,14 @@ Exact = NDArray[np.float64]
 N, M, D = 24, 10, 3
 STARS = Scale()
 SMALL: dict[str, Any] = {"dimensions": D, "rounds": 8, "offset": 3.0, "spread": 0.7}
-WORLD = Streams.first(4, "transcript", 1)
+TRIAL = Streams.first(4, "transcript", 1)
 MODELS = {
     "published": FakeGradients(20.0, **SMALL),
-    "batch": FakeGradients(20.0, **SMALL, batch=3),
+    "batch": FakeGradients(20.0, **SMALL, batch_size=3),
     "zero": FakeGradients(20.0, **SMALL, fakes="zero"),
-    "rating": FakeGradients(20.0, **SMALL, fakes="rating", batch=4),
-    "corrected": FakeGradients(20.0, "corrected", **SMALL, bound=0.3),
-    "two-valued": FakeGradients(20.0, **SMALL, fakes="two-valued", batch=5),
+    "rating": FakeGradients(20.0, **SMALL, fakes="rating", batch_size=4),
+    "corrected": FakeGradients(20.0, "corrected", **SMALL, clip_norm=0.3),
+    "two-valued": FakeGradients(20.0, **SMALL, fakes="two-valued", batch_size=5),
 }
 NONPRIVATE = FakeGradients(math.inf, "nonprivate", **SMALL)
 
@@ -53,10 +53,10 @@ def drawn() -> Ratings:
 
 
 def transcript(defense: FakeGradients, users: NDArray[np.bool_] | None = None) -> Any:
-    return defense.transcript(defense.prepare(drawn()), WORLD, users)
+    return defense.transcript(defense.prepare(drawn()), TRIAL, users)
 
 
-def play(
+def run(
     given: Any,
     attacks: dict[str, SubmissionTest] | None = None,
     steps: Any = (2, 5, 8),
@@ -64,7 +64,7 @@ def play(
     seed: int = 1,
 ) -> list[Checkpoint]:
     asked = steps if asked is None else asked
-    return list(play_transcript(given, attacks or {}, steps, asked, seed))
+    return list(run_transcript(given, attacks or {}, steps, asked, seed))
 
 
 def kept(round_: Round) -> Round:
@@ -100,21 +100,21 @@ def test_divergences_are_sums_over_the_rounds_so_far(name: str, users: Any) -> N
         for row, pair in enumerate(round_.place.tolist()):
             total[pair] += divergence_of(given.pairs, round_, row)
         expected[step] = total.copy()
-    played = play(transcript(MODELS[name], users))
-    assert [each.step for each in played] == [2, 5, 8]
-    for each in played:
+    outcome = run(transcript(MODELS[name], users))
+    assert [each.step for each in outcome] == [2, 5, 8]
+    for each in outcome:
         # Those of an earlier checkpoint are not those of the last: nothing is overwritten.
         np.testing.assert_allclose(each.divergence, expected[each.step], rtol=1e-4, atol=1e-7)
         assert each.seen == {}
-    assert (played[0].divergence <= played[2].divergence).all()
-    assert played[0].divergence.sum() < played[2].divergence.sum()
+    assert (outcome[0].divergence <= outcome[2].divergence).all()
+    assert outcome[0].divergence.sum() < outcome[2].divergence.sum()
 
 
 @pytest.mark.parametrize("name", ["published", "zero"])
 def test_parts_of_the_divergence_add_up_to_its_mean_over_all_ratings(name: str) -> None:
     given = transcript(MODELS[name])
     one: list[Distances] = [distances for _, distances in transcript(MODELS[name]).rounds()]
-    for each in play(given):
+    for each in run(given):
         parts = each.parts
         assert parts is not None
         mean = each.divergence[given.real].mean(dtype=np.float64)
@@ -134,18 +134,18 @@ def test_parts_of_the_divergence_add_up_to_its_mean_over_all_ratings(name: str) 
 
 @pytest.mark.parametrize("name", ["batch", "rating", "corrected", "two-valued"])
 def test_where_fakes_are_each_users_own_cut_or_of_some_there_are_no_parts(name: str) -> None:
-    assert all(each.parts is None for each in play(transcript(MODELS[name])))
+    assert all(each.parts is None for each in run(transcript(MODELS[name])))
 
 
-def test_a_training_without_noise_is_played_and_claims_no_divergence() -> None:
+def test_a_training_without_noise_is_run_and_claims_no_divergence() -> None:
     given = transcript(NONPRIVATE)
-    played = play(given)
-    assert [each.step for each in played] == [2, 5, 8]
-    assert all(each.parts is None for each in played)
+    outcome = run(given)
+    assert [each.step for each in outcome] == [2, 5, 8]
+    assert all(each.parts is None for each in outcome)
     assert given.real.all()
 
 
-# Who is watched, and when.
+# Who is observed, and when.
 
 
 @dataclass
@@ -166,8 +166,8 @@ class Noted:
 
 
 @dataclass
-class Watching(SubmissionTest):
-    """An attack that makes one such watcher."""
+class Passive(SubmissionTest):
+    """An attack that makes one such observer."""
 
     pairs: int | None = None
     made: list[Noted] = field(default_factory=list)
@@ -176,33 +176,33 @@ class Watching(SubmissionTest):
     def most_pairs(self) -> int | None:
         return self.pairs
 
-    def watch(self, pairs: Pairs) -> Noted:
+    def reader(self, pairs: Pairs) -> Noted:
         self.made.append(Noted(pairs))
         return self.made[-1]
 
 
 def test_attackers_of_all_are_shown_every_round_as_it_is() -> None:
-    given, attack = transcript(MODELS["rating"]), Watching()
+    given, attack = transcript(MODELS["rating"]), Passive()
     rounds = [kept(round_) for round_, _ in transcript(MODELS["rating"]).rounds()]
-    played = play(given, {"all": attack})
+    outcome = run(given, {"all": attack})
     [noted] = attack.made
     assert noted.pairs is given.pairs
     assert len(noted.rounds) == len(rounds)
     for seen, round_ in zip(noted.rounds, rounds, strict=True):
         for name, array in vars(round_).items():
             np.testing.assert_array_equal(getattr(seen, name), array)
-    for each in played:
+    for each in outcome:
         np.testing.assert_array_equal(each.seen["all"].rows, np.arange(len(given.pairs)))
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("count", [20, 37, 100_000])
 def test_attackers_of_some_are_shown_their_own_pairs_alone(name: str, count: int) -> None:
-    given, attack = transcript(MODELS[name]), Watching(count)
+    given, attack = transcript(MODELS[name]), Passive(count)
     rounds = [kept(round_) for round_, _ in transcript(MODELS[name]).rounds()]
-    played = play(given, {"some": attack})
+    outcome = run(given, {"some": attack})
     [noted] = attack.made
-    rows = played[0].seen["some"].rows
+    rows = outcome[0].seen["some"].rows
     # As many real as fake, in the order of the pairs.
     counts = [int((given.real[rows] == label).sum()) for label in (True, False)]
     assert counts == [min(count // 2, int((given.real == x).sum())) for x in (True, False)]
@@ -223,14 +223,14 @@ def test_attackers_of_some_are_shown_their_own_pairs_alone(name: str, count: int
                 np.testing.assert_array_equal(getattr(seen, part), whole[mine])
         np.testing.assert_array_equal(seen.fakes, round_.fakes)
         np.testing.assert_array_equal(seen.factors, round_.factors)
-    for each in played:
+    for each in outcome:
         assert len(each.seen["some"].verdicts.scores) == len(rows)
 
 
-def test_which_pairs_are_watched_is_decided_by_the_seed_alone() -> None:
+def test_which_pairs_are_observed_is_decided_by_the_seed_alone() -> None:
     def rows(seed: int, name: str = "batch", **others: SubmissionTest) -> list[int]:
-        attacks: dict[str, SubmissionTest] = {**others, "some": Watching(30)}
-        found = play(transcript(MODELS[name]), attacks, seed=seed)
+        attacks: dict[str, SubmissionTest] = {**others, "some": Passive(30)}
+        found = run(transcript(MODELS[name]), attacks, seed=seed)
         chosen: list[int] = found[-1].seen["some"].rows.tolist()
         return chosen
 
@@ -240,17 +240,17 @@ def test_which_pairs_are_watched_is_decided_by_the_seed_alone() -> None:
 
 
 def test_attackers_are_asked_where_it_is_said_and_nowhere_else() -> None:
-    attacks = {"all": Watching(), "some": Watching(20)}
-    played = play(transcript(MODELS["batch"]), dict(attacks), [1, 2, 3, 6, 8], asked=[2, 8])
-    assert [each.step for each in played] == [1, 2, 3, 6, 8]
-    assert [set(each.seen) for each in played] == [set(), {*attacks}, set(), set(), {*attacks}]
+    attacks = {"all": Passive(), "some": Passive(20)}
+    outcome = run(transcript(MODELS["batch"]), dict(attacks), [1, 2, 3, 6, 8], asked=[2, 8])
+    assert [each.step for each in outcome] == [1, 2, 3, 6, 8]
+    assert [set(each.seen) for each in outcome] == [set(), {*attacks}, set(), set(), {*attacks}]
     for attack in attacks.values():
         assert attack.made[0].asked == [2, 8]
         assert len(attack.made[0].rounds) == 8
     # What he said then is what he made of the rounds until then.
-    assert played[1].seen["all"].verdicts.scores[0] == 200
-    assert played[4].seen["all"].verdicts.scores[0] == 800
-    assert all(len(each.divergence) for each in played)
+    assert outcome[1].seen["all"].verdicts.scores[0] == 200
+    assert outcome[4].seen["all"].verdicts.scores[0] == 800
+    assert all(len(each.divergence) for each in outcome)
 
 
 # Closed forms: fixed gradients and fakes.
@@ -309,7 +309,7 @@ def fixed(k: int, mu: float) -> tuple[Fixed, Checkpoint]:
     away = source.standard_normal((k, D))
     away *= mu * SIGMA / np.linalg.norm(away)
     given = Fixed(np.arange(2 * COUNT) % 2 == 0, fakes + away, fakes, SIGMA, k + 1)
-    [found] = play(given, BOTH, steps=[k])
+    [found] = run(given, BOTH, steps=[k])
     return given, found
 
 
@@ -330,13 +330,13 @@ def inside(count: int, n: int, rate: float) -> bool:
 @pytest.mark.parametrize("k", ROUNDS)
 def test_the_known_ratio_has_the_area_of_its_normal_law(k: int) -> None:
     mu = 1.5
-    given, played = fixed(k, mu)
-    scores = played.seen[RATIO].verdicts.scores
+    given, outcome = fixed(k, mu)
+    scores = outcome.seen[RATIO].verdicts.scores
     # Every pair is once in a comparison, so that these are independent.
     right = int((scores[given.real] > scores[~given.real]).sum())
     for other, holds in ((mu, True), (mu * math.sqrt(2), False), (mu / math.sqrt(2), False)):
         assert inside(right, COUNT, float(ratio_auc(other))) is holds
-    area = findings(given, played)["transcript.auc", RATIO, None, None].estimate
+    area = findings(given, outcome)["transcript.auc", RATIO, None, None].estimate
     # The interval is one of 1 − 1e-6 for many users.
     truth = stats.norm.cdf(mu / math.sqrt(2))
     assert area.lower <= truth <= area.upper
@@ -349,8 +349,8 @@ def test_the_known_ratio_has_the_area_of_its_normal_law(k: int) -> None:
 def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None:
     # So far apart that about half are found, which takes longer sequences farther.
     mu, level = math.sqrt(2.5 * math.sqrt(2 * k * D)), 0.01
-    given, played = fixed(k, mu)
-    found = findings(given, played)
+    given, outcome = fixed(k, mu)
+    found = findings(given, outcome)
     caught, false = (
         found["transcript.power", DETECTOR, name, level].estimate for name in ("real", "fake")
     )
@@ -373,8 +373,8 @@ def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None
 
 @pytest.mark.parametrize("k", ROUNDS)
 def test_the_mean_divergence_is_half_the_squared_distance(k: int) -> None:
-    given, played = fixed(k, 1.5)
-    whole = findings(given, played)["transcript.kl", None, "whole", None].estimate
+    given, outcome = fixed(k, 1.5)
+    whole = findings(given, outcome)["transcript.kl", None, "whole", None].estimate
     assert whole.value == pytest.approx(1.5**2 / 2, rel=1e-4)
     # All pairs have the same: nothing scatters between users.
     assert whole.upper - whole.lower < 1e-6
@@ -396,8 +396,8 @@ def test_real_submissions_of_the_fakes_law_are_not_told_from_fakes() -> None:
     for away, told in ((0.0, False), (0.4, True)):
         real = np.arange(2000) % 2 == 0
         given = Fixed(real, fakes + away, fakes, SIGMA, 9)
-        [played] = play(given, attacks, steps=[12])
-        found = findings(given, played)
+        [outcome] = run(given, attacks, steps=[12])
+        found = findings(given, outcome)
         areas = {label: found["transcript.auc", label, None, None].estimate for label in attacks}
         apart = {label: area.lower > 0.5 for label, area in areas.items()}
         # Intervals of 1 − 1e-6 each, for many users.

@@ -16,8 +16,8 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.inference.linear import LinearIdeal
 from dpaudit.auditor.games.predictions import entry_game, prediction_game, shifts
 from dpaudit.auditor.games.search import search_pair
-from dpaudit.auditor.measures.risk import _shown_items, hidden_items, play_risk
-from dpaudit.auditor.measures.utility import play_held_out, play_overlap
+from dpaudit.auditor.measures.risk import _shown_items, hidden_items, run_risk
+from dpaudit.auditor.measures.utility import run_held_out, run_overlap
 from dpaudit.auditor.trials import BLOCK, choose, eligible, plan
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import DataError
@@ -117,9 +117,9 @@ def test_blocks_hold_every_trial_once_with_its_user() -> None:
     seen = []
     for user, streams in games.blocks():
         assert 0 < len(streams) <= BLOCK
-        assert (games.user[streams.worlds] == user).all()
+        assert (games.user[streams.trials] == user).all()
         np.testing.assert_array_equal(streams.key, games.key)
-        seen.append(streams.worlds)
+        seen.append(streams.trials)
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(5000))
 
 
@@ -195,8 +195,8 @@ def test_risk_does_not_depend_on_threads_trials_or_the_other_defenses(
     attack = LinearIdeal(observe=observe)
     counted: list[int] = []
 
-    def play(trials: int, threads: int, parts: list[ItemItem]) -> NDArray[np.bool_]:
-        return play_risk(
+    def run(trials: int, threads: int, parts: list[ItemItem]) -> NDArray[np.bool_]:
+        return run_risk(
             parts,
             model,
             profiles,
@@ -207,24 +207,24 @@ def test_risk_does_not_depend_on_threads_trials_or_the_other_defenses(
             advance=counted.append,
         )
 
-    one = play(4000, 1, defenses)
+    one = run(4000, 1, defenses)
     assert sum(counted) == 4000
     assert one.shape == (3, 4000)
-    np.testing.assert_array_equal(one, play(4000, 2, defenses))
-    np.testing.assert_array_equal(one[:, :700], play(700, 2, defenses))
-    np.testing.assert_array_equal(one[1:2], play(4000, 1, defenses[1:2]))
+    np.testing.assert_array_equal(one, run(4000, 2, defenses))
+    np.testing.assert_array_equal(one[:, :700], run(700, 2, defenses))
+    np.testing.assert_array_equal(one[1:2], run(4000, 1, defenses[1:2]))
     assert one[2].mean() > one[0].mean() + 0.1
 
 
 def test_utilities_do_not_depend_on_threads_or_trials() -> None:
     defenses, model, profiles = setup("slope-one")
-    for play in (play_overlap, play_held_out):
-        one = play(defenses, model, profiles, trials=3000, seed=9)
+    for run in (run_overlap, run_held_out):
+        one = run(defenses, model, profiles, trials=3000, seed=9)
         np.testing.assert_array_equal(
-            one, play(defenses, model, profiles, trials=3000, seed=9, threads=2)
+            one, run(defenses, model, profiles, trials=3000, seed=9, threads=2)
         )
         np.testing.assert_array_equal(
-            one[:, :500], play(defenses, model, profiles, trials=500, seed=9, threads=2)
+            one[:, :500], run(defenses, model, profiles, trials=500, seed=9, threads=2)
         )
         assert ((one >= 0) & (one <= 1)).all()
 
@@ -253,9 +253,7 @@ def test_risk_is_the_mean_of_the_closed_form(draw: Any) -> None:
         for i, p in enumerate(profiles)
     ]
     weights = [len(p) if draw == "ratings" else 1 for p in profiles]
-    rows = play_risk(
-        defenses, model, profiles, LinearIdeal(), trials=TRIALS // 3, seed=1, draw=draw
-    )
+    rows = run_risk(defenses, model, profiles, LinearIdeal(), trials=TRIALS // 3, seed=1, draw=draw)
     rate = 1e-6 / len(defenses)
     for part, row in zip(defenses, rows, strict=True):
         p = []
@@ -282,7 +280,7 @@ def test_overlap_without_noise_is_one_and_falls_to_chance() -> None:
     ]
     profiles = [ratings.profile(user) for user in range(14)]
     model = parts[0].prepare(ratings)
-    kept = [play_overlap([part], model, profiles, trials=20_000, seed=1)[0] for part in parts]
+    kept = [run_overlap([part], model, profiles, trials=20_000, seed=1)[0] for part in parts]
     assert (kept[0] == 1).all()
     # Pure noise keeps k of the m unrated items' k: mean k/m over uniform users. Normal quantile of
     # a mean of 20 000 shares, rate 1e-6.
@@ -297,7 +295,7 @@ def test_held_out_error_is_that_of_the_prediction_from_the_rest() -> None:
     part = SlopeOne(epsilon=np.inf, variant="nonprivate", min_ratings=4, min_co_ratings=2, top_k=5)
     model = part.prepare(ratings)
     profile = ratings.profile(0)
-    errors = play_held_out([part], model, [profile], trials=4000, seed=1)[0]
+    errors = run_held_out([part], model, [profile], trials=4000, seed=1)[0]
     expected = {}
     for item, value in zip(profile.items, profile.values, strict=True):
         shown = np.clip(part.exact_held_out(model, profile, int(item)), 1, 5)
@@ -325,34 +323,34 @@ def test_published_noise_is_falsified_and_the_corrected_is_not() -> None:
     # Each bound errs with probability 1e-7: rate 1e-6 over the 10 bounds that must not exceed the
     # true ε.
     alpha = 1e-7
-    assert bound(SlopeOne(epsilon=1), "crossing", alpha) > 3
-    assert bound(Cosine(epsilon=1), "first", alpha) > 3
-    assert bound(SlopeOne(epsilon=1, delta_r=5), "crossing", alpha) > 3
+    assert bound(SlopeOne(epsilon=1), "support-threshold", alpha) > 3
+    assert bound(Cosine(epsilon=1), "tight", alpha) > 3
+    assert bound(SlopeOne(epsilon=1, delta_r=5), "support-threshold", alpha) > 3
     # A form, a pair, and its true ε by the closed form (φ = 10, Δr = 4): s goes from S/(m + φ) to
     # (S + 4)/(m + 1 + φ) for `damped`, over Δf = 4/11.
     cases: list[tuple[Similarity, str, float]] = [
-        ("cut", "crossing", 1),
+        ("cut", "support-threshold", 1),
         ("shrunk", "opposite", 1),
-        ("damped", "first", 1),
-        ("damped", "crossing", (44 / 21 - 40 / 20) * 11 / 4),
+        ("damped", "tight", 1),
+        ("damped", "support-threshold", (44 / 21 - 40 / 20) * 11 / 4),
         ("damped", "opposite", (-36 / 21 + 40 / 20) * 11 / 4),
     ]
-    played: list[tuple[ItemItem, str, float]] = [
+    outcome: list[tuple[ItemItem, str, float]] = [
         (SlopeOne(epsilon=1, variant="corrected", similarity=form), pair, true)
         for form, pair, true in cases
     ]
     # The target is in the data: 1/√((1+β)(2+β)) over Δf = 1/(1+β).
     plain = Cosine(epsilon=1, variant="corrected", similarity="plain")
-    played.append((plain, "first", np.sqrt(0.5)))
-    played.append((Cosine(epsilon=1, variant="corrected"), "first", 11 / np.sqrt(132)))
+    outcome.append((plain, "tight", np.sqrt(0.5)))
+    outcome.append((Cosine(epsilon=1, variant="corrected"), "tight", 11 / np.sqrt(132)))
     # A replaced rating: 4/(φ+1) over the published 4/φ, and 4/φ over its own Δf.
     replaced = SlopeOne(epsilon=1, adjacency="rating-replace")
-    played.append((replaced, "beside", 10 / 11))
+    outcome.append((replaced, "beside", 10 / 11))
     shrunk = SlopeOne(
         epsilon=1, variant="corrected", similarity="shrunk", adjacency="rating-replace"
     )
-    played.append((shrunk, "alone", 1))
-    for part, pair, true in played:
+    outcome.append((shrunk, "alone", 1))
+    for part, pair, true in outcome:
         found = bound(part, pair, alpha)
         assert max(0.0, 0.8 * true - 0.3) <= found <= true
         assert found > 0.5 or true < 0.7
@@ -378,8 +376,8 @@ def test_a_list_is_not_covered_by_the_claim_for_so_many_predictions() -> None:
 
     def certified(observer: SeesItems | SeesTop) -> float:
         scores = [
-            part.release(exact, Streams.first(0, world, 40_000), observer).values[:, 0]
-            for world, exact in (("a", before), ("b", after))
+            part.release(exact, Streams.first(0, trial, 40_000), observer).values[:, 0]
+            for trial, exact in (("a", before), ("b", after))
         ]
         absent, present = (values.astype(np.float64) for values in scores)
         return label_epsilon(absent, present, alpha=5e-7)[0].lower
@@ -389,19 +387,19 @@ def test_a_list_is_not_covered_by_the_claim_for_so_many_predictions() -> None:
     assert certified(SeesItems(np.full((40_000, 1), 3, np.int32))) <= claim.epsilon
 
 
-def test_a_game_is_reproducible_and_its_worlds_share_nothing() -> None:
+def test_a_game_is_reproducible_and_its_trials_share_nothing() -> None:
     part = SlopeOne(epsilon=1)
-    case = part.pair("crossing", STARS)
+    case = part.pair("support-threshold", STARS)
     game = prediction_game(part, part.prepare(case.ratings), case, LikelihoodRatio())
 
-    def play(trials: int, seed: int) -> Any:
+    def run(trials: int, seed: int) -> Any:
         return game.run(trials=trials, seed=seed)
 
-    long, short = play(4000, 1), play(1000, 1)
+    long, short = run(4000, 1), run(1000, 1)
     np.testing.assert_array_equal(short.absent, long.absent[:1000])
     np.testing.assert_array_equal(short.present, long.present[:1000])
     assert shifts(game.pair).sum() == pytest.approx(4)
-    assert (play(4000, 2).absent != long.absent).mean() > 0.5
+    assert (run(4000, 2).absent != long.absent).mean() > 0.5
     # Were the noise shared, the two scores of a trial would be strongly dependent. Both are ±10 or
     # between; correlation times √n is standard normal, two-sided 1e-6.
     correlation = np.corrcoef(long.absent, long.present)[0, 1]
@@ -411,7 +409,7 @@ def test_a_game_is_reproducible_and_its_worlds_share_nothing() -> None:
 def test_streams_of_two_purposes_differ() -> None:
     first, second = Streams.first(1, "game/absent", 5), Streams.first(1, "game/present", 5)
     assert (first.key != second.key).any()
-    np.testing.assert_array_equal(first.worlds, np.arange(5))
+    np.testing.assert_array_equal(first.trials, np.arange(5))
     assert (Streams.first(2**40 + 1, "game/absent", 5).key != first.key).any()
 
 
@@ -535,7 +533,7 @@ def test_a_list_drawn_by_its_law_is_scored_by_the_ratio_of_the_laws() -> None:
     assert abs(found.absent).max() <= abs(found.present).max() + truth <= 2 * truth + 0.01
 
 
-def test_a_list_possible_in_one_world_alone_is_certain() -> None:
+def test_a_list_possible_in_one_trial_alone_is_certain() -> None:
     part = TopK(epsilon=0.1, top_k=3)
     pair = part.pair("last-ranked", STARS)
     found = entry_game(part, pair, LikelihoodRatio()).run(trials=4000, seed=1)
@@ -556,8 +554,8 @@ def test_the_overlap_of_drawn_lists_is_that_of_their_law() -> None:
     profiles = [profile for profile in users if len(profile) >= 9][:1]
     model = parts[0].prepare(ratings)
     trials = 20_000
-    kept = play_overlap(parts, model, profiles, trials=trials, seed=3)
-    again = play_overlap(parts[1:], model, profiles, trials=trials, seed=3, threads=2)
+    kept = run_overlap(parts, model, profiles, trials=trials, seed=3)
+    again = run_overlap(parts[1:], model, profiles, trials=trials, seed=3, threads=2)
     np.testing.assert_array_equal(kept[1:], again)
     for part, row in zip(parts, kept, strict=True):
         exact = part.exact(model, profiles[0])

@@ -10,7 +10,7 @@ from dpaudit.data.neighbors import RatingAdded
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.base import WorldPair
+from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_item.slope_one import SlopeOne
@@ -26,7 +26,7 @@ def ratings_of(seed: int, purchases: bool = False) -> Ratings:
     return Ratings.build(made.user, made.item, ones, 150, 120, Scale(1, 1, 1))
 
 
-def shift(defense: ItemItem, pair: WorldPair) -> float:
+def shift(defense: ItemItem, pair: PredictionPair) -> float:
     model = defense.prepare(pair.ratings)
     before = defense.exact(model, pair.ratings.profile(pair.target)).scores
     after = defense.exact_after(model, pair.change, pair.target).scores

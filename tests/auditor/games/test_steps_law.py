@@ -26,7 +26,7 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.step_observation import step_observer
 from dpaudit.kernels.lanes import LANES
@@ -85,7 +85,7 @@ def mixture_epsilon(mu: NDArray[np.float64]) -> float:
 
 
 class Stated:
-    """Steps whose means are `shifts` apart and whose noise has these scales, world by world.
+    """Steps whose means are `shifts` apart and whose noise has these scales, trial by trial.
 
     `shifts (2, steps, TRAININGS, coordinates)`: in trainings on the first data set, on the second.
     """
@@ -98,9 +98,9 @@ class Stated:
     def game(self) -> Game[Any]:
         """The game on two data sets that are not looked at."""
         pair: PreparedPair[Any] = PreparedPair(object(), object())
-        return Game(step_observer(self.watch, "steps"), pair, LikelihoodRatio())
+        return Game(step_observer(self.observe, "steps"), pair, LikelihoodRatio())
 
-    def watch(
+    def observe(
         self, before: Any, after: Any, trained: Any, streams: Streams
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         assert before is not after
@@ -123,7 +123,7 @@ def is_of_all_trainings(found: Estimate, trainings: int) -> None:
 @pytest.mark.parametrize("larger", [0, 1])
 def test_epsilon_is_that_of_the_mean_profile_of_either_data_set(larger: int) -> None:
     source = np.random.default_rng(0)
-    # Data sets, steps, worlds, coordinates, each with a scale of its own.
+    # Data sets, steps, trials, coordinates, each with a scale of its own.
     shifts = source.normal(size=(2, 6, TRAININGS, 3))
     shifts[larger] *= 1.2
     scale = np.array([0.5, 2.0, 9.0])
@@ -181,14 +181,14 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     wanted = []
     for name, data in (("absent", pair.before), ("present", pair.after)):
         own = defense.prepare(data)
-        worlds = Streams.first(SEED, f"law/{name}", TRAININGS).blocks(1)
-        users = [Federation(defense, own, world).devices.factors[0, :3] for world in worlds]
+        trials = Streams.first(SEED, f"law/{name}", TRAININGS).blocks(1)
+        users = [FederatedTraining(defense, own, trial).clients.factors[0, :3] for trial in trials]
         squares = [float((u.astype(float) ** 2).sum()) for u in users]
         mu = 4 * np.sqrt(squares) / defense.sigma(own)
         assert mu.max() > 1.3 * mu.min()
         wanted.append(mixture_epsilon(mu))
     assert found.value == pytest.approx(max(wanted), rel=1e-4)
-    # The worlds of both are different ones.
+    # The trials of both are different ones.
     assert max(wanted) > 1.001 * min(wanted)
     is_of_all_trainings(found, TRAININGS)
     other = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
@@ -201,7 +201,7 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
 @pytest.mark.parametrize("fakes", ["zero", "delayed-mean"])
 def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) -> None:
     defense = FakeGradients(
-        3.0, fakes=fakes, dimensions=2, rounds=6, spread=0.9, offset=3.0, bound=3.0, delta=DELTA
+        3.0, fakes=fakes, dimensions=2, rounds=6, spread=0.9, offset=3.0, clip_norm=3.0, delta=DELTA
     )
     pair, _ = target_pair(replaced().before, "user-replace", 1)
     before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
@@ -210,7 +210,7 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
         squares: list[float] = []
         for streams in Streams.first(SEED, f"law/{name}", TRAININGS).blocks(LANES):
             total = np.zeros(len(streams))
-            for shown, law in defense.watch(before, after, trained, streams):
+            for shown, law in defense.observe(before, after, trained, streams):
                 away = law.present - law.absent
                 assert shown.shown.shape == away.shape
                 total += np.einsum("wc,wc->w", away, away) / defense.sigma(before) ** 2
@@ -225,13 +225,13 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
 def alone(rounds: int, **changes: Any) -> tuple[FakeGradients, DataPair]:
     """One user's only rating goes from end to end, about 0: her gradients are opposed."""
     given: dict[str, Any] = {
-        "dimensions": 1, "spread": 0.5, "offset": 3.0, "bound": 1e-3, "delta": DELTA,
+        "dimensions": 1, "spread": 0.5, "offset": 3.0, "clip_norm": 1e-3, "delta": DELTA,
         "rounds": rounds, "fakes": "zero", "decay": 0.0,
     }  # fmt: skip
     return FakeGradients(1.5, "corrected", **(given | changes)), replaced()
 
 
-# In a few trainings of several rounds, a factor near 0 turns its sign in one world alone, so that
+# In a few trainings of several rounds, a factor near 0 turns its sign in one trial alone, so that
 # both submit the same from then on.
 @pytest.mark.parametrize(("rounds", "near"), [(1, 1e-3), (7, 1e-2)])
 def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
@@ -241,7 +241,7 @@ def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
     before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
     streams = Streams.first(SEED, "law/absent", LANES)
     squares = np.zeros(LANES)
-    for _, law in defense.watch(before, after, before, streams):
+    for _, law in defense.observe(before, after, before, streams):
         squares += (((law.present - law.absent) / law.scale) ** 2).sum(1)
     full = np.array([gaussian_epsilon(float(mu), DELTA) for mu in np.sqrt(squares)])
     assert (full > 1.5 * (1 - 1e-3)).sum() >= LANES - 2
@@ -257,7 +257,7 @@ def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
 @pytest.mark.parametrize("fakes", ["zero", "delayed-mean"])
 @pytest.mark.parametrize("batch", [None, 1])
 def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch: Any) -> None:
-    defense, _ = alone(9, dimensions=3, bound=0.2, fakes=fakes, batch=batch, spread=1.0)
+    defense, _ = alone(9, dimensions=3, clip_norm=0.2, fakes=fakes, batch_size=batch, spread=1.0)
     data = [[(0, 1.0), (1, 5.0), (2, 2.0)], [(0, 4.0), (2, 2.0)], [(1, 3.0), (3, 5.0)]]
     ratings = from_profiles(data, 6, STARS)
     turned = np.array([5.0, 1.0, 5.0], np.float32)
@@ -285,14 +285,14 @@ def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
     kinds = sums(1, noise_kind="personal", beta=0.5)
     other = steps_epsilon(kinds, delta=0.0, seed=SEED, trainings=8)
     assert other.value == pytest.approx((1 + 1 / 0.5) * 2.0 * 0.5, rel=1e-6)
-    # No world shows more, and some show as much.
+    # No trial shows more, and some show as much.
     scores = seen.run(trials=400, seed=1)
     largest = max(abs(scores.present).max(), abs(scores.absent).max())
     assert largest == pytest.approx(1.0, abs=GRID)
 
 
 def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
-    seen = sums(2, rate=0.1)
+    seen = sums(2, learning_rate=0.1)
     assert math.isinf(steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8).value)
     # V has no bound, nor has what the second step shows: more than both would if nothing moved.
     scores = seen.run(trials=500, seed=1)
@@ -351,7 +351,7 @@ def test_the_mean_log_ratio_is_of_the_scores_as_they_are() -> None:
     other = score_divergences(scores, seed=2, alpha=0.1)
     assert other["mean log-ratio"] == mean
     near, there = (each["nearest neighbours"].value for each in (found, other))
-    # Which noise is added matters less than which worlds were drawn.
+    # Which noise is added matters less than which trials were drawn.
     assert 0 < abs(near - there) < (found["nearest neighbours"].upper - near) / 2
 
 
@@ -377,7 +377,7 @@ def test_scores_that_are_all_the_same_show_no_divergence() -> None:
     assert all(estimate.lower > 0.5 for estimate in apart.values())
 
 
-@pytest.mark.parametrize(("worlds", "names"), [(1, []), (2, WAYS[:1]), (4, WAYS[:2]), (12, WAYS)])
-def test_what_too_few_worlds_cannot_show_is_left_out(worlds: int, names: list[str]) -> None:
-    found = score_divergences(scored(np.random.default_rng(6), 1.0, worlds), seed=0, alpha=0.05)
+@pytest.mark.parametrize(("trials", "names"), [(1, []), (2, WAYS[:1]), (4, WAYS[:2]), (12, WAYS)])
+def test_what_too_few_trials_cannot_show_is_left_out(trials: int, names: list[str]) -> None:
+    found = score_divergences(scored(np.random.default_rng(6), 1.0, trials), seed=0, alpha=0.05)
     assert list(found) == names

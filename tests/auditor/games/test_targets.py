@@ -1,4 +1,4 @@
-"""The neighbouring data sets that trained models are played on."""
+"""The neighbouring data sets that trained models are run on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROFILES = [
     [(0, 1.0), (1, 2.0), (2, 5.0), (3, 3.0), (5, 4.0)],
     [(0, 2.0), (1, 4.0), (2, 2.0), (5, 1.0)],
 ]
-PLAYED = [each for each in get_args(Adjacency) if each != "entry-replace"]
+RUN = [each for each in get_args(Adjacency) if each != "entry-replace"]
 
 
 def data() -> Ratings:
@@ -35,28 +35,28 @@ def dictionary(profile: Profile) -> dict[int, float]:
     return dict(zip(profile.items.tolist(), profile.values.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("adjacency", PLAYED)
+@pytest.mark.parametrize("adjacency", RUN)
 @pytest.mark.parametrize("seed", range(5))
 def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: int) -> None:
     source = np.random.default_rng(seed)
     user, item = np.nonzero(source.random((12, 9)) < 0.5)
     value = source.integers(1, 6, len(user)).astype(np.float32)
     ratings = Ratings.build(user, item, value, 12, 9, STARS)
-    pair, suspect = target_pair(ratings, adjacency, 2)
+    pair, target = target_pair(ratings, adjacency, 2)
     again, _ = target_pair(ratings, adjacency, 2)
     assert pair.before is pair.public is ratings
     assert (pair.after.digest, pair.summary) == (again.after.digest, again.summary)
     assert (pair.after.n_users, pair.after.n_items) == (12, 9)
     differ = []
     for u in range(12):
-        old, new = (dictionary(world.profile(u)) for world in (pair.before, pair.after))
+        old, new = (dictionary(trial.profile(u)) for trial in (pair.before, pair.after))
         if old != new:
             differ.append((u, old, new))
     [(found, old, new)] = differ
-    assert dictionary(suspect.before) == old
-    assert dictionary(suspect.after) == new
-    assert suspect.watcher != found
-    np.testing.assert_array_equal(suspect.items, sorted({*old, *new}))
+    assert dictionary(target.before) == old
+    assert dictionary(target.after) == new
+    assert target.observer != found
+    np.testing.assert_array_equal(target.items, sorted({*old, *new}))
     counts = np.diff(ratings.by_user.start)
     assert (
         counts[found]
@@ -80,34 +80,34 @@ def test_pairs_are_neighbours_under_the_adjacency(adjacency: Adjacency, seed: in
 
 def test_a_rating_moves_as_far_as_one_can() -> None:
     # Of user 1 both 5 and 1 move by 4; item 3 has fewer raters than item 0.
-    pair, suspect = target_pair(data(), "rating-replace", 1)
-    assert dictionary(suspect.before) == {0: 5, 3: 1, 4: 3}
-    assert dictionary(suspect.after) == {0: 5, 3: 5, 4: 3}
+    pair, target = target_pair(data(), "rating-replace", 1)
+    assert dictionary(target.before) == {0: 5, 3: 1, 4: 3}
+    assert dictionary(target.after) == {0: 5, 3: 5, 4: 3}
     words = "of 3 ratings of one user, that of an item with 2 raters goes from 1 to 5"
     classes = "of at most 10 ratings of one user, that of an item with at most 10 raters "
     assert pair.details == words
     assert pair.summary == f"{classes}goes to the far end of the scale"
-    pair, suspect = target_pair(data(), "rating-add-remove", 1)
-    assert dictionary(suspect.after) == {0: 5, 4: 3}
+    pair, target = target_pair(data(), "rating-add-remove", 1)
+    assert dictionary(target.after) == {0: 5, 4: 3}
     assert pair.details == words.replace("goes from 1 to 5", "disappears")
     assert pair.summary == f"{classes}disappears"
     # She counts only if she is learned from.
-    pair, suspect = target_pair(data(), "rating-replace", 3)
-    assert dictionary(suspect.before) == dict(PROFILES[3])
+    pair, target = target_pair(data(), "rating-replace", 3)
+    assert dictionary(target.before) == dict(PROFILES[3])
     # Both ends are 4 away: of items 0 and 5 the latter has fewer raters, but only its 1 is far.
-    assert dictionary(suspect.after) == dict(PROFILES[3]) | {5: 5}
+    assert dictionary(target.after) == dict(PROFILES[3]) | {5: 5}
 
 
 def test_a_user_takes_the_far_end_everywhere_or_leaves() -> None:
-    pair, suspect = target_pair(data(), "user-replace", 1)
-    assert dictionary(suspect.before) == dict(PROFILES[2])
-    assert dictionary(suspect.after) == {0: 5, 1: 5, 2: 1, 3: 5, 5: 1}
-    assert suspect.watcher == 3
+    pair, target = target_pair(data(), "user-replace", 1)
+    assert dictionary(target.before) == dict(PROFILES[2])
+    assert dictionary(target.after) == {0: 5, 1: 5, 2: 1, 3: 5, 5: 1}
+    assert target.observer == 3
     assert pair.details == "one user with 5 ratings takes each at the far end of the scale"
     assert pair.summary == "one user with at most 10 ratings takes each at the far end of the scale"
-    pair, suspect = target_pair(data(), "user-add-remove", 1)
-    assert len(suspect.after) == 0
-    assert suspect.items.tolist() == [0, 1, 2, 3, 5]
+    pair, target = target_pair(data(), "user-add-remove", 1)
+    assert len(target.after) == 0
+    assert target.items.tolist() == [0, 1, 2, 3, 5]
     assert pair.details == "one user with 5 ratings disappears"
 
 
@@ -115,9 +115,9 @@ def test_a_buyer_takes_other_items() -> None:
     held = np.array([[1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 1, 0]], bool)
     user, item = np.nonzero(held)
     ratings = Ratings.build(user, item, np.ones(len(user)), 2, 6, Scale(1, 1, 1))
-    pair, suspect = target_pair(ratings, "user-replace", 0)
-    assert suspect.before.items.tolist() == [0, 1, 2]
-    assert suspect.after.items.tolist() == [3, 4, 5]
+    pair, target = target_pair(ratings, "user-replace", 0)
+    assert target.before.items.tolist() == [0, 1, 2]
+    assert target.after.items.tolist() == [3, 4, 5]
     assert pair.after.profile(1).items.tolist() == [0, 4]
     everything = Ratings.build(
         np.repeat([0, 1], 3), np.tile(np.arange(3), 2), np.ones(6), 2, 3, Scale(1, 1, 1)
@@ -137,12 +137,12 @@ def test_sensitive_ratings_are_suspected_and_crowds_preferred_where_asked() -> N
         sensitive=sensitive,
     )  # fmt: skip
     for crowded, expected in ((True, {0}), (False, {0, 3})):
-        pair, suspect = target_pair(ratings, "rating-replace", 0, Targets(crowded=crowded))
+        pair, target = target_pair(ratings, "rating-replace", 0, Targets(crowded=crowded))
         assert "which is sensitive" in pair.summary
         [moved] = np.flatnonzero(pair.before.value != pair.after.value)
         assert pair.before.kept_private[moved]
         assert int(pair.before.item[moved]) in expected
-        assert len(suspect.before) == len(suspect.after)
+        assert len(target.before) == len(target.after)
     allowed = ratings.user == 4
     pair, _ = target_pair(ratings, "rating-replace", 0, Targets(allowed, True))
     [moved] = np.flatnonzero(pair.before.value != pair.after.value)
@@ -164,7 +164,7 @@ def test_a_size_is_one_of_few_classes() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("adjacency", PLAYED)
+@pytest.mark.parametrize("adjacency", RUN)
 def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
     ratings = data()
     users, items = (
@@ -180,12 +180,12 @@ def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
     assert pair.summary == target_pair(ratings, adjacency, 1)[0].summary
 
 
-def test_data_without_a_suspect_or_a_watcher_are_refused() -> None:
+def test_data_without_a_target_or_a_observer_are_refused() -> None:
     for more_than in (5, 100):
         with pytest.raises(DataError, match=f"no user has more than {more_than} .*more data"):
             target_pair(data(), "rating-replace", more_than)
     alone = from_profiles(PROFILES[2:3], 6, STARS)
-    with pytest.raises(DataError, match=r"one user, and none to be shown.*more data"):
+    with pytest.raises(DataError, match=r"no second user.*more data"):
         target_pair(alone, "rating-replace", 1)
     single = from_profiles([[(0, 1.0)], [(1, 2.0)]], 2, STARS)
     with pytest.raises(DataError, match=r"no user has more than 1 ratings"):

@@ -71,7 +71,7 @@ def assert_likelihood_ratios(scores: Scores, wrong: float) -> None:
         assert np.isfinite(here).all()
         assert abs(away(np.exp(here))) < FAR
         assert away(np.exp(wrong * here)) > FAR
-        # P(L in E) in the other world is the mean over this one of e^L on E.
+        # P(L in E) in the other trial is the mean over this one of e^L on E.
         event = 0.2 * there.std()
         weights = np.exp(here) * (here > event)
         error = math.sqrt((weights.var() + (there > event).var()) / len(here))
@@ -81,7 +81,7 @@ def assert_likelihood_ratios(scores: Scores, wrong: float) -> None:
 @pytest.mark.parametrize("passes", [1, 3])
 @pytest.mark.parametrize("bound", [0.5, 0.8, 2.0, 1000.0])
 def test_noised_errors_are_scored_by_their_likelihood_ratio(passes: int, bound: float) -> None:
-    defense = SgdFactors(2.0, dimensions=2, passes=passes, bound=bound)
+    defense = SgdFactors(2.0, dimensions=2, epochs=passes, error_bound=bound)
     scores = steps(defense, "rating-replace", 6000)
     both = np.concatenate([scores.absent, scores.present])
     # The claim holds for every output: its ε bounds L itself.
@@ -98,16 +98,16 @@ def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> N
     ratings = from_profiles([[(0, 1.0)], [(0, 4.0)]], 1, STARS)
     after = apply(ratings, RatingReplaced(0, 0, 5.0))
     pair = DataPair(ratings, after, ratings, "one rating")
-    defense = SgdFactors(2.0, dimensions=1, passes=1, bound=bound, spread=0.0)
+    defense = SgdFactors(2.0, dimensions=1, epochs=1, error_bound=bound, spread=0.0)
     n = 12_000
     scores = trained_game(defense, pair, FINE, "iterates").run(trials=n, seed=3)
     laws = [stats.laplace(exact, 2.0) for exact in (-1.5, 2.5)]
     tails = [(law.logsf(bound), law.logcdf(-bound)) for law in laws]
-    for world, found in enumerate((scores.absent, scores.present)):
+    for trial, found in enumerate((scores.absent, scores.present)):
         for side in (0, 1):
             atom = abs(found - (tails[1][side] - tails[0][side])) < 1e-6
             # Binomial quantiles: rate 1e-6 over the four.
-            p = math.exp(tails[world][side])
+            p = math.exp(tails[trial][side])
             low, high = (stats.binom(n, p).ppf(q) for q in (1.25e-7, 1 - 1.25e-7))
             assert low <= atom.sum() <= high
             assert not low <= stats.binom(n, p + 0.03).mean() <= high
@@ -121,7 +121,7 @@ def test_a_wrong_scale_of_the_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) 
         train(replace(self, epsilon=1.25 * self.epsilon), *arguments)
 
     monkeypatch.setattr(SgdFactors, "descend", quieter)
-    scores = steps(SgdFactors(2.0, dimensions=2, passes=1, bound=1e3), "rating-replace", 6000)
+    scores = steps(SgdFactors(2.0, dimensions=2, epochs=1, error_bound=1e3), "rating-replace", 6000)
     assert max(abs(away(np.exp(x))) for x in (scores.absent, -scores.present)) > FAR
 
 
@@ -129,12 +129,12 @@ def test_a_wrong_scale_of_the_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("passes", [1, 4])
 def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, passes: int) -> None:
     defense = SgdFactors(
-        3.0, "corrected", dimensions=2, passes=passes, adjacency=adjacency, delta=1e-2
+        3.0, "corrected", dimensions=2, epochs=passes, adjacency=adjacency, delta=1e-2
     )
     scores = steps(defense, adjacency, 6000)
     assert_likelihood_ratios(scores, 1.8)
     # L is N(±μ²/2, μ²) given what was shown before, its μ at most that of the clip.
-    sensitivity = (2 if adjacency == "user-replace" else 1) * defense.clip
+    sensitivity = (2 if adjacency == "user-replace" else 1) * defense.clip_norm
     most = passes * (sensitivity / defense.noise_deviation(drawn().n_items)) ** 2
     assert 0.1 * most < scores.present.mean() - scores.absent.mean() < 1.05 * most
 
@@ -146,7 +146,7 @@ def test_a_sampled_user_shows_nothing_in_rounds_without_her(
     monkeypatch.setattr(
         "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1e-2
     )
-    defense = SgdFactors(1.0, "corrected", dimensions=2, passes=1, sampling=0.2)
+    defense = SgdFactors(1.0, "corrected", dimensions=2, epochs=1, sampling_rate=0.2)
     scores = steps(defense, "user-add-remove", 3000)
     assert scores.present.min() > 0
     count = int((scores.absent < 0).sum())
@@ -170,7 +170,7 @@ def test_the_claim_of_noised_errors_is_certified_almost_whole(passes: int) -> No
     # several the errors' sum scatters, and extreme events are rare.
     ratings = from_profiles([[(0, 1.0), (1, 3.0)], [(0, 4.0), (1, 2.0)]], 2, STARS)
     pair = DataPair(ratings, apply(ratings, RatingReplaced(0, 0, 5.0)), ratings, "one rating")
-    defense = SgdFactors(1.0, dimensions=1, passes=passes, bound=1e3)
+    defense = SgdFactors(1.0, dimensions=1, epochs=passes, error_bound=1e3)
     scores = trained_game(defense, pair, LikelihoodRatio(), "iterates").run(trials=12_000, seed=1)
     found, _ = label_epsilon(scores.absent, scores.present, alpha=1e-6)
     assert (0.85 if passes == 1 else 0.6) < found.lower <= 1
@@ -183,9 +183,9 @@ def test_the_claim_of_noised_errors_is_certified_almost_whole(passes: int) -> No
 @pytest.mark.parametrize(
     "defense",
     [
-        SgdFactors(math.inf, "nonprivate", dimensions=2, passes=3),
+        SgdFactors(math.inf, "nonprivate", dimensions=2, epochs=3),
         SgdSimilarity(math.inf, "nonprivate", steps=3, more_than=1),
-        SgdSimilarity(math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, rate=1.0),
+        SgdSimilarity(math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, learning_rate=1.0),
     ],
     ids=["factors", "similarities", "one neighbour"],
 )
@@ -199,8 +199,10 @@ def test_steps_without_noise_are_certain(defense: Any) -> None:
 
 
 def test_steps_that_rounding_lets_contradict_have_a_score() -> None:
-    # A single neighbour has no gradient but for rounding, which speaks for either world.
-    defense = SgdSimilarity(math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, rate=1.0)
+    # A single neighbour has no gradient but for rounding, which speaks for either data set.
+    defense = SgdSimilarity(
+        math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, learning_rate=1.0
+    )
     for seed in range(40):
         pair, _ = target_pair(drawn(seed), "rating-replace", 1)
         scores = trained_game(defense, pair, FINE, "iterates").run(trials=2, seed=3)
@@ -209,14 +211,14 @@ def test_steps_that_rounding_lets_contradict_have_a_score() -> None:
 
 def test_a_pair_that_the_steps_cannot_be_compared_on_is_refused() -> None:
     with pytest.raises(ConfigError, match="about a rating's value"):
-        steps(SgdFactors(1.0, dimensions=2, passes=1), "rating-add-remove", 4)
+        steps(SgdFactors(1.0, dimensions=2, epochs=1), "rating-add-remove", 4)
 
 
 @pytest.mark.parametrize(
     ("defense", "adjacency"),
     [
-        (SgdFactors(1.0, dimensions=2, passes=2), "rating-replace"),
-        (SgdFactors(1.0, "corrected", dimensions=2, passes=2), "user-add-remove"),
+        (SgdFactors(1.0, dimensions=2, epochs=2), "rating-replace"),
+        (SgdFactors(1.0, "corrected", dimensions=2, epochs=2), "user-add-remove"),
         (SgdSimilarity(1.0, steps=2, more_than=1), "rating-replace"),
     ],
     ids=["errors", "rounds", "similarities"],
@@ -275,7 +277,9 @@ def test_models_that_the_change_moves_far_are_told_apart() -> None:
     ratings = drawn(1, 5, 4)
     found = target_pair(ratings, "user-replace", 1)
     loud: list[Any] = [
-        SgdFactors(math.inf, "nonprivate", dimensions=2, passes=60, rate=0.05, spread=0.01),
+        SgdFactors(
+            math.inf, "nonprivate", dimensions=2, epochs=60, learning_rate=0.05, spread=0.01
+        ),
         SgdSimilarity(2000.0, steps=10, more_than=1),
     ]
     for defense in loud:
@@ -301,8 +305,8 @@ def test_models_that_nothing_is_drawn_for_are_certain() -> None:
 @pytest.mark.parametrize(
     "defense",
     [
-        SgdFactors(1.0, dimensions=2, passes=2),
-        SampledFactors(1.0, "corrected", dimensions=2, passes=2, cap=10),
+        SgdFactors(1.0, dimensions=2, epochs=2),
+        SampledFactors(1.0, "corrected", dimensions=2, epochs=2, cap=10),
         SgdSimilarity(1.0, steps=2, more_than=1),
     ],
     ids=["factors", "sampled", "similarities"],
@@ -316,18 +320,18 @@ def test_a_release_is_scored_alike_on_any_threads(defense: Any, observe: str) ->
         np.testing.assert_array_equal(part.present, whole.present[:trials])
 
 
-def test_the_worlds_that_certify_are_not_those_that_were_fitted() -> None:
-    """The attack sees worlds of its own: their features differ from all that are scored."""
+def test_the_trials_that_certify_are_not_those_that_were_fitted() -> None:
+    """The attack sees trials of its own: their features differ from all that are scored."""
     seen: list[NDArray[np.float64]] = []
 
-    class Watching(Canary):
+    class Passive(Canary):
         def features(self, release: Any, knowledge: TargetUser) -> NDArray[np.float64]:
             seen.append(super().features(release, knowledge))
             return seen[-1]
 
     found = target_pair(drawn(), "user-replace", 1)
-    defense = SgdFactors(1.0, dimensions=2, passes=2)
-    game = trained_game(defense, found[0], Watching(calibration=32), "public", found[1])
+    defense = SgdFactors(1.0, dimensions=2, epochs=2)
+    game = trained_game(defense, found[0], Passive(calibration=32), "public", found[1])
     game.run(trials=32, seed=5)
     numbers = np.concatenate(seen)
     assert numbers.shape == (4 * 32, 2)
@@ -368,20 +372,20 @@ class Noised(TrainedDefense[float]):
 
     def train(self, prepared: float, streams: Streams) -> Shown:
         draws = np.empty((len(streams), 5))
-        exact_noise.laplace(draws, streams.worlds, 0, streams.key)
+        exact_noise.laplace(draws, streams.trials, 0, streams.key)
         return Shown((draws / 2 + prepared * (np.arange(5) == 3)).astype(np.float32))
 
 
 # User 1 has rated item 0; items 1 to 4 are hers to be shown.
-WATCHED = from_profiles([[(0, 1.0), (1, 2.0)], [(0, 4.0)]], 5, STARS)
+OBSERVED = from_profiles([[(0, 1.0), (1, 2.0)], [(0, 4.0)]], 5, STARS)
 
 
-def listed(defense: Any, trials: int = 4000, top_k: int = 2, ratings: Ratings = WATCHED) -> Any:
+def listed(defense: Any, trials: int = 4000, top_k: int = 2, ratings: Ratings = OBSERVED) -> Any:
     after = apply(ratings, RatingReplaced(0, 0, 5.0))
     pair = DataPair(ratings, after, ratings, "one rating")
-    suspect = TargetUser(1, ratings.profile(0), after.profile(0))
+    target = TargetUser(1, ratings.profile(0), after.profile(0))
     attack = Canary(calibration=200, top_k=top_k)
-    return trained_game(defense, pair, attack, "list", suspect).run(trials=trials, seed=5)
+    return trained_game(defense, pair, attack, "list", target).run(trials=trials, seed=5)
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 4, 10])
@@ -408,7 +412,7 @@ def test_a_list_without_noise_is_certain() -> None:
 def test_a_list_has_the_best_items_that_she_has_not_rated() -> None:
     seen: list[NDArray[np.int32]] = []
 
-    class Watching(Canary):
+    class Passive(Canary):
         def features(self, release: Any, knowledge: TargetUser) -> Any:
             seen.append(release.items)
             return super().features(release, knowledge)
@@ -417,31 +421,31 @@ def test_a_list_has_the_best_items_that_she_has_not_rated() -> None:
         def train(self, prepared: float, streams: Streams) -> Shown:
             return Shown(np.array([[9.0, 2.0, 3.0, 3.0, 2.5]] * len(streams)))
 
-    after = apply(WATCHED, RatingReplaced(0, 0, 5.0))
-    pair = DataPair(WATCHED, after, WATCHED, "one rating")
-    suspect = TargetUser(1, WATCHED.profile(0), WATCHED.profile(0))
+    after = apply(OBSERVED, RatingReplaced(0, 0, 5.0))
+    pair = DataPair(OBSERVED, after, OBSERVED, "one rating")
+    target = TargetUser(1, OBSERVED.profile(0), OBSERVED.profile(0))
     for top_k, wanted in ((1, [2]), (3, [2, 3, 4]), (10, [2, 3, 4, 1])):
         seen.clear()
-        attack = Watching(calibration=16, top_k=top_k)
-        trained_game(Known(0.0), pair, attack, "list", suspect).run(trials=16, seed=5)
+        attack = Passive(calibration=16, top_k=top_k)
+        trained_game(Known(0.0), pair, attack, "list", target).run(trials=16, seed=5)
         assert {tuple(row) for block in seen for row in block.tolist()} == {tuple(wanted)}
 
 
 def test_one_data_set_is_no_pair() -> None:
     with pytest.raises(DataError, match="the same data set"):
-        DataPair(WATCHED, WATCHED, WATCHED, "the same")
+        DataPair(OBSERVED, OBSERVED, OBSERVED, "the same")
 
 
 def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
     ratings = drawn(2, 30, 40)
     found = target_pair(ratings, "user-replace", 1)
-    defense = SgdFactors(20.0, dimensions=2, passes=5, rate=0.02)
+    defense = SgdFactors(20.0, dimensions=2, epochs=5, learning_rate=0.02)
     assert certified(release(defense, found, "list", 600)) > 1
-    quiet = SampledFactors(0.5, "corrected", dimensions=2, passes=2, cap=40)
+    quiet = SampledFactors(0.5, "corrected", dimensions=2, epochs=2, cap=40)
     assert certified(release(quiet, found, "list", 600)) <= 0.25
 
 
-def test_a_watcher_who_is_shown_the_same_whatever_happens_is_refused() -> None:
+def test_a_observer_who_is_shown_the_same_whatever_happens_is_refused() -> None:
     full = from_profiles([[(0, 1.0)], [(i, 3.0) for i in range(4)]], 5, STARS)
     with pytest.raises(ConfigError, match=r"there are 1: use observe = 'values'"):
         listed(Noised(1.0), 4, ratings=full)

@@ -22,8 +22,20 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import html, markdown
 
 N, M, D = 30, 12, 2
-SMALL: dict[str, Any] = {"dimensions": D, "rounds": 6, "rate": 0.01, "offset": 3.0, "social": 0.0}
-RANKS: dict[str, Any] = {"dimensions": D, "rounds": 6, "rate": 0.01, "social": False, "triples": 3}
+SMALL: dict[str, Any] = {
+    "dimensions": D,
+    "rounds": 6,
+    "learning_rate": 0.01,
+    "offset": 3.0,
+    "social": 0.0,
+}
+RANKS: dict[str, Any] = {
+    "dimensions": D,
+    "rounds": 6,
+    "learning_rate": 0.01,
+    "social": False,
+    "triples": 3,
+}
 
 
 def drawn(purchases: bool = False) -> Ratings:
@@ -68,7 +80,7 @@ def test_users_longer_than_one_are_counted_in_models_that_rank() -> None:
 
 def test_a_length_of_one_is_not_longer() -> None:
     # Steps too small to be seen keep all factors at (√½, √½).
-    still = SMALL | {"start": "constant", "rate": 1e-12, "decay": 0.0}
+    still = SMALL | {"start": "constant", "learning_rate": 1e-12, "decay": 0.0}
     one = measured(PrivSR(1.0, spread=math.sqrt(0.5), **still))
     assert one == {(1.0, LONGER): 0, (1.0, LONGEST): pytest.approx(1, abs=1e-6)}
     more = measured(PrivSR(1.0, spread=math.sqrt(0.5) + 1e-4, **still))
@@ -86,7 +98,7 @@ def test_the_forms_that_assume_nothing_of_the_kind_are_not_measured() -> None:
 
 
 def test_a_training_that_diverges_leaves_the_longest_infinite() -> None:
-    found = measured(PrivSR(1e-3, **SMALL | {"rate": 10.0, "rounds": 50}))
+    found = measured(PrivSR(1e-3, **SMALL | {"learning_rate": 10.0, "rounds": 50}))
     assert found == {(1e-3, LONGEST): math.inf}
 
 
@@ -100,11 +112,11 @@ DATA = {
 }  # fmt: skip
 
 
-def play(**changes: Any) -> AuditResult:
+def run(**changes: Any) -> AuditResult:
     published = {"defense": "privsr", "label": "as published", "epsilon": [1, 50], "params": SMALL}
     base = {
         "data": DATA,
-        "train": {"folds": 2, "worlds": 1},
+        "train": {"folds": 2, "trials": 1},
         "model": [published, published | {"label": "repaired", "variant": "corrected"}],
     }
     return run_audit(Config.model_validate(base | changes), threads=1)
@@ -112,7 +124,7 @@ def play(**changes: Any) -> AuditResult:
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return play()
+    return run()
 
 
 def norms(result: AuditResult) -> list[Measurement]:
@@ -153,8 +165,8 @@ def test_differences_of_one_round_are_refused_before_anything_is_trained(
     with pytest.raises(
         ConfigError, match=r"'submissions' on model 'short': .* one round has none: "
     ):
-        play(model=[short], attack=[attack])
+        run(model=[short], attack=[attack])
     monkeypatch.undo()
     attack["params"] = {"users": 3}
-    found = play(model=[short], attack=[attack]).measurements
+    found = run(model=[short], attack=[attack]).measurements
     assert any(each.metric == "submissions.rmse" for each in found)

@@ -1,4 +1,4 @@
-"""Campaigns from a config: what is played, what is recorded, what is refused."""
+"""Sybil attacks from a config: what is run, what is recorded, what is refused."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 from pydantic import ValidationError
 
-from dpaudit.attacks.inference.passive_lists import ListWatcher
-from dpaudit.attacks.sybil.averaging import Campaign
-from dpaudit.auditor.measures import sybil as run_campaigns
+from dpaudit.attacks.inference.passive_lists import PassiveLists
+from dpaudit.attacks.sybil.averaging import Averaging
+from dpaudit.auditor.measures import sybil as run_sybils
 from dpaudit.auditor.plan import plan
 from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.sybil.averaging import play_campaign
-from dpaudit.auditor.sybil.passive_lists import play_watching
+from dpaudit.auditor.sybil.averaging import run_sybil
+from dpaudit.auditor.sybil.passive_lists import run_passive
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.cli import main
 from dpaudit.config.schema import Config
@@ -42,20 +42,25 @@ BASE: dict[str, Any] = {
         {"label": "exact", "variant": "nonprivate", "params": SMALL},
     ],
     "audit": {"trials": 10},
-    "campaign": [
+    "sybil": [
         {"efforts": [1, 10], "trials": TRIALS},
         {
             "efforts": [2, 10],
             "trials": TRIALS,
-            "params": {"category": "immediate", "observe": "list", "helpers": 3, "calibration": 20},
+            "params": {
+                "category": "immediate",
+                "observe": "list",
+                "fake_accounts": 3,
+                "calibration": 20,
+            },
         },
         {
             "label": "both",
             "efforts": [1, 5, 10],
             "trials": TRIALS,
-            "params": {"category": "combined", "helpers": 4},
+            "params": {"category": "combined", "fake_accounts": 4},
         },
-        {"attack": "list-watcher", "efforts": [1, 6], "trials": TRIALS, "background": 4},
+        {"attack": "passive-lists", "efforts": [1, 6], "trials": TRIALS, "background": 4},
     ],
 }
 LABELS = {
@@ -67,12 +72,12 @@ LABELS = {
 LIST = {"params": {"observe": "list", "calibration": 20}, "efforts": [5], "trials": 4}
 
 
-def play(threads: int = 1, **changes: Any) -> AuditResult:
+def run(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(Config.model_validate(BASE | changes), threads=threads)
 
 
-def of_campaigns(result: AuditResult) -> list[Measurement]:
-    return [found for found in result.measurements if found.metric == "campaign.accuracy"]
+def of_sybils(result: AuditResult) -> list[Measurement]:
+    return [found for found in result.measurements if found.metric == "sybil.accuracy"]
 
 
 def numbers(result: AuditResult) -> str:
@@ -81,14 +86,14 @@ def numbers(result: AuditResult) -> str:
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return play()
+    return run()
 
 
 # What is recorded.
 
 
-def test_every_model_epsilon_campaign_and_effort_is_measured_once(result: AuditResult) -> None:
-    found = [(m.model, m.epsilon, m.attack, m.effort) for m in of_campaigns(result)]
+def test_every_model_epsilon_sybil_and_effort_is_measured_once(result: AuditResult) -> None:
+    found = [(m.model, m.epsilon, m.attack, m.effort) for m in of_sybils(result)]
     expected = [
         (model, epsilon, label, effort)
         for model, epsilon in (("published", 30.0), ("published", 3.0), ("exact", math.inf))
@@ -106,7 +111,7 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
     planned = [{key: asdict(point)[key] for key in keys} for point in plan(config)]
     assert sorted(measured, key=str) == sorted(planned, key=str)
     efforts = sum(len(efforts) for efforts in LABELS.values())
-    # An overlap and an rmse beside the campaigns, at each of three ε.
+    # An overlap and an rmse beside the Sybil attacks, at each of three ε.
     assert result.family.size == len(measured) == 3 * (efforts + 2)
     assert result.family.alpha == pytest.approx(0.05 / (3 * (efforts + 2)))
     for found in result.measurements:
@@ -115,26 +120,26 @@ def test_the_family_counts_every_effort(result: AuditResult) -> None:
 
 
 def expected_correct(label: str, epsilon: float, model: str) -> np.ndarray[Any, Any]:
-    """The outcomes of a campaign of BASE when it is played by itself."""
+    """The outcomes of a Sybil attack of BASE when it is run by itself."""
     config = Config.model_validate(BASE)
     sweep = next(s for s in Sweep.of(config, load(config.data)) if s.model.label == model)
     defense: Any = next(d for d in sweep.defenses if d.epsilon == epsilon)
     if label == "passive":
-        return play_watching(
+        return run_passive(
             defense,
             sweep.train,
-            ListWatcher(),
+            PassiveLists(),
             auxiliary=LABELS[label],
             background=4,
             trials=TRIALS,
             seed=5,
         ).correct
     attack = {
-        "dynamic, values": Campaign(),
-        "immediate, list": Campaign("immediate", "list", helpers=3, calibration=20),
-        "both": Campaign("combined", helpers=4),
+        "dynamic, values": Averaging(),
+        "immediate, list": Averaging("immediate", "list", fake_accounts=3, calibration=20),
+        "both": Averaging("combined", fake_accounts=4),
     }[label]
-    return play_campaign(
+    return run_sybil(
         defense, sweep.train, attack, efforts=LABELS[label], trials=TRIALS, seed=5
     ).correct
 
@@ -145,7 +150,7 @@ def test_accuracies_are_those_of_the_games(
     result: AuditResult, label: str, model: str, epsilon: float
 ) -> None:
     found = [
-        m for m in of_campaigns(result) if (m.attack, m.model, m.epsilon) == (label, model, epsilon)
+        m for m in of_sybils(result) if (m.attack, m.model, m.epsilon) == (label, model, epsilon)
     ]
     correct = expected_correct(label, epsilon, model)
     assert [m.effort for m in found] == LABELS[label]
@@ -158,7 +163,7 @@ def test_accuracies_are_those_of_the_games(
 
 
 def test_without_noise_more_is_read_than_with_it(result: AuditResult) -> None:
-    at = {(m.epsilon, m.attack, m.effort): m.estimate for m in of_campaigns(result)}
+    at = {(m.epsilon, m.attack, m.effort): m.estimate for m in of_sybils(result)}
     free, noised = at[math.inf, "both", 10], at[3.0, "both", 10]
     assert free.value > 0.9
     assert noised.upper < free.lower
@@ -166,23 +171,23 @@ def test_without_noise_more_is_read_than_with_it(result: AuditResult) -> None:
 
 def test_the_same_record_on_any_number_of_threads() -> None:
     model = BASE["model"][0] | {"epsilon": 10}
-    one, three, other = play(1, model=model), play(3, model=model), play(model=model, seed=6)
+    one, three, other = run(1, model=model), run(3, model=model), run(model=model, seed=6)
     assert numbers(three) == numbers(one)
-    values = [[m.estimate.value for m in of_campaigns(record)] for record in (one, other)]
+    values = [[m.estimate.value for m in of_sybils(record)] for record in (one, other)]
     assert values[0] != values[1]
 
 
-def test_another_campaign_does_not_move_the_others(result: AuditResult) -> None:
-    alone = play(campaign=BASE["campaign"][2])
-    values = [m.estimate.value for m in of_campaigns(result) if m.attack == "both"]
-    assert [m.estimate.value for m in of_campaigns(alone)] == values
+def test_another_sybil_does_not_move_the_others(result: AuditResult) -> None:
+    alone = run(sybil=BASE["sybil"][2])
+    values = [m.estimate.value for m in of_sybils(result) if m.attack == "both"]
+    assert [m.estimate.value for m in of_sybils(alone)] == values
 
 
-def test_the_record_names_the_campaigns_and_round_trips(result: AuditResult) -> None:
-    assert list(result.campaigns) == list(LABELS)
-    assert result.campaigns["both"]["category"] == "combined"
-    assert result.campaigns["both"]["trials"] == TRIALS
-    assert result.campaigns["passive"]["name"] == "list-watcher"
+def test_the_record_names_the_sybil_and_round_trips(result: AuditResult) -> None:
+    assert list(result.sybil_attacks) == list(LABELS)
+    assert result.sybil_attacks["both"]["category"] == "combined"
+    assert result.sybil_attacks["both"]["trials"] == TRIALS
+    assert result.sybil_attacks["passive"]["name"] == "passive-lists"
     text = result.model_dump_json()
     again = AuditResult.model_validate_json(text)
     assert again.model_dump_json() == text
@@ -193,11 +198,11 @@ def test_the_recorded_config_can_be_run_again(result: AuditResult) -> None:
     assert again == Config.model_validate(BASE)
 
 
-def test_a_record_from_before_campaigns_can_be_read(result: AuditResult) -> None:
+def test_a_record_from_before_sybil_can_be_read(result: AuditResult) -> None:
     old = json.loads(result.model_dump_json())
-    del old["campaigns"]
-    old["measurements"] = [m for m in old["measurements"] if m["metric"] != "campaign.accuracy"]
-    assert AuditResult.model_validate_json(json.dumps(old)).campaigns == {}
+    del old["sybil_attacks"]
+    old["measurements"] = [m for m in old["measurements"] if m["metric"] != "sybil.accuracy"]
+    assert AuditResult.model_validate_json(json.dumps(old)).sybil_attacks == {}
 
 
 def test_progress_reaches_what_it_started_with() -> None:
@@ -213,7 +218,7 @@ def test_progress_reaches_what_it_started_with() -> None:
     counted = Counted()
     config = Config.model_validate(BASE | {"model": BASE["model"][1]})
     run_audit(config, progress=counted)
-    # Overlap and rmse of 10 trials each, and four campaigns at one ε.
+    # Overlap and rmse of 10 trials each, and four Sybil attacks at one ε.
     assert counted.done == counted.total == 10 * 2 + 4 * TRIALS
 
 
@@ -222,9 +227,9 @@ def test_progress_reaches_what_it_started_with() -> None:
 
 def test_purchases_are_attacked_too() -> None:
     model = {"defense": "cosine", "variant": "nonprivate", "params": {"top_k": 4, "min_ratings": 5}}
-    record = play(data=BASE["data"] | {"binarize": 1}, model=model, campaign=BASE["campaign"][2:])
+    record = run(data=BASE["data"] | {"binarize": 1}, model=model, sybil=BASE["sybil"][2:])
     assert record.family.size == len(record.measurements) == 1 + 3 + 2
-    assert of_campaigns(record)[2].estimate.value == 1
+    assert of_sybils(record)[2].estimate.value == 1
 
 
 @pytest.mark.parametrize(
@@ -241,31 +246,31 @@ def test_purchases_are_attacked_too() -> None:
 def test_of_a_set_the_membership_is_read_and_of_a_list_the_place(
     variant: str, params: dict[str, Any], reads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[TopK, Campaign]] = []
+    seen: list[tuple[TopK, Averaging]] = []
 
-    def spy(defense: Any, ratings: Any, attack: Campaign, **more: Any) -> Any:
+    def spy(defense: Any, ratings: Any, attack: Averaging, **more: Any) -> Any:
         seen.append((defense, attack))
-        return play_campaign(defense, ratings, attack, **more)
+        return run_sybil(defense, ratings, attack, **more)
 
-    monkeypatch.setattr(run_campaigns, "play_campaign", spy)
+    monkeypatch.setattr(run_sybils, "run_sybil", spy)
     model = {"defense": "top-k", "variant": variant, "params": SMALL | params}
-    record = play(model=model, campaign=LIST)
+    record = run(model=model, sybil=LIST)
     ((defense, attack),) = seen
     assert isinstance(defense, TopK)
-    assert attack == Campaign(observe="list", calibration=20, reads=reads)  # type: ignore[arg-type]
-    assert [m.effort for m in of_campaigns(record)] == [5]
+    assert attack == Averaging(observe="list", calibration=20, reads=reads)  # type: ignore[arg-type]
+    assert [m.effort for m in of_sybils(record)] == [5]
 
 
 def test_membership_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Campaign] = []
+    seen: list[Averaging] = []
 
-    def spy(defense: Any, ratings: Any, attack: Campaign, **more: Any) -> Any:
+    def spy(defense: Any, ratings: Any, attack: Averaging, **more: Any) -> Any:
         seen.append(attack)
-        return play_campaign(defense, ratings, attack, **more)
+        return run_sybil(defense, ratings, attack, **more)
 
-    monkeypatch.setattr(run_campaigns, "play_campaign", spy)
+    monkeypatch.setattr(run_sybils, "run_sybil", spy)
     asked = LIST | {"params": LIST["params"] | {"reads": "membership"}}  # type: ignore[operator]
-    play(model=BASE["model"][1], campaign=[LIST | {"label": "other"}, asked])
+    run(model=BASE["model"][1], sybil=[LIST | {"label": "other"}, asked])
     assert [attack.reads for attack in seen] == ["place", "membership"]
 
 
@@ -273,17 +278,17 @@ def measure(**changes: Any) -> list[Measurement]:
     return run_audit(Config.model_validate(BASE | changes)).measurements
 
 
-def test_what_does_not_fit_is_refused_with_its_campaign_and_model() -> None:
+def test_what_does_not_fit_is_refused_with_its_sybil_and_model() -> None:
     top = {"label": "top", "defense": "top-k", "params": SMALL}
-    for campaign, words in (
+    for sybil, words in (
         ({"trials": 4}, r"model 'top' .* set params\.observe = 'list' in .* 'dynamic, values'"),
-        ({"attack": "list-watcher"}, r"model 'top' .* 'passive' watches: remove it"),
+        ({"attack": "passive-lists"}, r"model 'top' .* 'passive' observes: remove it"),
     ):
         with pytest.raises(ValidationError, match=words):
-            measure(model=top, campaign=campaign)
-    many = {"attack": "list-watcher", "efforts": [1, 40]}
-    with pytest.raises(DataError, match="'passive' against model 'exact': watching 40 lists"):
-        measure(model=BASE["model"][1], campaign=many)
+            measure(model=top, sybil=sybil)
+    many = {"attack": "passive-lists", "efforts": [1, 40]}
+    with pytest.raises(DataError, match="'passive' against model 'exact': observing 40 lists"):
+        measure(model=BASE["model"][1], sybil=many)
 
 
 # The command.
@@ -309,8 +314,8 @@ defense = "top-k"
 epsilon = 1
 params = { top_k = 4, min_ratings = 5, u_s = "largest-rate" }
 """
-CAMPAIGN = """
-[[campaign]]
+SYBIL = """
+[[sybil]]
 efforts = [1, 10]
 trials = 120
 """
@@ -320,7 +325,7 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
-def run(folder: Path, text: str) -> Result:
+def run_file(folder: Path, text: str) -> Result:
     path = folder / "audit.toml"
     path.write_text(text)
     return call("run", path, "-o", folder / "out", "--report", f"json={folder / 'more.json'}")
@@ -328,7 +333,7 @@ def run(folder: Path, text: str) -> Result:
 
 def refused(folder: Path, text: str, *words: str) -> None:
     """Exit code 2, one sentence with these words, nothing written."""
-    result = run(folder, text)
+    result = run_file(folder, text)
     assert result.exit_code == 2, result.output
     sentences = [line for line in result.stderr.splitlines() if line.startswith("dpaudit: ")]
     assert len(sentences) == 1
@@ -339,31 +344,34 @@ def refused(folder: Path, text: str, *words: str) -> None:
 
 
 def test_values_of_a_model_that_shows_lists_are_one_clear_error(tmp_path: Path) -> None:
-    text = f"{HEAD}{TOP}[[campaign]]\ntrials = 4\n"
+    text = f"{HEAD}{TOP}[[sybil]]\ntrials = 4\n"
     refused(tmp_path, text, "'dynamic, values'", "'top'", "set params.observe = 'list'")
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("efforts = [10, 1]", ["campaign.0", "efforts do not increase"]),
-        ("efforts = [1, 1]", ["campaign.0", "efforts do not increase"]),
-        ("efforts = [0, 1]", ["campaign.0.efforts.0", "= 0"]),
-        ("efforts = []", ["campaign.0.efforts"]),
-        ("attack = 'linear'", ["campaign.0", "there is no attack 'linear'"]),
-        ("attack = 'canary'", ["campaign.0.attack = 'canary'", "'campaign' or 'list-watcher'"]),
-        ("effort = [1]", ["campaign.0.effort", "did you mean 'efforts'"]),
-        ("trials = 1", ["campaign.0.trials = 1"]),
-        ("[[campaign]]", ["two [[campaign]] have the label 'dynamic, values'", "rename one"]),
-        ("params = { category = 'late' }", ["campaign", "params.category = 'late'"]),
-        ("params = { helper = 3 }", ["campaign", "params.helper", "did you mean 'helpers'"]),
-        ("attack = 'list-watcher'\nparams = { helpers = 3 }", ["campaign", "params.helpers"]),
+        ("efforts = [10, 1]", ["sybil.0", "efforts do not increase"]),
+        ("efforts = [1, 1]", ["sybil.0", "efforts do not increase"]),
+        ("efforts = [0, 1]", ["sybil.0.efforts.0", "= 0"]),
+        ("efforts = []", ["sybil.0.efforts"]),
+        ("attack = 'linear'", ["sybil.0", "there is no attack 'linear'"]),
+        ("attack = 'canary'", ["sybil.0.attack = 'canary'", "'sybil' or 'passive-lists'"]),
+        ("effort = [1]", ["sybil.0.effort", "did you mean 'efforts'"]),
+        ("trials = 1", ["sybil.0.trials = 1"]),
+        ("[[sybil]]", ["two [[sybil]] have the label 'dynamic, values'", "rename one"]),
+        ("params = { category = 'late' }", ["sybil", "params.category = 'late'"]),
+        ("params = { fake_account = 3 }", ["sybil", "params.fake_account", "did you mean 'fake_accounts'"]),
+        (
+            "attack = 'passive-lists'\nparams = { fake_accounts = 3 }",
+            ["sybil", "params.fake_accounts"],
+        ),
     ],
 )
-def test_a_wrong_campaign_is_refused_with_its_place(
+def test_a_wrong_sybil_is_refused_with_its_place(
     tmp_path: Path, table: str, words: list[str]
 ) -> None:
-    refused(tmp_path, f"{HEAD}{EXACT}[[campaign]]\n{table}\n", *words)
+    refused(tmp_path, f"{HEAD}{EXACT}[[sybil]]\n{table}\n", *words)
 
 
 @pytest.fixture(scope="module")
@@ -373,8 +381,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def gated(folder: Path) -> Result:
-    rule = "[[gate]]\nmetric = 'campaign.accuracy'\nmax = 0.85\nwhere = { effort = 10 }\n"
-    return run(folder, f"{HEAD}{NOISED}{CAMPAIGN}{rule}")
+    rule = "[[gate]]\nmetric = 'sybil.accuracy'\nmax = 0.85\nwhere = { effort = 10 }\n"
+    return run_file(folder, f"{HEAD}{NOISED}{SYBIL}{rule}")
 
 
 def test_a_gate_on_an_effort_decides_the_exit_code(gated: Result, folder: Path) -> None:
@@ -382,7 +390,7 @@ def test_a_gate_on_an_effort_decides_the_exit_code(gated: Result, folder: Path) 
     assert gated.stdout.startswith("FAIL  1 gate: 1 fail.")
     assert "Accounts, changes or lists for 90 % accuracy" in " ".join(gated.stdout.split())
     record = AuditResult.model_validate_json((folder / "out" / "record.json").read_text())
-    assert record.gates[0].rule == "campaign.accuracy <= 0.85 at effort 10"
+    assert record.gates[0].rule == "sybil.accuracy <= 0.85 at effort 10"
     place = "published, ε = 30, dynamic, values, effort 10: "
     assert record.gates[0].reason.startswith(place)
     assert "more)" not in record.gates[0].reason
@@ -405,43 +413,43 @@ def test_a_gate_picks_the_effort(
 ) -> None:
     assert gated.exit_code == 1
     policy = tmp_path / "policy.toml"
-    policy.write_text(f"[[gate]]\nmetric = 'campaign.accuracy'\n{rule}\n")
+    policy.write_text(f"[[gate]]\nmetric = 'sybil.accuracy'\n{rule}\n")
     judged = call("gate", folder / "out", "--policy", policy)
     assert judged.exit_code == code, judged.output
     assert effort is None or f"effort {effort}: " in judged.stdout
 
 
 def test_a_gate_on_an_effort_that_is_not_tried_is_refused(tmp_path: Path) -> None:
-    rule = "[[gate]]\nmetric = 'campaign.accuracy'\nmax = 0.5\nwhere = { effort = 7 }\n"
-    refused(tmp_path, f"{HEAD}{EXACT}{CAMPAIGN}{rule}", "gate.0.where.effort = 7", "there is 1, 10")
+    rule = "[[gate]]\nmetric = 'sybil.accuracy'\nmax = 0.5\nwhere = { effort = 7 }\n"
+    refused(tmp_path, f"{HEAD}{EXACT}{SYBIL}{rule}", "gate.0.where.effort = 7", "there is 1, 10")
 
 
 def test_metrics_and_attacks_are_explained() -> None:
     listed = call("list", "metrics")
     assert listed.exit_code == 0
-    assert any(line.startswith("campaign.accuracy ") for line in listed.stdout.splitlines())
-    shown = call("show", "campaign")
+    assert any(line.startswith("sybil.accuracy ") for line in listed.stdout.splitlines())
+    shown = call("show", "sybil")
     assert shown.exit_code == 0
-    for word in ("Park & Acharya", "`immediate`", "category = 'dynamic'", "helpers = 20"):
+    for word in ("Park & Acharya", "`immediate`", "category = 'dynamic'", "fake_accounts = 20"):
         assert word in shown.stdout
-    assert "doi:10.1109/SP.2011.40" in call("show", "list-watcher").stdout
+    assert "doi:10.1109/SP.2011.40" in call("show", "passive-lists").stdout
 
 
-def test_a_config_with_campaigns_can_be_planned(tmp_path: Path) -> None:
+def test_a_config_with_sybil_can_be_planned(tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
-    game = "[[game]]\npair = 'crossing'\ntrials = 500\n"
-    path.write_text(f"{HEAD}{NOISED}{game}{CAMPAIGN}")
+    game = "[[game]]\npair = 'support-threshold'\ntrials = 500\n"
+    path.write_text(f"{HEAD}{NOISED}{game}{SYBIL}")
     planned = call("plan", path)
     assert planned.exit_code == 0, planned.output
-    assert "crossing" in planned.stdout
-    path.write_text(f"{HEAD}{NOISED}{CAMPAIGN}")
+    assert "support-threshold" in planned.stdout
+    path.write_text(f"{HEAD}{NOISED}{SYBIL}")
     assert call("plan", path).exit_code == 2
 
 
-def test_the_schema_knows_campaigns() -> None:
+def test_the_schema_knows_sybil() -> None:
     schema = json.loads(call("schema").stdout)
-    table = schema["$defs"]["Campaign"]
-    assert schema["properties"]["campaign"]["items"] == {"$ref": "#/$defs/Campaign"}
+    table = schema["$defs"]["Sybil"]
+    assert schema["properties"]["sybil"]["items"] == {"$ref": "#/$defs/Sybil"}
     assert set(table["properties"]) == {
         "params",
         "label",
@@ -450,4 +458,4 @@ def test_the_schema_knows_campaigns() -> None:
         "trials",
         "background",
     }
-    assert "campaign.accuracy" in schema["$defs"]["Gate"]["properties"]["metric"]["enum"]
+    assert "sybil.accuracy" in schema["$defs"]["Gate"]["properties"]["metric"]["enum"]

@@ -26,7 +26,13 @@ from dpaudit.reports.sections import charts
 SYNTHETIC = {
     "n_users": 60, "n_items": 30, "mean_per_user": 12, "minimum_per_user": 6, "mean_friends": 3,
 }  # fmt: skip
-SMALL: dict[str, Any] = {"dimensions": 3, "rounds": 60, "rate": 0.01, "decay": 0.5, "offset": 3.0}
+SMALL: dict[str, Any] = {
+    "dimensions": 3,
+    "rounds": 60,
+    "learning_rate": 0.01,
+    "decay": 0.5,
+    "offset": 3.0,
+}
 MODELS: list[dict[str, Any]] = [
     {"label": "SoReg", "variant": "nonprivate", "defense": "privsr", "params": SMALL},
     {"label": "PrivSR", "defense": "privsr", "epsilon": [2, 5000], "params": SMALL},
@@ -40,7 +46,7 @@ MODELS: list[dict[str, Any]] = [
 BASE: dict[str, Any] = {
     "seed": 3,
     "data": {"synthetic": SYNTHETIC, "sensitive": {"share": 0.3, "seed": 1}},
-    "train": {"folds": 3, "worlds": 2, "against": "DPMF"},
+    "train": {"folds": 3, "trials": 2, "against": "DPMF"},
     "model": MODELS,
     "attack": {"name": "reconstruction"},
 }
@@ -50,13 +56,13 @@ def config(**changes: Any) -> Config:
     return Config.model_validate(BASE | changes)
 
 
-def play(threads: int = 1, **changes: Any) -> AuditResult:
+def run(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(config(**changes), threads=threads)
 
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return play()
+    return run()
 
 
 def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
@@ -135,9 +141,9 @@ def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult
 @pytest.mark.long
 def test_what_a_model_tells_of_others_is_no_leak() -> None:
     # Two thirds are sensitive: without them a model is worse for everybody.
-    found = play(
+    found = run(
         data={"synthetic": SYNTHETIC | {"n_users": 1500}, "sensitive": {"share": 0.67, "seed": 1}},
-        model=[MODELS[0] | {"params": SMALL | {"dimensions": 1, "rate": 0.002}}],
+        model=[MODELS[0] | {"params": SMALL | {"dimensions": 1, "learning_rate": 0.002}}],
         train={"folds": 3},
     )
     at = {each.detail: each.estimate for each in of(found, "reconstruction.rmse")}
@@ -158,11 +164,11 @@ def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
         expected = own.estimate.value - base[own.metric]
         assert each.estimate.value == pytest.approx(expected, abs=1e-9)
         assert each.against == "DPMF"
-    assert not of(play(train={"folds": 3, "worlds": 2}), "utility.difference")
+    assert not of(run(train={"folds": 3, "trials": 2}), "utility.difference")
 
 
 def test_threads_change_no_number(result: AuditResult) -> None:
-    other = play(threads=3)
+    other = run(threads=3)
     assert other.model_dump(exclude={"timing"}) == result.model_dump(exclude={"timing"})
 
 
@@ -189,16 +195,16 @@ def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -
     assert {point["recovered"] for point in points} == {each.estimate.value for each in found}
     [mean] = chart.spec["datasets"]["means"]
     assert mean["mean"] == of(result, "reconstruction.rmse", detail="item means")[0].estimate.value
-    none = [each for each in charts.render(play(attack=[])) if each.name == "recovery"]
+    none = [each for each in charts.render(run(attack=[])) if each.name == "recovery"]
     assert not none
 
 
 def test_ratings_that_nobody_keeps_cannot_be_recovered() -> None:
     for share, words in ((0.0, r"raise data\.sensitive\.share"), (1.0, r"lower data\.sensitive")):
         with pytest.raises(DataError, match=rf"'reconstruction'.*sensitive: {words}"):
-            play(data={"synthetic": SYNTHETIC, "sensitive": {"share": share}})
+            run(data={"synthetic": SYNTHETIC, "sensitive": {"share": share}})
     with pytest.raises(DataError, match=r"0 of \d+ are sensitive: set data\.sensitive"):
-        play(data={"synthetic": SYNTHETIC})
+        run(data={"synthetic": SYNTHETIC})
 
 
 def test_a_comparison_with_a_model_that_there_is_not_is_refused() -> None:

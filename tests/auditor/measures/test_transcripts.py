@@ -47,10 +47,10 @@ IDEAL = {"name": "gradient-ratio"}
 BASE: dict[str, Any] = {
     "seed": 3,
     "data": {"synthetic": SYNTHETIC},
-    "train": {"folds": 2, "worlds": 1},
+    "train": {"folds": 2, "trials": 1},
     "model": [PUBLISHED, CORRECTED, EXACT],
     "attack": [{"name": "popularity"}, T_TEST, IDEAL],
-    "transcript": {"worlds": 3, "rounds": [2]},
+    "transcript": {"trials": 3, "rounds": [2]},
     # Areas are measured for whom they are gated.
     "gate": [{"metric": "attack.auc", "max": 1}],
 }
@@ -62,7 +62,7 @@ def config(**changes: Any) -> Config:
     return Config.model_validate(BASE | changes)
 
 
-def play(threads: int = 1, **changes: Any) -> AuditResult:
+def run(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(config(**changes), threads=threads)
 
 
@@ -90,7 +90,7 @@ def numbers(result: AuditResult) -> str:
         ({"transcript": {"rounds": [3, 2]}}, "rounds do not increase"),
         ({"transcript": {"rounds": [2, 2]}}, "rounds do not increase"),
         ({"transcript": {"rounds": [0, 2]}}, "greater than or equal to 1"),
-        ({"transcript": {"worlds": 0}}, "greater than or equal to 1"),
+        ({"transcript": {"trials": 0}}, "greater than or equal to 1"),
         ({"transcript": {"users": 1}}, "greater than or equal to 2"),
         ({"transcript": {"round": [1]}}, "Extra inputs"),
         ({"attack": [{"name": "linear-ideal"}]}, "'linear-ideal' does not read what users submit"),
@@ -99,7 +99,7 @@ def numbers(result: AuditResult) -> str:
         ({"attack": [T_TEST, T_TEST]}, r"two \[\[attack\]\] have the label 'zero-mean \(t, zero\)"),
         (
             {"transcript": None, "gate": []},
-            r"\[\[attack\]\] 'popularity' is about predictions of item-item",
+            r"\[\[attack\]\] 'popularity' needs predictions of item-item",
         ),
     ],
 )
@@ -115,10 +115,10 @@ def test_what_asks_about_submissions_where_there_are_none_is_refused(
     ("gate", "changes", "words"),
     [
         ({"metric": "attack.auc", "max": 0.9}, {"transcript": None, "attack": []}, "add \\[transc"),
-        ({"metric": "attack.accuracy", "max": 0.9}, {}, "attack.accuracy is about models that are"),
-        ({"metric": "utility.overlap", "min": 0.9}, {}, "utility.overlap is about models that are"),
-        ({"metric": "campaign.accuracy", "max": 1}, {}, "campaign.accuracy is about models that a"),
-        ({"metric": "utility.rmse", "max": 0.9}, {}, "utility.rmse of models that are trained"),
+        ({"metric": "attack.accuracy", "max": 0.9}, {}, "attack.accuracy applies only to untr"),
+        ({"metric": "utility.overlap", "min": 0.9}, {}, "utility.overlap applies only to untr"),
+        ({"metric": "sybil.accuracy", "max": 1}, {}, "sybil.accuracy applies only to untr"),
+        ({"metric": "utility.rmse", "max": 0.9}, {}, "utility.rmse of trained models cannot"),
         ({"metric": "transcript.auc", "max": 0.9}, {}, "Input should be 'attack.accuracy'"),
         ({"metric": "attack.auc", "max": "claim"}, {}, "belong to metric 'epsilon'"),
         ({"metric": "attack.auc", "max": 0.9, "detectable": 2}, {}, "belong to metric 'epsilon'"),
@@ -149,7 +149,7 @@ def test_gates_on_what_is_not_measured_or_cannot_gate_are_refused(
         ),
     ],
 )
-def test_what_a_model_cannot_play_is_refused_before_anything_is_trained(
+def test_what_a_model_cannot_run_is_refused_before_anything_is_trained(
     changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained(*_: object) -> None:
@@ -158,7 +158,7 @@ def test_what_a_model_cannot_play_is_refused_before_anything_is_trained(
     for name in ("train", "transcript"):
         monkeypatch.setattr(FakeGradients, name, trained)
     with pytest.raises(ConfigError, match=words) as caught:
-        play(**changes)
+        run(**changes)
     assert "\n" not in str(caught.value)
 
 
@@ -167,18 +167,21 @@ def test_what_a_model_cannot_play_is_refused_before_anything_is_trained(
     [
         ({"params": SMALL | {"density": 0}}, "model 'published' has params.density = 0"),
         # A hundredth of so few ratings rounds to no fake at all.
-        ({"params": SMALL | {"density": 0.01}}, "fewer than two of the watched users submit fakes"),
+        (
+            {"params": SMALL | {"density": 0.01}},
+            "fewer than two of the observed users submit fakes",
+        ),
     ],
 )
-def test_models_whose_users_submit_no_fakes_are_refused_before_anything_is_played(
+def test_models_whose_users_submit_no_fakes_are_refused_before_anything_is_run(
     changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def played(*_: object) -> None:
+    def outcome(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(ServerTranscript, "rounds", played)
+    monkeypatch.setattr(ServerTranscript, "rounds", outcome)
     with pytest.raises(ConfigError, match=words) as caught:
-        play(model=[PUBLISHED | changes])
+        run(model=[PUBLISHED | changes])
     assert "\n" not in str(caught.value)
 
 
@@ -203,7 +206,7 @@ def test_pairs_of_either_kind_are_of_two_users_at_least(
     if words is None:
         _check_pairs(given)
         return
-    with pytest.raises(ConfigError, match=f"fewer than two of the watched users {words}"):
+    with pytest.raises(ConfigError, match=f"fewer than two of the observed users {words}"):
         _check_pairs(given)
 
 
@@ -224,7 +227,7 @@ def test_attacks_on_submissions_are_called_by_their_parameters() -> None:
         "gradient-ratio (model)",
         "mine",
     ]
-    assert [attack.label for attack in config(attack=given).watching] == expected
+    assert [attack.label for attack in config(attack=given).submission_tests] == expected
     # Those that recover ratings keep their names.
     linear = {"name": "linear-ideal", "params": {"observe": "list"}}
     assert Config.model_validate({"attack": [linear]}).attack[0].label == "linear-ideal"
@@ -232,7 +235,7 @@ def test_attacks_on_submissions_are_called_by_their_parameters() -> None:
 
 def test_without_a_word_every_kind_of_attack_is_asked() -> None:
     bare = config(attack=[])
-    assert bare.watching == BATTERY
+    assert bare.submission_tests == BATTERY
     labels = [attack.label for attack in BATTERY]
     assert len(set(labels)) == len(labels) == 14
     assert labels[:2] == ["popularity (candidates)", "popularity (response)"]
@@ -241,7 +244,7 @@ def test_without_a_word_every_kind_of_attack_is_asked() -> None:
     }  # fmt: skip
     for attack in BATTERY:
         assert isinstance(attack.create("attack"), SubmissionTest)
-    assert config(transcript=None, attack=[], gate=[]).watching == []
+    assert config(transcript=None, attack=[], gate=[]).submission_tests == []
 
 
 @pytest.mark.parametrize(
@@ -285,11 +288,11 @@ def test_areas_that_no_gate_asks_for_are_not_measured(gate: list[dict[str, Any]]
     game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
     given: dict[str, Any] = {"model": [CORRECTED], "attack": [IDEAL], "game": [game]}
     assert [key.metric for key in joint(config(**given, gate=gate))] == ["epsilon"]
-    without = play(**given, gate=gate)
+    without = run(**given, gate=gate)
     assert without.family.size == 1
     assert not of(without, "attack.auc")
     # One area in the family makes its other interval wider; what stands for itself is the same.
-    gated = play(**given)
+    gated = run(**given)
     assert gated.family.size == 2
     assert len(of(gated, "attack.auc")) == 1
     assert gated.family.alpha == pytest.approx(without.family.alpha / 2)
@@ -304,7 +307,7 @@ defense = "fake-gradients"
 VARIANT
 params = { rounds = 5, dimensions = 3 }
 [transcript]
-worlds = 2
+trials = 2
 """
 
 
@@ -315,9 +318,9 @@ def from_file(folder: Path, more: str, variant: str = "") -> Config:
 
 
 def test_attacks_on_submissions_may_stand_in_a_file(tmp_path: Path) -> None:
-    assert from_file(tmp_path, "").watching == BATTERY
+    assert from_file(tmp_path, "").submission_tests == BATTERY
     found = from_file(tmp_path, "[[attack]]\nname = 'zero-mean'\nparams = { statistic = 'z' }\n")
-    assert [attack.label for attack in found.watching] == ["zero-mean (z)"]
+    assert [attack.label for attack in found.submission_tests] == ["zero-mean (z)"]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +359,7 @@ def test_a_file_that_asks_for_what_is_not_measured_is_refused(
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return play()
+    return run()
 
 
 def test_every_attack_has_an_area_at_every_private_point(result: AuditResult) -> None:
@@ -410,7 +413,7 @@ def test_numbers_of_one_training_stand_for_users_like_these(result: AuditResult)
         each.detail: each.estimate.value
         for each in of(result, "transcript.kl", model="published", epsilon=40.0, step=5)
     }
-    # All users are watched and submit for all candidates.
+    # All users are observed and submit for all candidates.
     assert kl["scatter"] + kl["apart"] == pytest.approx(kl["whole"], rel=1e-3)
 
 
@@ -435,12 +438,12 @@ def test_areas_are_means_over_the_trainings_of_the_first_fold(result: AuditResul
     for epsilon in (5.0, 40.0):
         defense = FakeGradients(epsilon, **SMALL)
         own, areas, errors = defense.prepare(first.train), [], []
-        for world in Streams.first(3, "transcript", 3).blocks(1):
-            seen = defense.transcript(own, world)
-            watcher = GradientRatio().watch(seen.pairs)
+        for trial in Streams.first(3, "transcript", 3).blocks(1):
+            seen = defense.transcript(own, trial)
+            reader = GradientRatio().reader(seen.pairs)
             for round_, _ in seen.rounds():
-                watcher.see(round_)
-            areas.append(roc_auc_score(seen.real, watcher.verdicts().scores))
+                reader.see(round_)
+            areas.append(roc_auc_score(seen.real, reader.verdicts().scores))
             away = seen.models().predict(first.users, first.items)[0] - first.values
             errors.append(float(np.sqrt((away.astype(float) ** 2).mean())))
         where = {"model": "published", "epsilon": epsilon, "step": 5}
@@ -454,15 +457,15 @@ def test_areas_are_means_over_the_trainings_of_the_first_fold(result: AuditResul
 
 
 def test_the_numbers_are_the_same_on_any_number_of_threads(result: AuditResult) -> None:
-    assert numbers(play(threads=3)) == numbers(result)
-    other = play(seed=4)
+    assert numbers(run(threads=3)) == numbers(result)
+    other = run(seed=4)
     for metric in ("attack.auc", "transcript.rmse", "transcript.kl"):
         values = [[each.estimate.value for each in of(r, metric)] for r in (result, other)]
         assert values[0] != values[1]
 
 
 def test_a_point_is_audited_alike_beside_others(result: AuditResult) -> None:
-    alone = play(model=[CORRECTED], attack=[IDEAL], audit={"confidence": 1 - 0.05 / 9})
+    alone = run(model=[CORRECTED], attack=[IDEAL], audit={"confidence": 1 - 0.05 / 9})
     for metric in ("attack.auc", "transcript.kl", "transcript.rmse"):
         here, there = (
             [
@@ -478,9 +481,9 @@ def test_a_point_is_audited_alike_beside_others(result: AuditResult) -> None:
     assert area.estimate.lower == same.estimate.lower
 
 
-def test_some_users_are_watched_and_the_training_is_of_all() -> None:
+def test_some_users_are_observed_and_the_training_is_of_all() -> None:
     given: dict[str, Any] = {"model": [PUBLISHED | {"epsilon": 5}], "attack": [IDEAL]}
-    some, more = (play(transcript={"worlds": 2, "users": n}, **given) for n in (8, 2000))
+    some, more = (run(transcript={"trials": 2, "users": n}, **given) for n in (8, 2000))
     for record, count in ((some, 8), (more, 30)):
         areas = of(record, "transcript.auc", detail=None)
         for found in areas + of(record, "transcript.kl", detail="whole"):
@@ -508,10 +511,10 @@ class Counted(Progress):
         self.done += trials
 
 
-def test_trainings_that_are_watched_are_counted() -> None:
+def test_trainings_that_are_observed_are_counted() -> None:
     progress = Counted()
     run_audit(config(attack=[IDEAL]), threads=2, progress=progress)
-    # At 4 points 2 folds and 3 that are watched.
+    # At 4 points 2 folds and 3 that are observed.
     assert progress.done == progress.total == 4 * (2 + 3)
     assert {f"{label}: transcripts" for label in ("published", "corrected", "exact")} < {
         *progress.stages
@@ -527,10 +530,10 @@ def test_gates_judge_the_expected_area() -> None:
         {"max": 0.85, "where": {"attack": "popularity", "model": "published", "epsilon": 400}},
         {"max": 0.85},
     ]
-    record = play(
+    record = run(
         model=[PUBLISHED | {"epsilon": 400}],
         attack=[{"name": "popularity"}, IDEAL],
-        transcript={"worlds": 40},
+        transcript={"trials": 40},
         gate=[{"metric": "attack.auc", **gate} for gate in gates],
     )
     by = {each.attack: each.estimate for each in of(record, "attack.auc")}
@@ -546,25 +549,25 @@ def test_gates_judge_the_expected_area() -> None:
 
 
 @pytest.fixture(scope="module")
-def played() -> AuditResult:
-    return play(
+def outcome() -> AuditResult:
+    return run(
         model=[PUBLISHED | {"epsilon": 5}, CORRECTED],
         attack=[{"name": "popularity"}],
-        transcript={"worlds": 2},
+        transcript={"trials": 2},
         game=[{"pair": "data", "observe": "recommender", "trials": 160}],
     )
 
 
-def test_games_of_the_recommender_have_the_law_beside_the_bound(played: AuditResult) -> None:
-    assert {pair.model: pair.pair for pair in played.pairs} == {
+def test_games_of_the_recommender_have_the_law_beside_the_bound(outcome: AuditResult) -> None:
+    assert {pair.model: pair.pair for pair in outcome.pairs} == {
         "published": "data (recommender)",
         "corrected": "data (recommender)",
     }
-    for pair, adjacency in zip(played.pairs, ("rating-add-remove", "user-replace"), strict=True):
+    for pair, adjacency in zip(outcome.pairs, ("rating-add-remove", "user-replace"), strict=True):
         assert f"({adjacency}, observer recommender)" in pair.summary
-    assert played.family.size == 2 + 2
+    assert outcome.family.size == 2 + 2
     for model in ("published", "corrected"):
-        [bound] = of(played, "epsilon", model=model)
+        [bound] = of(outcome, "epsilon", model=model)
         assert bound.attack == "likelihood-ratio"
         assert bound.theory is not None
         assert bound.theory.kind == "assumes-law"
@@ -572,7 +575,7 @@ def test_games_of_the_recommender_have_the_law_beside_the_bound(played: AuditRes
         assert (bound.theory.n, bound.theory.alpha) == (64, 1)
         # What is certified is no more than the law allows.
         assert bound.estimate.lower <= bound.theory.upper
-    [corrected] = of(played, "epsilon", model="corrected")
+    [corrected] = of(outcome, "epsilon", model="corrected")
     assert corrected.theory is not None
     assert corrected.theory.value <= 5
 
@@ -584,14 +587,14 @@ def test_gates_judge_what_the_recommender_sees() -> None:
         wide | {"where": {"model": "corrected"}, "detectable": 1.5},
         wide | {"where": {"model": "published"}},
     ]
-    record = play(
+    record = run(
         model=[PUBLISHED | {"epsilon": 0.3}, CORRECTED | {"epsilon": 0.3}],
         attack=[{"name": "popularity"}],
-        transcript={"worlds": 1},
+        transcript={"trials": 1},
         game=[{"pair": "data", "observe": "recommender", "trials": 200}],
         gate=gates,
     )
-    # So few worlds certify nothing, and the published form's law exceeds its claim.
+    # So few trials certify nothing, and the published form's law exceeds its claim.
     assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
     for gate, words in zip(
         record.gates, ("noise for ε = 18 was found", "use more trials", "by the law"), strict=True
@@ -599,11 +602,11 @@ def test_gates_judge_what_the_recommender_sees() -> None:
         assert words in gate.reason
 
 
-def test_games_of_the_recommender_estimate_divergences(played: AuditResult) -> None:
+def test_games_of_the_recommender_estimate_divergences(outcome: AuditResult) -> None:
     for model in ("published", "corrected"):
-        found = {each.detail: each for each in of(played, "game.kl", model=model)}
+        found = {each.detail: each for each in of(outcome, "game.kl", model=model)}
         assert set(found) == {"mean log-ratio", "normal plug-in", "nearest neighbours"}
-        [bound] = of(played, "epsilon", model=model)
+        [bound] = of(outcome, "epsilon", model=model)
         for each in found.values():
             assert (each.pair, each.attack) == (bound.pair, bound.attack)
             assert each.estimate.kind == "assumes-law"
@@ -614,20 +617,20 @@ def test_games_of_the_recommender_estimate_divergences(played: AuditResult) -> N
         assert exact.lower <= near.upper
 
 
-def test_games_of_other_observers_have_no_law_of_the_steps(played: AuditResult) -> None:
+def test_games_of_other_observers_have_no_law_of_the_steps(outcome: AuditResult) -> None:
     game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
-    record = play(model=[CORRECTED], attack=[{"name": "popularity"}], game=[game])
+    record = run(model=[CORRECTED], attack=[{"name": "popularity"}], game=[game])
     [bound] = of(record, "epsilon")
     assert bound.theory is None
     assert not of(record, "game.kl")
-    assert of(played, "game.kl")
+    assert of(outcome, "game.kl")
 
 
 # The record.
 
 
-def test_the_record_is_read_again(result: AuditResult, played: AuditResult) -> None:
-    for record in (result, played):
+def test_the_record_is_read_again(result: AuditResult, outcome: AuditResult) -> None:
+    for record in (result, outcome):
         text = record.model_dump_json()
         assert AuditResult.model_validate_json(text).model_dump_json() == text
     assert Config.model_validate(result.config) == config()
@@ -650,12 +653,12 @@ def test_the_record_names_no_user_item_or_rating(tmp_path: Path) -> None:
         "columns": {"user": "who", "item": "what", "rating": "stars"},
         "scale": {"minimum": 0.125, "maximum": 5.125, "step": 1.25},
     }
-    record = play(
+    record = run(
         data=data,
         model=[PUBLISHED | {"epsilon": 5}, CORRECTED],
         attack=[],
         game=[{"pair": "data", "observe": "recommender", "trials": 40}],
-        transcript={"worlds": 1},
+        transcript={"trials": 1},
     )
     text = record.model_dump_json()
     for word in ("person1", "film5"):

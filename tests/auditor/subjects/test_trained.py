@@ -39,24 +39,24 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
 
 SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
-SMALL: dict[str, Any] = {"dimensions": 2, "passes": 3, "rate": 0.003}
+SMALL: dict[str, Any] = {"dimensions": 2, "epochs": 3, "learning_rate": 0.003}
 BASE: dict[str, Any] = {
     "seed": 3,
     "data": {"synthetic": SYNTHETIC},
-    "train": {"folds": 3, "worlds": 4},
+    "train": {"folds": 3, "trials": 4},
     "model": [
         {
             "label": "errors",
             "defense": "dpsgd-mf",
             "epsilon": [1, 30],
-            "params": SMALL | {"bound": 1000.0},
+            "params": SMALL | {"error_bound": 1000.0},
         },
         {
             "label": "users",
             "defense": "dpsgd-mf",
             "variant": "corrected",
             "epsilon": 2,
-            "params": {"dimensions": 2, "passes": 2},
+            "params": {"dimensions": 2, "epochs": 2},
         },
         {"label": "exact", "defense": "dpsgd-mf", "variant": "nonprivate", "params": SMALL},
     ],
@@ -68,7 +68,7 @@ BASE: dict[str, Any] = {
 PNBM = {"defense": "dpsgd-pnbm", "params": {"steps": 2, "more_than": 3}}
 
 
-def play(threads: int = 1, **changes: Any) -> AuditResult:
+def run(threads: int = 1, **changes: Any) -> AuditResult:
     return run_audit(Config.model_validate(BASE | changes), threads=threads)
 
 
@@ -86,7 +86,7 @@ def at(result: AuditResult, metric: str) -> dict[tuple[Any, ...], Measurement]:
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return play()
+    return run()
 
 
 def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditResult) -> None:
@@ -131,7 +131,7 @@ def test_claims_and_what_differs_are_recorded(result: AuditResult) -> None:
     assert "disappears (user-add-remove, observer public)" in summaries["users", "data (public)"]
     assert set(result.attacks) == {"likelihood-ratio", "canary"}
     assert result.attacks["canary"]["calibration"] == 32
-    assert result.models[0].params["bound"] == 1000
+    assert result.models[0].params["error_bound"] == 1000
     assert "epsilon" not in result.models[0].params
 
 
@@ -149,11 +149,11 @@ def test_bounds_keep_the_claims_and_say_what_could_be_found(result: AuditResult)
     assert certain.lower > 4
 
 
-def test_the_error_is_the_mean_over_folds_of_the_mean_over_worlds(result: AuditResult) -> None:
+def test_the_error_is_the_mean_over_folds_of_the_mean_over_trials(result: AuditResult) -> None:
     config = Config.model_validate(BASE)
     folds = random_folds(load(config.data), 3, 3)
     for label, defense in (
-        ("errors", SgdFactors(30.0, **SMALL, bound=1000.0)),
+        ("errors", SgdFactors(30.0, **SMALL, error_bound=1000.0)),
         ("exact", SgdFactors(math.inf, "nonprivate", **SMALL)),
     ):
         errors, sizes = [], []
@@ -186,8 +186,8 @@ def test_over_folds_is_students_interval(confidence: float, n: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
-    assert numbers(play(threads=2)) == numbers(result)
-    other = play(seed=4)
+    assert numbers(run(threads=2)) == numbers(result)
+    other = run(seed=4)
     for metric in ("utility.rmse", "epsilon"):
         values = [
             [found.estimate.value for found in at(record, metric).values()]
@@ -197,21 +197,26 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
 
 
 MANY: dict[str, Any] = {
-    "train": {"folds": 3, "worlds": 20},
+    "train": {"folds": 3, "trials": 20},
     "model": [
-        PNBM | {"label": "rows", "epsilon": [1, 9], "grid": {"rate": [0.1, 4], "share": [1, 0.5]}},
+        PNBM
+        | {
+            "label": "rows",
+            "epsilon": [1, 9],
+            "grid": {"learning_rate": [0.1, 4], "sampling_rate": [1, 0.5]},
+        },
         {"label": "cosine", "defense": "neighborhood", "variant": "nonprivate"},
         {"label": "drawn", "defense": "dpps-mf", "variant": "corrected", "params": {"cap": 30}},
         {
             "label": "searched",
             "defense": "dpsgd-mf",
             "variant": "nonprivate",
-            "params": {"passes": 300, "decay": 0.0},
-            "grid": {"rate": [1.0, 0.01]},
+            "params": {"epochs": 300, "decay": 0.0},
+            "grid": {"learning_rate": [1.0, 0.01]},
         },
     ],
     "game": [],
-}  # fmt: skip
+}
 
 
 class Counted(Progress):
@@ -237,17 +242,19 @@ def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() 
         progress = Counted()
         config = Config.model_validate(BASE | MANY)
         found.append(run_audit(config, threads=threads, progress=progress))
-        # Of every ε 3 folds, of grids every combination, 20 worlds each.
+        # Of every ε 3 folds, of grids every combination, 20 trials each.
         assert progress.done == progress.total == 20 * (5 * 3 + 2 * 4 + 2)
         assert len(set(progress.stages)) == 1 + 2 * 2 + 1 + 1 + 2
     assert numbers(found[0]) == numbers(found[1]) == numbers(found[2])
-    assert [point.chosen for point in found[0].points][-1] == {"rate": 0.01}  # 1.0 diverges
+    assert [point.chosen for point in found[0].points][-1] == {
+        "learning_rate": 0.01
+    }  # 1.0 diverges
 
 
 def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
     searched = {"label": "searched", "defense": "dpsgd-mf", "variant": "nonprivate"}
-    grid = {"params": {"dimensions": 2, "passes": 3}, "grid": {"rate": [0.001, 0.003]}}
-    record = play(model=[BASE["model"][2], searched | grid], game=[])
+    grid = {"params": {"dimensions": 2, "epochs": 3}, "grid": {"learning_rate": [0.001, 0.003]}}
+    record = run(model=[BASE["model"][2], searched | grid], game=[])
     folds = random_folds(load(Config.model_validate(BASE).data), 3, 3)
     chosen = random_folds(folds[0].train, 10, 3)[0]
     pairs = set(zip(chosen.users.tolist(), chosen.items.tolist(), strict=True))
@@ -320,17 +327,17 @@ def test_of_pieces_that_fail_the_first_in_order_is_told() -> None:
 def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
     # Two bounds in place of eight, each with the same share of the error probability.
     audit = {"confidence": 1 - 0.05 / 4}
-    alone = play(model=[BASE["model"][0] | {"epsilon": [30]}], audit=audit)
+    alone = run(model=[BASE["model"][0] | {"epsilon": [30]}], audit=audit)
     for metric in ("utility.rmse", "epsilon"):
         for key, found in at(alone, metric).items():
             assert found.estimate.value == at(result, metric)[key].estimate.value
 
 
 def test_what_is_learned_from_is_filtered_then_capped() -> None:
-    train = {"folds": 2, "play": 2, "worlds": 1, "cap": 5, "more_than": 6}
+    train = {"folds": 2, "evaluate_folds": 2, "trials": 1, "cap": 5, "more_than": 6}
     model = [PNBM | {"epsilon": 1}]
     game = {"pair": "data", "trials": 20, "details": True}
-    record = play(train=train, model=model, game=[game])
+    record = run(train=train, model=model, game=[game])
     ratings = load(Config.model_validate(BASE).data)
     kept = capped(active(ratings, 6), 5, 3)
     assert record.data is not None
@@ -342,10 +349,10 @@ def test_what_is_learned_from_is_filtered_then_capped() -> None:
 
 
 def test_a_record_tells_sizes_in_classes_and_no_values_unless_asked_for() -> None:
-    train = {"folds": 2, "play": 2, "worlds": 1}
+    train = {"folds": 2, "evaluate_folds": 2, "trials": 1}
     model = [PNBM | {"epsilon": 1}]
     summaries = [
-        play(train=train, model=model, game=[{"pair": "data", "trials": 20} | asked])
+        run(train=train, model=model, game=[{"pair": "data", "trials": 20} | asked])
         .pairs[0]
         .summary
         for asked in ({}, {"details": True})
@@ -372,7 +379,7 @@ def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -
             ("kept", "published", {"weight": 0.1, "steps": 1}),
         )
     ]
-    record = play(model=models)
+    record = run(model=models)
     found = [m for m in record.measurements if m.metric == "assumption.denominator"]
     assert [(m.model, m.step) for m in found] == [("published", 1), ("published", 2), ("kept", 1)]
     assert found[0].estimate.value > 0.2
@@ -383,7 +390,7 @@ def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -
 
 
 @pytest.mark.parametrize("game", [{"pair": "data"}, {"pair": "many", "trials": 10}])
-def test_steps_of_a_large_model_are_not_watched_and_nothing_is_trained(
+def test_steps_of_a_large_model_are_not_observed_and_nothing_is_trained(
     game: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained(*args: object) -> None:
@@ -391,8 +398,8 @@ def test_steps_of_a_large_model_are_not_watched_and_nothing_is_trained(
 
     monkeypatch.setattr(SgdFactors, "train", trained)
     model = {"defense": "dpsgd-mf", "params": {"dimensions": 128}}
-    with pytest.raises(ConfigError, match="dimensions = 128: games that see each step play"):
-        play(model=[model], game=[game])
+    with pytest.raises(ConfigError, match="dimensions = 128: games that see each step run"):
+        run(model=[model], game=[game])
 
 
 def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
@@ -407,11 +414,11 @@ def test_an_attack_stands_in_the_record_with_each_of_its_settings() -> None:
     assert set(game_attacks(config.game[::2])) == {"canary"}
 
 
-def test_observers_and_neighbours_that_a_claim_covers_are_played() -> None:
-    params = {"dimensions": 2, "passes": 2}
+def test_observers_and_neighbours_that_a_claim_covers_are_run() -> None:
+    params = {"dimensions": 2, "epochs": 2}
     replaced = {"defense": "dpsgd-mf", "variant": "corrected", "label": "replaced"}
     sampled = {"defense": "dpps-mf", "variant": "corrected", "label": "sampled"}
-    record = play(
+    record = run(
         model=[
             replaced | {"params": params | {"adjacency": "user-replace"}},
             sampled | {"params": params | {"cap": 30}},
@@ -445,7 +452,7 @@ GATE = {"metric": "epsilon", "max": "claim", "where": {"model": "errors"}}
     [
         ({"detectable": 3, "where": {"model": "errors", "epsilon": 1}}, "pass"),
         ({"detectable": 1.01, "where": {"model": "errors", "epsilon": 1}}, "inconclusive"),
-        ({"detectable": 2}, "inconclusive"),  # at ε = 30 so few worlds say nothing
+        ({"detectable": 2}, "inconclusive"),  # at ε = 30 so few trials say nothing
         ({"max": 0.1, "detectable": 2, "where": {"model": "errors", "epsilon": 1}}, "fail"),
         ({"detectable": 2, "where": {"model": "exact"}}, "inconclusive"),
         ({"max": 1.0, "detectable": 2, "where": {"model": "exact"}}, "fail"),
@@ -453,7 +460,7 @@ GATE = {"metric": "epsilon", "max": "claim", "where": {"model": "errors"}}
 )
 def test_gates_judge_the_certified_bounds(changes: dict[str, Any], outcomes: str) -> None:
     models = [BASE["model"][0], BASE["model"][2]]
-    record = play(model=models, game=BASE["game"][:1], gate=[GATE | changes])
+    record = run(model=models, game=BASE["game"][:1], gate=[GATE | changes])
     assert [gate.outcome for gate in record.gates] == [outcomes]
     assert record.outcome == outcomes
 
@@ -463,7 +470,7 @@ def test_a_claim_that_is_broken_fails_its_gate() -> None:
     model = PNBM | {"epsilon": 3, "params": {"steps": 1, "more_than": 3, "weight": 1000.0}}
     gate = {"metric": "epsilon", "max": "claim", "detectable": 2}
     game = {"pair": "data", "trials": 2000}
-    record = play(train={"folds": 2, "worlds": 1}, model=[model], game=[game], gate=[gate])
+    record = run(train={"folds": 2, "trials": 1}, model=[model], game=[game], gate=[gate])
     [bound] = at(record, "epsilon").values()
     assert bound.estimate.lower > 3
     assert record.outcome == "fail"
@@ -492,7 +499,7 @@ STEPS = {"attack": "likelihood-ratio"}
         ("sampled", {"pair": "data", **STEPS}, ["reads nothing", "one such as 'canary'"]),
         ("sampled", {"pair": "data", "observe": "iterates"}, ["list, public, values"]),
         ("free", {"pair": "data", **STEPS}, ["'free'", "one such as 'canary'"]),
-        ("PCC", {"pair": "data", "observe": "public"}, ["there is list, values"]),
+        ("PCC", {"pair": "data", "observe": "public"}, ["use one of list, values"]),
     ],
 )
 def test_games_that_no_claim_covers_are_refused(
@@ -505,7 +512,7 @@ def test_games_that_no_claim_covers_are_refused(
     ]
     chosen = [each for each in BASE["model"] + more if each["label"] == model]
     with pytest.raises((ConfigError, ValidationError)) as caught:
-        play(model=chosen, game=[game | {"trials": 20}])
+        run(model=chosen, game=[game | {"trials": 20}])
     for word in words:
         assert word in str(caught.value)
 
@@ -516,22 +523,22 @@ def test_a_game_is_refused_before_anything_is_trained(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(SgdFactors, "train", train)
     with pytest.raises(ConfigError, match="claims nothing"):
-        play(game=[{"pair": "user", "trials": 20}])
+        run(game=[{"pair": "user", "trials": 20}])
 
 
 def test_data_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DataError, match="no user has more than 19 ratings"):
-        play(train={"folds": 2, "more_than": 19})
+        run(train={"folds": 2, "more_than": 19})
     with pytest.raises(ConfigError, match=r"params\.more_than = 19"):
-        play(model=[PNBM | {"params": {"more_than": 19}}], game=[])
+        run(model=[PNBM | {"params": {"more_than": 19}}], game=[])
     with pytest.raises(ConfigError, match=r"a user has \d+ ratings and params\.cap = 2"):
-        play(model=[{"defense": "dpps-mf", "params": {"cap": 2}}], game=[])
+        run(model=[{"defense": "dpps-mf", "params": {"cap": 2}}], game=[])
 
 
 def test_a_training_that_diverges_is_one_sentence() -> None:
-    wild = {"dimensions": 2, "passes": 300, "rate": 1.0, "decay": 0.0}
-    with pytest.raises(RunError, match=r"no finite numbers after pass .* lower params\.rate"):
-        play(model=[{"defense": "dpsgd-mf", "variant": "nonprivate", "params": wild}], game=[])
+    wild = {"dimensions": 2, "epochs": 300, "learning_rate": 1.0, "decay": 0.0}
+    with pytest.raises(RunError, match=r"no finite numbers after pass .* lower params\.learning_rate"):
+        run(model=[{"defense": "dpsgd-mf", "variant": "nonprivate", "params": wild}], game=[])
 
 
 # From the command line.
@@ -542,12 +549,12 @@ seed = 3
 synthetic = { n_users = 30, n_items = 20, mean_per_user = 8, minimum_per_user = 4 }
 [train]
 folds = 2
-worlds = 1
+trials = 1
 [[model]]
 label = "mine"
 defense = "dpsgd-mf"
 VARIANT
-params = { dimensions = 2, passes = 3, PARAMS }
+params = { dimensions = 2, epochs = 3, PARAMS }
 [[game]]
 pair = "PAIR"
 trials = 40
@@ -560,7 +567,7 @@ def call(folder: Path, text: str, *options: str) -> Result:
     return CliRunner().invoke(main, ["run", str(path), "-o", str(folder / "out"), *options])
 
 
-def filled(variant: str = "", params: str = "rate = 0.003", pair: str = "data") -> str:
+def filled(variant: str = "", params: str = "learning_rate = 0.003", pair: str = "data") -> str:
     return TEXT.replace("VARIANT", variant).replace("PARAMS", params).replace("PAIR", pair)
 
 
@@ -575,7 +582,7 @@ def test_a_run_leaves_its_record_and_reports(tmp_path: Path) -> None:
     assert "split" not in record["config"]
 
 
-def test_a_recorded_config_is_played_again(result: AuditResult) -> None:
+def test_a_recorded_config_is_run_again(result: AuditResult) -> None:
     assert Config.model_validate(result.config) == Config.model_validate(BASE)
 
 
@@ -583,7 +590,11 @@ def test_a_recorded_config_is_played_again(result: AuditResult) -> None:
     ("text", "code", "words"),
     [
         (filled(pair="user"), 2, "model 'mine' claims nothing for it"),
-        (filled('variant = "nonprivate"', "rate = 1.0, decay = 0.0"), 3, "no finite numbers"),
+        (
+            filled('variant = "nonprivate"', "learning_rate = 1.0, decay = 0.0"),
+            3,
+            "no finite numbers",
+        ),
         (filled().replace("folds = 2", "files = ['u1.test']"), 2, "train.files names 1 file"),
         (
             filled().replace("folds = 2", "files = ['u1.test', 'no/u2.test']"),
@@ -597,8 +608,8 @@ def test_a_recorded_config_is_played_again(result: AuditResult) -> None:
 def test_what_fails_is_one_sentence_and_leaves_nothing(
     tmp_path: Path, text: str, code: int, words: str
 ) -> None:
-    if "passes = 3, rate = 1.0" in text:
-        text = text.replace("passes = 3", "passes = 300")
+    if "epochs = 3, learning_rate = 1.0" in text:
+        text = text.replace("epochs = 3", "epochs = 300")
     done = call(tmp_path, text, "-q")
     assert done.exit_code == code, done.output
     assert words in done.output
@@ -646,7 +657,7 @@ QUICK = {"ml-100k-dpsgd-mf", "ml-100k-fake-gradients-delay", "filmtrust-privsr"}
         for path in TRAINED
     ],
 )
-def test_every_example_that_trains_can_be_played(path: Path) -> None:
+def test_every_example_that_trains_can_be_run(path: Path) -> None:
     config = load_file(path)
     small = [
         model.model_copy(
@@ -670,11 +681,11 @@ def test_every_example_that_trains_can_be_played(path: Path) -> None:
         data["binarize"] = 3.0
     changes = {
         "data": DataSource.model_validate(data),
-        "train": config.training.model_copy(update={"worlds": 1, "files": [], "play": 2}),
+        "train": config.training.model_copy(update={"trials": 1, "files": [], "evaluate_folds": 2}),
         "model": small,
         "game": [game.model_copy(update={"trials": 20}) for game in config.game],
         "gate": [],
-        "transcript": config.transcript and Transcript(worlds=1),
+        "transcript": config.transcript and Transcript(trials=1),
     }
     record = run_audit(config.model_copy(update=changes), threads=1)
     metric, least, most = "utility.rmse", 0.3, 3.0

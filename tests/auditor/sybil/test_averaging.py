@@ -1,4 +1,4 @@
-"""Campaigns on data where it is known what every effort can buy."""
+"""Sybil attacks on data where it is known what every effort can buy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.sybil.averaging import Campaign
+from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.sybil.averaging import (
-    CampaignScores,
     EffortNeeded,
+    SybilScores,
     _Trial,
     effort_needed,
-    play_campaign,
+    run_sybil,
 )
-from dpaudit.auditor.sybil.fake_accounts import Planter, Planting, joined
+from dpaudit.auditor.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.observation import Observer
 from dpaudit.core.profile import Profile
@@ -76,10 +76,10 @@ def cosine(epsilon: float = np.inf, **more: Any) -> Cosine:
     return Cosine(epsilon=epsilon, min_ratings=SIZE, top_k=2, **given)
 
 
-def play(
-    defense: Any, ratings: Ratings, attack: Campaign, efforts: list[int], trials: int, **more: Any
-) -> CampaignScores:
-    return play_campaign(
+def run(
+    defense: Any, ratings: Ratings, attack: Averaging, efforts: list[int], trials: int, **more: Any
+) -> SybilScores:
+    return run_sybil(
         defense, ratings, attack, efforts=efforts, trials=trials, **({"seed": 1} | more)
     )
 
@@ -93,8 +93,10 @@ def near(rate: float, expected: float, n: int) -> bool:
 
 @pytest.mark.parametrize("category", ["immediate", "combined"])
 def test_without_noise_enough_helpers_and_one_release_recover_every_rating(category: Any) -> None:
-    # One co-rater, so φ helpers take every pair across the threshold. Rate 1e-6.
-    scores = play(slope_one(), alone(), Campaign(category=category, helpers=6), [1, 3, 4, 9], 200)
+    # One co-rater, so φ fake accounts take every pair across the threshold. Rate 1e-6.
+    scores = run(
+        slope_one(), alone(), Averaging(category=category, fake_accounts=6), [1, 3, 4, 9], 200
+    )
     assert (scores.planted == PHI).all()
     assert scores.correct[2:].all()
     for guesses in scores.correct[:2]:
@@ -103,8 +105,8 @@ def test_without_noise_enough_helpers_and_one_release_recover_every_rating(categ
 
 
 def test_with_one_helper_less_nothing_is_learned() -> None:
-    attack = Campaign(category="immediate", helpers=PHI - 1)
-    scores = play(slope_one(), alone(), attack, [1, 50], 200)
+    attack = Averaging(category="immediate", fake_accounts=PHI - 1)
+    scores = run(slope_one(), alone(), attack, [1, 50], 200)
     assert (scores.planted == 0).all()
     assert (scores.signal == 0).all()
     assert near(scores.correct[1].mean(), 0.2, 200)
@@ -112,41 +114,41 @@ def test_with_one_helper_less_nothing_is_learned() -> None:
 
 @pytest.mark.parametrize("observe", ["values", "list"])
 def test_dynamic_fails_where_combined_succeeds(observe: Any) -> None:
-    dynamic = Campaign(category="dynamic", observe=observe, calibration=50, helpers=6)
+    dynamic = Averaging(category="dynamic", observe=observe, calibration=50, fake_accounts=6)
     combined = replace(dynamic, category="combined")
     efforts = [PHI + 1 if observe == "values" else PHI + 4]
-    assert near(play(slope_one(), alone(), dynamic, efforts, 100).correct.mean(), 0.2, 100)
-    assert play(slope_one(), alone(), combined, efforts, 100).correct.all()
+    assert near(run(slope_one(), alone(), dynamic, efforts, 100).correct.mean(), 0.2, 100)
+    assert run(slope_one(), alone(), combined, efforts, 100).correct.all()
 
 
 @pytest.mark.parametrize("reads", ["place", "membership"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_without_noise_four_thresholds_recover_every_rating(reads: Any, seed: int) -> None:
-    # damped shows every rating without helpers; four cuts part five candidates.
+    # damped shows every rating without fake accounts; four cuts part five candidates.
     part = slope_one(similarity="damped")
-    attack = Campaign(category="dynamic", observe="list", reads=reads, calibration=50)
-    scores = play(part, mixed(seed), attack, [1, 2, 3, 4, 40], 60)
+    attack = Averaging(category="dynamic", observe="list", reads=reads, calibration=50)
+    scores = run(part, mixed(seed), attack, [1, 2, 3, 4, 40], 60)
     assert scores.correct[3:].all()
     assert not scores.correct[:3].all(1).any()
 
 
 def test_without_noise_one_list_tells_whether_something_was_bought() -> None:
-    attack = Campaign(category="dynamic", observe="list", calibration=50)
-    scores = play(cosine(), mixed(3, PURCHASES), attack, [1], 200)
+    attack = Averaging(category="dynamic", observe="list", calibration=50)
+    scores = run(cosine(), mixed(3, PURCHASES), attack, [1], 200)
     # Only a purchase that moves no similarity stays hidden.
     assert scores.correct[0, scores.signal > 1e-6].all()
     assert (scores.signal > 1e-6).mean() > 0.9
 
 
-def parted(helpers: int) -> int:
+def parted(fake_accounts: int) -> int:
     """Of how many targets the noiseless list shows the least and the greatest rating apart."""
     ratings, part = mixed(5, users=30), slope_one(similarity="shrunk")
     model, found = part.prepare(ratings), 0
-    attack = Campaign(category="immediate", observe="list", helpers=helpers)
+    attack = Averaging(category="immediate", observe="list", fake_accounts=fake_accounts)
     for user in range(ratings.n_users):
         item = int(ratings.profile(user).items[0])
         game = _Trial(part, attack, model, user, item, (0, "x"))
-        exact = game._exact(game.planting())
+        exact = game._exact(game.accounts())
         streams = Streams.first(0, "x", 1)
         lists = [part.release_list(one, streams).items for one in (exact[0], exact[-1])]
         found += attack.outcomes(lists[0], item)[0] != attack.outcomes(lists[1], item)[0]
@@ -165,8 +167,8 @@ def test_one_release_has_the_closed_form() -> None:
     # d = 1/(φ+1), q = exp(−d/(2b)): 1 − q inside the scale and 1 − q/2 at its ends. Rate 1e-6.
     ratings, trials = alone(), 500
     part = slope_one(20.0)
-    attack = Campaign(category="combined", helpers=PHI)
-    scores = play(part, ratings, attack, [PHI + 1], trials)
+    attack = Averaging(category="combined", fake_accounts=PHI)
+    scores = run(part, ratings, attack, [PHI + 1], trials)
     q = np.exp(-1 / (PHI + 1) / (2 * part.noise_scale(STARS)))
     end = np.isin(ratings.value, [1, 5]).mean()
     expected = end * (1 - q / 2) + (1 - end) * (1 - q)
@@ -178,7 +180,9 @@ def test_one_release_has_the_closed_form() -> None:
 def test_many_releases_agree_with_an_independent_simulation() -> None:
     ratings, trials, releases = alone(PURCHASES), 600, 9
     part = cosine(0.5)
-    scores = play(part, ratings, Campaign(category="immediate", helpers=0), [releases], trials)
+    scores = run(
+        part, ratings, Averaging(category="immediate", fake_accounts=0), [releases], trials
+    )
     # Nobody else has any of the items: not bought 0, bought 1/√(1·1).
     np.testing.assert_allclose(scores.signal, 1.0, rtol=1e-6)
     rng = np.random.default_rng(2)
@@ -193,8 +197,8 @@ def test_many_releases_agree_with_an_independent_simulation() -> None:
 
 @pytest.mark.parametrize("observe", ["values", "list"])
 def test_more_effort_does_not_hurt(observe: Any) -> None:
-    attack = Campaign(category="combined", observe=observe, helpers=PHI)
-    scores = play(slope_one(20.0), alone(), attack, [4, 8, 16, 32, 64], 150)
+    attack = Averaging(category="combined", observe=observe, fake_accounts=PHI)
+    scores = run(slope_one(20.0), alone(), attack, [4, 8, 16, 32, 64], 150)
     rates = scores.correct.mean(1)
     # A difference of two frequencies, rate 1e-6 over 4 pairs.
     assert (np.diff(rates) > -float(stats.norm.isf(2.5e-7)) * np.sqrt(0.5 / 150)).all()
@@ -221,21 +225,21 @@ def test_exact_predictions_and_signal_are_those_of_the_data(
     ratings = mixed(seed, scale)
     user = int(np.flatnonzero(np.diff(ratings.by_user.start) > SIZE + 1)[0])
     item = int(ratings.profile(user).items[1])
-    attack = Campaign(category="combined", helpers=5)
+    attack = Averaging(category="combined", fake_accounts=5)
     game = _Trial(part, attack, part.prepare(ratings), user, item, (0, "x"))
-    planting = game.planting()
-    assert len(planting.observer) == SIZE
-    assert np.isin(planting.observer.items, ratings.profile(user).items).all()
-    assert item not in planting.observer.items
-    rest = joined(apply(ratings, RatingRemoved(user, item)), planting.planted)
-    exact = game._exact(planting)
+    accounts = game.accounts()
+    assert len(accounts.observer) == SIZE
+    assert np.isin(accounts.observer.items, ratings.profile(user).items).all()
+    assert item not in accounts.observer.items
+    rest = apply(ratings, RatingRemoved(user, item)).with_users(accounts.planted)
+    exact = game._exact(accounts)
     values = part.candidates(scale)
     for found, value in zip(exact, values, strict=True):
-        world = apply(rest, RatingAdded(user, item, float(value))) if value else rest
-        expected = part.exact(part.prepare(world), planting.observer)
+        trial = apply(rest, RatingAdded(user, item, float(value))) if value else rest
+        expected = part.exact(part.prepare(trial), accounts.observer)
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     step = (exact[-1].scores[item] - exact[0].scores[item]) / (len(values) - 1)
-    assert planting.signal == pytest.approx(step, abs=1e-6)
+    assert accounts.signal == pytest.approx(step, abs=1e-6)
     # Nothing but the prediction of the hidden item tells the candidates apart.
     kept = np.arange(ratings.n_items) != item
     for other in exact[1:]:
@@ -260,48 +264,51 @@ def test_signal_is_the_largest_of_all_profiles(form: Any, seed: int) -> None:
     item = int(profile.items[2])
     hidden = apply(ratings, RatingRemoved(user, item))
     target = without(profile, item)
-    planter = Planter(part, part.prepare(hidden), target, item)
-    planting = planter.choose(Campaign(category="combined", helpers=8))
+    planter = AccountPlanner(part, part.prepare(hidden), target, item)
+    accounts = planter.choose(Averaging(category="combined", fake_accounts=8))
     raters = [set(hidden.user[hidden.item == k]) for k in range(ratings.n_items)]
     m = np.array([len(raters[item] & raters[k]) for k in target.items])
-    helpers = len(planting.planted)
+    fake_accounts = len(accounts.planted)
 
     def best(h: int) -> float:
         chosen = combinations(range(len(m)), SIZE)
         return max(float(summands(form, m[list(c)], h).mean()) for c in chosen)
 
-    assert planting.signal == pytest.approx(best(helpers), rel=1e-6)
+    assert accounts.signal == pytest.approx(best(fake_accounts), rel=1e-6)
     # Where noise rules, the forecast is the signal's: h + 9.4 (b/d)² is least.
     noise = part.noise_scale(STARS)
     forecast = [h + 9.4 * (noise / best(h)) ** 2 if best(h) else np.inf for h in range(9)]
-    assert helpers == int(np.argmin(forecast))
+    assert fake_accounts == int(np.argmin(forecast))
     if form != "cut":
-        assert helpers == 0
+        assert fake_accounts == 0
 
 
 def test_helpers_values_are_on_the_scale_and_leave_rivals_alone() -> None:
     ratings = mixed(5, users=30)
     part = slope_one()
-    attack = Campaign(category="immediate", observe="list", helpers=8)
+    attack = Averaging(category="immediate", observe="list", fake_accounts=8)
     checked = 0
     for user in range(ratings.n_users):
         profile = ratings.profile(user)
         item = int(profile.items[0])
         hidden, target = apply(ratings, RatingRemoved(user, item)), without(profile, item)
-        planting = Planter(part, part.prepare(hidden), target, item).choose(attack)
-        checked += check_helpers(part, hidden, item, planting)
+        accounts = AccountPlanner(part, part.prepare(hidden), target, item).choose(attack)
+        checked += check_fake_accounts(part, hidden, item, accounts)
     assert checked > 5
 
 
 @pytest.mark.parametrize("observe", ["values", "list"])
 def test_accounts_do_not_depend_on_the_hidden_rating(observe: Any) -> None:
-    part, attack = slope_one(50.0), Campaign(category="immediate", observe=observe, helpers=8)
+    part, attack = (
+        slope_one(50.0),
+        Averaging(category="immediate", observe=observe, fake_accounts=8),
+    )
     ratings = mixed(5, users=30)
     item, values = int(ratings.profile(4).items[2]), ratings.profile(4).values
     made = []
     for value in STARS.values[STARS.values != values[2]]:
-        world = apply(ratings, RatingReplaced(4, item, float(value)))
-        made.append(_Trial(part, attack, part.prepare(world), 4, item, (0, "x")).planting())
+        trial = apply(ratings, RatingReplaced(4, item, float(value)))
+        made.append(_Trial(part, attack, part.prepare(trial), 4, item, (0, "x")).accounts())
     for other in made[1:]:
         np.testing.assert_array_equal(other.observer.items, made[0].observer.items)
         np.testing.assert_array_equal(other.observer.values, made[0].observer.values)
@@ -311,15 +318,15 @@ def test_accounts_do_not_depend_on_the_hidden_rating(observe: Any) -> None:
         assert other.signal == made[0].signal
 
 
-def check_helpers(part: SlopeOne, hidden: Ratings, item: int, planting: Planting) -> bool:
-    if not planting.planted:
+def check_fake_accounts(part: SlopeOne, hidden: Ratings, item: int, accounts: FakeAccounts) -> bool:
+    if not accounts.planted:
         return False
-    expected = np.sort(np.append(planting.observer.items, item))
-    for helper in planting.planted:
+    expected = np.sort(np.append(accounts.observer.items, item))
+    for helper in accounts.planted:
         np.testing.assert_array_equal(helper.items, expected)
         assert np.isin(helper.values, STARS.values).all()
-    before = part.exact(part.prepare(hidden), planting.observer).scores
-    after = part.exact(part.prepare(joined(hidden, planting.planted)), planting.observer).scores
+    before = part.exact(part.prepare(hidden), accounts.observer).scores
+    after = part.exact(part.prepare(hidden.with_users(accounts.planted)), accounts.observer).scores
     kept = np.arange(hidden.n_items) != item
     np.testing.assert_array_equal(before[kept], after[kept])
     return True
@@ -329,22 +336,22 @@ def check_helpers(part: SlopeOne, hidden: Ratings, item: int, planting: Planting
 
 
 def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
-    attack = Campaign(category="combined", observe="list", calibration=50, helpers=4)
-    one = play(slope_one(20.0), mixed(1), attack, [3, 30], 60)
-    many = play(slope_one(20.0), mixed(1), attack, [3, 30], 60, threads=3)
-    more = play(slope_one(20.0), mixed(1), attack, [3, 30], 75)
+    attack = Averaging(category="combined", observe="list", calibration=50, fake_accounts=4)
+    one = run(slope_one(20.0), mixed(1), attack, [3, 30], 60)
+    many = run(slope_one(20.0), mixed(1), attack, [3, 30], 60, threads=3)
+    more = run(slope_one(20.0), mixed(1), attack, [3, 30], 75)
     for other in (many, more):
         np.testing.assert_array_equal(one.correct, other.correct[:, :60])
         np.testing.assert_array_equal(one.planted, other.planted[:60])
     assert (
-        play(slope_one(20.0), mixed(1), attack, [3, 30], 60, seed=2).correct != one.correct
+        run(slope_one(20.0), mixed(1), attack, [3, 30], 60, seed=2).correct != one.correct
     ).any()
 
 
-def test_smaller_efforts_are_the_same_in_a_longer_campaign() -> None:
-    attack = Campaign(category="dynamic", observe="values")
-    short = play(slope_one(20.0), mixed(1), attack, [1, 5], 60)
-    long = play(slope_one(20.0), mixed(1), attack, [1, 5, 50], 60)
+def test_smaller_efforts_are_the_same_in_a_longer_sybil() -> None:
+    attack = Averaging(category="dynamic", observe="values")
+    short = run(slope_one(20.0), mixed(1), attack, [1, 5], 60)
+    long = run(slope_one(20.0), mixed(1), attack, [1, 5, 50], 60)
     np.testing.assert_array_equal(short.correct, long.correct[:2])
 
 
@@ -382,26 +389,26 @@ class SetsOnly(OnDemandDefense):
         return ItemList(np.sort(self.inner.release_list(exact, streams).items, axis=1))
 
 
-def test_a_defense_of_sets_is_played_by_membership() -> None:
+def test_a_defense_of_sets_is_run_by_membership() -> None:
     part = SetsOnly(slope_one())
-    attack = Campaign(
-        category="combined", observe="list", reads="membership", calibration=50, helpers=4
+    attack = Averaging(
+        category="combined", observe="list", reads="membership", calibration=50, fake_accounts=4
     )
-    assert play(part, alone(), attack, [PHI + 4], 40).correct.all()
+    assert run(part, alone(), attack, [PHI + 4], 40).correct.all()
     with pytest.raises(ConfigError, match="observe"):
-        play(part, alone(), Campaign(), [4], 10)
+        run(part, alone(), Averaging(), [4], 10)
 
 
 @pytest.mark.parametrize("variant", ["nonprivate", "corrected", "published"])
-def test_top_k_is_played(variant: Any) -> None:
+def test_top_k_is_run(variant: Any) -> None:
     given: dict[str, Any] = {"epsilon": np.inf if variant == "nonprivate" else 40.0}
     if variant == "published":
         given["u_s"] = "largest-rate"
     part = TopK(variant=variant, min_ratings=SIZE, min_co_ratings=PHI, top_k=2, **given)
-    attack = Campaign(
-        category="combined", observe="list", reads="membership", calibration=50, helpers=4
+    attack = Averaging(
+        category="combined", observe="list", reads="membership", calibration=50, fake_accounts=4
     )
-    scores = play(part, alone(), attack, [PHI, PHI + 4], 30)
+    scores = run(part, alone(), attack, [PHI, PHI + 4], 30)
     assert (scores.planted == PHI).all()
     assert near(scores.correct[0].mean(), 0.2, 30)
     if variant == "nonprivate":
@@ -411,12 +418,12 @@ def test_top_k_is_played(variant: Any) -> None:
 @pytest.mark.parametrize("efforts", [[], [0, 1], [2, 2], [3, 1]])
 def test_wrong_efforts_are_refused(efforts: list[int]) -> None:
     with pytest.raises(InputError, match="efforts"):
-        play(slope_one(), alone(), Campaign(), efforts, 10)
+        run(slope_one(), alone(), Averaging(), efforts, 10)
 
 
 def test_data_without_long_profiles_are_refused() -> None:
     with pytest.raises(DataError, match="min_ratings"):
-        play(replace(slope_one(), min_ratings=SIZE + 1), alone(), Campaign(), [1], 10)
+        run(replace(slope_one(), min_ratings=SIZE + 1), alone(), Averaging(), [1], 10)
 
 
 # The effort that an accuracy takes.

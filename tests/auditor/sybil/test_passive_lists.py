@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.inference.passive_lists import ListWatcher
-from dpaudit.auditor.sybil.passive_lists import WatchingScores, _lists, play_watching, stage
+from dpaudit.attacks.inference.passive_lists import PassiveLists
+from dpaudit.auditor.sybil.passive_lists import PassiveScores, _lists, run_passive, stage
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams
@@ -46,10 +46,10 @@ def cosine(epsilon: float = np.inf, top_k: int = 10) -> Cosine:
     return Cosine(epsilon=epsilon, variant=variant, min_ratings=5, top_k=top_k)
 
 
-def play(defense: Any, ratings: Ratings, trials: int, **more: Any) -> WatchingScores:
+def run(defense: Any, ratings: Ratings, trials: int, **more: Any) -> PassiveScores:
     given: dict[str, Any] = {"auxiliary": [1, 4, 8], "background": 6, "seed": 1} | more
-    attack = given.pop("attack", ListWatcher())
-    return play_watching(defense, ratings, attack, trials=trials, **given)
+    attack = given.pop("attack", PassiveLists())
+    return run_passive(defense, ratings, attack, trials=trials, **given)
 
 
 def half(correct: NDArray[np.bool_], trials: int) -> bool:
@@ -75,9 +75,9 @@ def test_a_scene_adds_one_rating_of_the_target_and_of_each_background_user() -> 
         assert {item for user, item in new if user == 7} == {scene.item}
         assert scene.decoy in {item for user, item in new if user != 7}
         assert scene.decoy not in scene.after.profile(7).items
-        assert np.isin(scene.watched, scene.before.profile(7).items).all()
-        assert len(set(scene.watched.tolist())) == 6
-        # Watched items were hers in the data; so is one of the two, and which one is tossed.
+        assert np.isin(scene.observed, scene.before.profile(7).items).all()
+        assert len(set(scene.observed.tolist())) == 6
+        # Observed items were hers in the data; so is one of the two, and which one is tossed.
         assert len({scene.item, scene.decoy} & set(ratings.profile(7).items.tolist())) == 1
         swaps += scene.item not in ratings.profile(7).items
     # Rate 1e-6.
@@ -95,7 +95,7 @@ def test_swapped_ratings_keep_their_number_and_values() -> None:
 def test_a_scene_without_a_possible_decoy_says_so() -> None:
     same = from_profiles([[(k, 1.0) for k in range(4)]] * 5, 6, PURCHASES)
     assert stage(same, 0, 2, 3, (1, 1)).decoy is None
-    scores = play(cosine(top_k=3), same, 400, auxiliary=[2], background=3)
+    scores = run(cosine(top_k=3), same, 400, auxiliary=[2], background=3)
     assert half(scores.correct, 400)
 
 
@@ -122,7 +122,7 @@ def test_the_list_of_an_item_ranks_its_row(scale: Scale) -> None:
 
 
 def test_without_noise_many_lists_betray_a_purchase() -> None:
-    scores = play(cosine(), grouped(), 300)
+    scores = run(cosine(), grouped(), 300)
     rates = scores.correct.mean(1)
     assert rates[-1] > rates[0] + 0.05
     assert rates[-1] > 0.5 + Z * np.sqrt(0.25 / 300)
@@ -130,13 +130,13 @@ def test_without_noise_many_lists_betray_a_purchase() -> None:
 
 def test_noise_that_drowns_everything_leaves_a_coin() -> None:
     # Rate 1e-6 for each of three numbers of lists.
-    scores = play(cosine(1e-6), grouped(), 600)
+    scores = run(cosine(1e-6), grouped(), 600)
     for correct in scores.correct:
         assert half(correct, 600)
 
 
 @dataclass(frozen=True)
-class Familiar(ListWatcher):
+class Familiar(PassiveLists):
     """Looks at no change: takes the item that is more at home in the lists of the first time."""
 
     name: ClassVar[str] = "familiar"
@@ -148,7 +148,7 @@ class Familiar(ListWatcher):
 
 def test_similarity_alone_is_worth_nothing() -> None:
     ratings = grouped()
-    scores = play(cosine(), ratings, 600, attack=Familiar())
+    scores = run(cosine(), ratings, 600, attack=Familiar())
     assert half(scores.correct[-1], 600)
     # It would notice: the item that is the target's own in the data is mostly the familiar one.
     own = 0
@@ -156,7 +156,7 @@ def test_similarity_alone_is_worth_nothing() -> None:
         scene = stage(ratings, trial % 40, 8, 6, (1, trial))
         assert scene.decoy is not None
         lists = _lists(
-            replace(cosine(), min_ratings=1), scene.before, scene.watched, Streams.first(0, "x", 1)
+            replace(cosine(), min_ratings=1), scene.before, scene.observed, Streams.first(0, "x", 1)
         )
         mine, other = (np.isin(lists.items, i).sum() for i in (scene.item, scene.decoy))
         guessed = scene.item if mine >= other else scene.decoy
@@ -165,32 +165,32 @@ def test_similarity_alone_is_worth_nothing() -> None:
 
 
 def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
-    one = play(cosine(100.0), grouped(), 60)
+    one = run(cosine(100.0), grouped(), 60)
     for other in (
-        play(cosine(100.0), grouped(), 60, threads=3),
-        play(cosine(100.0), grouped(), 90),
+        run(cosine(100.0), grouped(), 60, threads=3),
+        run(cosine(100.0), grouped(), 90),
     ):
         np.testing.assert_array_equal(one.correct, other.correct[:, :60])
-    assert (play(cosine(100.0), grouped(), 60, seed=2).correct != one.correct).any()
+    assert (run(cosine(100.0), grouped(), 60, seed=2).correct != one.correct).any()
 
 
-def test_slope_one_is_played_too() -> None:
+def test_slope_one_is_run_too() -> None:
     part = SlopeOne(epsilon=np.inf, variant="nonprivate", min_co_ratings=1, min_ratings=5, top_k=8)
-    assert play(part, grouped(STARS), 50).correct.shape == (3, 50)
+    assert run(part, grouped(STARS), 50).correct.shape == (3, 50)
 
 
 def test_a_defense_without_lists_of_items_is_refused() -> None:
-    with pytest.raises(ConfigError, match="list-watcher"):
-        play(object(), grouped(), 10)
+    with pytest.raises(ConfigError, match="passive-lists"):
+        run(object(), grouped(), 10)
 
 
 @pytest.mark.parametrize("wrong", [{"auxiliary": [0]}, {"auxiliary": []}, {"background": 0}])
 def test_wrong_numbers_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        play(cosine(), grouped(), 10, **wrong)
+        run(cosine(), grouped(), 10, **wrong)
 
 
 @pytest.mark.parametrize("more", [{"auxiliary": [11]}, {"background": 40}])
 def test_too_little_data_is_refused(more: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="watching"):
-        play(cosine(), grouped(), 10, **more)
+    with pytest.raises(DataError, match="observing"):
+        run(cosine(), grouped(), 10, **more)

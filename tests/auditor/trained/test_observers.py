@@ -33,8 +33,14 @@ SYNTHETIC = {
     "n_users": 25, "n_items": 12, "mean_per_user": 8, "minimum_per_user": 5, "mean_friends": 1,
 }  # fmt: skip
 DATA: dict[str, Any] = {"synthetic": SYNTHETIC, "sensitive": {"share": 0.3, "seed": 1}}
-SMALL: dict[str, Any] = {"dimensions": 3, "rounds": 6, "rate": 0.02, "decay": 0.5, "offset": 3.0}
-TRAIN = {"folds": 2, "worlds": 2}
+SMALL: dict[str, Any] = {
+    "dimensions": 3,
+    "rounds": 6,
+    "learning_rate": 0.02,
+    "decay": 0.5,
+    "offset": 3.0,
+}
+TRAIN = {"folds": 2, "trials": 2}
 
 
 def model(label: str, **changes: Any) -> dict[str, Any]:
@@ -42,7 +48,7 @@ def model(label: str, **changes: Any) -> dict[str, Any]:
     return {"label": label, "defense": "privsr", "epsilon": 1.0, "params": params} | changes
 
 
-def play(models: Any, threads: int = 1, **given: Any) -> AuditResult:
+def run(models: Any, threads: int = 1, **given: Any) -> AuditResult:
     config = {"seed": 3, "data": DATA, "train": TRAIN, "model": models} | given
     return run_audit(Config.model_validate(config), threads=threads)
 
@@ -64,10 +70,10 @@ def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
 
 
 @pytest.mark.parametrize("variant", ["published", "corrected"])
-def test_every_observer_of_a_model_can_be_played(variant: str) -> None:
+def test_every_observer_of_a_model_can_be_run(variant: str) -> None:
     own = model("own", variant=variant, epsilon=5.0, params={"social": 0.0})
-    result = play([own], game=[game(each) for each in ("iterates", "public")])
-    friends = play([own | {"params": SMALL}], game=[game("recommender"), game("friend")])
+    result = run([own], game=[game(each) for each in ("iterates", "public")])
+    friends = run([own | {"params": SMALL}], game=[game("recommender"), game("friend")])
     for record in (result, friends):
         for found in of(record, "epsilon"):
             assert found.estimate.kind == "frequentist"
@@ -92,7 +98,7 @@ def test_every_observer_of_a_model_can_be_played(variant: str) -> None:
 def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
     params = {"rounds": 1, "social": 0.0, "start": "constant", "spread": 0.5, "dimensions": 1}
     one = model("one", params=params | {"noise_kind": "equal"})
-    result = play([one], game=[game("iterates", 800)])
+    result = run([one], game=[game("iterates", 800)])
     [found] = of(result, "epsilon")
     # Half of ε: u is 0.5, and a rating goes from one end of the scale to the other, or less far.
     assert found.theory is not None
@@ -106,12 +112,12 @@ def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
 @pytest.mark.long
 def test_what_v_alone_shows_is_found_by_the_canary() -> None:
     # With little noise the final V gives a whole user away, with much it does not.
-    params = {"social": 0.0, "rounds": 30, "rate": 0.03, "clip": 20.0}
+    params = {"social": 0.0, "rounds": 30, "learning_rate": 0.03, "clip_norm": 20.0}
     models = [
         model(f"e{epsilon:g}", variant="corrected", epsilon=epsilon, params=params)
         for epsilon in (1.0, 1e6)
     ]
-    result = play(models, game=[game("public", 60)])
+    result = run(models, game=[game("public", 60)])
     much, little = (found.estimate.lower for found in of(result, "epsilon"))
     assert much <= 1.0
     assert little > 1.5
@@ -120,8 +126,8 @@ def test_what_v_alone_shows_is_found_by_the_canary() -> None:
 @pytest.mark.long
 def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
     # Noise for ε = 10 on each message of a training, and each is seen with the size of its noise.
-    models = [model("loud", epsilon=10.0, params={"rounds": 20, "rate": 0.07})]
-    result = play(models, game=[game("friend", 60)])
+    models = [model("loud", epsilon=10.0, params={"rounds": 20, "learning_rate": 0.07})]
+    result = run(models, game=[game("friend", 60)])
     [found] = of(result, "epsilon")
     assert found.estimate.lower > 0
     [kl] = of(result, "game.kl", detail="mean log-ratio")
@@ -131,12 +137,12 @@ def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
 @pytest.mark.parametrize(
     ("changes", "observe", "words"),
     [
-        ({"params": {"social": 0.0}}, "friend", "no observer of model"),
-        ({"params": {"rounds": 1}}, "friend", "no observer of model"),
+        ({"params": {"social": 0.0}}, "friend", "not an observer of model"),
+        ({"params": {"rounds": 1}}, "friend", "not an observer of model"),
         ({"variant": "nonprivate", "epsilon": [math.inf]}, "friend", "has none"),
         ({}, "iterates", r"set params\.social = 0"),
-        ({"defense": "fake-gradients", "params": {}}, "friend", "no observer of model"),
-        ({"defense": "fake-gradients", "params": {}}, "iterates", "no observer of model"),
+        ({"defense": "fake-gradients", "params": {}}, "friend", "not an observer of model"),
+        ({"defense": "fake-gradients", "params": {}}, "iterates", "not an observer of model"),
     ],
 )
 def test_observers_who_see_nothing_of_a_known_law_are_refused(
@@ -146,12 +152,12 @@ def test_observers_who_see_nothing_of_a_known_law_are_refused(
     if own["defense"] == "fake-gradients":
         own["params"] = {"dimensions": 3, "rounds": 3}
     with pytest.raises((ConfigError, ValidationError), match=words):
-        play([own], game=[game(observe)])
+        run([own], game=[game(observe)])
 
 
 def test_games_give_the_same_numbers_on_any_number_of_threads() -> None:
     given: dict[str, Any] = {"game": [game("friend", 8)]}
-    one, many = (play([model("own")], threads, **given) for threads in (1, 3))
+    one, many = (run([model("own")], threads, **given) for threads in (1, 3))
     assert one.model_dump(exclude={"timing"}) == many.model_dump(exclude={"timing"})
 
 
@@ -169,7 +175,7 @@ MODELS = [
 
 @pytest.fixture(scope="module")
 def read() -> AuditResult:
-    return play(MODELS, attack=READ)
+    return run(MODELS, attack=READ)
 
 
 def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
@@ -179,11 +185,11 @@ def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
         train = fold.train
         rng = np.random.default_rng(np.random.SeedSequence([3, *b"followed users"]))
         chosen = rng.permutation(np.unique(train.user[train.kept_private]))
-        watched, followed = (np.isin(np.arange(25), chosen[:count]) for count in (12, 5))
+        observed, followed = (np.isin(np.arange(25), chosen[:count]) for count in (12, 5))
         mine = followed[train.user] & train.kept_private
         shared, truth = train.only(~train.kept_private), train.value[mine]
-        for world in Streams.first(3, f"submissions/{number}", 2).blocks(1):
-            seen, models = part.submissions(part.prepare(train), world, watched)
+        for trial in Streams.first(3, f"submissions/{number}", 2).blocks(1):
+            seen, models = part.submissions(part.prepare(train), trial, observed)
             release = models.public(np.arange(12, dtype=np.int32))
             own = seen.of_users(np.flatnonzero(followed).astype(np.int32))
             model_, read_ = FromSubmissions(knows="scale").read(own, release, shared)
@@ -216,7 +222,7 @@ def test_without_noise_all_is_read_and_with_much_no_more_than_the_model_gives(
 
 
 def test_reading_gives_the_same_numbers_on_any_number_of_threads(read: AuditResult) -> None:
-    other = play(MODELS, 3, attack=READ)
+    other = run(MODELS, 3, attack=READ)
     assert other.model_dump(exclude={"timing"}) == read.model_dump(exclude={"timing"})
 
 
@@ -236,10 +242,10 @@ def test_where_no_single_submission_is_seen_the_attack_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"'h' on model 'sums': params\.summation = 'secure'.*set 'local'"
     ):
-        play([secure], attack=READ)
+        run([secure], attack=READ)
     other = {"label": "other", "defense": "dpsgd-mf", "params": {"dimensions": 2}}
     with pytest.raises(ConfigError, match=r"'h' reads what users submit.*audit 'privsr'"):
-        play([other], attack=READ)
+        run([other], attack=READ)
 
 
 RANKING: dict[str, Any] = {
@@ -252,10 +258,10 @@ def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> N
     whole = ranked | {"label": "whole users", "variant": "corrected", "epsilon": 2.0}
     data = DATA | {"binarize": 3, "synthetic": SYNTHETIC | {"mean_friends": 4, "n_items": 60}}
     games = [game("recommender", 60), game("iterates", 60)]
-    result = play([ranked, whole], data=data, train={"folds": 2}, game=games)
+    result = run([ranked, whole], data=data, train={"folds": 2}, game=games)
     for found in of(result, "epsilon", model="ranked"):
         assert found.theory is not None
-        # A purchase moves all that its buyer does not hold: more than ε, by the law and by play.
+        # A purchase moves all that its buyer does not hold: more than ε, by the law and by run.
         assert found.theory.value > 2.0
         assert found.estimate.lower > 0.5
     for found in of(result, "epsilon", model="whole users"):
@@ -271,9 +277,9 @@ def test_a_purchase_in_doubt_is_of_who_has_others() -> None:
     links = Friends.build(np.array([0, 2]), np.array([1, 3]), 4)
     ratings = replace(from_profiles(held, 7, Scale(1, 1, 1)), friends=links)
     part = PrivSRRanking(epsilon=1.0)
-    assert part.telling(ratings).all()
+    assert part.informative(ratings).all()
     more = replace(from_profiles([held[0] + [(3, 1)], *held[1:]], 7, Scale(1, 1, 1)), friends=links)
-    assert np.flatnonzero(part.telling(more)).tolist() == [0]
+    assert np.flatnonzero(part.informative(more)).tolist() == [0]
 
 
 @pytest.mark.parametrize(("variant", "pair"), [("nonprivate", "data"), ("corrected", "rating")])
@@ -283,7 +289,7 @@ def test_a_purchase_in_doubt_disappears_whatever_is_claimed(variant: str, pair: 
         "epsilon": math.inf if variant == "nonprivate" else 2.0,
     }  # fmt: skip
     data = DATA | {"binarize": 3, "synthetic": SYNTHETIC | {"n_items": 60}}
-    result = play([one], data=data, game=game("public", 20) | {"pair": pair})
+    result = run([one], data=data, game=game("public", 20) | {"pair": pair})
     assert "rating-add-remove" in result.pairs[0].summary
 
 

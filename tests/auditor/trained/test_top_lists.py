@@ -25,7 +25,7 @@ def test_an_example_by_hand() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 5])
-def test_lists_of_many_users_in_many_worlds(k: int) -> None:
+def test_lists_of_many_users_in_many_trials(k: int) -> None:
     source = np.random.default_rng(k)
     users = source.permutation(30)[:20].astype(np.int32)
     lists = np.array([[source.permutation(12)[:k] for _ in users] for _ in range(4)], np.int32)

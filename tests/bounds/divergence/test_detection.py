@@ -8,36 +8,36 @@ from functools import cache
 
 import numpy as np
 import pytest
+from detection_laws import (  # type: ignore[import-not-found]
+    energy_auc,
+    energy_power,
+    ratio_auc,
+    total_variation,
+    type_two_error,
+)
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import betainc, ndtr, ndtri
 
-from dpaudit.bounds.divergence.detection import (
-    energy_auc,
-    energy_power,
-    ratio_auc,
-    sequence_mu,
-    total_variation,
-    type_two_error,
-)
+from dpaudit.bounds.divergence.detection import sequence_mu
 from dpaudit.bounds.model_based.gdp import gaussian_delta
 from dpaudit.core.errors import InputError
 
 Values = NDArray[np.float64]
-WORLDS, D, MU, SIGMA, LEVEL = 30_000, 2, 3.0, 0.7, 0.1
+TRIALS, D, MU, SIGMA, LEVEL = 30_000, 2, 3.0, 0.7, 0.1
 ROUNDS = (10, 100, 400)
 
 
 @cache
-def played(k: int) -> tuple[Values, Values, Values, Values]:
-    """Ratio and energy scores of fakes, then of reals, each in worlds of their own."""
+def outcome(k: int) -> tuple[Values, Values, Values, Values]:
+    """Ratio and energy scores of fakes, then of reals, each in trials of their own."""
     rng = np.random.default_rng(k)
     fakes = rng.standard_normal((k, D))
     gradients = fakes + rng.standard_normal((k, D))
     gradients = fakes + (gradients - fakes) * (MU / float(sequence_mu(gradients, fakes, SIGMA)))
     apart = (gradients - fakes).ravel()
     found: list[list[Values]] = [[], [], [], []]
-    for _ in range(WORLDS // 1000):
+    for _ in range(TRIALS // 1000):
         for i, mean in enumerate((fakes, gradients)):
             away = (mean - fakes).ravel() + SIGMA * rng.standard_normal((1000, k * D))
             found[2 * i].append(away @ apart / (SIGMA * math.sqrt(float(apart @ apart))))
@@ -48,10 +48,10 @@ def played(k: int) -> tuple[Values, Values, Values, Values]:
 
 def assert_rate(count: int, rate: float, wrong: float) -> None:
     """Fails at 1e-6 at this rate, and passes with less than that at the wrong one."""
-    law = stats.binom(WORLDS, rate)
+    law = stats.binom(TRIALS, rate)
     low, high = law.ppf(5e-7), law.isf(5e-7)
     assert low <= count <= high
-    other = stats.binom(WORLDS, wrong)
+    other = stats.binom(TRIALS, wrong)
     assert other.cdf(high) - other.cdf(low - 1) < 1e-6
 
 
@@ -61,10 +61,10 @@ WRONG = (MU * math.sqrt(2), MU / math.sqrt(2))
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("k", ROUNDS)
-def test_likelihood_ratio_in_simulated_worlds(k: int, wrong: float) -> None:
-    fake, _, real, _ = played(k)
+def test_likelihood_ratio_in_simulated_trials(k: int, wrong: float) -> None:
+    fake, _, real, _ = outcome(k)
     # One coin for both rates: of a real and a fake, one each is tested at the threshold μ/2.
-    half = WORLDS // 2
+    half = TRIALS // 2
     right = int(np.sum(real[:half] > MU / 2) + np.sum(fake[half:] <= MU / 2))
     assert_rate(right, *((1 + float(total_variation(mu))) / 2 for mu in (MU, wrong)))
     missed = int(np.sum(real <= ndtri(1 - LEVEL)))
@@ -74,8 +74,8 @@ def test_likelihood_ratio_in_simulated_worlds(k: int, wrong: float) -> None:
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("k", ROUNDS)
-def test_energy_detector_in_simulated_worlds(k: int, wrong: float) -> None:
-    _, fake, _, real = played(k)
+def test_energy_detector_in_simulated_trials(k: int, wrong: float) -> None:
+    _, fake, _, real = outcome(k)
     critical = stats.chi2.isf(LEVEL, k * D)
     found = int(np.sum(real > critical))
     assert_rate(found, *(float(energy_power(mu, k * D, LEVEL)) for mu in (MU, wrong)))
@@ -136,19 +136,11 @@ def test_sequence_mu_by_hand_and_shapes() -> None:
     assert sequence_mu(gradients, np.zeros((2, 2)), 2.0).tolist() == [2.5, 0.5]
     assert float(sequence_mu(gradients[0], gradients[0], 1.0)) == 0
     assert float(sequence_mu([[1e200]], [[0.0]], 1e200)) == 1
-    assert total_variation(np.ones((2, 3))).shape == (2, 3)
-    assert energy_power(np.ones((3, 1)), np.array([1, 5]), 0.1).shape == (3, 2)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: total_variation([0.0, -1.0]), "mu = -1"),
-        (lambda: ratio_auc(math.nan), "mu = nan"),
-        (lambda: energy_auc(math.inf, 3), "mu = inf"),
-        (lambda: type_two_error(1.0, 0.0), "alpha = 0"),
-        (lambda: energy_power(1.0, 3, 1.0), "alpha = 1"),
-        (lambda: energy_power(1.0, 0, 0.1), "degrees = 0"),
         (lambda: sequence_mu([[1.0]], [[1.0]], 0.0), "sigma = 0"),
         (lambda: sequence_mu([1.0], [1.0], 1.0), "rounds and coordinates"),
         (lambda: sequence_mu(np.ones((2, 3)), np.ones((2, 2)), 1.0), "do not fit"),

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from dpaudit.bounds.divergence.estimates import (
-    gaussian_kl,
     log_ratio_kl,
     neighbour_kl,
     plugin_kl,
@@ -44,6 +43,17 @@ def narrowing(d: int, kl: float) -> float:
 
 
 # Closed forms.
+
+
+def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: ArrayLike) -> float:
+    """KL of two normal laws: ½[tr(Σ_q⁻¹Σ_p) + (μ_p − μ_q)ᵀΣ_q⁻¹(μ_p − μ_q) − d + ln(|Σ_q|/|Σ_p|)].
+
+    Kullback 1959, Information Theory and Statistics, chapter 9, section 1.
+    """
+    shift = np.atleast_1d(np.subtract(mean_p, mean_q))
+    p, q = np.atleast_2d(cov_p), np.atleast_2d(cov_q)
+    spread = np.trace(np.linalg.solve(q, p)) + shift @ np.linalg.solve(q, shift) - len(shift)
+    return float(spread + np.linalg.slogdet(q)[1] - np.linalg.slogdet(p)[1]) / 2
 
 
 def test_gaussian_kl_is_the_integral() -> None:
@@ -221,7 +231,7 @@ def test_in_ten_dimensions_the_log_ratio_is_a_bound_and_the_rows_are_not() -> No
 
 
 def test_log_ratio_covers_exactly() -> None:
-    # Normal ratios of 8 worlds: 5 % miss, false failure 1e-6 on either side.
+    # Normal ratios of 8 trials: 5 % miss, false failure 1e-6 on either side.
     rng, kl = np.random.default_rng(13), 2.0
     found = [log_ratio_kl(kl + 2 * rng.standard_normal(8)) for _ in range(3000)]
     law = stats.binom(3000, 0.05)
@@ -246,12 +256,6 @@ TWICE = np.concatenate((ROWS, ROWS[:1]))
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: gaussian_kl([0.0, 0.0], np.eye(2), [0.0], np.eye(2)), "means have shapes"),
-        (lambda: gaussian_kl(math.nan, 1.0, 0.0, 1.0), "NaN"),
-        (lambda: gaussian_kl(0.0, np.eye(2), 0.0, 1.0), "cov_p has shape"),
-        (lambda: gaussian_kl([0, 0], np.eye(2), [0, 0], [[1, 2], [0, 1]]), "cov_q is not symm"),
-        (lambda: gaussian_kl([0, 0], np.eye(2), [0, 0], [[1, 2], [2, 1]]), "cov_q is not pos"),
-        (lambda: gaussian_kl(0.0, math.nan, 0.0, 1.0), "cov_p is not symm"),
         (lambda: plugin_kl(ROWS, ROWS[:, :1]), "2 columns and y 1"),
         (lambda: plugin_kl(ROWS[:2], ROWS), "x has 2 rows: give at least 3"),
         (lambda: plugin_kl(ROWS, ROWS[:4]), "y has 4 rows: give at least 5"),

@@ -39,11 +39,11 @@ def test_with_one_pair_a_user_a_mean_is_students_and_a_share_is_clopper_pearsons
 
 @pytest.mark.parametrize("alike", [0.0, 1.0])
 def test_intervals_cover_however_alike_a_users_pairs_are(alike: float) -> None:
-    users, pairs, worlds, alpha = 60, 8, 600, 0.05
+    users, pairs, trials, alpha = 60, 8, 600, 0.05
     rng = np.random.default_rng(1)
     owner = np.repeat(np.arange(users), pairs)
     covered = {"mean": 0, "share": 0, "pairs as independent": 0}
-    for _ in range(worlds):
+    for _ in range(trials):
         own = rng.normal(size=users)[owner]
         values = np.where(rng.random(len(owner)) < alike, own, rng.normal(size=len(owner)))
         mean = clustered_mean(values, owner, alpha=alpha)
@@ -53,7 +53,7 @@ def test_intervals_cover_however_alike_a_users_pairs_are(alike: float) -> None:
         covered["share"] += share.lower <= 0.3 <= share.upper
         covered["pairs as independent"] += naive.lower <= 0 <= naive.upper
     # 93 % at least, where 95 % is stated: asymptotic.
-    least = binom.ppf(RATE, worlds, 0.93)
+    least = binom.ppf(RATE, trials, 0.93)
     assert covered["mean"] >= least
     assert covered["share"] >= least
     # Pairs that are all alike make the interval of independent ones √8 too narrow: it is noticed.

@@ -15,7 +15,6 @@ from scipy import stats
 
 from dpaudit.bounds.frequentist.counting import (
     best_split,
-    clopper_pearson_delta,
     clopper_pearson_epsilon,
     jeffreys_epsilon,
     rate_limits,
@@ -64,10 +63,6 @@ def test_error_free_by_hand() -> None:
             found = clopper_pearson_epsilon(perfect, delta=delta, split=split)
             assert found.lower == pytest.approx(expected, rel=1e-12)
             assert found.value == math.inf
-        gap = max(tpr - math.e**2 * fpr, 1 - fpr - math.e**2 * (1 - tpr))
-        delta_found = clopper_pearson_delta(perfect, epsilon=2, split=split)
-        assert delta_found.lower == pytest.approx(gap, rel=1e-12)
-        assert delta_found.value == 1
 
 
 def test_points_and_stated_confidence() -> None:
@@ -75,31 +70,11 @@ def test_points_and_stated_confidence() -> None:
     found = clopper_pearson_epsilon(some, delta=0.1, alpha=0.1, confidence=0.8)
     assert found.value == pytest.approx(math.log(0.5 / 0.1))
     assert (found.alpha, found.confidence, found.n) == (0.1, 0.8, 300)
-    # The complement is the more telling event, then the swapped worlds.
+    # The complement is the more telling event, then the swapped trials.
     assert clopper_pearson_epsilon(Counts(90, 50, 10, 50)).value == pytest.approx(math.log(5))
     assert jeffreys_epsilon(Counts(10, 50, 90, 50)).value == pytest.approx(math.log(5))
     assert clopper_pearson_epsilon(Counts(10, 50, 90, 50)).value == 0
-    assert clopper_pearson_delta(some, epsilon=1.0).value == pytest.approx(0.6 - math.e * 0.1)
     assert clopper_pearson_epsilon(Counts(0, 7, 5, 0)).lower == 0
-
-
-def test_delta_and_epsilon_are_the_same_statement() -> None:
-    """δ is bounded by d at ε exactly where ε is bounded by ε at δ = d."""
-    for outcome in (Counts(60, 20, 40, 180), Counts(90, 50, 10, 50), Counts(1000, 0, 0, 1000)):
-        for epsilon in (0.0, 0.3, 1.0):
-            delta = clopper_pearson_delta(outcome, epsilon=epsilon, split=0.3).lower
-            if delta > 0:
-                back = clopper_pearson_epsilon(outcome, delta=delta, split=0.3)
-                assert back.lower == pytest.approx(epsilon, abs=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [10.0, 709.0, 710.0, 1e5, 1e300])
-def test_delta_at_a_large_epsilon(epsilon: float) -> None:
-    assert clopper_pearson_delta(Counts(900, 1, 100, 999), epsilon=epsilon).lower == 0
-    assert clopper_pearson_delta(Counts(900, 1, 100, 999), epsilon=epsilon).value == 0
-    # No error was seen, so the point is the whole of the rate, and nothing is certified.
-    assert clopper_pearson_delta(Counts(900, 0, 100, 999), epsilon=epsilon).value == 0.9
-    assert clopper_pearson_delta(Counts(900, 0, 100, 999), epsilon=epsilon).lower == 0
 
 
 PRESENT, ABSENT = 14, 9
@@ -128,26 +103,18 @@ def exceeding(bound: Callable[[Counts], float], truth: Callable[[float, float], 
 @pytest.mark.parametrize("split", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_exact_coverage(alpha: float, split: float) -> None:
-    delta, epsilon = 0.02, 0.4
+    delta = 0.02
 
     def true_epsilon(p: float, q: float) -> float:
         ratio = max((p - delta) / q, (1 - q - delta) / (1 - p))
         return max(0.0, math.log(ratio)) if ratio > 0 else 0.0
 
-    def true_delta(p: float, q: float) -> float:
-        grow = math.exp(epsilon)
-        return max(0.0, p - grow * q, 1 - q - grow * (1 - p))
-
-    def on_epsilon(c: Counts) -> Estimate:
+    def found(c: Counts) -> Estimate:
         return clopper_pearson_epsilon(c, delta=delta, alpha=alpha, split=split)
 
-    def on_delta(c: Counts) -> Estimate:
-        return clopper_pearson_delta(c, epsilon=epsilon, alpha=alpha, split=split)
-
-    for made, truth in ((on_epsilon, true_epsilon), (on_delta, true_delta)):
-        assert exceeding(lambda c, made=made: made(c).lower, truth) <= alpha  # type: ignore[misc]
-        # The points would be caught.
-        assert exceeding(lambda c, made=made: made(c).value, truth) > 0.45  # type: ignore[misc]
+    assert exceeding(lambda c: found(c).lower, true_epsilon) <= alpha
+    # The points would be caught.
+    assert exceeding(lambda c: found(c).value, true_epsilon) > 0.45
 
 
 def test_jeffreys_coverage_fails_as_documented() -> None:
@@ -197,11 +164,9 @@ BAD: list[tuple[str, Callable[[], object]]] = [
     ("delta", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), delta=1.0)),
     ("delta", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), delta=math.nan)),
     ("alpha", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), alpha=0.0)),
-    ("alpha", lambda: clopper_pearson_delta(Counts(1, 1, 1, 1), epsilon=1, alpha=math.nan)),
-    ("epsilon", lambda: clopper_pearson_delta(Counts(1, 1, 1, 1), epsilon=-1)),
-    ("epsilon", lambda: clopper_pearson_delta(Counts(1, 1, 1, 1), epsilon=math.inf)),
+    ("alpha", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), alpha=math.nan)),
     ("split", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), split=1.0)),
-    ("split", lambda: clopper_pearson_delta(Counts(1, 1, 1, 1), epsilon=1, split=math.nan)),
+    ("split", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), split=math.nan)),
     ("delta", lambda: jeffreys_epsilon(Counts(1, 1, 1, 1), delta=-0.1)),
     ("alpha", lambda: jeffreys_epsilon(Counts(1, 1, 1, 1), alpha=1.0)),
     ("rate_present", lambda: best_split(1.1, 0.1, 5, 5)),

@@ -86,7 +86,7 @@ def test_epsilon_by_binomial_tails(
     expected = brentq(excess, 0, 30, xtol=1e-12)
     assert 0 < expected < 10
     assert counted(hits, size, trials).epsilon(delta, alpha) == pytest.approx(expected, abs=1e-9)
-    # The mirror image counts for the other world, and its bound is the same.
+    # The mirror image counts for the other trial, and its bound is the same.
     mirror = replace(counted(hits, size, trials), high=None, low=1.0, present_high=False)
     assert mirror.epsilon(delta, alpha) == counted(hits, size, trials).epsilon(delta, alpha)
 
@@ -322,7 +322,7 @@ def test_every_direction_is_found(flipped: bool, monkeypatch: pytest.MonkeyPatch
                 found, event = label_epsilon(*scores, coin_flipped=flipped, seed=0)
                 assert found.lower > 1
                 assert event.present_high == (larger_present == (sign > 0))
-    # Swapped worlds have the same event, counted for the other world.
+    # Swapped trials have the same event, counted for the other trial.
     monkeypatch.setattr(labels, "_digest", lambda *_: b"")
     absent, present = classes(1, 400, 1.5)
     event, mirror = (

@@ -18,7 +18,6 @@ from scipy.optimize import linprog
 from dpaudit.bounds.frequentist.one_run import (
     Tail,
     default_grid,
-    one_run_delta,
     one_run_epsilon,
     one_run_p_value,
     one_run_scores_epsilon,
@@ -161,25 +160,10 @@ def test_perfect_and_useless_audits() -> None:
     for r, v in ((0, 0), (40, 0), (40, 20)):
         useless = one_run_epsilon(100, r, v, delta=1e-5)
         assert (useless.lower, useless.value) == (0.0, 0.0)
-        assert one_run_delta(100, r, v, epsilon=1.0).lower == 0.0
     assert one_run_p_value(100, 0, 0, epsilon=1.0, delta=0.1) == 1.0
-    huge = one_run_delta(100, 40, 40, epsilon=1e4)
-    assert (huge.lower, huge.value) == (0.0, 0.4)
     stated = one_run_epsilon(100, 40, 40, alpha=0.01, confidence=0.9)
     assert (stated.alpha, stated.confidence) == (0.01, 0.9)
     assert stated.lower < found.lower
-
-
-@pytest.mark.parametrize("tail", ["exact", "steinke23"])
-@pytest.mark.parametrize("v", [70, 85])
-def test_delta_and_epsilon_are_two_cuts_of_one_region(v: int, tail: Tail) -> None:
-    for epsilon in (0.0, 0.3):
-        delta = one_run_delta(200, 100, v, epsilon=epsilon, tail=tail).lower
-        assert 0 < delta < one_run_delta(200, 100, v, epsilon=epsilon, tail=tail).value
-        p = one_run_p_value(200, 100, v, epsilon=epsilon, delta=delta, tail=tail)
-        assert p == pytest.approx(0.05, rel=1e-9)
-        back = one_run_epsilon(200, 100, v, delta=delta, tail=tail).lower
-        assert back == pytest.approx(epsilon, abs=1e-6)
 
 
 def test_the_bound_is_itself_rejected() -> None:
@@ -196,8 +180,6 @@ def test_point_estimates() -> None:
     assert one_run_epsilon(100, 100, 75).value == pytest.approx(math.log(3))
     found = one_run_epsilon(100, 100, 75, delta=0.05)
     assert found.value == pytest.approx(math.log(70 / 25))
-    assert one_run_delta(100, 100, 75, epsilon=found.value).value == pytest.approx(0.05)
-    assert one_run_delta(100, 50, 50, epsilon=1.0).value == 0.5
 
 
 def false_claims(correct: NDArray[np.int64], m: int, r: int, epsilon: float, delta: float) -> int:
@@ -330,7 +312,6 @@ def test_default_grid() -> None:
 def test_bad_counts(arguments: tuple[int, int, int], words: str) -> None:
     for call in (
         lambda: one_run_epsilon(*arguments),
-        lambda: one_run_delta(*arguments, epsilon=1.0),
         lambda: one_run_p_value(*arguments, epsilon=1.0),
     ):
         with pytest.raises(InputError, match=words):
@@ -349,12 +330,10 @@ def test_bad_parameters() -> None:
         with pytest.raises(InputError, match="alpha"):
             one_run_epsilon(10, 5, 3, alpha=value)
         with pytest.raises(InputError, match="alpha"):
-            one_run_delta(10, 5, 3, epsilon=0.0, alpha=value)
-        with pytest.raises(InputError, match="alpha"):
             one_run_scores_epsilon([0.0, 1.0], [0, 1], alpha=value)
     for value in (-1.0, math.inf, math.nan):
         with pytest.raises(InputError, match="epsilon"):
-            one_run_delta(10, 5, 3, epsilon=value)
+            one_run_p_value(10, 5, 3, epsilon=value)
     wrong: Any = "best"
     with pytest.raises(InputError, match="tail = 'best'"):
         one_run_epsilon(10, 5, 3, tail=wrong)

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import betaincinv, ndtr, ndtri
-from sklearn.metrics import auc, roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
-from dpaudit.bounds.frequentist.roc import clustered_auc, curve, rate_at
+from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.core.errors import InputError
 
 Values = NDArray[np.float64]
@@ -228,24 +228,6 @@ def test_independent_pairs_have_nearly_the_exact_interval() -> None:
     assert exact[1] - exact[0] > 0.03
 
 
-# The curve.
-
-
-@pytest.mark.parametrize("points", [2, 20, 10_000])
-def test_curve_holds_corners_of_the_whole_one(points: int) -> None:
-    score, real, _ = simulated(np.random.default_rng(11), 300, 3, 7, 1.0, 0.5)
-    fpr, tpr = curve(np.round(score, 1), real, points)
-    assert len(fpr) == len(tpr) <= points
-    assert (fpr[0], tpr[0], fpr[-1], tpr[-1]) == (0, 0, 1, 1)
-    assert (np.diff(fpr) >= 0).all()
-    assert (np.diff(tpr) >= 0).all()
-    whole = {*zip(*(v.tolist() for v in roc_curve(real, np.round(score, 1))[:2]), strict=True)}
-    assert {*zip(fpr.tolist(), tpr.tolist(), strict=True)} <= whole
-    if points >= 20:
-        area = roc_auc_score(real, np.round(score, 1))
-        assert auc(fpr, tpr) == pytest.approx(area, abs=0.01)
-
-
 SCORE, REAL, USER = np.arange(6.0), np.arange(6) % 2 > 0, np.arange(6) // 2
 
 
@@ -262,9 +244,6 @@ SCORE, REAL, USER = np.arange(6.0), np.arange(6) % 2 > 0, np.arange(6) // 2
         (lambda: rate_at(SCORE, REAL, USER, 0.0), "false_positives = 0"),
         (lambda: rate_at(SCORE, REAL, USER, 0.9), "1 users have real"),
         (lambda: rate_at(SCORE, SCORE < 9, USER, 0.9), "0 fake pairs"),
-        (lambda: curve(SCORE, REAL, 1), "points = 1"),
-        (lambda: curve(SCORE, SCORE < 9, 5), "one class"),
-        (lambda: curve(SCORE, SCORE > 9, 5), "one class"),
     ],
 )
 def test_bad_input_is_refused(call: Callable[[], object], words: str) -> None:

@@ -36,12 +36,12 @@ def test_the_seed_is_in_the_result() -> None:
 
 
 def two_atoms(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
-    """A null of two scores, 20 worlds of either data set."""
+    """A null of two scores, 20 trials on either data set."""
     return rng.integers(0, 2, 20), rng.integers(0, 2, 20), 0.0
 
 
 def responses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
-    """Randomised response, wrong about once in 579 worlds, 1000 worlds of either data set."""
+    """Randomised response, wrong about once in 579 trials, 1000 trials on either data set."""
     wrong = rng.random((2, 1000)) < 1 / (1 + math.exp(6.36))
     return wrong[0], ~wrong[1], 6.36
 

@@ -8,6 +8,7 @@ from itertools import count, islice, pairwise, product
 
 import numpy as np
 import pytest
+from falsifying import rounds_to_falsify  # type: ignore[import-not-found]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.frequentist.payoffs import fastest_bets
-from dpaudit.bounds.frequentist.sequential import EProcess, rounds_to_falsify, sequential_epsilon
+from dpaudit.bounds.frequentist.sequential import EProcess, sequential_epsilon
 from dpaudit.core.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -94,7 +95,7 @@ def test_growth_is_the_least_divergence_from_a_true_claim(epsilon: float, delta:
 
 
 def response(epsilon: float, delta: float = 0.0) -> Law:
-    """Randomised response that is (ε, δ)-DP and no better: laws of worlds D and D' on 4 atoms."""
+    """Randomised response that is (ε, δ)-DP and no better: laws of data set D and D' on 4 atoms."""
     yes = (1 - delta) / (1 + math.exp(-epsilon))
     present = np.array([0, 1 - delta - yes, yes, delta])
     return present[::-1], present
@@ -160,7 +161,7 @@ def test_false_alarms_at_any_time() -> None:
 
 
 def test_bets_chosen_on_the_scores_they_are_settled_on_are_unsound() -> None:
-    # The same pairs, each stream played five times: thresholds and bets know what is to come.
+    # The same pairs, each stream run five times: thresholds and bets know what is to come.
     runs, alarms = 100, 0
     for epsilon, absent, present in islice(streams(100), runs):
         process = EProcess(epsilon)
@@ -259,7 +260,7 @@ def median_rounds(stream: Stream, n: int, claim: float, delta: float = 0.0) -> f
         (laplace(2.0), 1.0, 0.0, 180),
         (laplace(10.0), 1.0, 0.0, 15),
         (lambda rng, n: (rng.normal(0, 1, n), rng.normal(1, 1, n)), 1.0, 1e-5, 700),
-        # One world in ten gives the record away, in a score between others.
+        # One trial in ten gives the record away, in a score between others.
         (
             lambda rng, n: (rng.normal(size=n), np.where(rng.random(n) < 0.1, 9, rng.normal(n))),
             1.0,
@@ -275,7 +276,7 @@ def test_false_claims_are_falsified(stream: Stream, claim: float, delta: float, 
 
 
 def test_log_ratios_pay() -> None:
-    # One world in twenty is shifted by 5; the score is the log-likelihood ratio.
+    # One trial in twenty is shifted by 5; the score is the log-likelihood ratio.
     won = []
     for i in range(20):
         rng = np.random.default_rng([8, i])
@@ -349,8 +350,6 @@ def test_bad_scores(absent: list[float], present: list[float], said: str) -> Non
     assert process.rounds == 0
     with pytest.raises(InputError, match=said):
         sequential_epsilon(absent, present)
-    with pytest.raises(InputError, match=said):
-        rounds_to_falsify(absent, present, epsilon=1.0)
 
 
 def test_bad_parameters() -> None:
@@ -358,8 +357,6 @@ def test_bad_parameters() -> None:
     for epsilon in (-0.1, math.nan, math.inf):
         with pytest.raises(InputError, match="epsilon"):
             EProcess(epsilon)
-        with pytest.raises(InputError, match="epsilon"):
-            rounds_to_falsify(one, one, epsilon=epsilon)
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(InputError, match="delta"):
             EProcess(1.0, delta)
@@ -370,8 +367,6 @@ def test_bad_parameters() -> None:
             EProcess(1.0).falsified(alpha)
         with pytest.raises(InputError, match="alpha"):
             sequential_epsilon(one, one, alpha=alpha)
-        with pytest.raises(InputError, match="alpha"):
-            rounds_to_falsify(one, one, epsilon=1.0, alpha=alpha)
     for resolution in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="resolution"):
             sequential_epsilon(one, one, resolution=resolution)

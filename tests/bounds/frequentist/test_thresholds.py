@@ -14,12 +14,7 @@ from scipy import stats
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
-from dpaudit.bounds.frequentist.thresholds import (
-    Threshold,
-    choose_threshold,
-    grid_epsilon,
-    held_out_epsilon,
-)
+from dpaudit.bounds.frequentist.thresholds import Threshold, choose_threshold, held_out_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import LaplacePair, Predictions
@@ -237,62 +232,6 @@ def test_trap_threshold_chosen_where_it_certifies() -> None:
     assert cursed > limit
 
 
-# Thresholds fixed in advance.
-
-
-def test_grid_is_the_best_of_its_bounds_at_a_share_of_alpha() -> None:
-    rng = np.random.default_rng(8)
-    absent, present = (np.floor(6 * rng.beta(1, b, 300)) for b in (3, 1))
-    for pair in ((absent, present), (present, absent)):
-        found, rule = grid_epsilon(*pair, [1.0, 3.0, 4.5], delta=1e-3, alpha=0.06)
-        each = {
-            Threshold(value, above): bound(
-                Threshold(value, above).counts(*pair), 1e-3, 0.06 / (2 * 3)
-            )
-            for value in (1.0, 3.0, 4.5)
-            for above in (True, False)
-        }
-        assert found.lower == each[rule] == max(each.values()) > 0
-        assert (found.n, found.alpha, found.confidence) == (600, 0.06, 0.94)
-        assert found.method == "grid clopper-pearson"
-        assert rule.above == (pair[0] is absent)
-    one, _ = grid_epsilon(absent, present, [3.0], confidence=0.8)
-    assert one.confidence == 0.8
-    assert one.lower == bound(Threshold(3.0).counts(absent, present), 0.0, 0.025)
-
-
-def response(
-    rng: np.random.Generator, n: int, epsilon: float, place: float
-) -> tuple[Scores, Scores]:
-    """n scores a class at 16 places; those of randomised response at one place and the next."""
-    right = 1 / (1 + math.exp(-epsilon))
-    absent, present = rng.random(n) < 1 - right, rng.random(n) < right
-    return np.float64(place) + absent, np.float64(place) + present
-
-
-def test_grid_claims_hold_together() -> None:
-    # α = 0.3, 300 runs, 16 thresholds and two directions; false claims are at most
-    # Binomial(300, 0.3), rate 1e-6. Without the correction the null has too many.
-    runs, n, alpha = 300, 100, 0.3
-    limit = stats.binom.isf(1e-6, runs, alpha)
-    rng = np.random.default_rng(9)
-    null = uncorrected = 0
-    for _ in range(runs):
-        same, other = np.floor(16 * rng.random((2, n)))
-        null += grid_epsilon(same, other, GRID, alpha=alpha)[0].lower > 0
-        uncorrected += any_above_zero(same, other, alpha)
-    assert null <= limit < uncorrected
-    # Randomised response, ε = 1: a claim of 0.6 would be caught.
-    false = weaker = 0
-    for run in range(runs):
-        absent, present = response(rng, 400, 1.0, run % 15)
-        found, rule = grid_epsilon(absent, present, GRID, alpha=alpha)
-        assert rule == Threshold(run % 15 + 1.0)
-        false += found.lower > 1
-        weaker += found.lower > 0.6
-    assert false <= limit < weaker
-
-
 # Bad input.
 
 
@@ -319,19 +258,10 @@ def test_bad_input(
         held_out_epsilon(first, second, **extra)
     with pytest.raises(InputError, match=message):
         choose_threshold(first, second, **extra)
-    with pytest.raises(InputError, match=message):
-        grid_epsilon(first, second, [0.5], **extra)
 
 
-def test_too_few_scores_and_bad_grids() -> None:
+def test_too_few_scores() -> None:
     with pytest.raises(InputError, match="absent has 1 scores: give at least 2"):
         held_out_epsilon(np.zeros(1), np.zeros(5))
     with pytest.raises(InputError, match="present has 1 scores: give at least 2"):
         held_out_epsilon(np.zeros(5), np.zeros(1))
-    grids: list[tuple[list[float], str]] = [
-        ([], "thresholds are empty"),
-        ([math.nan], r"thresholds\[0\] = nan"),
-    ]
-    for grid, message in grids:
-        with pytest.raises(InputError, match=message):
-            grid_epsilon(np.zeros(5), np.ones(5), grid)

@@ -221,7 +221,7 @@ def test_no_false_claim_with_equal_laws(alpha: float) -> None:
 @pytest.mark.parametrize("grid", [0.0, 0.7])
 @pytest.mark.parametrize("mu", [0.0, 1.0, 2.5])
 def test_false_claims_of_gaussian_scores(mu: float, grid: float) -> None:
-    """Bounds above the true μ, also when rounding makes ties; runs of 40 and 60 worlds."""
+    """Bounds above the true μ, also when rounding makes ties; runs of 40 and 60 trials."""
     n, m, alpha, runs = 40, 60, 0.1, 40_000
     rng = np.random.default_rng(5)
     absent, present = rng.normal(size=(runs, n)), mu + rng.normal(size=(runs, m))

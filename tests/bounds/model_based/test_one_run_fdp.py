@@ -1,4 +1,4 @@
-"""One-run bounds for a trade-off function: published figures, linear programming, false claims."""
+"""One-run bounds under Gaussian DP: published figures, linear programming, false claims."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 
-from dpaudit.bounds.frequentist.one_run import one_run_p_value
-from dpaudit.bounds.model_based.one_run_fdp import (
-    TradeOff,
-    approximate_trade_off,
-    gaussian_trade_off,
-    one_run_f_p_value,
-    one_run_gdp_epsilon,
-    one_run_gdp_mu,
-)
+from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon, one_run_gdp_mu
 from dpaudit.core.errors import InputError
 
 ORACLES = Path(__file__).parents[2] / "oracles" / "epsilon_bounds.json"
@@ -46,14 +38,12 @@ def test_oracle(row: dict[str, Any]) -> None:
         assert found.upper == math.inf
 
 
-def tangents(f: TradeOff, points: int) -> list[tuple[float, float]]:
-    """Lines a + b·y below y ↦ f(1 − y), touching it at evenly spaced points."""
-    lines = []
-    for y in (np.arange(points) + 0.5) / points:
-        step = 1e-6
-        slope = (f(1 - y - step) - f(1 - y + step)) / (2 * step)
-        lines.append((f(1 - y) - slope * y, slope))
-    return lines
+def tangents(mu: float, points: int) -> list[tuple[float, float]]:
+    """Lines a + b·y below y ↦ f(1 − y) = Φ(Φ⁻¹(y) − μ), touching it at evenly spaced points."""
+    y = (np.arange(points) + 0.5) / points
+    z = stats.norm.ppf(y)
+    slopes = stats.norm.pdf(z - mu) / stats.norm.pdf(z)
+    return list(zip(stats.norm.cdf(z - mu) - slopes * y, slopes, strict=True))
 
 
 def largest_tail(m: int, r: int, v: int, lines: list[tuple[float, float]]) -> float:
@@ -71,66 +61,27 @@ def largest_tail(m: int, r: int, v: int, lines: list[tuple[float, float]]) -> fl
     return float(-found.fun)
 
 
-@pytest.mark.parametrize(("m", "r"), [(3, 3), (12, 12), (30, 10)])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (0.5, 0.0), (1.0, 0.01), (0.2, 0.1)])
-def test_recursion_is_the_optimum_of_its_theorem(
-    m: int, r: int, epsilon: float, delta: float
-) -> None:
-    f = approximate_trade_off(epsilon, delta)
-    up, down = math.exp(epsilon), math.exp(-epsilon)
-    lines = [(0.0, 0.0), (1 - delta - up, up), (-down * delta, down)]
-    for v in (1, r - 1, r):
-        found = one_run_f_p_value(m, r, v, trade_off=f)
-        assert found == pytest.approx(largest_tail(m, r, v, lines), abs=1e-7)
-        # Never below what some (ε, δ)-DP output attains.
-        attained = one_run_p_value(m, r, v, epsilon=epsilon, delta=delta)
-        assert found >= attained - 1e-9
-
-
-@pytest.mark.parametrize("mu", [0.3, 1.0])
-def test_gaussian_recursion_is_the_optimum_of_its_theorem(mu: float) -> None:
-    f, m, r = gaussian_trade_off(mu), 20, 12
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_recursion_is_the_optimum_of_its_theorem(alpha: float) -> None:
+    m, r = 20, 12
     for v in (10, 11, 12):
-        found = one_run_f_p_value(m, r, v, trade_off=f)
+        mu = one_run_gdp_mu(m, r, v, alpha=alpha).lower
+        assert mu > 0
         # Tangents leave room above the optimum, little where they are many.
-        relaxed = [largest_tail(m, r, v, tangents(f, points)) for points in (20, 400)]
+        relaxed = [largest_tail(m, r, v, tangents(mu, points)) for points in (20, 400)]
         assert relaxed[0] >= relaxed[1] - 1e-9
-        assert relaxed[1] - 2e-3 * found < found <= relaxed[1] + 1e-8
+        assert relaxed[1] - 2e-3 * alpha < alpha <= relaxed[1] + 1e-8
+        # A bound that is too large by 0.05 would be seen.
+        assert largest_tail(m, r, v, tangents(mu + 0.05, 400)) > alpha * 1.02
 
 
-def test_p_value_and_mu_are_two_cuts_of_one_region() -> None:
-    for r, v in ((40, 30), (100, 80), (100, 100)):
-        mu = one_run_gdp_mu(100, r, v).lower
-        found = one_run_f_p_value(100, r, v, trade_off=gaussian_trade_off(mu))
-        assert found == pytest.approx(0.05, rel=1e-6)
-        # Safe side: the number returned is itself excluded.
-        assert found <= 0.05 * (1 + 1e-8)
-
-
-def test_p_value_by_hand() -> None:
-    # One canary, one guess: P[right] ≤ f̄(P[wrong]).
-    delta, up = 0.1, math.exp(0.5)
-    expected = (delta + up) / (1 + up)
-    found = one_run_f_p_value(1, 1, 1, trade_off=approximate_trade_off(0.5, delta))
-    assert found == pytest.approx(expected, abs=1e-8)
-    found = one_run_f_p_value(1, 1, 1, trade_off=gaussian_trade_off(1.2))
-    assert found == pytest.approx(stats.norm.cdf(0.6), abs=1e-8)
-    # Perfect privacy, all right: each step doubles what is needed as in a binomial.
-    found = one_run_f_p_value(9, 9, 9, trade_off=gaussian_trade_off(0.0))
-    assert found == pytest.approx(0.5**9, rel=1e-6)
-    assert one_run_f_p_value(9, 9, 0, trade_off=gaussian_trade_off(0.0)) == 1.0
-    assert one_run_f_p_value(9, 0, 0, trade_off=gaussian_trade_off(0.0)) == 1.0
-    assert one_run_f_p_value(900, 900, 900, trade_off=gaussian_trade_off(0.0)) == 1e-12
-
-
-def test_trade_off_functions() -> None:
-    gauss, pair = gaussian_trade_off(0.7), approximate_trade_off(0.4, 0.05)
-    x = np.linspace(0, 1, 41)
-    expected = stats.norm.cdf(stats.norm.ppf(1 - x) - 0.7)
-    np.testing.assert_allclose([gauss(v) for v in x], expected, atol=1e-14)
-    # f is the least β with 1 − β ≤ e^ε x + δ and 1 − x ≤ e^ε β + δ.
-    least = np.maximum(1 - math.exp(0.4) * x - 0.05, (1 - x - 0.05) / math.exp(0.4)).clip(0)
-    np.testing.assert_allclose([pair(v) for v in x], least, atol=1e-15)
+def test_mu_by_hand() -> None:
+    # One canary, one guess: P[right] ≤ f̄(P[wrong]), so that α = Φ(μ/2).
+    found = one_run_gdp_mu(1, 1, 1, alpha=0.8)
+    assert found.lower == pytest.approx(2 * stats.norm.ppf(0.8), abs=1e-8)
+    # All right: under perfect privacy each step doubles what is needed, as in a binomial.
+    assert one_run_gdp_mu(9, 9, 9, alpha=0.5**9 * (1 - 1e-6)).lower == 0
+    assert 0 < one_run_gdp_mu(9, 9, 9, alpha=0.5**9 * (1 + 1e-3)).lower < 1e-3
 
 
 def test_epsilon_of_a_gaussian_by_integration() -> None:
@@ -181,16 +132,6 @@ def test_false_claims_on_gaussian_noise() -> None:
     assert (2 * stats.norm.ppf(shares) > mu).sum() > limit
 
 
-def test_no_output_of_the_family_is_accused() -> None:
-    """Everything told with probability δ, nothing otherwise: (0, δ)-DP, V = m with that share."""
-    m, delta = 30, 0.04
-    f = approximate_trade_off(0.0, delta)
-    attained = delta + (1 - delta) * 0.5**m
-    found = one_run_f_p_value(m, m, m, trade_off=f)
-    assert found >= attained - 1e-9
-    assert found == pytest.approx(attained, abs=1e-8)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -201,13 +142,10 @@ def test_no_output_of_the_family_is_accused() -> None:
     ],
 )
 def test_bad_counts(arguments: tuple[int, int, int], words: str) -> None:
-    for call in (
-        lambda: one_run_gdp_mu(*arguments),
-        lambda: one_run_gdp_epsilon(*arguments, delta=1e-5),
-        lambda: one_run_f_p_value(*arguments, trade_off=gaussian_trade_off(1.0)),
-    ):
-        with pytest.raises(InputError, match=words):
-            call()
+    with pytest.raises(InputError, match=words):
+        one_run_gdp_mu(*arguments)
+    with pytest.raises(InputError, match=words):
+        one_run_gdp_epsilon(*arguments, delta=1e-5)
 
 
 def test_bad_parameters() -> None:
@@ -217,25 +155,3 @@ def test_bad_parameters() -> None:
     for value in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match="alpha"):
             one_run_gdp_mu(10, 5, 4, alpha=value)
-    for value in (-1.0, math.inf, math.nan):
-        with pytest.raises(InputError, match="mu"):
-            gaussian_trade_off(value)
-        with pytest.raises(InputError, match="epsilon"):
-            approximate_trade_off(value, 0.0)
-    with pytest.raises(InputError, match="delta"):
-        approximate_trade_off(1.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda x: 1 - x / 2,  # above 1 − x
-        lambda x: -x,
-        lambda x: math.nan,
-        lambda x: (1 - x) / 2,  # its inverse jumps
-        lambda x: (1 - x) ** 3,  # its inverse is another
-    ],
-)
-def test_no_trade_off_function(wrong: TradeOff) -> None:
-    with pytest.raises(InputError, match="trade_off"):
-        one_run_f_p_value(10, 5, 4, trade_off=wrong)

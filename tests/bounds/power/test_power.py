@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from falsifying import rounds_to_falsify  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
@@ -15,7 +16,6 @@ from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsi
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.frequentist.sequential import rounds_to_falsify
 from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_delta
@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 def draw(
     game: Game, epsilon: float, delta: float, n: int, rng: np.random.Generator, present: bool
 ) -> Floats:
-    """Log-likelihood ratios of worlds D' or D, on a grid as attacks report them."""
+    """Log-likelihood ratios of data set D' or D, on a grid as attacks report them."""
     if game == "laplace":
         noisy = rng.laplace(size=n) + present * epsilon
         return np.rint(np.clip(2 * noisy - epsilon, -epsilon, epsilon) * 2**8) / 2**8
@@ -67,7 +67,7 @@ def often(
 ) -> bool:
     """Whether so many games of this true ε end with a bound that exceeds the claim.
 
-    No more are played than decide it.
+    No more are run than decide it.
     """
     delta, claimed = found.delta, found.claimed
     alpha = 1 - found.confidence if alpha is None else alpha

@@ -47,8 +47,8 @@ def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
     entry: PublishedClaim, role: str, game: Game
 ) -> None:
     epsilon, delta = game.claimed()
-    worlds = game.play(game.trials // 4, 0)
-    found, _ = label_epsilon(worlds.absent, worlds.present, delta=delta, alpha=LEVEL, seed=0)
+    seen = game.run(game.trials // 4, 0)
+    found, _ = label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=0)
     if role == "published" and entry.recorded == "falsified":
         assert found.lower > epsilon
     else:
@@ -60,9 +60,9 @@ def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
 def test_statements_of_algebra_fail_where_the_verdict_says_so(
     entry: PublishedClaim, seed: int
 ) -> None:
-    for play in entry.published:
-        if isinstance(play, Check):
-            assert (play.counterexample(seed) is not None) == (entry.recorded == "falsified")
+    for experiment in entry.published:
+        if isinstance(experiment, Check):
+            assert (experiment.counterexample(seed) is not None) == (entry.recorded == "falsified")
 
 
 # The laws of one item, from the text alone.
@@ -222,8 +222,8 @@ def test_a_run_fails_as_often_as_its_draws_leave_the_range() -> None:
     assert math.log(fails[0] / fails[1]) == pytest.approx(game.truth.value, abs=3e-3)
     assert [passes(1), passes(2)] == pytest.approx([0.078, 0.260], abs=5e-4)
     assert fails == pytest.approx([0.196, 0.0024], rel=0.01)
-    worlds = game.play(5000, 0)
-    for scores, p in zip((worlds.absent, worlds.present), fails, strict=True):
+    seen = game.run(5000, 0)
+    for scores, p in zip((seen.absent, seen.present), fails, strict=True):
         assert likely(int(scores.sum()), 5000, p)
         assert not likely(int(scores.sum()), 5000, 0.1)
 
@@ -315,52 +315,52 @@ def test_the_law_of_signs_is_that_of_draws() -> None:
 def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -> None:
     game = game_at("berlioz15-s4-mean", "published", 0)
     assert isinstance(game, StepsGame)
-    worlds = game.play(20_000, 0)
+    seen = game.run(20_000, 0)
     # The full ratio where the victim's noise lies beyond and all four others' on the other side.
     top = 2 * (1 - 1 / 5)
-    for scores, sign in ((worlds.present, 1), (worlds.absent, -1)):
+    for scores, sign in ((seen.present, 1), (seen.absent, -1)):
         assert abs(scores).max() <= top + 2**-8
         assert likely(int((sign * scores >= top - 2**-8).sum()), 20_000, 2.0**-5)
         assert not likely(int((sign * scores >= top - 2**-8).sum()), 20_000, 2.0**-4)
-    # And e^−1.6 of it in the other world.
-    rare = int((worlds.absent >= top - 2**-8).sum())
+    # And e^−1.6 of it in the other trial.
+    rare = int((seen.absent >= top - 2**-8).sum())
     assert likely(rare, 20_000, 2.0**-5 * math.exp(-top))
 
 
 def test_a_pass_with_a_public_mean_moves_one_error() -> None:
     game = game_at("berlioz15-s4-value", "published", 0)
-    worlds = game.play(20_000, 0)
+    seen = game.run(20_000, 0)
     # The errors are 0 and −4, up to the first factors' product; clamped at −2 and 2. On a grid of
     # 1/2 the noise, of scale 4, rounds to 0 within 1/4 of it.
     here = 0.5 + (1 - math.exp(-0.25 / 4)) / 2
-    assert likely(int((worlds.absent <= -1 + 2**-8).sum()), 20_000, here)
+    assert likely(int((seen.absent <= -1 + 2**-8).sum()), 20_000, here)
     beyond = 1 - 0.5 * math.exp(-2 / 4)
     low = math.log(beyond / (0.5 * math.exp(-2 / 4)))
-    assert worlds.present.max() == pytest.approx(low, abs=0.05)
+    assert seen.present.max() == pytest.approx(low, abs=0.05)
     # What rounds to −2 is clamped too.
     clamped = 1 - 0.5 * math.exp(-2.25 / 4)
-    assert likely(int((worlds.present >= low - 0.05).sum()), 20_000, clamped)
-    assert game.defense == SgdFactors(epsilon=1.0, passes=1, dimensions=1)
+    assert likely(int((seen.present >= low - 0.05).sum()), 20_000, clamped)
+    assert game.defense == SgdFactors(epsilon=1.0, epochs=1, dimensions=1)
 
 
 def test_the_only_rating_of_an_item_moves_it() -> None:
-    worlds = game_at("berlioz15-s4-added", "published", 0).play(2000, 0)
-    assert not worlds.absent.any()
-    # Its noise is rounded to 0 in a few per cent of the worlds.
-    assert worlds.present.mean() > 0.9
+    seen = game_at("berlioz15-s4-added", "published", 0).run(2000, 0)
+    assert not seen.absent.any()
+    # Its noise is rounded to 0 in a few per cent of the trials.
+    assert seen.present.mean() > 0.9
 
 
 def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
     defense = SgdFactors(
-        epsilon=1.0, variant="corrected", passes=1, dimensions=1, spread=0.0, clip=1.0,
-        sampling=0.1, adjacency="user-replace",
+        epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,
+        sampling_rate=0.1, adjacency="user-replace",
     )  # fmt: skip
     game = StepsGame("sampled", defense, data.VALUE)
-    worlds = game.play(4000, 0)
+    seen = game.run(4000, 0)
     # L = 2z/s² with z from N(±1, s²) in a tenth of the rounds and from N(0, s²) in the others.
     s = defense.noise_deviation(data.VALUE.before.n_items)
     law = stats.norm(scale=2 / s)
-    for scores, sign in ((worlds.present, 1), (worlds.absent, -1)):
+    for scores, sign in ((seen.present, 1), (seen.absent, -1)):
         above = int((sign * scores > 2 / s).sum())
         assert likely(above, 4000, 0.9 * law.sf(2 / s) + 0.1 * law.sf(2 / s - 2 / s**2))
         assert not likely(above, 4000, law.sf(2 / s - 2 / s**2))

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
+from detection_laws import type_two_error  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.bounds.accounting import randomized_response_epsilon
-from dpaudit.bounds.divergence.detection import type_two_error
 from dpaudit.bounds.divergence.estimates import sequence_kl
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
@@ -35,16 +35,20 @@ RARE = 1e-6
 LEVEL = split(0.05, 150)
 ENTRIES = {entry.id: entry for entry in fg.CLAIMS}
 CHECKS = [
-    (entry, play)
+    (entry, experiment)
     for entry in fg.CLAIMS
-    for play in entry.published
-    if isinstance(play, Check) and not entry.id.startswith("fg-thm3")
+    for experiment in entry.published
+    if isinstance(experiment, Check) and not entry.id.startswith("fg-thm3")
 ]
 PAGE = Path(__file__).parents[3] / "docs" / "claims-fg.md"
 
 
 def game(id_: str, role: str) -> StepsGame:
-    found = [play for play in getattr(ENTRIES[id_], role) if isinstance(play, StepsGame)]
+    found = [
+        experiment
+        for experiment in getattr(ENTRIES[id_], role)
+        if isinstance(experiment, StepsGame)
+    ]
     assert len(found) == 1
     return found[0]
 
@@ -194,17 +198,19 @@ def test_at_a_small_epsilon_the_moved_test_finds_no_rated_items(
 
 
 def means(
-    defense: FakeGradients, pair: Any, worlds: int
+    defense: FakeGradients, pair: Any, trials: int
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """What she submits without noise in D and in D', round by round; learned from D'."""
     before = defense.prepare(pair.before, pair.public)
     after = defense.prepare(pair.after, pair.public)
-    streams = Streams.first(3, "means", worlds)
-    return [(step.absent, step.present) for _, step in defense.watch(before, after, after, streams)]
+    streams = Streams.first(3, "means", trials)
+    return [
+        (step.absent, step.present) for _, step in defense.observe(before, after, after, streams)
+    ]
 
 
 def test_a_federation_of_many_tends_to_where_the_instance_says() -> None:
-    clear = fg._published(1e6, 1e-5, rounds=200, decay=4 / 3, spread=0.01, fake_bound=1.15)
+    clear = fg._published(1e6, 1e-5, rounds=200, decay=4 / 3, spread=0.01, fake_clip_norm=1.15)
     absent, present = means(clear, data.against(1000), 1)[-1]
     v = math.sqrt(2 / 3)
     fake, other = -4 / 3 * v, v / 2  # her u, where the others' is v: u (λ + v²) = v mean(e)
@@ -244,52 +250,54 @@ def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: 
 
 def test_a_rating_that_moves_nothing_else_keeps_the_claim_beside_many_others() -> None:
     set_: dict[str, Any] = {"rounds": 60, "decay": 4 / 3, "fakes": "zero", "spread": 0.01}
-    assert many_others(fg._published(1.0, 1e-5, bound=1.15, **set_), data.alike(3, 300), 0) is None
+    assert many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.alike(3, 300), 0) is None
     with pytest.raises(ValueError, match="beyond the bound 1"):
-        many_others(fg._published(1.0, 1e-5, bound=1.0, **set_), data.alike(3, 300), 0)
+        many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.alike(3, 300), 0)
 
 
 @pytest.mark.parametrize("id_", ["fg-thm3-fake", "fg-thm3-sampling"])
 def test_no_submission_is_longer_than_the_bound_in_games_that_assume_it(id_: str) -> None:
-    played = game(id_, "published")
-    bound = played.defense.bound
+    experiment = game(id_, "published")
+    bound = experiment.defense.clip_norm
     longest = max(
-        float(abs(each).max()) for both in means(played.defense, played.data, 20) for each in both
+        float(abs(each).max())
+        for both in means(experiment.defense, experiment.data, 20)
+        for each in both
     )
     assert 0.85 * bound < longest <= bound * (1 + 1e-6)
 
 
 def test_the_gradients_of_the_game_without_a_bound_are_longer() -> None:
-    played = game("fg-thm3-norm", "published")
+    experiment = game("fg-thm3-norm", "published")
     square = sum(
         ((present - absent) ** 2).sum(1)
-        for absent, present in means(played.defense, played.data, 20)
+        for absent, present in means(experiment.defense, experiment.data, 20)
     )
-    after = played.defense.prepare(played.data.after, played.data.public)
-    mu = np.sqrt(square) / played.defense.sigma(after)
-    paid = math.sqrt(played.defense.rounds) * played.defense.bound
-    assert np.median(mu) > 5 * paid / played.defense.sigma(after)
+    after = experiment.defense.prepare(experiment.data.after, experiment.data.public)
+    mu = np.sqrt(square) / experiment.defense.sigma(after)
+    paid = math.sqrt(experiment.defense.rounds) * experiment.defense.clip_norm
+    assert np.median(mu) > 5 * paid / experiment.defense.sigma(after)
 
 
 def test_the_claim_without_a_bound_is_refuted_in_its_game() -> None:
-    played = game("fg-thm3-norm", "published")
-    worlds = played.play(played.trials, 1)
-    epsilon, delta = played.claimed()
-    found, _ = label_epsilon(worlds.absent, worlds.present, delta=delta, alpha=LEVEL, seed=1)
+    experiment = game("fg-thm3-norm", "published")
+    seen = experiment.run(experiment.trials, 1)
+    epsilon, delta = experiment.claimed()
+    found, _ = label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=1)
     assert found.lower > epsilon
 
 
 def test_sampling_is_not_noised_for_what_is_seen() -> None:
-    played = game("fg-thm3-sampling", "published")
-    defense, pair = played.defense, played.data
+    experiment = game("fg-thm3-sampling", "published")
+    defense, pair = experiment.defense, experiment.data
     candidates = defense.prepare(pair.after, pair.public)
     sigma, rounds = defense.sigma(candidates), defense.rounds
-    whole = fg._published(1.0, defense.delta, rounds=rounds, bound=defense.bound).sigma(candidates)
+    whole = fg._published(1.0, defense.delta, rounds=rounds, clip_norm=defense.clip_norm).sigma(candidates)
     # Of a candidate that is submitted m times of 40, m about 4, √m G/σ is what an observer sees.
     assert sigma * math.sqrt(rounds / 4) < 0.6 * whole
     chance, seen = stats.binom.pmf(np.arange(rounds + 1), rounds, 0.1), 0.0
     for times in range(1, rounds + 1):
-        mu = math.sqrt(times) * 0.8 * defense.bound / sigma
+        mu = math.sqrt(times) * 0.8 * defense.clip_norm / sigma
         seen += chance[times] * gaussian_delta(defense.epsilon, mu)
     assert seen == pytest.approx(0.53, abs=5e-3)  # and not 0.2, as docs/claims-fg.md has it
 
@@ -298,23 +306,23 @@ def test_sampling_is_not_noised_for_what_is_seen() -> None:
 
 
 def test_the_worst_pair_of_whole_users_attains_the_guarantee() -> None:
-    played = game("fg-thm3-norm", "corrected")
-    defense = played.defense
-    (absent, present), *rest = means(defense, played.data, 200)
+    experiment = game("fg-thm3-norm", "corrected")
+    defense = experiment.defense
+    (absent, present), *rest = means(defense, experiment.data, 200)
     assert not rest
     apart = np.linalg.norm(present - absent, axis=1)
-    assert apart == pytest.approx(np.full(200, 2 * defense.bound), rel=1e-4)
-    assert (apart <= 2 * defense.bound).all()
-    assert played.truth is not None
-    assert 0.999 * defense.epsilon < played.truth.value <= defense.epsilon
+    assert apart == pytest.approx(np.full(200, 2 * defense.clip_norm), rel=1e-4)
+    assert (apart <= 2 * defense.clip_norm).all()
+    assert experiment.truth is not None
+    assert 0.999 * defense.epsilon < experiment.truth.value <= defense.epsilon
 
 
 def test_its_ratio_is_normal_as_the_guarantee_has_it() -> None:
-    played = game("fg-thm3-norm", "corrected")
-    candidates = played.defense.prepare(played.data.before, played.data.public)
-    mu = 2 * played.defense.bound / played.defense.sigma(candidates)
-    worlds = played.play(400, 2)
-    for scores, mean in ((worlds.absent, -(mu**2) / 2), (worlds.present, mu**2 / 2)):
+    experiment = game("fg-thm3-norm", "corrected")
+    candidates = experiment.defense.prepare(experiment.data.before, experiment.data.public)
+    mu = 2 * experiment.defense.clip_norm / experiment.defense.sigma(candidates)
+    seen = experiment.run(400, 2)
+    for scores, mean in ((seen.absent, -(mu**2) / 2), (seen.present, mu**2 / 2)):
         reach = stats.norm.isf(RARE / 4) * mu / math.sqrt(len(scores))
         assert abs(scores.mean() - mean) < reach
         assert abs(scores.mean() + mean) > reach  # and not as of the other data set
@@ -325,9 +333,9 @@ def test_its_ratio_is_normal_as_the_guarantee_has_it() -> None:
     "id_", ["fg-thm3-fake", "fg-thm3-user-factors", "fg-thm3-sampling", "fg-thm3-norm"]
 )
 def test_what_a_user_submits_in_a_round_moves_by_twice_the_bound_at_most(id_: str) -> None:
-    played = game(id_, "corrected")
-    most = 2 * played.defense.bound
-    for absent, present in means(played.defense, played.data, 5):
+    experiment = game(id_, "corrected")
+    most = 2 * experiment.defense.clip_norm
+    for absent, present in means(experiment.defense, experiment.data, 5):
         assert (np.linalg.norm(present - absent, axis=1) <= most).all()
         assert abs(present - absent).max() > 0.05 * most
 

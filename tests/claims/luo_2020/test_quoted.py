@@ -40,12 +40,12 @@ def test_a_delay_that_the_condition_forbids_breaks_the_bound() -> None:
 
 def test_moments_are_those_of_simulated_descent() -> None:
     rng = np.random.default_rng(3)
-    rate, lag, steps, worlds = 0.2, 3, 40, 20_000
-    past = np.ones((lag + 1, worlds))
+    rate, lag, steps, trials = 0.2, 3, 40, 20_000
+    past = np.ones((lag + 1, trials))
     squares = []
     for _ in range(steps):
         squares.append(float((past[0] ** 2).mean()))
-        following = past[0] - rate * (past[lag] + rng.normal(size=worlds))
+        following = past[0] - rate * (past[lag] + rng.normal(size=trials))
         past = np.concatenate([following[None], past[:-1]])
     found = fg_quoted._mean_square(1.0, rate, 1.0, 1.0, lag, steps)
     assert found == pytest.approx(np.mean(squares), rel=0.02)

@@ -21,7 +21,10 @@ from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
 
 CHECKS = [
-    (entry, play) for entry in privsr.CLAIMS for play in entry.published if isinstance(play, Check)
+    (entry, experiment)
+    for entry in privsr.CLAIMS
+    for experiment in entry.published
+    if isinstance(experiment, Check)
 ]
 PAGE = (Path(__file__).parents[3] / "docs" / "claims-privsr.md").read_text(encoding="utf-8")
 

@@ -24,7 +24,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.training import SocialTraining
 
 RARE = 1e-6
 # As if all games of the catalogue were judged together.
@@ -36,20 +36,24 @@ DELTA, NOISE = 4.0, 8.0
 
 
 def games(id_: str, role: str) -> list[Any]:
-    return [play for play in getattr(ENTRIES[id_], role) if not isinstance(play, Check)]
+    return [
+        experiment
+        for experiment in getattr(ENTRIES[id_], role)
+        if not isinstance(experiment, Check)
+    ]
 
 
-def steps(game: Any, worlds: int = 3, *, items: bool = False) -> list[StepsPair]:
+def steps(game: Any, trials: int = 3, *, items: bool = False) -> list[StepsPair]:
     """What is submitted, or moves V, without noise in D and in D', round by round."""
     defense, pair = game.defense, game.data
     before, after = (defense.prepare(r, pair.public) for r in (pair.before, pair.after))
-    watch = defense.watch_items if items else defense.watch
-    return [step for _, step in watch(before, after, after, Streams.first(3, "steps", worlds))]
+    observe = defense.observe_items if items else defense.observe
+    return [step for _, step in observe(before, after, after, Streams.first(3, "steps", trials))]
 
 
 def certified(game: Any, trials: int) -> float:
-    worlds, (_, delta) = game.play(trials, 1), game.claimed()
-    return label_epsilon(worlds.absent, worlds.present, delta=delta, alpha=LEVEL, seed=1)[0].lower
+    seen, (_, delta) = game.run(trials, 1), game.claimed()
+    return label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=1)[0].lower
 
 
 # Theorem 1: two kinds of noise, or one.
@@ -74,9 +78,9 @@ def test_two_kinds_with_one_h_are_laplace_with_the_root_of_squares() -> None:
         return float(integrate.quad(at, 0, 15, points=[peak], epsabs=0, epsrel=1e-10)[0])
 
     ratio = math.log(density(30.0) / density(38.0))
-    played = games("privsr-thm1-mixed", "published")[0]
+    experiment = games("privsr-thm1-mixed", "published")[0]
     assert ratio == pytest.approx(math.sqrt(2), rel=1e-7)
-    assert played.truth.value == pytest.approx(ratio, rel=1e-7)
+    assert experiment.truth.value == pytest.approx(ratio, rel=1e-7)
     for beta, found in ((1.0, 1.414), (0.1, 1.0945)):
         both = 1 / math.hypot(1 / (1 + beta), 1 / (1 + 1 / beta))
         assert privsr._kinds(beta).value == pytest.approx(both)
@@ -93,32 +97,32 @@ def test_two_kinds_with_one_h_are_laplace_with_the_root_of_squares() -> None:
     ],
 )
 def test_the_stated_loss_is_that_of_what_the_defense_shows(id_: str, place: int) -> None:
-    played = games(id_, "published")[place]
-    assert isinstance(played, ItemsGame)
-    (step,) = steps(played, items=True)
+    experiment = games(id_, "published")[place]
+    assert isinstance(experiment, ItemsGame)
+    (step,) = steps(experiment, items=True)
     assert not step.gaussian
-    assert played.truth is not None
+    assert experiment.truth is not None
     loss = (abs(step.present - step.absent) / step.scale).sum(1)
-    assert loss == pytest.approx(played.truth.value, rel=1e-6)
+    assert loss == pytest.approx(experiment.truth.value, rel=1e-6)
 
 
 def test_of_one_kind_of_noise_in_all_and_unit_factors_the_theorem_holds() -> None:
     # The baseline DPMF: nothing else is wrong in one round with u known.
-    played = ItemsGame("", data.published(noise_kind="equal"), data.one_rating(sensitive=True))
-    (step,) = steps(played, items=True)
+    experiment = ItemsGame("", data.published(noise_kind="equal"), data.one_rating(sensitive=True))
+    (step,) = steps(experiment, items=True)
     assert abs(step.present - step.absent) / step.scale == pytest.approx(1.0, rel=1e-6)
-    assert certified(played, 1_500) <= 1.0
+    assert certified(experiment, 1_500) <= 1.0
 
 
 def test_learned_factors_are_longer_than_1() -> None:
     ratings = generate(SyntheticParams(n_users=80, n_items=60, seed=2))
-    defense = PrivSR(epsilon=math.inf, variant="nonprivate", social=0.0, rate=1e-3)
-    society = Society(defense, defense.prepare(ratings), Streams.first(0, "norms", 1))
-    start = np.linalg.norm(society.users, axis=1)
+    defense = PrivSR(epsilon=math.inf, variant="nonprivate", social=0.0, learning_rate=1e-3)
+    training = SocialTraining(defense, defense.prepare(ratings), Streams.first(0, "norms", 1))
+    start = np.linalg.norm(training.users, axis=1)
     for _ in range(200):
-        society.play()
+        training.run_round()
     assert start.max() < 1
-    assert (np.linalg.norm(society.users, axis=1) > 1).mean() > 0.9
+    assert (np.linalg.norm(training.users, axis=1) > 1).mean() > 0.9
 
 
 # Theorem 1: factors that are fitted.
@@ -145,7 +149,7 @@ def test_a_rating_turns_a_fitted_factor_and_all_that_is_submitted(items: int) ->
         assert found == pytest.approx(wanted, abs=1e-3)
     loss = abs(sums[1] - sums[0]).sum() / NOISE
     assert loss == pytest.approx(2.5 * items - 1, rel=1e-4)
-    truth = game.play(2, 0).truth
+    truth = game.run(2, 0).truth
     assert truth is not None
     assert truth.value == pytest.approx(1.001 * loss, rel=1e-4)
     # A mechanism in which "only R_ab differs" would have 1.
@@ -189,9 +193,9 @@ def test_no_fitted_pair_of_unit_factors_costs_more_than_the_page_says() -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_given_h_a_submission_is_normal_with_its_share_of_the_variance(place: int) -> None:
-    played = games("privsr-thm3-submission", "published")[place]
-    raters = len(played.data.before)
-    (step,) = steps(played, worlds=400)
+    experiment = games("privsr-thm3-submission", "published")[place]
+    raters = len(experiment.data.before)
+    (step,) = steps(experiment, trials=400)
     assert step.gaussian
     assert abs(step.present - step.absent) == pytest.approx(2 * DELTA, rel=1e-6)
     # The deviation is √(2h/n) 8/ε_s, h ~ Exp(1), ε_s = 1.1.
@@ -201,8 +205,8 @@ def test_given_h_a_submission_is_normal_with_its_share_of_the_variance(place: in
 
 
 def test_every_round_costs_a_rating_the_whole_budget() -> None:
-    played = games("privsr-thm3-rounds", "published")[0]
-    shown = steps(played, worlds=20, items=True)
+    experiment = games("privsr-thm3-rounds", "published")[0]
+    shown = steps(experiment, trials=20, items=True)
     losses = [abs(step.present - step.absent)[:, 0] / step.scale[:, 0] for step in shown]
     assert len(losses) == 5
     assert np.array(losses) == pytest.approx(1.001, rel=0.02)
@@ -210,17 +214,17 @@ def test_every_round_costs_a_rating_the_whole_budget() -> None:
 
 
 def test_the_final_factor_is_a_sum_of_as_many_noises_as_rounds() -> None:
-    played = games("privsr-alg1-final", "published")[0]
-    assert isinstance(played, FinalGame)
-    rounds, rate, trials = played.defense.rounds, played.defense.rate, 1_000
-    worlds = played.play(trials, 4)
+    experiment = games("privsr-alg1-final", "published")[0]
+    assert isinstance(experiment, FinalGame)
+    rounds, rate, trials = experiment.defense.rounds, experiment.defense.learning_rate, 1_000
+    seen = experiment.run(trials, 4)
     deviation = NOISE / 1.001 * math.sqrt(2 * rounds)
     # −V/γ: 1/γ at the start; D pulls by 2(5 − 1) in each round, D' by 0; a ≈ 1.
     reach = stats.norm.isf(RARE / 8) * deviation / math.sqrt(trials)
-    for scores, pull in ((worlds.absent, 8.0), (worlds.present, 0.0)):
+    for scores, pull in ((seen.absent, 8.0), (seen.present, 0.0)):
         assert abs(scores.mean() + 1 / rate + rounds * pull) < reach + 0.5
         assert scores.std() == pytest.approx(deviation, rel=0.25)
-    apart = worlds.present.mean() - worlds.absent.mean()
+    apart = seen.present.mean() - seen.absent.mean()
     assert apart > 4 * reach  # and not one round's 8
     # A quarter is far: such sums have kurtosis 3 + 3/10, and their variance a variance of 2.3/n.
     assert math.sqrt(2.3 / trials) / 2 * stats.norm.isf(RARE / 8) < 0.25
@@ -283,14 +287,14 @@ def test_a_friends_message_moves_by_4_in_noise_for_2(friends: int) -> None:
     # The sum of all has Lap(2√K/ε), and each message its share of the variance.
     scale = math.sqrt(float(rows.friends[friends] * game.defense.noise(rows).sent[friends]) / 2)
     assert scale == pytest.approx(2.0)
-    truth = game.play(2, 0).truth
+    truth = game.run(2, 0).truth
     assert truth is not None
     assert truth.value == pytest.approx(2.0, rel=1e-6)
 
 
 def test_scores_of_messages_are_those_of_their_law() -> None:
-    sent = games("privsr-thm2-friends", "published")[0].play(20_000, 5)
-    # At Lap(2), 4 apart, half of either world's outputs lie beyond both numbers.
+    sent = games("privsr-thm2-friends", "published")[0].run(20_000, 5)
+    # At Lap(2), 4 apart, half of either data set's outputs lie beyond both numbers.
     for scores, end in ((sent.absent, -2.0), (sent.present, 2.0)):
         count = int((scores == end).sum())
         assert stats.binomtest(count, len(scores), 0.5).pvalue > RARE
@@ -304,7 +308,7 @@ def test_scores_of_messages_are_those_of_their_law() -> None:
 def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
     game = games("privsr-thm2-message", "published")[place]
     friends = game.data.before.n_users - 1
-    scores, trials = game.play(40_000, 6).present, 40_000
+    scores, trials = game.run(40_000, 6).present, 40_000
     # δ(ε) = E_P (1 − e^{ε − L})_+, L the log-ratio; μ = 4/√(8h/|F|).
     found = float(np.maximum(0, 1 - np.exp(1 - scores)).mean())
 
@@ -320,7 +324,7 @@ def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
     assert f"{delta:.3f}" in PAGE
 
 
-def test_ratings_are_played_of_a_user_who_keeps_one_to_herself() -> None:
+def test_ratings_are_run_of_a_user_who_keeps_one_to_herself() -> None:
     ratings = generate(SyntheticParams(n_users=60, n_items=60, seed=4, mean_per_user=30))
     wanted = {"privsr-thm3-submission"}
     ((id_, game),) = real_trained.trained_games(ratings, "mine", wanted, 3)
@@ -332,8 +336,8 @@ def test_ratings_are_played_of_a_user_who_keeps_one_to_herself() -> None:
     assert data_pair.before.kept_private[rows[0]]
     assert data_pair.before.kept_private.mean() == pytest.approx(0.1, abs=0.01)
     assert game.claimed() == (1.0, 0.0)
-    worlds = game.play(20, 0)
-    assert worlds.present.mean() > worlds.absent.mean()
+    seen = game.run(20, 0)
+    assert seen.present.mean() > seen.absent.mean()
 
 
 def test_every_entry_is_on_the_page() -> None:

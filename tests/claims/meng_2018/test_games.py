@@ -23,21 +23,25 @@ ENTRIES = {entry.id: entry for entry in privsr.CLAIMS}
 
 
 def games(id_: str, role: str) -> list[Any]:
-    return [play for play in getattr(ENTRIES[id_], role) if not isinstance(play, Check)]
+    return [
+        experiment
+        for experiment in getattr(ENTRIES[id_], role)
+        if not isinstance(experiment, Check)
+    ]
 
 
-def steps(game: Any, worlds: int = 3) -> list[StepsPair]:
+def steps(game: Any, trials: int = 3) -> list[StepsPair]:
     """What is submitted without noise in D and in D', round by round."""
     defense, pair = game.defense, game.data
     before, after = (defense.prepare(r, pair.public) for r in (pair.before, pair.after))
     return [
-        step for _, step in defense.watch(before, after, after, Streams.first(3, "steps", worlds))
+        step for _, step in defense.observe(before, after, after, Streams.first(3, "steps", trials))
     ]
 
 
 def certified(game: Any, trials: int) -> float:
-    worlds, (_, delta) = game.play(trials, 1), game.claimed()
-    return label_epsilon(worlds.absent, worlds.present, delta=delta, alpha=LEVEL, seed=1)[0].lower
+    seen, (_, delta) = game.run(trials, 1), game.claimed()
+    return label_epsilon(seen.absent, seen.present, delta=delta, alpha=LEVEL, seed=1)[0].lower
 
 
 # The corrected form.
@@ -57,7 +61,7 @@ def test_what_a_user_submits_moves_by_twice_the_bound_at_most(id_: str) -> None:
         apart = [
             float(np.linalg.norm(step.present - step.absent, axis=1).max()) for step in steps(game)
         ]
-    most = 2 * game.defense.clip
+    most = 2 * game.defense.clip_norm
     assert all(each <= most for each in apart)
     assert max(apart) > 0.5 * most
 
@@ -74,9 +78,9 @@ def test_the_worst_pair_of_whole_users_attains_the_guarantee(id_: str) -> None:
 
 def test_a_friends_part_of_the_budget_is_what_her_noise_is_for() -> None:
     (game,) = games("privsr-thm2-friends", "corrected")
-    truth = game.play(2, 0).truth
+    truth = game.run(2, 0).truth
     assert 0.9 * game.defense.epsilon < truth.value < game.defense.epsilon
-    whole = replace(game, defense=replace(game.defense, friends_share=0.999)).play(2, 0).truth
+    whole = replace(game, defense=replace(game.defense, friends_share=0.999)).run(2, 0).truth
     assert whole.value == pytest.approx(game.defense.epsilon, rel=1e-3)
 
 
@@ -100,8 +104,8 @@ SHORT = [
 
 @pytest.mark.parametrize(("id_", "place", "trials"), SHORT)
 def test_the_claim_is_refuted_in_its_game(id_: str, place: int, trials: int) -> None:
-    played = games(id_, "published")[place]
-    assert certified(played, trials) > played.claimed()[0]
+    experiment = games(id_, "published")[place]
+    assert certified(experiment, trials) > experiment.claimed()[0]
 
 
 @pytest.mark.parametrize("id_", [id_ for id_, entry in ENTRIES.items() if entry.corrected])

@@ -21,7 +21,7 @@ def games(role: str) -> list[StepsGame]:
 def test_one_purchase_costs_twenty_times_the_claim(kept: bool, scale: float) -> None:
     pair, defense = bought(kept), published()
     rows = [defense.prepare(data, pair.public) for data in (pair.before, pair.after)]
-    _, law = next(defense.watch_items(rows[0], rows[1], rows[0], Streams.first(0, "x", 1)))
+    _, law = next(defense.observe_items(rows[0], rows[1], rows[0], Streams.first(0, "x", 1)))
     # At ε = .5 and β = 1 either kind of noise is Lap(1); both add up to Lap(√2).
     np.testing.assert_allclose(law.scale[law.scale > 0], scale, rtol=1e-6)
     moved = (law.present - law.absent)[0]
@@ -36,10 +36,10 @@ def test_the_pair_is_one_purchase_and_the_corrected_form_keeps_whole_users() -> 
     assert len(pair.after) == len(pair.before) + 1
     assert CLAIMS[0].adjacency == "rating-add-remove"
     for game in games("corrected"):
-        worlds = game.play(400, 3)
-        bound = label_epsilon(worlds.absent, worlds.present, delta=1e-5, alpha=1e-6, seed=1)[0]
+        seen = game.run(400, 3)
+        bound = label_epsilon(seen.absent, seen.present, delta=1e-5, alpha=1e-6, seed=1)[0]
         assert bound.lower <= 2
         assert game.claimed() == (2.0, corrected().delta)
-    worlds = games("published")[0].play(400, 3)
-    bound = label_epsilon(worlds.absent, worlds.present, delta=0.0, alpha=1e-6, seed=1)[0]
+    seen = games("published")[0].run(400, 3)
+    bound = label_epsilon(seen.absent, seen.present, delta=0.0, alpha=1e-6, seed=1)[0]
     assert bound.lower > 0.5

@@ -64,11 +64,11 @@ def test_the_catalogue_records_each_as_it_is_here() -> None:
         return plain.func.__name__, frozenset(plain.keywords.items())
 
     recorded = {
-        function(play.counterexample): entry.recorded
+        function(experiment.counterexample): entry.recorded
         for entry in CATALOGUE
         if entry.id.startswith("pa11-")
-        for play in entry.published
-        if isinstance(play, Check)
+        for experiment in entry.published
+        if isinstance(experiment, Check)
     }
     expected = {function(find): "holds" for find in TRUE.values()}
     expected |= {function(find): "falsified" for find in FALSE.values()}

@@ -26,11 +26,11 @@ from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 Exact = NDArray[np.float64]
 Rated = dict[int, float]
 GAMES: list[tuple[PublishedClaim, str, Any]] = [
-    (entry, role, play)
+    (entry, role, experiment)
     for entry in chosen(["wt17"])
-    for role, plays in (("published", entry.published), ("corrected", entry.corrected))
-    for play in plays
-    if not isinstance(play, Check)
+    for role, experiments in (("published", entry.published), ("corrected", entry.corrected))
+    for experiment in experiments
+    if not isinstance(experiment, Check)
 ]
 
 
@@ -75,7 +75,7 @@ def gradients(game: Any, ratings: Ratings) -> dict[tuple[int, int], Exact]:
                     error = min(2.0, max(-2.0, error))
                 out[others] = error * (x - x.mean()) / (start * len(others))
                 if defense.variant == "corrected":
-                    most = defense.clip / len(rated)
+                    most = defense.clip_norm / len(rated)
                     out *= min(1.0, most / max(float(abs(out).sum()), 1e-12))
             found[user, item] = out
     return found
@@ -91,9 +91,13 @@ def whole(game: Any, ratings: Ratings) -> Exact:
 def scale(defense: SgdSimilarity) -> float:
     """Of the first step's noise, by Algorithm 1, or by the corrected form's docstring."""
     if defense.variant == "published":
-        return defense.share * defense.steps * (2 * 2.0 * 4 / defense.weight) / defense.epsilon
-    amplified = math.log(1 + (math.exp(defense.epsilon / defense.steps) - 1) / defense.share)
-    return 2 * defense.clip / amplified
+        return (
+            defense.sampling_rate * defense.steps * (2 * 2.0 * 4 / defense.weight) / defense.epsilon
+        )
+    amplified = math.log(
+        1 + (math.exp(defense.epsilon / defense.steps) - 1) / defense.sampling_rate
+    )
+    return 2 * defense.clip_norm / amplified
 
 
 @games(StepsGame)
@@ -189,9 +193,9 @@ def test_the_corrected_mixture_is_tight() -> None:
     ]
     others = np.stack([after.get((1, item), np.zeros(3)) for item in range(3)])
     assert np.array_equal(unit[1], others)
-    assert abs(unit[0] - others).sum() == pytest.approx(2 * game.defense.clip)
+    assert abs(unit[0] - others).sum() == pytest.approx(2 * game.defense.clip_norm)
     # P/Q is largest where the two laws of a batch differ by e^{ε_0}.
-    once = 2 * game.defense.clip / scale(game.defense)
+    once = 2 * game.defense.clip_norm / scale(game.defense)
     assert math.log(0.9 + 0.1 * math.exp(once)) == pytest.approx(game.claimed()[0])
 
 
@@ -201,14 +205,14 @@ def test_the_first_step_is_scored_by_the_mixture(
 ) -> None:
     if game.defense.steps > 1:
         game = BatchGame(game.label, SgdSimilarity(**{**vars(game.defense), "steps": 1}), game.data)
-    defense, worlds = game.defense, 12
+    defense, trials = game.defense, 12
     model = defense.prepare(game.data.before, game.data.public)
-    streams = Streams.first(7, "batches/absent", worlds)
-    shown = np.empty((worlds, model.n_items, model.n_items))
+    streams = Streams.first(7, "batches/absent", trials)
+    shown = np.empty((trials, model.n_items, model.n_items))
     for item in range(model.n_items):
         row, following = (step.copy() for step in defense.iterates(model, item, streams))
-        kept = (1 - defense.rate * defense.decay) * row.astype(float)
-        shown[:, item] = ((kept - following) / (defense.rate * defense.rescale)).T[:worlds]
+        kept = (1 - defense.learning_rate * defense.decay) * row.astype(float)
+        shown[:, item] = ((kept - following) / (defense.learning_rate * defense.rescale)).T[:trials]
 
     def log_density(ratings: Ratings) -> Exact:
         units: dict[Any, Exact] = {}
@@ -221,13 +225,15 @@ def test_the_first_step_is_scored_by_the_mixture(
     ratio = log_density(game.data.after) - log_density(game.data.before)
     assert np.ptp(ratio) > 0.05
     # The grid, and single precision of the iterates.
-    assert abs(game.play(worlds, 7).absent - ratio).max() < 2.0**-9 + 2e-3
+    assert abs(game.run(trials, 7).absent - ratio).max() < 2.0**-9 + 2e-3
 
 
 def test_a_mixture_over_pairs_is_refused() -> None:
-    game = BatchGame("pairs", SgdSimilarity(epsilon=1.0, share=0.2, more_than=0), data.sampled(4))
+    game = BatchGame(
+        "pairs", SgdSimilarity(epsilon=1.0, sampling_rate=0.2, more_than=0), data.sampled(4)
+    )
     with pytest.raises(ValueError, match="has 2 of 10: make it 1"):
-        game.play(2, 0)
+        game.run(2, 0)
 
 
 # Posterior sampling, by eq. (2).
@@ -245,8 +251,8 @@ def row_laws(game: PosteriorGame, item: int, nodes: int = 4000) -> tuple[Exact, 
 
     A node without prior stands just beside each jump.
     """
-    worlds = [profiles(ratings) for ratings in (game.data.before, game.data.after)]
-    near = sorted({j for p in worlds[0] + worlds[1] if item in p for j in p} - {item})
+    trials = [profiles(ratings) for ratings in (game.data.before, game.data.after)]
+    near = sorted({j for p in trials[0] + trials[1] if item in p for j in p} - {item})
     known = means(game, game.data.before)
     if len(near) == 1:
         rows, prior = np.array([[-1.0, 1.0]]), np.array([0.5, 0.5])
@@ -258,9 +264,9 @@ def row_laws(game: PosteriorGame, item: int, nodes: int = 4000) -> tuple[Exact, 
         rows = np.stack((np.cos(angle), np.sin(angle)))
         prior = np.tile(np.concatenate(([0], np.full(nodes, 1 / (4 * nodes)), [0])), 4)
     logs = []
-    for world in worlds:
+    for trial in trials:
         total = np.zeros(rows.shape[1])
-        for rated in world:
+        for rated in trial:
             others = [j for j in rated if j != item]
             if item in rated and others:
                 s = rows[[near.index(j) for j in others]]
@@ -332,8 +338,8 @@ def few(game: Any) -> int:
 def test_runs_refute_what_is_false_and_nothing_else(
     entry: PublishedClaim, role: str, game: Any
 ) -> None:
-    worlds = game.play(few(game), 1)
-    found, test = label_epsilon(worlds.absent, worlds.present, alpha=0.01, seed=1)
+    seen = game.run(few(game), 1)
+    found, test = label_epsilon(seen.absent, seen.present, alpha=0.01, seed=1)
     refuted = test.p_value(game.claimed()[0], 0.0, 0.01) <= 0.01
     assert refuted == (role == "published" and entry.recorded == "falsified")
     if game.truth is not None:
@@ -345,11 +351,11 @@ def test_the_rarest_event_is_planned_to_be_seen() -> None:
     assert isinstance(game, PosteriorGame)
     rng, draws = np.random.default_rng(0), 1_000_000
     ratios = []
-    for world in (0, 1):
+    for trial in (0, 1):
         total = np.zeros(draws)
         for item in range(3):
             prior, logs = row_laws(game, item, 1000)
-            law = prior * np.exp(logs[world])
+            law = prior * np.exp(logs[trial])
             nodes = rng.choice(len(law), draws, p=law / law.sum())
             total += (logs[0] - logs[1])[nodes]
         ratios.append(total)
@@ -382,7 +388,7 @@ FALSE: dict[str, Any] = {
 ])  # fmt: skip
 def test_a_counterexample_says_what_fails(id_: str, words: str) -> None:
     entry = chosen([id_])[0]
-    (check,) = (play for play in entry.published if isinstance(play, Check))
+    (check,) = (experiment for experiment in entry.published if isinstance(experiment, Check))
     found = check.counterexample(3)
     assert found is not None
     assert words in found

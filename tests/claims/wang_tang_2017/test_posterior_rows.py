@@ -113,11 +113,11 @@ def test_a_rows_loss_is_that_of_its_raters() -> None:
 
 
 def angles(row: SeenRow, weight: float, *, present: bool) -> tuple[Exact, Exact]:
-    """The suspect's squared error and its probability, by quadrature of a row of two."""
+    """The target user's squared error and its probability, by quadrature of a row of two."""
     angle = (np.arange(40_000) + 0.5) / 40_000 * 2 * np.pi
     s = np.stack((np.cos(angle), np.sin(angle)), axis=1)
     law = np.exp(-weight * row.loss(s, present=present))
-    return row.suspect.of(s), law / law.sum()
+    return row.target.of(s), law / law.sum()
 
 
 def distance(drawn: Exact, values: Exact, law: Exact) -> float:
@@ -145,7 +145,7 @@ def test_draws_have_the_rows_law(present: bool) -> None:
     assert moved > 3 * FAR
 
 
-def test_a_worlds_draw_is_its_own() -> None:
+def test_a_trials_draw_is_its_own() -> None:
     rows, weight = rows_of(game())
     many = draw_errors(rows, weight, Streams.first(5, "rows/x", 200), present=True)
     few = draw_errors(rows, weight, Streams.first(5, "rows/x", 7), present=True)
@@ -162,20 +162,20 @@ def test_the_truth_is_that_of_a_quadrature(temperature: float) -> None:
         values, law = angles(row, weight, present=False)
         ratio = -weight * values - math.log(float((law * np.exp(-weight * values)).sum()))
         up, down = up + float(ratio.max()), down - float(ratio.min())
-    worlds = mine.play(DRAWS, 2)
-    truth = worlds.truth
+    seen = mine.run(DRAWS, 2)
+    truth = seen.truth
     assert truth is not None
     assert truth.kind == "assumes-law"
     # The grid of angles ends a little short of the suprema.
     assert truth.lower - 1e-3 <= max(up, down) <= truth.upper + 1e-3
     assert truth.upper - truth.lower < 0.25 * truth.value
     # D' has the smaller errors.
-    assert worlds.present.mean() > worlds.absent.mean() + 0.1
+    assert seen.present.mean() > seen.absent.mean() + 0.1
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"2 neighbours .* = 1 would leave"):
-        game(SampledSimilarity(epsilon=1.0, cap=3, more_than=0, neighbors=1)).play(2, 0)
+        game(SampledSimilarity(epsilon=1.0, cap=3, more_than=0, neighbors=1)).run(2, 0)
     rows, _ = rows_of(game())
     with pytest.raises(RunError, match="not accepted"):
         draw_errors(rows, 1e6, Streams.first(0, "x", 2), present=True)

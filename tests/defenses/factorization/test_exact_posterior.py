@@ -37,9 +37,17 @@ Exact = NDArray[np.float64]
 
 def law(form: str, ratings: Ratings, **parameters: Any) -> ExactFactors:
     chosen = {
-        "epsilon": 6.0, "dimensions": 1, "biases": False, "cap": 2, "bound": 30.0, "decay": 2.5,
-        "mean": 2.0, "margin": 0.5, **FORMS[form], **parameters,
-    }  # fmt: skip
+        "epsilon": 6.0,
+        "dimensions": 1,
+        "biases": False,
+        "cap": 2,
+        "loss_bound": 30.0,
+        "decay": 2.5,
+        "mean": 2.0,
+        "margin": 0.5,
+        **FORMS[form],
+        **parameters,
+    }
     defense = SampledFactors(**chosen)
     return defense.law(defense.prepare(ratings))
 
@@ -99,7 +107,7 @@ def test_the_density_integrates_the_users_out(form: str) -> None:
     np.testing.assert_allclose(found - found[0], np.array(expected) - expected[0], atol=1e-7)
     # It would notice a weight of 1 for the user with two ratings, who has 30/40.5.
     assert weight_of(TWO, 0) < 0.8
-    heavy = law(form, TWO, bound=None, epsilon=6.0 * 40.5 / 30, decay=2.5).log_density(draws)
+    heavy = law(form, TWO, loss_bound=None, epsilon=6.0 * 40.5 / 30, decay=2.5).log_density(draws)
     assert abs((heavy - heavy[0]) - (found - found[0])).max() > 1e-3
 
 
@@ -185,11 +193,11 @@ def test_both_sides_are_of_one_draw() -> None:
     assert (items == exact.draw(Streams.first(1, "both", 5000))).all()
 
 
-def test_a_world_depends_on_its_index_alone() -> None:
+def test_a_trial_depends_on_its_index_alone() -> None:
     exact, streams = law("rated", TWO), Streams.first(3, "alone", 1500)
     whole = exact.draw(streams)
     some = np.array([1400, 3, 700])
-    assert (exact.draw(Streams(streams.key, streams.worlds[some])) == whole[some]).all()
+    assert (exact.draw(Streams(streams.key, streams.trials[some])) == whole[some]).all()
     assert len(np.unique(whole[:, 0, 0])) == 1500
 
 
@@ -201,7 +209,7 @@ def test_with_biases_the_last_coordinate_is_one() -> None:
 
 def test_a_law_that_accepts_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 200)
-    with pytest.raises(RunError, match=r"dpps-mf: \d of 3 worlds had no draw accepted in \d+"):
+    with pytest.raises(RunError, match=r"dpps-mf: \d of 3 trials had no draw accepted in \d+"):
         law("all", TWO, decay=1e-9).draw(Streams.first(0, "none", 3))
 
 
@@ -229,9 +237,19 @@ def test_the_fields_are_those_of_the_paper() -> None:
 def test_the_chain_without_biases_tends_to_the_law() -> None:
     ratings = from_profiles([[(0, 5)]], 1, STARS)
     parameters: dict[str, Any] = {
-        "epsilon": 6.0, "dimensions": 1, "biases": False, "cap": 2, "bound": 30.0, "decay": 2.5,
-        "mean": 2.0, "accept": "any", "step": 1.0, "exponent": 0.0, "passes": 80, "spread": 1.0,
-    }  # fmt: skip
+        "epsilon": 6.0,
+        "dimensions": 1,
+        "biases": False,
+        "cap": 2,
+        "loss_bound": 30.0,
+        "decay": 2.5,
+        "mean": 2.0,
+        "accept": "any",
+        "learning_rate": 1.0,
+        "exponent": 0.0,
+        "epochs": 80,
+        "spread": 1.0,
+    }
     defense = SampledFactors(**parameters)
     prepared = defense.prepare(ratings)
     streams = Streams.first(0, "chain", 2048)
@@ -240,5 +258,10 @@ def test_the_chain_without_biases_tends_to_the_law() -> None:
     wanted = (defense.law(prepared).draw(Streams.first(0, "law", 20_000))[:, 0, 0] ** 2).mean()
     found = float((items[:, 0, 0].astype(float) ** 2).mean())
     assert found == pytest.approx(wanted, rel=0.2)
-    assert (SampledFactors(**{**parameters, "biases": True}).train(prepared, streams).public(
-        np.array([0], np.int32)).factors[:, 0, 1] != 0).all()  # fmt: skip
+    assert (
+        SampledFactors(**{**parameters, "biases": True})
+        .train(prepared, streams)
+        .public(np.array([0], np.int32))
+        .factors[:, 0, 1]
+        != 0
+    ).all()

@@ -25,8 +25,8 @@ from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sampled_training import FactorChain, FactorDraw, SampledRows
 from dpaudit.defenses.factors import FactorBlock, FactorRows
 from dpaudit.kernels import noise
-from dpaudit.kernels.factorization import worlds as factor_worlds
-from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 
 Exact = NDArray[np.float64]
@@ -48,7 +48,7 @@ def test_precisions_have_their_law_given_the_factors() -> None:
     source = np.random.default_rng(0)
     users = source.normal(0, 2, (4, 3, LANES)).astype(np.float32)
     items = source.normal(0, 3.0, (3, 3, LANES)).astype(np.float32)
-    # Lanes are alike, so that all worlds share one law.
+    # Lanes are alike, so that all trials share one law.
     users[:], items[:] = users[:, :, :1], items[:, :, :1]
     data = SampledRows(FactorRows.of(RATINGS, 3.0), np.ones(4))
     chain = FactorChain(
@@ -57,7 +57,7 @@ def test_precisions_have_their_law_given_the_factors() -> None:
     )  # fmt: skip
     found = []
     for streams in Streams.first(3, "test", 4096).blocks(LANES):
-        block = FactorBlock(users, items, world_words(streams.worlds), LANES)
+        block = FactorBlock(users, items, trial_words(streams.trials), LANES)
         found.append(chain._precisions(block, (1.3, 2.5), 7, streams))
     draws = np.concatenate(found, axis=2)
     for place, (side, rated) in enumerate(((users, 3), (items, 2))):
@@ -69,7 +69,7 @@ def test_precisions_have_their_law_given_the_factors() -> None:
             for shape, factor in ((1.3, 2.0), (1.3 + (rated + 1) / 2, 2.0), (1.3 + rated / 2, 1.0)):
                 wrong = stats.gamma(shape, scale=1 / (2.5 + factor * square))
                 assert apart(draws[place, k], wrong.cdf) > 1
-    # Coordinates, sides and neighbouring worlds are independent: 5.6 errs at 1e-6 over all 51.
+    # Coordinates, sides and neighbouring data sets are independent: 5.6 errs at 1e-6 over all 51.
     flat = draws.reshape(6, -1)
     with_next = np.concatenate([flat[:, 1:], flat[:, :-1]])
     correlations = np.concatenate(
@@ -82,7 +82,7 @@ def test_precisions_have_their_law_given_the_factors() -> None:
 
 
 def drawn(model: SampledFactors, ratings: Ratings, count: int) -> tuple[Exact, Exact, Exact]:
-    """Users, items and precisions of many worlds, the worlds last."""
+    """Users, items and precisions of many trials, the trials last."""
     prepared = model.prepare(ratings)
     draws: list[FactorDraw] = [
         model._draw(prepared, part) for part in Streams.first(5, "test", count).blocks(LANES)
@@ -95,7 +95,7 @@ def drawn(model: SampledFactors, ratings: Ratings, count: int) -> tuple[Exact, E
 
 # ε/4B = 1. Predictions near 1000 are far out of range, where the corrected likelihood is flat.
 FLAT = SampledFactors(
-    128.0, "corrected", dimensions=2, passes=90, step=0.8, exponent=0.7, spread=1.0, cap=2,
+    128.0, "corrected", dimensions=2, epochs=90, learning_rate=0.8, exponent=0.7, spread=1.0, cap=2,
     margin=0.0, mean=1000.0, prior_shape=2.0, prior_rate=3.0,
 )  # fmt: skip
 
@@ -124,7 +124,7 @@ def test_without_information_factors_are_students_and_precisions_gamma() -> None
     assert max(abs(correlated(one[k], other[1 - k])) for k in (0, 1)) < 4.9
     # Half more of a shape would be noticed, and half more of the rate.
     for wrong in (replace(FLAT, prior_shape=2.5), replace(FLAT, prior_rate=4.5)):
-        assert apart(drawn(replace(wrong, passes=30), RATINGS, 2048)[2][0, 0], gamma.cdf) > 1
+        assert apart(drawn(replace(wrong, epochs=30), RATINGS, 2048)[2][0, 0], gamma.cdf) > 1
 
 
 def quadrature(alpha: float, beta: float, error: float) -> tuple[Any, Any]:
@@ -153,9 +153,21 @@ def test_one_rating_moves_factors_and_precisions_to_their_law() -> None:
     ratings = from_profiles([[(0, 5.0)]], 1, STARS)
     # Temperature 1/2 doubles ε/4B = 1/2.
     model = SampledFactors(
-        32.0, dimensions=1, passes=120, step=0.05, exponent=0.0, spread=1.6, cap=1, margin=0.0,
-        mean=2.0, biases=False, accept="any", temperature=0.5, prior_shape=2.0, prior_rate=3.0,
-    )  # fmt: skip
+        32.0,
+        dimensions=1,
+        epochs=120,
+        learning_rate=0.05,
+        exponent=0.0,
+        spread=1.6,
+        cap=1,
+        margin=0.0,
+        mean=2.0,
+        biases=False,
+        accept="any",
+        temperature=0.5,
+        prior_shape=2.0,
+        prior_rate=3.0,
+    )
     users, items, precisions = drawn(model, ratings, 1536)
     assert not users[:, 1].any()
     assert not items[:, 1].any()
@@ -175,9 +187,21 @@ def test_a_step_that_is_large_for_a_precision_of_one_may_fit_the_one_that_is_dra
     # 1 − 0.4, and a pass adds noise of variance 8 · 0.01, on average half of it since her row.
     ratings = from_profiles([[(0, 3.0)] for _ in range(200)], 1, Scale())
     defense = SampledFactors(
-        1e-3, dimensions=1, step=8.0, exponent=0.0, bound=2.5e-4, cap=1, margin=0.0, mean=3.0,
-        biases=False, temperature=0.01, accept="any", prior_shape=5e4, prior_rate=1e6, passes=20,
-    )  # fmt: skip
+        1e-3,
+        dimensions=1,
+        learning_rate=8.0,
+        exponent=0.0,
+        loss_bound=2.5e-4,
+        cap=1,
+        margin=0.0,
+        mean=3.0,
+        biases=False,
+        temperature=0.01,
+        accept="any",
+        prior_shape=5e4,
+        prior_rate=1e6,
+        epochs=20,
+    )
     prepared = defense.prepare(ratings)
     chain = defense._chain(prepared, Streams.first(1, "test", 16), 0)
     users = chain.users[:, 0].astype(float)
@@ -192,21 +216,21 @@ def test_a_step_that_is_large_for_a_precision_of_one_may_fit_the_one_that_is_dra
     assert not low < (users**2).mean() / variance(0.05) < high
 
 
-def test_draws_are_a_function_of_the_world() -> None:
-    model = replace(FLAT, passes=3, mean=None)
+def test_draws_are_a_function_of_the_trial() -> None:
+    model = replace(FLAT, epochs=3, mean=None)
     prepared = model.prepare(RATINGS)
     streams = Streams.first(1, "test", 20)
     whole = model.train(prepared, streams).public(np.empty(0, np.int32)).factors
     assert len(np.unique(whole[:, 0, 0])) == 20
-    for worlds in ([3], [17, 2, 16]):
-        part = model.train(prepared, Streams(streams.key, np.array(worlds, np.int64)))
-        np.testing.assert_array_equal(part.public(np.empty(0, np.int32)).factors, whole[worlds])
+    for trials in ([3], [17, 2, 16]):
+        part = model.train(prepared, Streams(streams.key, np.array(trials, np.int64)))
+        np.testing.assert_array_equal(part.public(np.empty(0, np.int32)).factors, whole[trials])
 
 
 def test_a_draw_that_is_made_again_brings_its_precisions() -> None:
     model = SampledFactors(
-        20.0, dimensions=1, passes=5, cap=2, margin=1.0, prior_shape=2.0, prior_rate=40.0,
-        accept="rated", retries=1000, spread=5.0, step=0.02,
+        20.0, dimensions=1, epochs=5, cap=2, margin=1.0, prior_shape=2.0, prior_rate=40.0,
+        accept="rated", retries=1000, spread=5.0, learning_rate=0.02,
     )  # fmt: skip
     prepared = model.prepare(RATINGS)
     streams = Streams.first(2, "test", LANES)
@@ -224,16 +248,16 @@ def test_a_draw_that_is_made_again_brings_its_precisions() -> None:
 def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     for module, name, place in (
-        (factor_worlds, "settle", 3), (factor_worlds, "sample", 15), (noise, "uniform", 2),
+        (factor_trials, "settle", 3), (factor_trials, "sample", 15), (noise, "uniform", 2),
     ):  # fmt: skip
         inner = getattr(module, name)
 
-        def watched(*arguments: Any, inner: Any = inner, place: int = place) -> None:
+        def observed(*arguments: Any, inner: Any = inner, place: int = place) -> None:
             used.append(arguments[place])
             inner(*arguments)
 
-        monkeypatch.setattr(module, name, watched)
-    model = replace(FLAT, passes=3)
+        monkeypatch.setattr(module, name, observed)
+    model = replace(FLAT, epochs=3)
     prepared = model.prepare(RATINGS)
     for attempt in (0, 1):
         model._chain(prepared, Streams.first(1, "test", 2), attempt)

@@ -23,7 +23,7 @@ from dpaudit.defenses.factorization.sgd_training import sum_clipped, taking_part
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.precision import grid
 from dpaudit.kernels import exact_noise, noise
-from dpaudit.kernels.factorization import worlds as factor_worlds
+from dpaudit.kernels.factorization import trials as factor_trials
 from dpaudit.kernels.lanes import LANES
 
 STARS = Scale()
@@ -55,11 +55,17 @@ def planted(noise: float) -> tuple[Ratings, Ratings]:
 @pytest.mark.parametrize(
     "model",
     [
-        SgdFactors(math.inf, "nonprivate", dimensions=2, passes=150, rate=0.02),
+        SgdFactors(math.inf, "nonprivate", dimensions=2, epochs=150, learning_rate=0.02),
         SampledFactors(
-            math.inf, "nonprivate", dimensions=2, passes=150, step=0.04, exponent=0.0, decay=1.0
+            math.inf,
+            "nonprivate",
+            dimensions=2,
+            epochs=150,
+            learning_rate=0.04,
+            exponent=0.0,
+            decay=1.0,
         ),
-        SgdFactors(1e6, dimensions=2, passes=150, rate=0.02),
+        SgdFactors(1e6, dimensions=2, epochs=150, learning_rate=0.02),
     ],
 )
 def test_it_learns_what_was_planted(model: SgdFactors | SampledFactors) -> None:
@@ -71,7 +77,7 @@ def test_it_learns_what_was_planted(model: SgdFactors | SampledFactors) -> None:
 
 
 def models() -> list[SgdFactors | SampledFactors]:
-    small: dict[str, Any] = {"dimensions": 3, "passes": 4}
+    small: dict[str, Any] = {"dimensions": 3, "epochs": 4}
     wide: dict[str, Any] = small | {"cap": 20, "accept": "any"}
     return [
         SgdFactors(math.inf, "nonprivate", **small),
@@ -85,7 +91,7 @@ def models() -> list[SgdFactors | SampledFactors]:
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: f"{model.name}-{model.variant}")
-def test_a_world_is_the_same_whatever_else_is_trained(model: SgdFactors | SampledFactors) -> None:
+def test_a_trial_is_the_same_whatever_else_is_trained(model: SgdFactors | SampledFactors) -> None:
     prepared: Any = model.prepare(drawn())
     many = Streams.first(5, "test", 20)
     users, items = np.array([0, 3, 11], np.int32), np.array([8, 0, 4], np.int32)
@@ -97,21 +103,21 @@ def test_a_world_is_the_same_whatever_else_is_trained(model: SgdFactors | Sample
     factors, predictions = shown(many)
     assert factors.shape == (20, 9, 4)
     assert predictions.shape == (20, 3)
-    for worlds in ([17], [17, 2, 9], list(range(3, 20))):
-        part = shown(Streams(many.key, np.array(worlds)))
-        np.testing.assert_array_equal(part[0], factors[worlds])
-        np.testing.assert_array_equal(part[1], predictions[worlds])
+    for trials in ([17], [17, 2, 9], list(range(3, 20))):
+        part = shown(Streams(many.key, np.array(trials)))
+        np.testing.assert_array_equal(part[0], factors[trials])
+        np.testing.assert_array_equal(part[1], predictions[trials])
     assert not np.isclose(shown(Streams.first(6, "test", 20))[0], factors).all()
     assert len(np.unique(factors[:, 0, 0])) == 20
 
 
-def test_a_sampled_world_is_the_same_whatever_else_is_trained(
+def test_a_sampled_trial_is_the_same_whatever_else_is_trained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
         "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1.0
     )
-    model = SgdFactors(2.0, "corrected", dimensions=2, passes=3, sampling=0.5)
+    model = SgdFactors(2.0, "corrected", dimensions=2, epochs=3, sampling_rate=0.5)
     rows, many = model.prepare(drawn()), Streams.first(5, "test", 20)
     whole = model.train(rows, many).public(NONE).factors
     part = model.train(rows, Streams(many.key, np.array([17]))).public(NONE).factors
@@ -119,7 +125,7 @@ def test_a_sampled_world_is_the_same_whatever_else_is_trained(
 
 
 def test_predictions_are_the_formula_cut_to_the_scale() -> None:
-    model = SgdFactors(0.5, dimensions=3, passes=2, rate=0.2)
+    model = SgdFactors(0.5, dimensions=3, epochs=2, learning_rate=0.2)
     ratings = drawn()
     found = model.train(model.prepare(ratings), Streams.first(1, "test", 17))
     public = found.public(NONE)
@@ -140,12 +146,16 @@ def test_the_published_noise_is_laplace_of_scale_k_width_by_epsilon(
 ) -> None:
     from scipy.stats import kstest, laplace
 
-    model = SgdFactors(epsilon, passes=passes, bound=1e6, spread=0.0, rate=0.5, decay=0.0)
+    model = SgdFactors(
+        epsilon, epochs=passes, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
+    )
     scale = passes * 4 / epsilon
     assert model.noise_scale(STARS) == pytest.approx(scale)
     assert SgdFactors(math.inf, "nonprivate").noise_scale(STARS) == 0
     # The first pass of one user who rated one item 5, b_0 = 1: b_i = η (4 + noise).
-    once = SgdFactors(epsilon / passes, passes=1, bound=1e6, spread=0.0, rate=0.5, decay=0.0)
+    once = SgdFactors(
+        epsilon / passes, epochs=1, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
+    )
     ratings, public = (from_profiles([[(0, r)]], 1, STARS) for r in (5.0, 1.0))
     found = once.train(once.prepare(ratings, public), Streams.first(2, "test", 6000)).public(NONE)
     seen = found.factors[:, 0, -1].astype(float) / 0.5 - 4
@@ -155,7 +165,7 @@ def test_the_published_noise_is_laplace_of_scale_k_width_by_epsilon(
 
 
 def test_the_published_errors_are_clamped_after_the_noise() -> None:
-    model = SgdFactors(0.1, passes=1, bound=1.5, spread=0.0, rate=0.5, decay=0.0)
+    model = SgdFactors(0.1, epochs=1, error_bound=1.5, spread=0.0, learning_rate=0.5, decay=0.0)
     ratings = from_profiles([[(0, 5.0)]], 1, STARS)
     found = model.train(model.prepare(ratings), Streams.first(2, "test", 200)).public(NONE).factors
     assert abs(found[:, 0, -1]).max() == 0.75
@@ -196,7 +206,9 @@ def sent(model: SgdFactors, ratings: Ratings, seed: int, repeats: int = 1) -> Ex
 @pytest.mark.parametrize("seed", range(6))
 def test_a_user_moves_a_round_by_the_clip_at_most(clip: float, seed: int) -> None:
     source = np.random.default_rng(seed)
-    model = SgdFactors(1.0, "corrected", dimensions=3, clip=clip, spread=1.0, rate=0.05)
+    model = SgdFactors(
+        1.0, "corrected", dimensions=3, clip_norm=clip, spread=1.0, learning_rate=0.05
+    )
     before = drawn(seed)
     items = np.flatnonzero(source.random(9) < 0.8).astype(np.int32)
     new = UserReplaced(4, items, source.choice([1, 5], len(items)).astype(np.float32))
@@ -210,7 +222,7 @@ def test_a_user_moves_a_round_by_the_clip_at_most(clip: float, seed: int) -> Non
 
 
 def test_a_replaced_user_can_move_a_round_by_twice_the_clip() -> None:
-    model = SgdFactors(1.0, "corrected", dimensions=2, clip=0.5, spread=0.0)
+    model = SgdFactors(1.0, "corrected", dimensions=2, clip_norm=0.5, spread=0.0)
     five, one = (from_profiles([[(0, r)], [(1, 4.0)]], 2, STARS) for r in (5.0, 1.0))
     moved = np.linalg.norm(sent(model, five, 0) - sent(model, one, 0), axis=1)
     np.testing.assert_allclose(moved, 1.0, rtol=1e-4)
@@ -220,7 +232,14 @@ def test_a_round_adds_normal_noise_of_the_stated_deviation() -> None:
     from scipy.stats import kstest, norm
 
     model = SgdFactors(
-        3.0, "corrected", dimensions=1, passes=1, clip=0.5, spread=0.0, item_rate=0.5, decay=0.0
+        3.0,
+        "corrected",
+        dimensions=1,
+        epochs=1,
+        clip_norm=0.5,
+        spread=0.0,
+        item_learning_rate=0.5,
+        decay=0.0,
     )
     rows = model.prepare(from_profiles([[(0, 5.0)]], 40, STARS))
     found = model.train(rows, Streams.first(4, "test", 320)).public(NONE).factors.astype(float)
@@ -241,8 +260,8 @@ def test_a_round_adds_normal_noise_of_the_stated_deviation() -> None:
     assert abs(mean - 0.5) < 5 * deviation / math.sqrt(320)
 
 
-def test_a_poisson_sample_takes_the_stated_share_in_every_world() -> None:
-    model = SgdFactors(1.0, "corrected", sampling=0.3)
+def test_a_poisson_sample_takes_the_stated_share_in_every_trial() -> None:
+    model = SgdFactors(1.0, "corrected", sampling_rate=0.3)
     taken = taking_part(model, 4000, Streams.first(1, "test", 3), 0)
     assert set(np.unique(taken)) == {0.0, 1.0}
     # Five deviations of 4000 draws: 1e-6.
@@ -254,29 +273,29 @@ def test_a_poisson_sample_takes_the_stated_share_in_every_world() -> None:
 def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
 
-    def watch(module: Any, name: str, place: int) -> None:
+    def observe(module: Any, name: str, place: int) -> None:
         inner = getattr(module, name)
 
-        def watched(*arguments: Any) -> None:
+        def observed(*arguments: Any) -> None:
             used.append(arguments[place])
             inner(*arguments)
 
-        monkeypatch.setattr(module, name, watched)
+        monkeypatch.setattr(module, name, observed)
 
-    watch(factor_worlds, "settle", 3)
-    watch(factor_worlds, "take_step", 6)
-    watch(factor_worlds, "descend", 12)
-    watch(factor_worlds, "sample", 15)
-    watch(noise, "uniform", 2)
-    watch(exact_noise, "uniform", 2)
+    observe(factor_trials, "settle", 3)
+    observe(factor_trials, "take_step", 6)
+    observe(factor_trials, "descend", 12)
+    observe(factor_trials, "sample", 15)
+    observe(noise, "uniform", 2)
+    observe(exact_noise, "uniform", 2)
     monkeypatch.setattr(
         "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1.0
     )
-    small: dict[str, Any] = {"dimensions": 2, "passes": 3}
+    small: dict[str, Any] = {"dimensions": 2, "epochs": 3}
     never: dict[str, Any] = {"margin": 0.0, "cap": 9, "decay": 1e-3, "retries": 2}
     cases: list[tuple[SgdFactors | SampledFactors, int]] = [
         (SgdFactors(2.0, **small), 2 + 3),
-        (SgdFactors(2.0, "corrected", sampling=0.5, **small), 2 + 2 * 3),
+        (SgdFactors(2.0, "corrected", sampling_rate=0.5, **small), 2 + 2 * 3),
         (SampledFactors(2.0, "corrected", **small), 2 + 3 + 2),
         (SampledFactors(1.0, **never, **small), 3 * (2 + 3 + 2)),
     ]
@@ -291,7 +310,7 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
 # One user rates one item 5. Factors are one-dimensional with biases; the log-density is
 # −½ (k e² + ‖·‖²): ε/4B = k/2 at ε = 32 k and B = 16, and λ = 1/k.
 TINY: dict[str, Any] = {
-    "dimensions": 1, "cap": 1, "margin": 0.0, "exponent": 0.0, "step": 0.05, "passes": 320,
+    "dimensions": 1, "cap": 1, "margin": 0.0, "exponent": 0.0, "learning_rate": 0.05, "epochs": 320,
 }  # fmt: skip
 
 
@@ -355,7 +374,7 @@ def test_an_item_that_nobody_rated_has_the_law_of_the_prior(temperature: float) 
     from scipy.stats import kstest, norm
 
     model = SampledFactors(
-        2.0, passes=3, dimensions=3, cap=5, margin=0.0, decay=40.0, accept="any",
+        2.0, epochs=3, dimensions=3, cap=5, margin=0.0, decay=40.0, accept="any",
         temperature=temperature, spread=3.0,
     )  # fmt: skip
     prepared = model.prepare(from_profiles([[(0, 5.0), (2, 1.0)]], 3, STARS))
@@ -364,7 +383,7 @@ def test_an_item_that_nobody_rated_has_the_law_of_the_prior(temperature: float) 
     deviation = math.sqrt(temperature * 2 * 80 / (2 * 40))
     assert kstest(found.astype(float), norm(0, deviation).cdf).pvalue > 1e-6
     assert kstest(found.astype(float), norm(0, 1.15 * deviation).cdf).pvalue < 1e-6
-    plain = SampledFactors(math.inf, "nonprivate", passes=3, dimensions=3)
+    plain = SampledFactors(math.inf, "nonprivate", epochs=3, dimensions=3)
     kept = plain.train(plain.prepare(prepared_ratings()), Streams.first(8, "test", 2)).public(NONE)
     assert not kept.factors[:, 1].any()
     assert kept.factors[:, 0].all()
@@ -375,7 +394,7 @@ def prepared_ratings() -> Ratings:
 
 
 def in_range(block: Any, mean: float, margin: float) -> NDArray[np.bool_]:
-    """Whether a prediction is in range, for each user, item and world."""
+    """Whether a prediction is in range, for each user, item and trial."""
     dot = np.einsum("ufw,ifw->uiw", block.users[:, :-1], block.items[:, :-1])
     shown = mean + dot + block.users[:, None, -1] + block.items[None, :, -1]
     inside: NDArray[np.bool_] = abs(shown - 3) <= 2 + margin
@@ -385,9 +404,14 @@ def in_range(block: Any, mean: float, margin: float) -> NDArray[np.bool_]:
 def test_a_draw_is_accepted_only_if_every_pair_is_in_range() -> None:
     ratings = from_profiles([[(0, 3.0), (1, 2.0)], [(1, 4.0), (2, 3.0)]], 4, STARS)
     shared: dict[str, Any] = {
-        "epsilon": 30.0, "dimensions": 2, "cap": 2, "margin": 0.5, "decay": 1.0, "step": 0.5,
-        "passes": 60,
-    }  # fmt: skip
+        "epsilon": 30.0,
+        "dimensions": 2,
+        "cap": 2,
+        "margin": 0.5,
+        "decay": 1.0,
+        "learning_rate": 0.5,
+        "epochs": 60,
+    }
     streams, found = Streams.first(3, "test", LANES), {}
     for accept in ("all", "rated", "any"):
         model = SampledFactors(**shared, accept=accept, retries=1000)
@@ -407,7 +431,7 @@ def test_a_draw_is_accepted_only_if_every_pair_is_in_range() -> None:
 
 
 def test_a_new_draw_begins_anew() -> None:
-    model = SampledFactors(1.0, passes=1, step=1e-9, spread=1.0)
+    model = SampledFactors(1.0, epochs=1, learning_rate=1e-9, spread=1.0)
     prepared, streams = model.prepare(drawn()), Streams.first(3, "test", 2)
     first, second = (model._chain(prepared, streams, attempt) for attempt in (0, 1))
     rated = np.unique(prepared.rows.items)
@@ -423,19 +447,19 @@ def test_a_run_without_an_accepted_draw_names_the_rate() -> None:
 
 def test_the_weights_bound_every_users_loss() -> None:
     ratings = from_profiles([[(0, 5.0)], [(i, 3.0) for i in range(6)], []], 6, STARS)
-    model = SampledFactors(1.0, cap=10, margin=1.0, bound=75.0)
+    model = SampledFactors(1.0, cap=10, margin=1.0, loss_bound=75.0)
     # w_u = min(1, B / (25 m_u))
     np.testing.assert_allclose(model.prepare(ratings).weights, [1, 0.5, 1])
     np.testing.assert_allclose(SampledFactors(1.0, cap=10).prepare(ratings).weights, 1)
     assert SampledFactors(1.0, cap=10, margin=1.0).largest_loss(STARS) == 250
-    plain = SampledFactors(math.inf, "nonprivate", cap=2, bound=25.0)
+    plain = SampledFactors(math.inf, "nonprivate", cap=2, loss_bound=25.0)
     np.testing.assert_array_equal(plain.prepare(ratings).weights, 1)
 
 
 def test_bounds_and_data_beyond_the_cap_are_refused() -> None:
     ratings = from_profiles([[(i, 3.0) for i in range(6)]], 6, STARS)
-    with pytest.raises(ConfigError, match=r"params\.bound = 251 lies above .* = 250"):
-        SampledFactors(1.0, cap=10, bound=251.0).prepare(ratings)
+    with pytest.raises(ConfigError, match=r"params\.loss_bound = 251 lies above .* = 250"):
+        SampledFactors(1.0, cap=10, loss_bound=251.0).prepare(ratings)
     for variant in ("published", "corrected"):
         with pytest.raises(ConfigError, match=r"a user has 6 ratings and params\.cap = 5"):
             SampledFactors(1.0, variant, cap=5).prepare(ratings)
@@ -450,12 +474,22 @@ def test_bounds_and_data_beyond_the_cap_are_refused() -> None:
 @pytest.mark.parametrize(
     ("model", "where"),
     [
-        (SgdFactors(math.inf, "nonprivate", rate=1.0, spread=10.0), r"pass \d+: .* params\.rate"),
         (
-            SgdFactors(1.0, "corrected", rate=1.0, item_rate=10.0, spread=10.0, clip=1e6),
-            r"round \d+: .* item_rate",
+            SgdFactors(math.inf, "nonprivate", learning_rate=1.0, spread=10.0),
+            r"pass \d+: .* params\.learning_rate",
         ),
-        (SampledFactors(1e6, accept="any", step=1e6), r"pass \d+: .* params\.step"),
+        (
+            SgdFactors(
+                1.0,
+                "corrected",
+                learning_rate=1.0,
+                item_learning_rate=10.0,
+                spread=10.0,
+                clip_norm=1e6,
+            ),
+            r"round \d+: .* item_learning_rate",
+        ),
+        (SampledFactors(1e6, accept="any", learning_rate=1e6), r"pass \d+: .* params\.learning_rate"),
     ],
 )
 def test_a_training_that_diverges_names_the_pass_and_the_remedy(
@@ -501,21 +535,43 @@ def test_a_replaced_user_needs_twice_the_noise() -> None:
 COMMON = [
     ("epsilon", 5e-4), ("epsilon", math.nan), ("epsilon", math.inf), ("epsilon", 2e6),
     ("variant", "private"), ("dimensions", 0), ("dimensions", 130), ("dimensions", 2.0),
-    ("passes", 0), ("passes", 100_001), ("decay", -1.0), ("spread", -0.1), ("spread", 11.0),
+    ("epochs", 0), ("epochs", 100_001), ("decay", -1.0), ("spread", -0.1), ("spread", 11.0),
     ("unknown", 1),
 ]  # fmt: skip
 SGD = [
-    ("rate", 0.0), ("rate", 1.1), ("decay", 11.0), ("bound", 0.0), ("bound", 2e6), ("clip", 0.0),
-    ("clip", math.nan), ("item_rate", 0.0), ("item_rate", 11.0), ("sampling", 0.0),
-    ("sampling", 1.1), ("delta", 0.0), ("delta", 1.0), ("adjacency", "user-replace"),
+    ("learning_rate", 0.0),
+    ("learning_rate", 1.1),
+    ("decay", 11.0),
+    ("error_bound", 0.0),
+    ("error_bound", 2e6),
+    ("clip_norm", 0.0),
+    ("clip_norm", math.nan),
+    ("item_learning_rate", 0.0),
+    ("item_learning_rate", 11.0),
+    ("sampling_rate", 0.0),
+    ("sampling_rate", 1.1),
+    ("delta", 0.0),
+    ("delta", 1.0),
+    ("adjacency", "user-replace"),
     ("adjacency", "rating-add-remove"),
-]  # fmt: skip
+]
 SAMPLED = [
-    ("step", 0.0), ("step", 2e6), ("exponent", -0.1), ("exponent", 1.1), ("schedule", "none"),
-    ("decay", 0.0), ("cap", 0), ("margin", -1.0), ("margin", 2e3), ("bound", 0.0),
-    ("temperature", 0.0), ("temperature", 1.5), ("retries", -1), ("retries", 1001),
+    ("learning_rate", 0.0),
+    ("learning_rate", 2e6),
+    ("exponent", -0.1),
+    ("exponent", 1.1),
+    ("schedule", "none"),
+    ("decay", 0.0),
+    ("cap", 0),
+    ("margin", -1.0),
+    ("margin", 2e3),
+    ("loss_bound", 0.0),
+    ("temperature", 0.0),
+    ("temperature", 1.5),
+    ("retries", -1),
+    ("retries", 1001),
     ("accept", "none"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

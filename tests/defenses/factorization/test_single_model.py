@@ -22,7 +22,12 @@ RATINGS: Ratings = generate(SyntheticParams(n_users=60, n_items=2000, mean_per_u
 
 
 def large(**params: object) -> SgdFactors:
-    given: dict[str, object] = {"epsilon": 5.0, "dimensions": 128, "passes": 8, "rate": 0.02}
+    given: dict[str, object] = {
+        "epsilon": 5.0,
+        "dimensions": 128,
+        "epochs": 8,
+        "learning_rate": 0.02,
+    }
     return SgdFactors(**(given | params))  # type: ignore[arg-type]
 
 
@@ -42,19 +47,19 @@ def test_visits_are_all_rows_popular_items_first_each_users_together() -> None:
     assert (np.diff(users[:first]) >= 0).all()
 
 
-def test_a_large_model_learns_and_each_world_is_its_own() -> None:
+def test_a_large_model_learns_and_each_trial_is_its_own() -> None:
     rows = large().prepare(RATINGS)
     users, items, values = rows.users, rows.items, rows.values
 
-    def error(defense: SgdFactors, worlds: int = 1) -> NDArray[np.float64]:
-        shown = defense.train(rows, Streams.first(1, "test", worlds)).predict(users, items)
+    def error(defense: SgdFactors, trials: int = 1) -> NDArray[np.float64]:
+        shown = defense.train(rows, Streams.first(1, "test", trials)).predict(users, items)
         roots: NDArray[np.float64] = np.sqrt(((shown - values).astype(float) ** 2).mean(axis=1))
         return roots
 
-    before = error(large(variant="nonprivate", rate=1e-9))
+    before = error(large(variant="nonprivate", learning_rate=1e-9))
     plain = error(large(variant="nonprivate"))
     noised = error(large(epsilon=1e6))
-    strongly = error(large(epsilon=1.0, rate=0.005), worlds=3)
+    strongly = error(large(epsilon=1.0, learning_rate=0.005), trials=3)
     assert plain[0] < 0.9 * before[0]
     assert abs(noised[0] - plain[0]) < 0.02
     assert len(set(strongly.tolist())) == 3
@@ -70,7 +75,7 @@ def test_a_small_and_a_large_model_learn_the_same() -> None:
     streams = Streams.first(1, "test", 1)
 
     def error(dimensions: int, spread: float) -> float:
-        defense = large(variant="nonprivate", dimensions=dimensions, spread=spread, rate=0.002)
+        defense = large(variant="nonprivate", dimensions=dimensions, spread=spread, learning_rate=0.002)
         shown = defense.train(rows, streams).predict(rows.users, rows.items)
         return float(np.sqrt(((shown - rows.values) ** 2).mean()))
 
@@ -79,7 +84,7 @@ def test_a_small_and_a_large_model_learn_the_same() -> None:
 
 
 def drawn(**params: object) -> SampledFactors:
-    given: dict[str, object] = {"epsilon": 5.0, "dimensions": 128, "passes": 400, "exponent": 0.0}
+    given: dict[str, object] = {"epsilon": 5.0, "dimensions": 128, "epochs": 400, "exponent": 0.0}
     return SampledFactors(**(given | {"accept": "any"} | params))  # type: ignore[arg-type]
 
 
@@ -91,10 +96,10 @@ def test_a_large_chain_without_information_draws_from_the_prior() -> None:
     factor, decay = 1e-6, 5e5
     defense = drawn(
         epsilon=4 * bound * factor,
-        bound=bound,
+        loss_bound=bound,
         cap=10**6,
         decay=decay,
-        step=0.02 / (factor * decay),
+        learning_rate=0.02 / (factor * decay),
     )
     prepared = defense.prepare(generate(few))
     trained = defense.train(prepared, Streams.first(1, "prior", 2))
@@ -114,7 +119,7 @@ def test_a_large_chain_without_information_draws_from_the_prior() -> None:
 
 
 def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
-    rough = drawn(epsilon=1e3, passes=60, step=0.5, decay=20.0, cap=500, temperature=0.01)
+    rough = drawn(epsilon=1e3, epochs=60, learning_rate=0.5, decay=20.0, cap=500, temperature=0.01)
     prepared = rough.prepare(RATINGS)
     rows, streams = prepared.rows, Streams.first(1, "test", 2)
     found = rough.train(prepared, streams)
@@ -141,10 +146,10 @@ def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
 
 
 def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:
-    defense = drawn(epsilon=1.0, accept="all", passes=2, retries=1, step=10.0, cap=500)
+    defense = drawn(epsilon=1.0, accept="all", epochs=2, retries=1, learning_rate=10.0, cap=500)
     with pytest.raises(RunError, match=r"0 of 2 draws kept every prediction in range"):
         defense.train(defense.prepare(RATINGS), Streams.first(1, "test", 1))
-    flat = drawn(variant="nonprivate", accept=None, biases=False, step=0.01, passes=5)
+    flat = drawn(variant="nonprivate", accept=None, biases=False, learning_rate=0.01, epochs=5)
     trained = flat.train(flat.prepare(RATINGS), Streams.first(1, "test", 1))
     assert not trained.public(np.empty(0, np.int32)).factors[:, :, -1].any()
 
@@ -169,9 +174,11 @@ def test_large_models_draw_no_precisions() -> None:
         drawn(dimensions=200)
 
 
-def test_a_large_model_that_diverges_stops_and_its_steps_are_not_watched() -> None:
+def test_a_large_model_that_diverges_stops_and_its_steps_are_not_observed() -> None:
     rows = large().prepare(RATINGS)
-    with pytest.raises(RunError, match=r"no finite numbers after pass .*lower params.rate"):
-        large(variant="nonprivate", rate=1.0, spread=1.0).train(rows, Streams.first(1, "t", 1))
+    with pytest.raises(
+        RunError, match=r"no finite numbers after pass .*lower params.learning_rate"
+    ):
+        large(variant="nonprivate", learning_rate=1.0, spread=1.0).train(rows, Streams.first(1, "t", 1))
     with pytest.raises(ConfigError, match=r"dimensions = 128.*at most 127"):
-        list(large().watch(rows, rows, rows, Streams.first(1, "t", 1)))
+        list(large().observe(rows, rows, rows, Streams.first(1, "t", 1)))

@@ -113,7 +113,7 @@ def test_a_model_that_is_mostly_noise_predicts_better_than_a_constant(dimensions
         Ratings.build(user[part], item[part], value[part], 40, 30, STARS) for part in (~held, held)
     )
     model = SampledFactors(
-        1.0, accept="any", cap=30, passes=10, dimensions=dimensions, decay=20.0, step=0.2
+        1.0, accept="any", cap=30, epochs=10, dimensions=dimensions, decay=20.0, learning_rate=0.2
     )
     prepared = model.prepare(learned)
     trained = model.train(prepared, Streams.first(1, "test", 2))

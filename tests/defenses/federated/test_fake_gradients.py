@@ -25,7 +25,7 @@ from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, UserRemoved, UserReplaced, apply
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.training import FederatedTraining
 
 STARS = Scale()
 Exact = NDArray[np.float64]
@@ -45,7 +45,7 @@ def drawn(seed: int = 0, n_users: int = 9, n_items: int = 8) -> Ratings:
 
 
 def test_claims_state_what_they_take_as_public() -> None:
-    published = FakeGradients(2.0, delta=1e-6, bound=3.5).claim()
+    published = FakeGradients(2.0, delta=1e-6, clip_norm=3.5).claim()
     corrected = FakeGradients(2.0, "corrected", delta=1e-6).claim()
     signs = FakeGradients(2.0, fakes="two-valued").claim()
     assert published is not None
@@ -68,7 +68,7 @@ def test_claims_state_what_they_take_as_public() -> None:
 @pytest.mark.parametrize("rounds", [1, 30])
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_sigma_keeps_the_claim_and_hardly_more(epsilon: float, rounds: int) -> None:
-    given_: dict[str, Any] = {"rounds": rounds, "bound": 2.5, "delta": 1e-6}
+    given_: dict[str, Any] = {"rounds": rounds, "clip_norm": 2.5, "delta": 1e-6}
     published = FakeGradients(epsilon, **given_)
     corrected = FakeGradients(epsilon, "corrected", **given_)
     candidates = published.prepare(drawn())
@@ -83,7 +83,7 @@ def test_sigma_keeps_the_claim_and_hardly_more(epsilon: float, rounds: int) -> N
 
 def test_the_amplified_reading_has_the_noise_of_sampled_rounds() -> None:
     ratings = drawn()
-    whole = FakeGradients(4.0, rounds=1, batch=3)
+    whole = FakeGradients(4.0, rounds=1, batch_size=3)
     amplified = replace(whole, amplified=True)
     candidates = whole.prepare(ratings)
     share = 3 / candidates.counts.min()
@@ -93,7 +93,7 @@ def test_the_amplified_reading_has_the_noise_of_sampled_rounds() -> None:
     assert sigma < 0.95 * whole.sigma(candidates)
     # Without a batch, or one that takes everything, it amplifies nothing.
     for batch in (None, 1000):
-        same = replace(amplified, batch=batch)
+        same = replace(amplified, batch_size=batch)
         assert same.sigma(candidates) == whole.sigma(candidates)
 
 
@@ -125,16 +125,16 @@ def test_submissions_without_normal_noise_have_no_sigma() -> None:
         ({"dimensions": 0}, "dimensions"),
         ({"dimensions": 129}, "dimensions"),
         ({"rounds": 0}, "rounds"),
-        ({"batch": 0}, "batch"),
-        ({"bound": 0.0}, "bound"),
-        ({"bound": math.nan}, "bound"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"clip_norm": 0.0}, "clip_norm"),
+        ({"clip_norm": math.nan}, "clip_norm"),
         ({"delta": 0.0}, "delta"),
         ({"truth": 0.5}, "truth"),
         ({"memory": 1.0}, "memory"),
         ({"least_share": 0.0}, "least_share"),
-        ({"fake_bound": 0.0}, "fake_bound"),
+        ({"fake_clip_norm": 0.0}, "fake_clip_norm"),
         ({"fakes": "mean"}, "fakes"),
-        ({"draw": -1}, "draw"),
+        ({"seed": -1}, "seed"),
         ({"rounds": 2.5}, "rounds"),
         ({"unknown": 1}, "unknown"),
     ],
@@ -174,7 +174,7 @@ def test_it_learns_what_was_planted() -> None:
     for name, model in {
         "plain": FakeGradients(math.inf, "nonprivate", **shared),
         "quiet": FakeGradients(1e6, **shared, truth=1.0),
-        "corrected": FakeGradients(1e6, "corrected", **shared, bound=20.0),
+        "corrected": FakeGradients(1e6, "corrected", **shared, clip_norm=20.0),
         "zero": FakeGradients(1e6, fakes="zero", **shared),
         "rating": FakeGradients(1e6, fakes="rating", **shared),
         "loud": FakeGradients(1.0, "corrected", **shared),
@@ -196,22 +196,22 @@ CUTS = {
     "dimensions": st.sampled_from([1, 3, 16, 17, 40, 128]),
     "offset": st.sampled_from([0.0, 3.0, -1e3, 1e6]),
     "spread": st.sampled_from([0.0, 1e-3, 0.5, 10.0]),
-    "bound": st.sampled_from([1e-3, 0.5, 1.0, 1e3]),
+    "clip_norm": st.sampled_from([1e-3, 0.5, 1.0, 1e3]),
     "epsilon": st.sampled_from([0.1, 4.0, 1e6]),
-    "batch": st.sampled_from([None, 2]),
+    "batch_size": st.sampled_from([None, 2]),
     "fakes": st.sampled_from(["delayed-mean", "zero"]),
 }
 
 
-def distances(federation: Federation) -> tuple[Exact, Exact]:
+def distances(training: FederatedTraining) -> tuple[Exact, Exact]:
     """Each user's distance from the fakes in a round without noise, and the rounding of it `(N,)`.
 
     A submission is rounded to single precision, where it is the fake that is large.
     """
-    sigma, federation.sigma = federation.sigma, 0.0
-    own, fakes = federation.candidates, federation.server.fakes.astype(np.float64)
-    sent = federation.submit()
-    federation.sigma = sigma
+    sigma, training.sigma = training.sigma, 0.0
+    own, fakes = training.candidates, training.server.fakes.astype(np.float64)
+    sent = training.submit()
+    training.sigma = sigma
     items, users = own.items[sent.order], own.users[sent.order]
     away = sent.shown.astype(np.float64) - fakes[items]
     assert not away[~own.real[sent.order]].any()
@@ -230,32 +230,34 @@ def test_no_user_is_farther_from_the_fakes_than_the_bound(
     defense = FakeGradients(**parameters, variant="corrected", rounds=4)
     candidates = defense.prepare(drawn(seed, 6, 7))
     everybody = np.ones(candidates.n_users, np.bool_)
-    federation = Federation(defense, candidates, Streams.first(seed, "cut", 1), apart=everybody)
+    training = FederatedTraining(
+        defense, candidates, Streams.first(seed, "cut", 1), apart=everybody
+    )
     for _ in range(defense.rounds):
-        found, rounding = distances(federation)
-        assert (found <= defense.bound + rounding).all()
-        if federation.done == 0:  # F is 0, and nothing is rounded but what is cut
-            assert (found <= defense.bound).all()
-        federation.play()
+        found, rounding = distances(training)
+        assert (found <= defense.clip_norm + rounding).all()
+        if training.done == 0:  # F is 0, and nothing is rounded but what is cut
+            assert (found <= defense.clip_norm).all()
+        training.run_round()
 
 
 @pytest.mark.parametrize("batch", [None, 2])
 def test_the_cut_binds_and_leaves_short_gradients_whole(batch: int | None) -> None:
     ratings = drawn()
     everybody = np.ones(9, np.bool_)
-    far: dict[str, Any] = {"offset": 0.0, "spread": 1.0, "dimensions": 4, "batch": batch}
+    far: dict[str, Any] = {"offset": 0.0, "spread": 1.0, "dimensions": 4, "batch_size": batch}
     streams = Streams.first(2, "cut", 1)
 
-    def after(defense: FakeGradients) -> tuple[Exact, Federation]:
-        federation = Federation(defense, defense.prepare(ratings), streams, apart=everybody)
+    def after(defense: FakeGradients) -> tuple[Exact, FederatedTraining]:
+        training = FederatedTraining(defense, defense.prepare(ratings), streams, apart=everybody)
         for _ in range(3):
-            federation.sigma = 0.0
-            federation.play()
-        return distances(federation)[0], federation
+            training.sigma = 0.0
+            training.run_round()
+        return distances(training)[0], training
 
-    cut, _ = after(FakeGradients(1.0, "corrected", bound=0.5, **far))
+    cut, _ = after(FakeGradients(1.0, "corrected", clip_norm=0.5, **far))
     assert (cut > 0.5 * (1 - 1e-4)).sum() >= 8  # a user may submit two fakes
-    whole, _ = after(FakeGradients(1.0, "corrected", bound=1e3, truth=1.0, **far))
+    whole, _ = after(FakeGradients(1.0, "corrected", clip_norm=1e3, truth=1.0, **far))
     published, _ = after(FakeGradients(1.0, **far, least_share=0.5, truth=1.0))
     # Nothing enforces the published form's bound.
     assert published.max() > 2
@@ -263,16 +265,16 @@ def test_the_cut_binds_and_leaves_short_gradients_whole(batch: int | None) -> No
 
 
 def test_all_of_a_users_submissions_are_cut_by_one_factor() -> None:
-    defense = FakeGradients(1.0, "corrected", bound=0.5, dimensions=4, spread=1.0)
+    defense = FakeGradients(1.0, "corrected", clip_norm=0.5, dimensions=4, spread=1.0)
     candidates = defense.prepare(drawn())
     everybody = np.ones(9, np.bool_)
-    federation = Federation(defense, candidates, Streams.first(2, "cut", 1), apart=everybody)
-    federation.play()
-    federation.sigma = 0.0
-    items = federation.server.factors.copy()
-    fakes = federation.server.fakes[candidates.items]
-    sent = federation.submit()
-    whole = federation.devices.gradients(sent.order, federation.devices.values, items) - fakes
+    training = FederatedTraining(defense, candidates, Streams.first(2, "cut", 1), apart=everybody)
+    training.run_round()
+    training.sigma = 0.0
+    items = training.server.factors.copy()
+    fakes = training.server.fakes[candidates.items]
+    sent = training.submit()
+    whole = training.clients.gradients(sent.order, training.clients.values, items) - fakes
     shares = np.einsum("nf,nf->n", sent.shown - fakes, whole) / np.einsum("nf,nf->n", whole, whole)
     np.testing.assert_allclose(sent.shown, fakes + shares[:, None] * whole, atol=1e-5)
     for user in range(9):
@@ -303,12 +305,12 @@ def pairs(ratings: Ratings) -> dict[str, Ratings]:
 
 
 def seen(
-    defense: FakeGradients, after: Ratings, trained: int, worlds: int, purpose: str = "watch"
+    defense: FakeGradients, after: Ratings, trained: int, trials: int, purpose: str = "watch"
 ) -> tuple[Exact, Exact, Exact, float]:
     """What is shown, and what would be without noise in D and D' `(K, W, C)`; the deviation."""
     before = drawn()
     both = defense.prepare(before), defense.prepare(after, before)
-    steps = list(defense.watch(*both, both[trained], Streams.first(6, purpose, worlds)))
+    steps = list(defense.observe(*both, both[trained], Streams.first(6, purpose, trials)))
     assert len(steps) == defense.rounds
     shown = np.array([step.shown for step, _ in steps])
     absent, present = (
@@ -322,24 +324,24 @@ def seen(
     return shown, absent, present, sigma
 
 
-WATCHED = [
+OBSERVED = [
     FakeGradients(100.0, **TINY),
-    FakeGradients(100.0, **TINY, fakes="zero", batch=3),
+    FakeGradients(100.0, **TINY, fakes="zero", batch_size=3),
     FakeGradients(300.0, "corrected", **TINY),
-    FakeGradients(300.0, "corrected", **TINY, batch=3, density=0.75),
+    FakeGradients(300.0, "corrected", **TINY, batch_size=3, density=0.75),
 ]
 
 
 @pytest.mark.parametrize("change", ["removed", "user", "gone"])
-@pytest.mark.parametrize("defense", WATCHED, ids=["published", "batch", "corrected", "fewer"])
-def test_what_is_shown_has_its_stated_law_in_the_world_that_is_trained(
+@pytest.mark.parametrize("defense", OBSERVED, ids=["published", "batch", "corrected", "fewer"])
+def test_what_is_shown_has_its_stated_law_in_the_trial_that_is_trained(
     defense: FakeGradients, change: str
 ) -> None:
     from scipy.stats import chi2, kstest
 
-    worlds = 40
+    trials = 40
     for trained in (0, 1):
-        shown, absent, present, sigma = seen(defense, pairs(drawn())[change], trained, worlds)
+        shown, absent, present, sigma = seen(defense, pairs(drawn())[change], trained, trials)
         here, there = (absent, present) if trained == 0 else (present, absent)
         z = (shown - here) / sigma
         assert z.size > 500
@@ -356,8 +358,8 @@ def test_what_is_shown_has_its_stated_law_in_the_world_that_is_trained(
 
 
 @pytest.mark.parametrize("change", ["replaced", "user", "fewer", "gone"])
-@pytest.mark.parametrize("defense", WATCHED, ids=["published", "batch", "corrected", "fewer"])
-def test_without_noise_the_trained_world_is_shown_as_it_is(
+@pytest.mark.parametrize("defense", OBSERVED, ids=["published", "batch", "corrected", "fewer"])
+def test_without_noise_the_trained_trial_is_shown_as_it_is(
     defense: FakeGradients, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeGradients, "sigma", lambda self, candidates: 0.0)
@@ -388,14 +390,14 @@ def test_a_change_moves_the_users_other_submissions_from_the_second_round_on() -
         assert (moved[:, :, ~real] == 0).all()
 
 
-def test_a_new_users_worlds_are_shown_the_same_whatever_is_watched_beside() -> None:
+def test_a_new_users_trials_are_shown_the_same_whatever_is_observed_beside() -> None:
     after = pairs(drawn())["user"]
-    whole = seen(WATCHED[2], after, 1, 5)
+    whole = seen(OBSERVED[2], after, 1, 5)
     before = drawn()
-    both = WATCHED[2].prepare(before), WATCHED[2].prepare(after, before)
+    both = OBSERVED[2].prepare(before), OBSERVED[2].prepare(after, before)
     streams = Streams.first(6, "watch", 5)
     part = Streams(streams.key, np.array([3, 1]))
-    for k, (step, pair) in enumerate(WATCHED[2].watch(*both, both[1], part)):
+    for k, (step, pair) in enumerate(OBSERVED[2].observe(*both, both[1], part)):
         np.testing.assert_array_equal(step.shown, whole[0][k][[3, 1]])
         np.testing.assert_array_equal(pair.absent, whole[1][k][[3, 1]])
         np.testing.assert_array_equal(pair.present, whole[2][k][[3, 1]])
@@ -408,7 +410,7 @@ def test_a_new_users_worlds_are_shown_the_same_whatever_is_watched_beside() -> N
 def test_two_users_of_the_corrected_form_are_two_bounds_apart_at_most(
     change: str, batch: int | None
 ) -> None:
-    far: dict[str, Any] = TINY | {"offset": 0.0, "bound": 0.5, "batch": batch, "rounds": 6}
+    far: dict[str, Any] = TINY | {"offset": 0.0, "clip_norm": 0.5, "batch_size": batch, "rounds": 6}
     after = pairs(drawn())[change]
     _, absent, present, _ = seen(FakeGradients(3.0, "corrected", **far), after, 0, 8)
     moved = np.linalg.norm(present - absent, axis=2)
@@ -421,14 +423,14 @@ def test_two_users_of_the_corrected_form_are_two_bounds_apart_at_most(
 def test_two_opposed_users_can_be_two_bounds_apart() -> None:
     ratings = from_profiles([[(0, 5.0)], [(0, 4.0), (1, 2.0)]], 2, STARS)
     after = apply(ratings, RatingReplaced(0, 0, 1.0))
-    defense = FakeGradients(1.0, "corrected", dimensions=1, offset=3.0, bound=0.01, rounds=1)
+    defense = FakeGradients(1.0, "corrected", dimensions=1, offset=3.0, clip_norm=0.01, rounds=1)
     both = defense.prepare(ratings), defense.prepare(after, ratings)
-    ((_, pair),) = defense.watch(*both, both[0], Streams.first(1, "test", 20))
+    ((_, pair),) = defense.observe(*both, both[0], Streams.first(1, "test", 20))
     moved = np.linalg.norm(pair.present - pair.absent, axis=1)
     np.testing.assert_allclose(moved, 0.02, rtol=1e-4)
 
 
-def test_what_cannot_be_watched_is_refused() -> None:
+def test_what_cannot_be_observed_is_refused() -> None:
     before = drawn()
     after = pairs(before)["removed"]
     streams = Streams.first(1, "test", 2)
@@ -438,19 +440,19 @@ def test_what_cannot_be_watched_is_refused() -> None:
         FakeGradients(math.inf, "nonprivate"),
     ):
         both = defense.prepare(before), defense.prepare(after, before)
-        with pytest.raises(ConfigError, match=r"whose noise is normal.*use a private variant"):
-            next(defense.watch(*both, both[0], streams))
+        with pytest.raises(ConfigError, match=r"submissions with normal noise.*use a private variant"):
+            next(defense.observe(*both, both[0], streams))
     defense = FakeGradients(1.0, rounds=1)
     own, alone = defense.prepare(before), defense.prepare(pairs(before)["gone"])
-    with pytest.raises(ConfigError, match=r"other candidates.*same public data"):
-        next(defense.watch(own, alone, own, streams))
+    with pytest.raises(ConfigError, match=r"different candidates.*same public data"):
+        next(defense.observe(own, alone, own, streams))
     with pytest.raises(ConfigError, match="are the same: one user must differ"):
-        next(defense.watch(own, own, own, streams))
+        next(defense.observe(own, own, own, streams))
     # What stands in for an item that nobody's rating differs in is no difference.
     stand_in = np.where(own.real, own.values, 6 - own.values)
     same = replace(own, values=stand_in)
     with pytest.raises(ConfigError, match="are the same: one user must differ"):
-        next(defense.watch(own, same, own, streams))
+        next(defense.observe(own, same, own, streams))
 
 
 # Games.
@@ -475,11 +477,17 @@ def server(defense: FakeGradients, pair: DataPair) -> Game[Any]:
     return trained_game(defense, pair, LikelihoodRatio(), "recommender")
 
 
-GAME: dict[str, Any] = {"dimensions": 2, "rounds": 2, "offset": 3.0, "spread": 1.0, "bound": 0.5}
+GAME: dict[str, Any] = {
+    "dimensions": 2,
+    "rounds": 2,
+    "offset": 3.0,
+    "spread": 1.0,
+    "clip_norm": 0.5,
+}
 
 
 def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    near: dict[str, Any] = GAME | {"spread": 0.1, "bound": 0.01}
+    near: dict[str, Any] = GAME | {"spread": 0.1, "clip_norm": 0.01}
     defense, trials = FakeGradients(2.0, "corrected", **near), 700
     pair = opposed()
     scores = server(defense, pair).run(trials=trials, seed=1)
@@ -503,7 +511,7 @@ def test_the_published_claim_is_exceeded_where_gradients_are_longer_than_its_bou
     scores = server(defense, pair).run(trials=400, seed=1)
     assert certified(scores, defense.delta) > 2
     # With a bound that holds, the same pair is within it.
-    honest = replace(defense, bound=40.0)
+    honest = replace(defense, clip_norm=40.0)
     scores = server(honest, pair).run(trials=400, seed=1)
     assert certified(scores, honest.delta) <= 1
 
@@ -511,17 +519,17 @@ def test_the_published_claim_is_exceeded_where_gradients_are_longer_than_its_bou
 # Streams.
 
 
-def test_trained_worlds_are_the_federations() -> None:
-    defense = FakeGradients(5.0, **TINY, batch=2)
+def test_trained_trials_are_the_federations() -> None:
+    defense = FakeGradients(5.0, **TINY, batch_size=2)
     candidates = defense.prepare(drawn())
     streams = Streams.first(3, "test", 4)
     models = defense.train(candidates, streams)
-    for w, world in enumerate(streams.blocks(1)):
-        federation = Federation(defense, candidates, world)
+    for w, trial in enumerate(streams.blocks(1)):
+        training = FederatedTraining(defense, candidates, trial)
         for _ in range(defense.rounds):
-            federation.play()
-        np.testing.assert_array_equal(models.items[w], federation.models().items[0])
-        np.testing.assert_array_equal(models.users[w], federation.models().users[0])
+            training.run_round()
+        np.testing.assert_array_equal(models.items[w], training.models().items[0])
+        np.testing.assert_array_equal(models.users[w], training.models().users[0])
 
 
 def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,33 +538,33 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
 
     used: list[int] = []
 
-    def watch(module: Any, name: str, place: int) -> None:
+    def observe(module: Any, name: str, place: int) -> None:
         inner = getattr(module, name)
 
-        def watched(*arguments: Any) -> None:
+        def observed(*arguments: Any) -> None:
             if name != "submit" or arguments[9] > 0:  # σ
                 used.append(int(arguments[place]))
             inner(*arguments)
 
-        monkeypatch.setattr(module, name, watched)
+        monkeypatch.setattr(module, name, observed)
 
-    watch(noise, "uniform", 2)
-    watch(noise, "normal", 2)
-    watch(federated, "submit", 11)
+    observe(noise, "uniform", 2)
+    observe(noise, "normal", 2)
+    observe(federated, "submit", 11)
     begins, rounds = 2, TINY["rounds"]
     anew: dict[str, Any] = {"fakes": "rating", "made_up": "each-round"}
     cases: list[tuple[FakeGradients, int, int]] = [
         (FakeGradients(1.0, **TINY), 0, begins + 1 + 2 * rounds),
-        (FakeGradients(1.0, **TINY, batch=2), 3, begins + 1 + 3 * rounds),
+        (FakeGradients(1.0, **TINY, batch_size=2), 3, begins + 1 + 3 * rounds),
         (FakeGradients(1.0, "corrected", **TINY), 3, begins + 2 * rounds),
-        (FakeGradients(1.0, **TINY, fakes="two-valued", batch=2), 0, begins + 2 * rounds),
-        (FakeGradients(1.0, **TINY, **anew, batch=2), 3, begins + 4 * rounds),
+        (FakeGradients(1.0, **TINY, fakes="two-valued", batch_size=2), 0, begins + 2 * rounds),
+        (FakeGradients(1.0, **TINY, **anew, batch_size=2), 3, begins + 4 * rounds),
     ]
-    for defense, watched_users, count in cases:
+    for defense, observed_users, count in cases:
         used.clear()
         candidates = defense.prepare(drawn())
-        apart = np.arange(candidates.n_users) < watched_users
-        federation = Federation(defense, candidates, Streams.first(1, "test", 1), apart=apart)
+        apart = np.arange(candidates.n_users) < observed_users
+        training = FederatedTraining(defense, candidates, Streams.first(1, "test", 1), apart=apart)
         for _ in range(rounds):
-            federation.play()
+            training.run_round()
         assert len(set(used)) == len(used) == count

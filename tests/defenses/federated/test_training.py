@@ -18,7 +18,7 @@ from dpaudit.defenses.factors import joined, width
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.settings import FakeGradientsSettings
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.training import FederatedTraining
 
 STARS = Scale()
 N, M = 14, 9
@@ -37,16 +37,16 @@ def drawn(seed: int = 0) -> Ratings:
     return Ratings.build(user, item, value, N, M, STARS)
 
 
-def world(index: int = 0) -> Streams:
+def trial(index: int = 0) -> Streams:
     return Streams(Streams.first(1, "test", 1).key, np.array([index], np.int64))
 
 
-def silent(defense: FakeGradients, apart: bool | NDArray[np.bool_] = False) -> Federation:
+def silent(defense: FakeGradients, apart: bool | NDArray[np.bool_] = False) -> FederatedTraining:
     """A training whose submissions have no noise."""
     users = np.full(N, apart) if isinstance(apart, bool) else apart
-    federation = Federation(defense, defense.prepare(drawn()), world(), apart=users)
-    federation.sigma = 0.0
-    return federation
+    training = FederatedTraining(defense, defense.prepare(drawn()), trial(), apart=users)
+    training.sigma = 0.0
+    return training
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def silent(defense: FakeGradients, apart: bool | NDArray[np.bool_] = False) -> F
 def test_a_row_of_factors_has_room(dimensions: int, size: int) -> None:
     assert width(dimensions) == size
     defense = FakeGradients(1.0, dimensions=dimensions, spread=2.0)
-    federation = Federation(defense, defense.prepare(drawn()), world())
-    for factors, count in ((federation.devices.factors, N), (federation.server.factors, M)):
+    training = FederatedTraining(defense, defense.prepare(drawn()), trial())
+    for factors, count in ((training.clients.factors, N), (training.server.factors, M)):
         assert factors.shape == (count, size)
         assert factors[:, :dimensions].all()
         assert not factors[:, dimensions:].any()
-    assert not federation.server.fakes.any()
+    assert not training.server.fakes.any()
 
 
 def test_initial_factors_have_their_law_and_users_and_items_share_none() -> None:
@@ -68,8 +68,8 @@ def test_initial_factors_have_their_law_and_users_and_items_share_none() -> None
 
     defense = FakeGradients(1.0, dimensions=16, spread=0.3)
     prepared = defense.prepare(drawn())
-    found = [Federation(defense, prepared, world(w)) for w in range(60)]
-    users = np.concatenate([each.devices.factors.ravel() for each in found])
+    found = [FederatedTraining(defense, prepared, trial(w)) for w in range(60)]
+    users = np.concatenate([each.clients.factors.ravel() for each in found])
     items = np.concatenate([each.server.factors.ravel() for each in found])
     for factors in (users, items):
         assert kstest(factors.astype(np.float64) / 0.3, "norm").pvalue > ONE_IN_A_MILLION
@@ -107,7 +107,7 @@ def test_steps_are_those_of_adadelta(
     source = np.random.default_rng(0)
     factors = source.normal(size=(5, 16)).astype(np.float32)
     exact, plain = factors.astype(np.float64), PlainAdaDelta(memory, rate)
-    adapt = FakeGradients(1.0, memory=memory, rate=rate).adaptive(factors)
+    adapt = FakeGradients(1.0, memory=memory, learning_rate=rate).adaptive(factors)
     assert isinstance(adapt, AdaDelta)
     for _ in range(30):
         slope = (
@@ -144,18 +144,18 @@ def asked(shares: tuple[float, ...], n: int) -> Candidates:
 def test_the_response_is_unbiased_with_its_stated_variance() -> None:
     from scipy.stats import chi2
 
-    shares, n, worlds, p = (0.2, 0.5, 0.75), 400, 1500, 0.75
+    shares, n, trials, p = (0.2, 0.5, 0.75), 400, 1500, 0.75
     defense = FakeGradients(1.0, truth=p, dimensions=1)
     candidates = asked(shares, n)
     found = np.array(
-        [Federation(defense, candidates, world(w)).server.shares for w in range(worlds)]
+        [FederatedTraining(defense, candidates, trial(w)).server.shares for w in range(trials)]
     )
     variance = p * (1 - p) / ((2 * p - 1) ** 2 * n)
     mean, spread = found.mean(0), found.var(0, ddof=1)
-    error = math.sqrt(variance / worlds)
+    error = math.sqrt(variance / trials)
     # False failures: 3 · 3e-7 of the means, 3 · 2 · 1e-7 of the variances.
     assert (abs(mean - shares) < 5.1 * error).all()
-    low, high = chi2.ppf([1e-7, 1 - 1e-7], worlds - 1) / (worlds - 1)
+    low, high = chi2.ppf([1e-7, 1 - 1e-7], trials - 1) / (trials - 1)
     assert (low < spread / variance).all()
     assert (spread / variance < high).all()
     # A probability of the truth that is 0.01 off is noticed,
@@ -165,7 +165,7 @@ def test_the_response_is_unbiased_with_its_stated_variance() -> None:
     assert abs(mean - off).max() > 5.1 * error
     # and so is the variance of raters that are drawn anew.
     assert (spread / (variance + 0.25 / n) < low).any()
-    assert abs(np.corrcoef(found.T) - np.eye(3)).max() < 5.1 / math.sqrt(worlds)
+    assert abs(np.corrcoef(found.T) - np.eye(3)).max() < 5.1 / math.sqrt(trials)
 
 
 def test_shares_below_the_least_are_raised_to_it_and_counted() -> None:
@@ -173,21 +173,21 @@ def test_shares_below_the_least_are_raised_to_it_and_counted() -> None:
 
     # Nobody rated them: an estimate is below 0.05 if fewer than 0.275 n answer yes. The last item
     # has no candidates and does not count.
-    n, worlds, p, least = 41, 400, 0.75, 0.05
+    n, trials, p, least = 41, 400, 0.75, 0.05
     defense = FakeGradients(1.0, truth=p, dimensions=1, least_share=least)
     whole = asked((0.0, 0.0, 0.0, 0.0), n)
     candidates = replace(whole.only(whole.items < 3), n_items=4)
     floored = []
-    for w in range(worlds):
-        server = Federation(defense, candidates, world(w)).server
+    for w in range(trials):
+        server = FederatedTraining(defense, candidates, trial(w)).server
         assert (server.shares >= least).all()
         assert server.floored == (server.shares[:3] == least).sum()
         assert server.shares[3] == least
         floored.append(server.floored)
     chance = float(binom.cdf(math.ceil((least * (2 * p - 1) + 1 - p) * n) - 1, n, 1 - p))
-    low, high = binom.ppf([5e-7, 1 - 5e-7], 3 * worlds, chance)
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 3 * trials, chance)
     assert low <= sum(floored) <= high
-    assert not low <= 3 * worlds * 0.5 <= high
+    assert not low <= 3 * trials * 0.5 <= high
 
 
 def test_true_answers_tell_the_share_exactly_and_others_ask_nothing() -> None:
@@ -202,7 +202,7 @@ def test_true_answers_tell_the_share_exactly_and_others_ask_nothing() -> None:
         (FakeGradients(math.inf, "nonprivate", density=0.75), 1.0),
     ]
     for defense, expected in kinds:
-        server = Federation(defense, candidates, world()).server
+        server = FederatedTraining(defense, candidates, trial()).server
         np.testing.assert_allclose(server.shares, np.broadcast_to(expected, 3))
         assert server.floored == 0
 
@@ -247,11 +247,13 @@ class Plain:
             for i in range(own.n_users):
                 mine = own.users[order] == i
                 norm = np.linalg.norm((found - fakes)[mine])
-                if norm > self.defense.bound:
-                    found[mine] = fakes[mine] + (found - fakes)[mine] * self.defense.bound / norm
+                if norm > self.defense.clip_norm:
+                    found[mine] = (
+                        fakes[mine] + (found - fakes)[mine] * self.defense.clip_norm / norm
+                    )
         return found
 
-    def play(self, order: NDArray[np.int32]) -> None:
+    def run_round(self, order: NDArray[np.int32]) -> None:
         own, defense = self.candidates, self.defense
         shown, items = self.submissions(order), self.candidates.items[order]
         slopes = np.zeros_like(self.right)
@@ -262,7 +264,7 @@ class Plain:
             mean = (shown[items == j].sum(0) - (1 - pi) * n * self.fakes[j]) / (pi * n)
             slopes[j] = mean + defense.decay * self.right[j]
             if defense.fakes == "delayed-mean" and defense.variant != "nonprivate":
-                cut = max(1.0, float(np.linalg.norm(mean)) / defense.fake_bound)
+                cut = max(1.0, float(np.linalg.norm(mean)) / defense.fake_clip_norm)
                 self.fakes[j] = mean / cut
         self.right = self.item_steps.moved(self.right, slopes)
         for i in range(own.n_users):
@@ -280,27 +282,27 @@ class Plain:
             self.slopes[i] = self.slopes[i] - error * v / len(mine)
 
 
-def beside(federation: Federation) -> Plain:
-    d = federation.defense.dimensions
+def beside(training: FederatedTraining) -> Plain:
+    d = training.defense.dimensions
     left, right = (
         factors[:, :d].astype(np.float64)
-        for factors in (federation.devices.factors, federation.server.factors)
+        for factors in (training.clients.factors, training.server.factors)
     )
-    shares = federation.server.shares
-    return Plain(federation.defense, federation.candidates, shares, left, right)
+    shares = training.server.shares
+    return Plain(training.defense, training.candidates, shares, left, right)
 
 
 MODELS = [
     FakeGradients(1.0, **SMALL),
-    FakeGradients(1.0, **SMALL, fake_bound=0.2, decay=0.0),
-    FakeGradients(1.0, **SMALL, batch=3, density=0.75),
+    FakeGradients(1.0, **SMALL, fake_clip_norm=0.2, decay=0.0),
+    FakeGradients(1.0, **SMALL, batch_size=3, density=0.75),
     FakeGradients(1.0, **SMALL, fakes="zero"),
-    FakeGradients(1.0, **SMALL, fakes="rating", batch=4),
+    FakeGradients(1.0, **SMALL, fakes="rating", batch_size=4),
     FakeGradients(1.0, "corrected", **SMALL),
-    FakeGradients(1.0, "corrected", **SMALL, batch=3, bound=0.3, memory=0.5),
-    FakeGradients(1.0, "corrected", **SMALL, fakes="zero", bound=100.0),
+    FakeGradients(1.0, "corrected", **SMALL, batch_size=3, clip_norm=0.3, memory=0.5),
+    FakeGradients(1.0, "corrected", **SMALL, fakes="zero", clip_norm=100.0),
     FakeGradients(math.inf, "nonprivate", **SMALL),
-    FakeGradients(math.inf, "nonprivate", **SMALL, batch=2),
+    FakeGradients(math.inf, "nonprivate", **SMALL, batch_size=2),
     FakeGradients(1.0, **(SMALL | {"dimensions": 17})),
 ]
 NAMES = [f"{k}-{model.variant}-{model.fakes}" for k, model in enumerate(MODELS)]
@@ -311,27 +313,27 @@ NAMES = [f"{k}-{model.variant}-{model.fakes}" for k, model in enumerate(MODELS)]
 def test_rounds_without_noise_are_those_of_a_plain_training(
     defense: FakeGradients, apart: bool
 ) -> None:
-    federation = silent(defense, apart)
-    plain, d = beside(federation), defense.dimensions
+    training = silent(defense, apart)
+    plain, d = beside(training), defense.dimensions
     start = plain.right.copy()
     for _ in range(defense.rounds):
-        sent = federation.submit()
+        sent = training.submit()
         shown = plain.submissions(sent.order)
         if apart:
             np.testing.assert_array_equal(sent.apart, sent.order)
             np.testing.assert_allclose(sent.shown[:, :d], shown, atol=2e-4)
-        federation.learn(sent)
-        plain.play(sent.order)
-        np.testing.assert_allclose(federation.server.fakes[:, :d], plain.fakes, atol=2e-4)
-        np.testing.assert_allclose(federation.server.factors[:, :d], plain.right, atol=2e-5)
-        np.testing.assert_allclose(federation.devices.factors[:, :d], plain.left, atol=2e-5)
-        for factors in (federation.server.factors, federation.server.fakes):
+        training.learn(sent)
+        plain.run_round(sent.order)
+        np.testing.assert_allclose(training.server.fakes[:, :d], plain.fakes, atol=2e-4)
+        np.testing.assert_allclose(training.server.factors[:, :d], plain.right, atol=2e-5)
+        np.testing.assert_allclose(training.clients.factors[:, :d], plain.left, atol=2e-5)
+        for factors in (training.server.factors, training.server.fakes):
             assert not factors[:, d:].any()
     # They went far: a step that is left out, or taken twice, is more than the tolerance.
-    assert federation.done == defense.rounds
+    assert training.done == defense.rounds
     assert abs(plain.right - start).max() > 5e-3
-    norms = np.linalg.norm(federation.server.fakes, axis=1)
-    assert (norms <= defense.fake_bound * (1 + 1e-6)).all()
+    norms = np.linalg.norm(training.server.fakes, axis=1)
+    assert (norms <= defense.fake_clip_norm * (1 + 1e-6)).all()
     assert norms.any() == (defense.fakes == "delayed-mean" and defense.variant != "nonprivate")
 
 
@@ -360,71 +362,71 @@ def test_who_is_shown_changes_nothing_but_the_noise(defense: FakeGradients, apar
 
 
 def test_with_true_answers_and_no_noise_the_fake_is_the_mean_gradient() -> None:
-    defense = FakeGradients(1.0, **SMALL, truth=1.0, fake_bound=1e6)
-    federation = silent(defense)
-    own = federation.candidates
+    defense = FakeGradients(1.0, **SMALL, truth=1.0, fake_clip_norm=1e6)
+    training = silent(defense)
+    own = training.candidates
     raters = np.bincount(own.items[own.real], minlength=M)
     assert raters[-1] == 0
     for _ in range(4):
-        u = federation.devices.factors.astype(np.float64)
-        v = federation.server.factors.astype(np.float64)
+        u = training.clients.factors.astype(np.float64)
+        v = training.server.factors.astype(np.float64)
         error = own.values - 3 - (u[own.users] * v[own.items]).sum(1)
         gradients = -error[:, None] * u[own.users]
         mean = np.zeros_like(v)
         np.add.at(mean, own.items[own.real], gradients[own.real])
         mean /= np.maximum(raters, 1)[:, None]
-        before = federation.server.fakes.astype(np.float64)
-        federation.play()
+        before = training.server.fakes.astype(np.float64)
+        training.run_round()
         known = raters > 0
-        np.testing.assert_allclose(federation.server.fakes[known], mean[known], atol=1e-5)
+        np.testing.assert_allclose(training.server.fakes[known], mean[known], atol=1e-5)
         # The mean of all submissions is another one, and so is that of the round before.
         assert abs(before - mean)[known].max() > 1e-3
     # Nobody rated the last item, whose share is taken for the least: its fake stays where it was.
     assert (own.items == M - 1).any()
-    np.testing.assert_allclose(federation.server.fakes[-1], 0, atol=1e-6)
+    np.testing.assert_allclose(training.server.fakes[-1], 0, atol=1e-6)
 
 
 def test_an_item_for_which_nobody_submits_stays_as_it_is() -> None:
     defense = FakeGradients(math.inf, "nonprivate", **SMALL)
-    federation = silent(defense)
-    before = federation.server.factors.copy()
+    training = silent(defense)
+    before = training.server.factors.copy()
     for _ in range(3):
-        federation.play()
-    np.testing.assert_array_equal(federation.server.factors[-1], before[-1])
-    assert (federation.server.factors[:-1, :3] != before[:-1, :3]).all()
+        training.run_round()
+    np.testing.assert_array_equal(training.server.factors[-1], before[-1])
+    assert (training.server.factors[:-1, :3] != before[:-1, :3]).all()
 
 
 @pytest.mark.parametrize("batch", [1, 3, 1000, None])
 def test_each_user_submits_a_batch_of_her_candidates(batch: int | None) -> None:
-    defense = FakeGradients(1.0, batch=batch, dimensions=2)
-    federation = silent(defense)
-    own = federation.candidates
+    defense = FakeGradients(1.0, batch_size=batch, dimensions=2)
+    training = silent(defense)
+    own = training.candidates
     expected = own.counts if batch is None else np.minimum(own.counts, batch)
     assert (expected < own.counts).any() == (batch in {1, 3})
     orders = []
     for _ in range(4):
-        sent = federation.submit()
+        sent = training.submit()
         assert len(set(sent.order.tolist())) == len(sent.order)
         assert (np.diff(own.users[sent.order]) >= 0).all()
         np.testing.assert_array_equal(np.bincount(own.users[sent.order], minlength=N), expected)
         np.testing.assert_array_equal(sent.counts, np.bincount(own.items[sent.order], minlength=M))
         orders.append(tuple(sent.order.tolist()))
-        federation.learn(sent)
+        training.learn(sent)
     assert len(set(orders)) == (4 if batch in {1, 3} else 1)
 
 
 def test_who_submits_does_not_depend_on_the_ratings() -> None:
-    defense = FakeGradients(1.0, "corrected", batch=2, dimensions=2)
+    defense = FakeGradients(1.0, "corrected", batch_size=2, dimensions=2)
     ratings = drawn()
     fewer = ratings.only(ratings.item != 3)
     orders: list[list[list[int]]] = []
     for learned in (ratings, fewer):
-        federation = Federation(defense, defense.prepare(learned, ratings), world())
+        training = FederatedTraining(defense, defense.prepare(learned, ratings), trial())
         orders.append([])
         for _ in range(4):
-            sent = federation.submit()
+            sent = training.submit()
             orders[-1].append(sent.order.tolist())
-            federation.learn(sent)
+            training.learn(sent)
     assert orders[0] == orders[1]
 
 
@@ -432,19 +434,19 @@ def test_who_submits_does_not_depend_on_the_ratings() -> None:
 
 
 def standard_sums(
-    defense: FakeGradients, apart: NDArray[np.bool_], worlds: int, wrong: float = 1.0
+    defense: FakeGradients, apart: NDArray[np.bool_], trials: int, wrong: float = 1.0
 ) -> Exact:
     """The noise in the items' sums of one round over `σ √n`, `(W, M d)`; F is some constant."""
     candidates = defense.prepare(drawn())
     fakes = np.random.default_rng(0).normal(size=(M, 16)).astype(np.float32)
     found = []
-    for w in range(worlds):
+    for w in range(trials):
         sums = []
         for noisy in (True, False):
-            federation = Federation(defense, candidates, world(w), apart=apart)
-            federation.server.fakes[:, :3] = fakes[:, :3]
-            sigma, federation.sigma = federation.sigma, wrong * federation.sigma * noisy
-            sent = federation.submit()
+            training = FederatedTraining(defense, candidates, trial(w), apart=apart)
+            training.server.fakes[:, :3] = fakes[:, :3]
+            sigma, training.sigma = training.sigma, wrong * training.sigma * noisy
+            sent = training.submit()
             sums.append(sent.sums[:, :3].astype(np.float64))
         there = (sent.counts > 0)[:, None]
         deviation = sigma * np.sqrt(np.maximum(sent.counts, 1))[:, None]
@@ -459,20 +461,20 @@ def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
 ) -> None:
     from scipy.stats import chi2, kstest
 
-    worlds = 400
+    trials = 400
     for apart in (np.zeros(N, bool), np.arange(N) % 2 == 0, np.ones(N, bool)):
-        z = standard_sums(defense, apart, worlds)
+        z = standard_sums(defense, apart, trials)
         law = z[~np.isnan(z)]
         # False failures of all 12 cases: 2.4e-7 here, 2e-7 + 3e-8 + 2e-7 below.
         assert kstest(law, "norm").pvalue > 2e-8
         z = z[:, ~np.isnan(z).any(0)]  # items for which somebody always submits
         assert z.shape[1] >= 6
-        low, high = chi2.ppf([3e-10, 1 - 3e-10], worlds)
+        low, high = chi2.ppf([3e-10, 1 - 3e-10], trials)
         assert (low < (z**2).sum(0)).all()
         assert ((z**2).sum(0) < high).all()
-        assert (abs(z.mean(0)) * math.sqrt(worlds) < 6.5).all()
+        assert (abs(z.mean(0)) * math.sqrt(trials) < 6.5).all()
         apart_from_itself = abs(np.corrcoef(z.T) - np.eye(z.shape[1]))
-        assert apart_from_itself.max() * math.sqrt(worlds) < 6.6
+        assert apart_from_itself.max() * math.sqrt(trials) < 6.6
         # Half the variance is noticed in the law, and of every sum.
         less = z / math.sqrt(2)
         assert kstest(law / math.sqrt(2), "norm").pvalue < 2e-8
@@ -488,12 +490,12 @@ def test_noise_is_scaled_by_sigma() -> None:
 
 
 @pytest.mark.usefixtures("unrounded")
-def test_rounds_users_and_worlds_share_no_noise() -> None:
+def test_rounds_users_and_trials_share_no_noise() -> None:
     defense = FakeGradients(1.0, **SMALL, fakes="zero")
     candidates, everybody = defense.prepare(drawn()), np.ones(N, bool)
     noise = []
     for w in (0, 1, 2**33):
-        loud = Federation(defense, candidates, world(w), apart=everybody)
+        loud = FederatedTraining(defense, candidates, trial(w), apart=everybody)
         for _ in range(4):
             sigma, loud.sigma = loud.sigma, 0.0
             quiet = loud.submit().shown[:, :3].astype(np.float64)
@@ -510,14 +512,14 @@ def test_rounds_users_and_worlds_share_no_noise() -> None:
 
 def test_two_valued_submissions_are_drawn_one_by_one_for_everybody() -> None:
     defense = FakeGradients(1.0, **SMALL, fakes="two-valued")
-    federation = Federation(defense, defense.prepare(drawn()), world())
-    assert federation.sigma == 0
-    sent = federation.submit()
+    training = FederatedTraining(defense, defense.prepare(drawn()), trial())
+    assert training.sigma == 0
+    sent = training.submit()
     np.testing.assert_array_equal(sent.apart, sent.order)
     assert ((sent.shown != 0).sum(1) == 1).all()
     np.testing.assert_allclose(abs(sent.shown).max(1), defense.level, rtol=1e-6)
     sums = np.zeros((M, 16))
-    np.add.at(sums, federation.candidates.items[sent.order], sent.shown)
+    np.add.at(sums, training.candidates.items[sent.order], sent.shown)
     np.testing.assert_allclose(sent.sums, sums, rtol=1e-5)
     assert not sent.shown[:, 3:].any()
 
@@ -532,7 +534,7 @@ def test_ratings_are_made_up_once_or_in_each_round() -> None:
         FakeGradients(1.0, **SMALL, fakes="rating", made_up=when) for when in ("once", "each-round")
     )
     candidates = asked((0.5,) * 20, 60)
-    first, second = (Federation(defense, candidates, world()) for defense in (once, anew))
+    first, second = (FederatedTraining(defense, candidates, trial()) for defense in (once, anew))
     seen = []
     for _ in range(5):
         np.testing.assert_array_equal(first.made_up(), candidates.made_up - 3)
@@ -541,8 +543,8 @@ def test_ratings_are_made_up_once_or_in_each_round() -> None:
         submitted = second.submitted()
         np.testing.assert_array_equal(submitted[candidates.real], 0)  # they rated 3
         np.testing.assert_array_equal(submitted[~candidates.real], seen[-1][~candidates.real])
-        first.play()
-        second.play()
+        first.run_round()
+        second.run_round()
     values, times = np.unique(np.array(seen), return_counts=True)
     np.testing.assert_array_equal(values, [-2, -1, 0, 1, 2])
     assert chisquare(times).pvalue > ONE_IN_A_MILLION
@@ -563,12 +565,12 @@ def test_ratings_are_made_up_of_a_normal_law() -> None:
         FakeGradients(1.0, fakes="rating", made_up_mean=2.5, offset=1.0, made_up="each-round"),
     ):
         candidates = defense.prepare(ratings)
-        federation = Federation(defense, candidates, world())
-        first = federation.made_up()
-        federation.play()
+        training = FederatedTraining(defense, candidates, trial())
+        first = training.made_up()
+        training.run_round()
         once = defense.made_up == "once"
-        assert np.array_equal(first, federation.made_up()) is once
-        found.append(first if once else federation.made_up())
+        assert np.array_equal(first, training.made_up()) is once
+        found.append(first if once else training.made_up())
         assert len(first) > 1000
         assert kstest(found[-1], "norm", (1.5, 1)).pvalue > ONE_IN_A_MILLION
         assert kstest(found[-1], "norm", (2.5, 1)).pvalue < ONE_IN_A_MILLION
@@ -585,18 +587,18 @@ def test_ratings_are_made_up_of_a_normal_law() -> None:
 def test_models_predict_by_the_factors_and_are_joined_in_order() -> None:
     defense = FakeGradients(1.0, **SMALL)
     candidates = defense.prepare(drawn())
-    found = [Federation(defense, candidates, world(w)) for w in range(3)]
+    found = [FederatedTraining(defense, candidates, trial(w)) for w in range(3)]
     for each in found:
-        each.play()
+        each.run_round()
     users, items = np.array([0, 5, 13], np.int32), np.array([8, 0, 4], np.int32)
     expected = [
         np.clip(
-            3 + (f.devices.factors[users] * f.server.factors[items]).sum(1, dtype=np.float64), 1, 5
+            3 + (f.clients.factors[users] * f.server.factors[items]).sum(1, dtype=np.float64), 1, 5
         )
         for f in found
     ]
     models = joined([each.models() for each in found])
-    assert models.worlds == 3
+    assert models.trials == 3
     np.testing.assert_allclose(models.predict(users, items), expected, atol=1e-5)
     public = models.public(np.empty(0, np.int32))
     assert public.factors.shape == (3, M, 4)
@@ -607,8 +609,8 @@ def test_models_predict_by_the_factors_and_are_joined_in_order() -> None:
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_a_training_that_leaves_the_range_of_numbers_names_the_round() -> None:
     defense = FakeGradients(1.0, **SMALL)
-    federation = Federation(defense, defense.prepare(drawn()), world())
-    federation.play()
-    federation.sigma = 1e39
+    training = FederatedTraining(defense, defense.prepare(drawn()), trial())
+    training.run_round()
+    training.sigma = 1e39
     with pytest.raises(RunError, match=r"fake-gradients: .* after round 2: .*raise epsilon"):
-        federation.play()
+        training.run_round()

@@ -15,27 +15,27 @@ from dpaudit.core.transcripts import Round
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.federated.candidates import Candidates
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.training import Federation
+from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.federated.transcript import Distances, Transcript
 
 STARS = Scale()
 N, M, D = 24, 10, 3
 Exact = NDArray[np.float64]
 SMALL: dict[str, Any] = {"dimensions": D, "rounds": 8, "offset": 3.0, "spread": 0.7}
-WORLD = Streams.first(4, "transcript", 1)
+TRIAL = Streams.first(4, "transcript", 1)
 EVERYBODY = np.ones(N, np.bool_)
 SOME = np.arange(N) % 3 == 1
 
 MODELS = {
     "published": FakeGradients(20.0, **SMALL),
-    "batch": FakeGradients(20.0, **SMALL, batch=3),
+    "batch": FakeGradients(20.0, **SMALL, batch_size=3),
     "zero": FakeGradients(20.0, **SMALL, fakes="zero"),
-    "zero batch": FakeGradients(20.0, **SMALL, fakes="zero", batch=4),
+    "zero batch": FakeGradients(20.0, **SMALL, fakes="zero", batch_size=4),
     "delay": FakeGradients(20.0, **SMALL, delay=2),
     "rating": FakeGradients(20.0, **SMALL, fakes="rating"),
-    "each round": FakeGradients(20.0, **SMALL, fakes="rating", made_up="each-round", batch=5),
+    "each round": FakeGradients(20.0, **SMALL, fakes="rating", made_up="each-round", batch_size=5),
     "corrected": FakeGradients(20.0, "corrected", **SMALL),
-    "corrected batch": FakeGradients(120.0, "corrected", **SMALL, bound=0.3, batch=3),
+    "corrected batch": FakeGradients(120.0, "corrected", **SMALL, clip_norm=0.3, batch_size=3),
     "nonprivate": FakeGradients(math.inf, "nonprivate", **SMALL),
     "two-valued": FakeGradients(20.0, **SMALL, fakes="two-valued"),
 }
@@ -61,9 +61,9 @@ class State:
     fakes: Exact
 
     @classmethod
-    def of(cls, federation: Federation) -> State:
-        server = federation.server
-        both = federation.devices.factors, server.factors, server.fakes
+    def of(cls, training: FederatedTraining) -> State:
+        server = training.server
+        both = training.clients.factors, server.factors, server.fakes
         return cls(*(factors[:, :D].astype(np.float64) for factors in both))
 
     def gradients(self, own: Candidates, rows: NDArray[np.intp], values: Exact) -> Exact:
@@ -72,13 +72,13 @@ class State:
         return found
 
 
-def played(
+def outcome(
     defense: FakeGradients, users: NDArray[np.bool_] = EVERYBODY
 ) -> tuple[Transcript, list[tuple[Round, Distances | None]], list[State]]:
-    """A transcript, and the states of the same training played beside it."""
+    """A transcript, and the states of the same training run beside it."""
     candidates = defense.prepare(drawn())
-    transcript = defense.transcript(candidates, WORLD, users)
-    beside, states = Federation(defense, candidates, WORLD, apart=users), []
+    transcript = defense.transcript(candidates, TRIAL, users)
+    beside, states = FederatedTraining(defense, candidates, TRIAL, apart=users), []
     rounds = list(transcript.rounds())
     for seen, _ in rounds:
         states.append(State.of(beside))
@@ -100,10 +100,10 @@ def rows_of(transcript: Transcript, own: Candidates, users: NDArray[np.bool_]) -
 
 @pytest.mark.parametrize("users", [EVERYBODY, SOME], ids=["everybody", "some"])
 @pytest.mark.parametrize("name", MODELS)
-def test_pairs_are_the_watched_users_candidates(name: str, users: NDArray[np.bool_]) -> None:
+def test_pairs_are_the_observed_users_candidates(name: str, users: NDArray[np.bool_]) -> None:
     defense = MODELS[name]
     own = defense.prepare(drawn())
-    transcript, rounds, _ = played(defense, users)
+    transcript, rounds, _ = outcome(defense, users)
     rows, pairs = rows_of(transcript, own, users), transcript.pairs
     np.testing.assert_array_equal(pairs.users, own.users[rows])
     np.testing.assert_array_equal(pairs.items, own.items[rows])
@@ -112,9 +112,9 @@ def test_pairs_are_the_watched_users_candidates(name: str, users: NDArray[np.boo
     assert pairs.sigma == defense.sigma(own)
     assert (pairs.sigma > 0) is (name in NORMAL)
     assert pairs.level == (defense.level if name == "two-valued" else None)
-    server = Federation(defense, own, WORLD).server
+    server = FederatedTraining(defense, own, TRIAL).server
     np.testing.assert_array_equal(pairs.shares, server.shares)
-    # Of all users, watched or not.
+    # Of all users, observed or not.
     counts_of = [int((own.items == item).sum()) for item in range(M)]
     np.testing.assert_array_equal(pairs.candidates, counts_of)
     assert transcript.floored == server.floored
@@ -122,7 +122,7 @@ def test_pairs_are_the_watched_users_candidates(name: str, users: NDArray[np.boo
         assert (np.diff(pairs.users[seen.place]) >= 0).all()
         assert len(set(seen.place.tolist())) == len(seen.place)
         counts = own.counts[users]
-        submitted = counts if defense.batch is None else np.minimum(counts, defense.batch)
+        submitted = counts if defense.batch_size is None else np.minimum(counts, defense.batch_size)
         times = np.bincount(pairs.users[seen.place], minlength=N)[users]
         np.testing.assert_array_equal(times, submitted)
         for part in (seen.shown, seen.gradients):
@@ -131,12 +131,12 @@ def test_pairs_are_the_watched_users_candidates(name: str, users: NDArray[np.boo
         assert (seen.made_up is None) is (defense.fakes != "rating")
 
 
-def test_everybody_is_watched_unless_it_is_said_who() -> None:
+def test_everybody_is_observed_unless_it_is_said_who() -> None:
     defense = MODELS["batch"]
     own = defense.prepare(drawn())
-    transcript = defense.transcript(own, WORLD)
+    transcript = defense.transcript(own, TRIAL)
     assert len(transcript.pairs) == len(own)
-    nobody = defense.transcript(own, WORLD, np.zeros(N, np.bool_))
+    nobody = defense.transcript(own, TRIAL, np.zeros(N, np.bool_))
     assert len(nobody.pairs) == 0
     assert all(len(seen.place) == 0 for seen, _ in nobody.rounds())
 
@@ -148,7 +148,7 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
 ) -> None:
     defense = MODELS[name]
     own = defense.prepare(drawn())
-    transcript, rounds, states = played(defense, users)
+    transcript, rounds, states = outcome(defense, users)
     rows = rows_of(transcript, own, users)
     cut_once = cut_more = False
     longest = {True: 0.0, False: 0.0}
@@ -166,24 +166,24 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
                 for row in np.flatnonzero(hers):
                     # Had she rated an item that she has not, it would count as well.
                     own_too = 0.0 if own.real[mine[row]] else float((away[row] ** 2).sum())
-                    cut = defense.bound / max(math.sqrt(rated + own_too), defense.bound)
+                    cut = defense.clip_norm / max(math.sqrt(rated + own_too), defense.clip_norm)
                     if own_too:
                         # Cut as if only what she rated counted, some would be longer.
-                        alone = defense.bound / max(math.sqrt(rated), defense.bound)
-                        cut_more |= alone * math.sqrt(own_too) > 1.05 * defense.bound
+                        alone = defense.clip_norm / max(math.sqrt(rated), defense.clip_norm)
+                        cut_more |= alone * math.sqrt(own_too) > 1.05 * defense.clip_norm
                     cut_once |= bool(cut < 0.9)
                     expected[row] = fakes[row] + cut * away[row]
             # No submission, real or that a fake stands for, is farther from F than the bound.
             lengths = np.linalg.norm(seen.gradients.astype(np.float64) - fakes, axis=1)
             for label in (True, False):
                 these = lengths[own.real[mine] == label]
-                assert these.max() <= defense.bound
+                assert these.max() <= defense.clip_norm
                 longest[label] = max(longest[label], these.max())
         np.testing.assert_allclose(seen.gradients, expected, atol=3e-5)
     assert cut_once is cut_more is (defense.variant == "corrected")
     if defense.variant == "corrected":
         # It is about what is nearly as long.
-        assert min(longest.values()) > 0.8 * defense.bound
+        assert min(longest.values()) > 0.8 * defense.clip_norm
     assert abs(states[-1].left - states[0].left).max() > 1e-3
 
 
@@ -204,7 +204,7 @@ def test_what_is_shown_is_gradient_or_fake_with_the_stated_noise(name: str) -> N
 
     defense = MODELS[name]
     for users in (EVERYBODY, SOME):
-        transcript, rounds, _ = played(defense, users)
+        transcript, rounds, _ = outcome(defense, users)
         sigma = transcript.pairs.sigma
         z, swapped = (
             np.concatenate([
@@ -226,7 +226,7 @@ def test_what_is_shown_is_gradient_or_fake_with_the_stated_noise(name: str) -> N
 def test_what_is_made_up_is_a_gradient_of_a_rating_on_the_scale(name: str) -> None:
     defense = MODELS[name]
     own = defense.prepare(drawn())
-    transcript, rounds, states = played(defense)
+    transcript, rounds, states = outcome(defense)
     rows = rows_of(transcript, own, EVERYBODY)
     before: Exact | None = None
     anew = False
@@ -255,7 +255,7 @@ def test_what_is_made_up_is_a_gradient_of_a_rating_on_the_scale(name: str) -> No
 
 def test_two_valued_submissions_show_one_coordinate() -> None:
     defense = FakeGradients(400.0, **(SMALL | {"spread": 2.0}), fakes="two-valued")
-    transcript, rounds, _ = played(defense)
+    transcript, rounds, _ = outcome(defense)
     level = transcript.pairs.level
     assert level is not None
     total = np.zeros((2, D))
@@ -289,7 +289,7 @@ def test_two_valued_submissions_show_one_coordinate() -> None:
 def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_]) -> None:
     defense = MODELS[name]
     own = defense.prepare(drawn())
-    _, rounds, states = played(defense, users)
+    _, rounds, states = outcome(defense, users)
     rated = np.flatnonzero(own.real)
     items = own.items[rated]
     before: Exact | None = None
@@ -323,5 +323,5 @@ def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_
     "name", ["batch", "zero batch", "corrected", "corrected batch", "two-valued", "rating"]
 )
 def test_where_a_fake_is_no_f_or_users_cut_or_send_some_there_are_no_distances(name: str) -> None:
-    _, rounds, _ = played(MODELS[name])
+    _, rounds, _ = outcome(MODELS[name])
     assert all(distances is None for _, distances in rounds)

@@ -245,8 +245,8 @@ def some_data(seed: int = 7) -> tuple[Ratings, int]:
     return ratings, user
 
 
-def sees_items(items: NDArray[np.int32], worlds: int) -> SeesItems:
-    return SeesItems(np.tile(items, (worlds, 1)).astype(np.int32))
+def sees_items(items: NDArray[np.int32], trials: int) -> SeesItems:
+    return SeesItems(np.tile(items, (trials, 1)).astype(np.int32))
 
 
 @pytest.mark.parametrize("variant", ["published", "corrected"])
@@ -280,7 +280,7 @@ def test_noise_is_the_source_scaled_by_sensitivity_over_epsilon() -> None:
         streams = Streams(np.array([1, 2], np.uint32), np.array([9, 2**32, 4]))
         items = exact.candidates
         draws = np.empty((3, 40))
-        exact_noise.laplace(draws, streams.worlds, 0, streams.key)
+        exact_noise.laplace(draws, streams.trials, 0, streams.key)
         scale = part.sensitivity(STARS) / part.epsilon
         assert part.noise_scale(STARS) == pytest.approx(scale)
         expected = exact.scores[items] + scale * draws[:, items]

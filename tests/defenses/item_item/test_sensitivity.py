@@ -342,11 +342,13 @@ def ratio(part: ItemItem, pair: str) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_worst_cases_of_the_published_noise(epsilon: float) -> None:
-    assert ratio(SlopeOne(epsilon=epsilon), "crossing") == pytest.approx(10 * epsilon, rel=1e-5)
-    assert ratio(SlopeOne(epsilon=epsilon, delta_r=5), "crossing") == pytest.approx(
+    assert ratio(SlopeOne(epsilon=epsilon), "support-threshold") == pytest.approx(
+        10 * epsilon, rel=1e-5
+    )
+    assert ratio(SlopeOne(epsilon=epsilon, delta_r=5), "support-threshold") == pytest.approx(
         8 * epsilon, rel=1e-5
     )
-    assert ratio(Cosine(epsilon=epsilon), "first") == pytest.approx(
+    assert ratio(Cosine(epsilon=epsilon), "tight") == pytest.approx(
         20 / np.sqrt(8) * epsilon, rel=1e-5
     )
 
@@ -355,8 +357,8 @@ def test_worst_cases_of_the_published_noise(epsilon: float) -> None:
 @pytest.mark.parametrize("phi", [1, 4, 10])
 def test_worst_cases_attain_the_corrected_sensitivity(least: int, phi: int) -> None:
     # ω never matters here: another user's rating is worse as soon as T > 3 (φ + 1).
-    attained = {("cut", "crossing"): 4.0, ("shrunk", "opposite"): 8 / (phi + 1)}
-    attained["damped", "first"] = 4 / (phi + 1)
+    attained = {("cut", "support-threshold"): 4.0, ("shrunk", "opposite"): 8 / (phi + 1)}
+    attained["damped", "tight"] = 4 / (phi + 1)
     for (form, pair), shift in attained.items():
         part: ItemItem = SlopeOne(
             epsilon=1,
@@ -379,7 +381,7 @@ def test_worst_cases_attain_the_corrected_sensitivity(least: int, phi: int) -> N
         )
         beta = 0 if similarity == "plain" else 1
         shift = 1 / np.sqrt((1 + beta) * (2 + beta))
-        assert ratio(part, "first") * part.sensitivity(PURCHASES) == pytest.approx(shift, rel=1e-5)
+        assert ratio(part, "tight") * part.sensitivity(PURCHASES) == pytest.approx(shift, rel=1e-5)
 
 
 @pytest.mark.parametrize("least", [1, 5, 20])
@@ -414,16 +416,16 @@ def test_worst_cases_at_the_papers_parameters() -> None:
     def slope(form: Any) -> SlopeOne:
         return SlopeOne(epsilon=1, variant="corrected", similarity=form)
 
-    assert ratio(slope("cut"), "crossing") == pytest.approx(1, rel=1e-5)
+    assert ratio(slope("cut"), "support-threshold") == pytest.approx(1, rel=1e-5)
     assert ratio(slope("shrunk"), "opposite") == pytest.approx(1, rel=1e-5)
-    assert ratio(slope("damped"), "first") == pytest.approx(1, rel=1e-5)
+    assert ratio(slope("damped"), "tight") == pytest.approx(1, rel=1e-5)
     # This target is in the data, and δ covers users who are not: 1/√((1+β)(2+β)) over 1/(1+β).
     plain = Cosine(epsilon=1, variant="corrected", similarity="plain")
-    assert ratio(plain, "first") == pytest.approx(np.sqrt(0.5), rel=1e-5)
+    assert ratio(plain, "tight") == pytest.approx(np.sqrt(0.5), rel=1e-5)
     damped = Cosine(epsilon=1, variant="corrected")
-    assert ratio(damped, "first") == pytest.approx(11 / np.sqrt(132), rel=1e-5)
+    assert ratio(damped, "tight") == pytest.approx(11 / np.sqrt(132), rel=1e-5)
     for form in ("cut", "shrunk", "damped"):
-        for pair in ("crossing", "opposite", "first"):
+        for pair in ("support-threshold", "opposite", "tight"):
             assert ratio(slope(form), pair) <= 1 + 1e-5
 
 

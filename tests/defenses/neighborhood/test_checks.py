@@ -98,7 +98,7 @@ def test_the_last_step_is_counted_from_the_iterate_before_it() -> None:
     assert (first.step, last.step) == (1, 4)
     assert last.below[:LANES].tolist() == below.tolist()
     assert last.least[:LANES] == pytest.approx(least, rel=1e-5)
-    # Worlds differ once there is noise, and begin alike.
+    # Trials differ once there is noise, and begin alike.
     assert len(set(last.below.tolist())) > 3
     assert len(set(first.below.tolist())) == 1
     assert len(last.below) == LANES + 4

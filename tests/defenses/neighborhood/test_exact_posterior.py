@@ -115,8 +115,8 @@ def pearson(seen: NDArray[np.int64], law: Exact) -> float:
 
 @each
 def test_angles_of_rows_follow_the_posterior(defense: SampledSimilarity) -> None:
-    worlds, bins = 60_000, 32
-    draws = defense.law(defense.prepare(THREE)).draw(streams(worlds))
+    trials, bins = 60_000, 32
+    draws = defense.law(defense.prepare(THREE)).draw(streams(trials))
     noticed = 0
     for item in range(3):
         near = [j for j in range(3) if j != item]
@@ -132,17 +132,17 @@ def test_angles_of_rows_follow_the_posterior(defense: SampledSimilarity) -> None
 
 @each
 def test_signs_of_single_neighbours_have_their_odds(defense: SampledSimilarity) -> None:
-    worlds = 60_000
-    draws = defense.law(defense.prepare(TWO)).draw(streams(worlds))
+    trials = 60_000
+    draws = defense.law(defense.prepare(TWO)).draw(streams(trials))
     for item in (0, 1):
         ends = np.zeros((2, 2))
         ends[:, 1 - item] = -1, 1
         low, high = exponent(defense, TWO, item, ends)
         share = 1 / (1 + math.exp(low - high))
         count = int((draws[:, item, 1 - item] > 0).sum())
-        assert min(binom.cdf(count, worlds, share), binom.sf(count - 1, worlds, share)) > RARE / 4
+        assert min(binom.cdf(count, trials, share), binom.sf(count - 1, trials, share)) > RARE / 4
         assert (
-            share == 0.5 or min(binom.cdf(count, worlds, 0.5), binom.sf(count, worlds, 0.5)) < RARE
+            share == 0.5 or min(binom.cdf(count, trials, 0.5), binom.sf(count, trials, 0.5)) < RARE
         )
 
 
@@ -223,7 +223,7 @@ def test_hundreds_of_raters_are_drawn_as_fast_as_few() -> None:
     assert np.isfinite(law.draw(streams(2000))).all()
 
 
-def test_a_world_is_drawn_by_its_index_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_is_drawn_by_its_index_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     law = model().law(model().prepare(THREE))
     whole = law.draw(streams(300))
     assert np.array_equal(law.draw(streams(200)), whole[:200])

@@ -23,7 +23,7 @@ from dpaudit.defenses.neighborhood.similarity import item_means
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 
 STARS = Scale()
-WORLDS = Streams.first(1, "test", 3)
+TRIALS = Streams.first(1, "test", 3)
 Matrix = NDArray[np.float64]
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 
@@ -90,7 +90,7 @@ def every_pair(ratings: Ratings) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 def predictions(ratings: Ratings, **parameters: Any) -> NDArray[np.float32]:
     defense = Neighborhood(**parameters)
-    model = defense.train(defense.prepare(ratings), WORLDS)
+    model = defense.train(defense.prepare(ratings), TRIALS)
     return model.predict(*every_pair(ratings))
 
 
@@ -257,7 +257,7 @@ def test_public_data_decide_the_means_alone() -> None:
     np.testing.assert_array_equal(both.similarity, Neighborhood().prepare(ratings).similarity)
 
 
-def test_worlds_share_one_array_and_epsilon_changes_nothing() -> None:
+def test_trials_share_one_array_and_epsilon_changes_nothing() -> None:
     ratings = drawn(3)
     found = predictions(ratings)
     assert found.strides[0] == 0
@@ -305,7 +305,7 @@ def test_data_that_cannot_be_used_are_refused() -> None:
 
 def test_pairs_that_do_not_exist_are_refused() -> None:
     ratings = drawn(1)
-    model = Neighborhood().train(Neighborhood().prepare(ratings), WORLDS)
+    model = Neighborhood().train(Neighborhood().prepare(ratings), TRIALS)
     one, far = np.ones(1, np.int32), np.full(1, 12, np.int32)
     for users, items, message in (
         (far, one, r"user 12 lies outside 0\.\.11"),
@@ -355,7 +355,7 @@ def test_movielens_100k(real_data: Path) -> None:
         found = []
         for fold in folds:
             prepared = defense.prepare(fold.train)
-            guess = defense.train(prepared, WORLDS).predict(fold.users, fold.items)[0]
+            guess = defense.train(prepared, TRIALS).predict(fold.users, fold.items)[0]
             found.append(guess - fold.values)
             if fold is folds[0]:
                 dense = prepared.similarity.astype(float)

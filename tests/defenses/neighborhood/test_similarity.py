@@ -49,9 +49,9 @@ def streams(count: int, seed: int = 5) -> Streams:
     return Streams.first(seed, "test", count)
 
 
-def final(model: Model, data: SimilarityData, item: int, worlds: Streams) -> Floats:
-    """The final row in each world `(W, M)`."""
-    blocks = [model.train(data, part).row(item, part)[:, : len(part)] for part in worlds.blocks(16)]
+def final(model: Model, data: SimilarityData, item: int, trials: Streams) -> Floats:
+    """The final row in each trial `(W, M)`."""
+    blocks = [model.train(data, part).row(item, part)[:, : len(part)] for part in trials.blocks(16)]
     return np.concatenate(blocks, 1).T
 
 
@@ -61,12 +61,12 @@ def models() -> list[Model]:
     return [
         SgdSimilarity(math.inf, "nonprivate", **sgd),
         SgdSimilarity(2.0, **sgd),
-        SgdSimilarity(2.0, **sgd, share=0.3),
+        SgdSimilarity(2.0, **sgd, sampling_rate=0.3),
         SgdSimilarity(2.0, "corrected", **sgd),
-        SgdSimilarity(2.0, "corrected", **sgd, share=0.3),
+        SgdSimilarity(2.0, "corrected", **sgd, sampling_rate=0.3),
         SampledSimilarity(math.inf, "nonprivate", **sampled),
         SampledSimilarity(2.0, **sampled),
-        SampledSimilarity(2.0, "corrected", **sampled, share=0.3),
+        SampledSimilarity(2.0, "corrected", **sampled, sampling_rate=0.3),
     ]
 
 
@@ -74,7 +74,7 @@ each_model = pytest.mark.parametrize("model", models(), ids=lambda m: f"{m.name}
 
 
 @each_model
-def test_a_row_depends_neither_on_others_nor_on_the_worlds_beside_it(model: Model) -> None:
+def test_a_row_depends_neither_on_others_nor_on_the_trials_beside_it(model: Model) -> None:
     data, many = model.prepare(drawn()), streams(20)
     rows = {item: final(model, data, item, many) for item in (0, 3, 7)}
     u, i = np.array([4, 0, 4, 9], np.int32), np.array([7, 3, 0, 3], np.int32)
@@ -84,11 +84,11 @@ def test_a_row_depends_neither_on_others_nor_on_the_worlds_beside_it(model: Mode
         one = slice(pair, pair + 1)
         alone = model.train(data, many).predict(u[one], i[one])
         np.testing.assert_array_equal(alone, whole[:, one])
-    for worlds in ([17], [17, 2], list(range(3, 20))):
-        part = Streams(many.key, np.array(worlds))
-        np.testing.assert_array_equal(model.train(data, part).predict(u, i), whole[worlds])
+    for trials in ([17], [17, 2], list(range(3, 20))):
+        part = Streams(many.key, np.array(trials))
+        np.testing.assert_array_equal(model.train(data, part).predict(u, i), whole[trials])
         for item, row in rows.items():
-            np.testing.assert_array_equal(final(model, data, item, part), row[worlds])
+            np.testing.assert_array_equal(final(model, data, item, part), row[trials])
     if model.variant != "nonprivate":
         other = final(model, data, 3, streams(20, seed=6))
         # Noised gradients lie on a grid: a few of 160 agree by chance.
@@ -98,11 +98,11 @@ def test_a_row_depends_neither_on_others_nor_on_the_worlds_beside_it(model: Mode
 
 @each_model
 def test_predictions_are_equation_two(model: Model) -> None:
-    ratings, worlds = drawn(), streams(3)
+    ratings, trials = drawn(), streams(3)
     data = model.prepare(ratings)
     u, i = np.divmod(np.arange(N * M, dtype=np.int32), M)
-    got = model.train(data, worlds).predict(u, i)
-    rows = np.stack([final(model, data, item, worlds) for item in range(M)], 1).astype(float)
+    got = model.train(data, trials).predict(u, i)
+    rows = np.stack([final(model, data, item, trials) for item in range(M)], 1).astype(float)
     for k in range(N * M):
         mine = ratings.profile(int(u[k]))
         other = mine.items != i[k]
@@ -149,9 +149,16 @@ def gradient(ratings: Ratings, means: Exact, item: int, s: Exact, bound: float) 
 def test_descent_is_algorithm_one(epsilon: float) -> None:
     variant: Any = "published" if epsilon < math.inf else "nonprivate"
     model = SgdSimilarity(
-        epsilon, variant, steps=4, rate=0.4, decay=0.05, rescale=2.0, start=0.5, weight=1e6,
+        epsilon,
+        variant,
+        steps=4,
+        learning_rate=0.4,
+        decay=0.05,
+        rescale=2.0,
+        start=0.5,
+        weight=1e6,
         more_than=1,
-    )  # fmt: skip
+    )
     ratings = drawn()
     data = model.prepare(ratings)
     for item in (0, 5):
@@ -168,7 +175,13 @@ def test_descent_is_algorithm_one(epsilon: float) -> None:
     ("likelihood", "variant"), [("halves", "published"), ("squares", "corrected")]
 )
 def test_the_sampler_without_noise_is_algorithm_two(likelihood: Any, variant: Any) -> None:
-    shared: dict[str, Any] = {"steps": 3, "rate": 0.05, "decay": 0.5, "more_than": 1, "cap": 8}
+    shared: dict[str, Any] = {
+        "steps": 3,
+        "learning_rate": 0.05,
+        "decay": 0.5,
+        "more_than": 1,
+        "cap": 8,
+    }
     model = SampledSimilarity(3.0, variant, likelihood=likelihood, **shared)
     ratings = drawn()
     data = model.prepare(ratings)
@@ -203,26 +216,26 @@ def test_the_temperature_multiplies_the_noise_alone() -> None:
 def test_the_published_noise_is_that_of_theorem_one() -> None:
     from scipy.stats import kstest, laplace
 
-    model = SgdSimilarity(2.0, steps=4, weight=10.0, share=0.5)
+    model = SgdSimilarity(2.0, steps=4, weight=10.0, sampling_rate=0.5)
     assert [model.largest_error(t, STARS) for t in (1, 2, 5)] == [2, 1.5, 1]
     # γ K ΔF/ε = .5 · 4 · (2 e_max 4/10)/2
     assert model.noise_scale(1, STARS, M) == pytest.approx(1.6)
     assert model.noise_scale(2, STARS, M) == pytest.approx(1.2)
     assert SgdSimilarity(math.inf, "nonprivate").noise_scale(1, STARS, M) == 0
-    once = SgdSimilarity(2.0, steps=1, more_than=1, weight=10.0, rescale=2.0, rate=0.1)
+    once = SgdSimilarity(2.0, steps=1, more_than=1, weight=10.0, rescale=2.0, learning_rate=0.1)
     data = once.prepare(drawn())
-    plain = SgdSimilarity(2.0, steps=1, more_than=1, weight=1e9, rescale=2.0, rate=0.1)
-    worlds = streams(640)
-    noise = (final(once, data, 0, worlds) - final(plain, data, 0, worlds)).ravel() / 0.2
+    plain = SgdSimilarity(2.0, steps=1, more_than=1, weight=1e9, rescale=2.0, learning_rate=0.1)
+    trials = streams(640)
+    noise = (final(once, data, 0, trials) - final(plain, data, 0, trials)).ravel() / 0.2
     scale = 2 * 2 * 4 / 10 / 2
     # False failures: 1e-6.
     assert kstest(noise.astype(float), laplace(scale=scale).cdf).pvalue > 1e-6
     assert kstest(noise.astype(float), laplace(scale=1.2 * scale).cdf).pvalue < 1e-6
 
 
-def batches(model: Model, data: SimilarityData, worlds: Streams, t: int) -> Floats:
+def batches(model: Model, data: SimilarityData, trials: Streams, t: int) -> Floats:
     """Which ratings, in the order of `data.places`, are in the mini-batch `(R, 16)`."""
-    drawn = model.batches(data, worlds)
+    drawn = model.batches(data, trials)
     assert drawn is not None
     users = isinstance(model, SgdSimilarity) and model.variant == "corrected"
     return drawn.taken(t, data.raters.column if users else slice(None))
@@ -230,7 +243,7 @@ def batches(model: Model, data: SimilarityData, worlds: Streams, t: int) -> Floa
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5])
 def test_a_published_batch_has_exactly_its_share_of_the_ratings(share: float) -> None:
-    model = SgdSimilarity(2.0, share=share, more_than=3)
+    model = SgdSimilarity(2.0, sampling_rate=share, more_than=3)
     data = model.prepare(drawn())
     count = len(data.places)
     assert 0 < count < len(drawn())
@@ -247,7 +260,7 @@ def test_a_published_batch_has_exactly_its_share_of_the_ratings(share: float) ->
 
 @pytest.mark.parametrize(("share", "size"), [(0.3, 3), (0.49, 5), (0.9999, 11)])
 def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float, size: int) -> None:
-    model = SgdSimilarity(2.0, "corrected", share=share, more_than=1)
+    model = SgdSimilarity(2.0, "corrected", sampling_rate=share, more_than=1)
     data = model.prepare(drawn())
     taken = batches(model, data, streams(5), 1)
     for w in range(5):
@@ -256,7 +269,7 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
         assert sum(found == {1.0} for found in users) == size
         assert size / N <= share
     # Users who are not learned from are drawn as well.
-    few = SgdSimilarity(2.0, "corrected", share=0.5, more_than=4)
+    few = SgdSimilarity(2.0, "corrected", sampling_rate=0.5, more_than=4)
     learned = few.prepare(drawn())
     assert len(np.unique(learned.raters.column)) < N
     counts = set()
@@ -266,29 +279,29 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
     assert len(counts) > 1
 
 
-def watch_uniform(monkeypatch: pytest.MonkeyPatch, see: Callable[..., None]) -> None:
-    """Show which worlds and steps either source's uniform draws are of."""
+def observe_uniform(monkeypatch: pytest.MonkeyPatch, see: Callable[..., None]) -> None:
+    """Show which trials and steps either source's uniform draws are of."""
     for source in (noise_source, exact_noise):
 
-        def watched(out: Any, who: Any, step: int, key: Any, inner: Any = source.uniform) -> None:
+        def observed(out: Any, who: Any, step: int, key: Any, inner: Any = source.uniform) -> None:
             see(who, step)
             inner(out, who, step, key)
 
-        monkeypatch.setattr(source, "uniform", watched)
+        monkeypatch.setattr(source, "uniform", observed)
 
 
-@pytest.mark.parametrize("model", [m for m in models() if m.share < 1], ids=repr)
+@pytest.mark.parametrize("model", [m for m in models() if m.sampling_rate < 1], ids=repr)
 def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, worlds = model.prepare(drawn()), streams(18)
+    data, trials = model.prepare(drawn()), streams(18)
     calls: list[tuple[int, ...]] = []
-    alone = np.stack([final(model, data, item, worlds) for item in range(M)], 1)
-    watch_uniform(monkeypatch, lambda worlds, step: calls.append((step, *worlds)))
+    alone = np.stack([final(model, data, item, trials) for item in range(M)], 1)
+    observe_uniform(monkeypatch, lambda trials, step: calls.append((step, *trials)))
     items = np.arange(M, dtype=np.int32)
-    np.testing.assert_array_equal(model.train(data, worlds).public(items).rows, alone)
+    np.testing.assert_array_equal(model.train(data, trials).public(items).rows, alone)
     assert len(calls) == len(set(calls)) == 3 * 18
     # What is not kept is drawn for every row, and is the same.
     monkeypatch.setattr(similarity, "_KEPT", 0)
-    np.testing.assert_array_equal(model.train(data, worlds).public(items).rows, alone)
+    np.testing.assert_array_equal(model.train(data, trials).public(items).rows, alone)
     assert len(calls) == 3 * 18 * (1 + M)
 
 
@@ -303,9 +316,11 @@ def test_the_smallest_draws_are_those_that_sorting_finds(size: int) -> None:
 
 
 def test_a_share_below_one_user_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"share = 0\.05 of 12 users .* give at least 0\.0833"):
-        SgdSimilarity(2.0, "corrected", share=0.05, more_than=1).prepare(drawn())
-    SgdSimilarity(2.0, share=0.05, more_than=1).prepare(drawn())
+    with pytest.raises(
+        ConfigError, match=r"sampling_rate = 0\.05 of 12 users .* give at least 0\.0833"
+    ):
+        SgdSimilarity(2.0, "corrected", sampling_rate=0.05, more_than=1).prepare(drawn())
+    SgdSimilarity(2.0, sampling_rate=0.05, more_than=1).prepare(drawn())
 
 
 @pytest.mark.parametrize("kind", [SgdSimilarity, SampledSimilarity])
@@ -315,20 +330,20 @@ def test_no_two_draws_share_a_coordinate_of_the_noise_source(
     noised: list[tuple[int, int]] = []
     sampled: list[int] = []
 
-    def watch(name: str, place: int) -> None:
+    def observe(name: str, place: int) -> None:
         step = getattr(similarity_rows, name)
 
-        def watched(*arguments: Any) -> None:
+        def observed(*arguments: Any) -> None:
             row, first, number = arguments[0], arguments[place], arguments[place + 1]
             noised.extend((number, first + j) for j in range(len(row) // LANES))
             step(*arguments)
 
-        monkeypatch.setattr(similarity_rows, name, watched)
+        monkeypatch.setattr(similarity_rows, name, observed)
 
-    watch("descend", 6)
-    watch("langevin_step", 5)
-    watch_uniform(monkeypatch, lambda _, step: sampled.append(step))
-    model = kind(2.0, steps=3, more_than=1, share=0.5)
+    observe("descend", 6)
+    observe("langevin_step", 5)
+    observe_uniform(monkeypatch, lambda _, step: sampled.append(step))
+    model = kind(2.0, steps=3, more_than=1, sampling_rate=0.5)
     data = model.prepare(drawn())
     for item in range(M):
         final(model, data, item, streams(1))
@@ -339,7 +354,7 @@ def test_no_two_draws_share_a_coordinate_of_the_noise_source(
 
 
 def test_a_sampled_batch_is_a_poisson_sample() -> None:
-    model = SampledSimilarity(2.0, share=0.3, more_than=1, cap=99)
+    model = SampledSimilarity(2.0, sampling_rate=0.3, more_than=1, cap=99)
     data = model.prepare(drawn(n_users=60, n_items=40))
     taken = batches(model, data, streams(16), 1)
     assert taken.mean() == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / taken.size))
@@ -351,7 +366,7 @@ def test_a_sampled_batch_is_a_poisson_sample() -> None:
 def test_the_corrected_noise_inverts_amplification(
     share: float, epsilon: float, steps: int
 ) -> None:
-    model = SgdSimilarity(epsilon, "corrected", steps=steps, share=share, clip=0.7)
+    model = SgdSimilarity(epsilon, "corrected", steps=steps, sampling_rate=share, clip_norm=0.7)
     one = 2 * 0.7 / model.noise_scale(3, STARS, 1)
     # K ln(1 + γ (e^{ε_0} − 1)), in logarithms where e^{ε_0} would overflow
     spent = np.logaddexp(math.log1p(-share) if share < 1 else -math.inf, math.log(share) + one)
@@ -362,7 +377,7 @@ profiles = st.dictionaries(st.integers(0, 5), st.integers(1, 5), min_size=1, max
 
 
 def moved(model: SgdSimilarity, before: Ratings, after: Ratings, rows: Floats) -> Exact:
-    """L1 distance of the gradients of all rows, in 16 worlds `(16,)`."""
+    """L1 distance of the gradients of all rows, in 16 trials `(16,)`."""
     one, other = (model.prepare(ratings) for ratings in (before, after))
     total = np.zeros(LANES)
     for item in range(before.n_items):
@@ -378,7 +393,7 @@ def test_a_user_moves_the_whole_gradient_by_twice_the_clip_at_most(
 ) -> None:
     others = [[(0, 5.0), (3, 1.0), (4, 2.0)], [(1, 2.0), (2, 2.0), (5, 5.0)]]
     before, after = (from_profiles([list(mine.items()), *others], 6, STARS) for mine in (old, new))
-    model = SgdSimilarity(1.0, "corrected", clip=clip, more_than=1, neighbors=3)
+    model = SgdSimilarity(1.0, "corrected", clip_norm=clip, more_than=1, neighbors=3)
     rows = np.random.default_rng(seed).normal(0.2, 1, (6, 6, LANES)).astype(np.float32)
     assert (moved(model, before, after, rows) <= 2 * clip * (1 + 1e-5)).all()
 
@@ -388,14 +403,14 @@ def test_twice_the_clip_is_attained() -> None:
     before, after = (
         from_profiles([[(first + j, r) for j, r in enumerate(mine)]], 8, STARS) for first in (0, 4)
     )
-    model = SgdSimilarity(1.0, "corrected", clip=0.01, more_than=1)
+    model = SgdSimilarity(1.0, "corrected", clip_norm=0.01, more_than=1)
     rows = np.ones((8, 8, LANES), np.float32)
     np.testing.assert_allclose(moved(model, before, after, rows), 0.02, rtol=1e-4)
 
 
 # Row 0 of one user who rated items 0, 1, 2; the means are 3, so x = (2, −1) and the target is 2.
 TINY: dict[str, Any] = {
-    "cap": 3, "more_than": 1, "decay": 4.0, "exponent": 0.0, "rate": 0.004, "steps": 400,
+    "cap": 3, "more_than": 1, "decay": 4.0, "exponent": 0.0, "learning_rate": 0.004, "steps": 400,
 }  # fmt: skip
 
 
@@ -421,7 +436,7 @@ def statistics(s: Exact, t: Exact, weight: Exact) -> Exact:
         ({"likelihood": "squares"}, 0.5, 2.0),
         ({"temperature": 0.5}, 0.5, 2.0),
         ({"variant": "corrected"}, 0.25, 1.0),
-        ({"share": 0.5}, 0.25, 1.0),
+        ({"sampling_rate": 0.5}, 0.25, 1.0),
     ],
 )
 @pytest.mark.long
@@ -531,30 +546,59 @@ def test_data_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        SgdSimilarity(math.inf, "nonprivate", rate=1e3, decay=1.0, steps=500, more_than=1),
-        SampledSimilarity(1.0, rate=1e6, decay=1e6, exponent=0.0, more_than=1, cap=8),
+        SgdSimilarity(math.inf, "nonprivate", learning_rate=1e3, decay=1.0, steps=500, more_than=1),
+        SampledSimilarity(1.0, learning_rate=1e6, decay=1e6, exponent=0.0, more_than=1, cap=8),
     ],
 )
 def test_a_training_that_diverges_names_the_step_and_the_remedy(model: Model) -> None:
-    with pytest.raises(RunError, match=rf"{model.name}: no finite .* step \d+: lower params\.rate"):
+    with pytest.raises(RunError, match=rf"{model.name}: no finite .* step \d+: lower params\.learning_rate"):
         model.train(model.prepare(drawn()), streams(2)).row(0, streams(2))
 
 
 COMMON = [
-    ("epsilon", 5e-4), ("epsilon", math.nan), ("epsilon", math.inf), ("epsilon", 2e6),
-    ("variant", "private"), ("steps", 0), ("steps", 2.0), ("rate", 0.0), ("rate", 2e6),
-    ("decay", -0.1), ("neighbors", 0), ("share", 0.0), ("share", 1.1), ("share", math.nan),
-    ("more_than", -1), ("unknown", 1),
-]  # fmt: skip
+    ("epsilon", 5e-4),
+    ("epsilon", math.nan),
+    ("epsilon", math.inf),
+    ("epsilon", 2e6),
+    ("variant", "private"),
+    ("steps", 0),
+    ("steps", 2.0),
+    ("learning_rate", 0.0),
+    ("learning_rate", 2e6),
+    ("decay", -0.1),
+    ("neighbors", 0),
+    ("sampling_rate", 0.0),
+    ("sampling_rate", 1.1),
+    ("sampling_rate", math.nan),
+    ("more_than", -1),
+    ("unknown", 1),
+]
 SGD = [
-    ("steps", 10_001), ("rate", 2e3), ("decay", 1.1), ("rescale", 0.0), ("rescale", 2e6),
-    ("start", 0.0), ("start", 2e6), ("weight", 0.0), ("weight", 2e9), ("clip", 0.0), ("clip", 2e9),
-]  # fmt: skip
+    ("steps", 10_001),
+    ("learning_rate", 2e3),
+    ("decay", 1.1),
+    ("rescale", 0.0),
+    ("rescale", 2e6),
+    ("start", 0.0),
+    ("start", 2e6),
+    ("weight", 0.0),
+    ("weight", 2e9),
+    ("clip_norm", 0.0),
+    ("clip_norm", 2e9),
+]
 SAMPLED = [
-    ("steps", 2_000_000), ("exponent", -0.1), ("exponent", 1.1), ("schedule", "none"),
-    ("decay", 0.0), ("decay", 2e6), ("temperature", 0.0), ("temperature", 1.1),
-    ("likelihood", "cubes"), ("start", 2e6), ("cap", 0),
-]  # fmt: skip
+    ("steps", 2_000_000),
+    ("exponent", -0.1),
+    ("exponent", 1.1),
+    ("schedule", "none"),
+    ("decay", 0.0),
+    ("decay", 2e6),
+    ("temperature", 0.0),
+    ("temperature", 1.1),
+    ("likelihood", "cubes"),
+    ("start", 2e6),
+    ("cap", 0),
+]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dpaudit.data.neighbors import RatingAdded, RatingRemoved, UserReplaced, app
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.social.ranking_rows import RankingRows
-from dpaudit.defenses.social.ranking_training import RankingSociety
+from dpaudit.defenses.social.ranking_training import RankingTraining
 
 PURCHASES = Scale(1, 1, 1)
 N, M = 12, 9
@@ -47,21 +47,21 @@ def drawn(seed: int = 0) -> Ratings:
     return purchases(held, source.random((N, M)) < 0.3, links)
 
 
-def world(index: int = 0, purpose: str = "test") -> Streams:
+def trial(index: int = 0, purpose: str = "test") -> Streams:
     return Streams(Streams.first(1, purpose, 1).key, np.array([index], np.int64))
 
 
 def made(**parameters: Any) -> PrivSRRanking:
-    given = {"epsilon": 1.0, "dimensions": 3, "rounds": 4, "spread": 0.5, "rate": 0.1}
+    given = {"epsilon": 1.0, "dimensions": 3, "rounds": 4, "spread": 0.5, "learning_rate": 0.1}
     return PrivSRRanking(**{**given, **parameters})
 
 
-def society(
-    defense: PrivSRRanking, ratings: Ratings, index: int = 0, watched: Any = None
-) -> RankingSociety:
+def started(
+    defense: PrivSRRanking, ratings: Ratings, index: int = 0, observed: Any = None
+) -> RankingTraining:
     rows = defense.prepare(ratings)
-    users = None if watched is None else np.array(watched, np.int32)
-    return RankingSociety(defense, rows, defense.noise(rows), world(index), users)
+    users = None if observed is None else np.array(observed, np.int32)
+    return RankingTraining(defense, rows, defense.noise(rows), trial(index), users)
 
 
 def sets(ratings: Ratings, social: bool) -> list[tuple[set[int], set[int], set[int]]]:
@@ -155,13 +155,13 @@ def test_ratings_and_unknown_friends_are_refused() -> None:
 def test_rounds_are_those_of_algorithm_2(social: bool) -> None:
     ratings = drawn()
     defense = made(variant="nonprivate", social=social, triples="all", decay=0.05)
-    training = society(defense, ratings)
+    training = started(defense, ratings)
     u, v = (side[:, :3].astype(np.float64) for side in (training.users, training.items))
     pairs = [triples(*mine) for mine in sets(ratings, social)]
     for _ in range(5):
         v = v + 0.1 * (weights(pairs, u, v).T @ u - 0.1 * v)
         u = u + 0.1 * (weights(pairs, u, v) @ v - 0.1 * u)
-        training.play()
+        training.run_round()
     np.testing.assert_allclose(training.users[:, :3], u, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(training.items[:, :3], v, rtol=1e-4, atol=1e-5)
     assert not training.users[:, 3:].any()
@@ -170,8 +170,8 @@ def test_rounds_are_those_of_algorithm_2(social: bool) -> None:
 
 def test_drawn_triples_are_those_of_both_steps_of_a_round_and_new_in_the_next() -> None:
     ratings = drawn()
-    defense = made(variant="nonprivate", triples=3, rate=1e-3, decay=0)
-    training = society(defense, ratings)
+    defense = made(variant="nonprivate", triples=3, learning_rate=1e-3, decay=0)
+    training = started(defense, ratings)
     slopes = []
     for _ in range(2):
         u, v = training.users.copy(), training.items.copy()
@@ -188,16 +188,16 @@ def test_drawn_triples_are_those_of_both_steps_of_a_round_and_new_in_the_next() 
 
 
 def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
-    ratings, worlds = drawn(), 4000
-    whole = society(made(variant="nonprivate", triples="all", start="constant"), ratings)
+    ratings, trials = drawn(), 4000
+    whole = started(made(variant="nonprivate", triples="all", start="constant"), ratings)
     means = np.zeros((M, 16))
     squares = np.zeros((M, 16))
     defense = made(variant="nonprivate", triples=1, start="constant")
     rows = defense.prepare(ratings)
-    for index in range(worlds):
-        sums = RankingSociety(defense, rows, defense.noise(rows), world(index)).submit().sums
-        means += sums / worlds
-        squares += sums.astype(np.float64) ** 2 / worlds
+    for index in range(trials):
+        sums = RankingTraining(defense, rows, defense.noise(rows), trial(index)).submit().sums
+        means += sums / trials
+        squares += sums.astype(np.float64) ** 2 / trials
     # A user's kinds weigh alike, however many triples they have.
     expected = np.zeros((M, 16))
     for i, (own, friends, others) in enumerate(sets(ratings, True)):
@@ -207,7 +207,7 @@ def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
                     psi = 0.5 / (len(upper) * len(lower))
                     expected[j] += psi * whole.users[i]
                     expected[k] -= psi * whole.users[i]
-    error = np.sqrt(np.maximum(squares - means**2, 1e-12) / worlds)
+    error = np.sqrt(np.maximum(squares - means**2, 1e-12) / trials)
     # 9 items at 5.6 deviations err at 1e-6 or so each; a twentieth more weight is found.
     assert (abs(means - expected) < 5.6 * error + 1e-6).all()
     assert (abs(means - 1.05 * expected) > 5.6 * error).any()
@@ -231,22 +231,22 @@ def test_published_noise_is_that_of_the_paper() -> None:
     assert noise.shared
 
 
-def pure_noise(defense: PrivSRRanking, ratings: Ratings, watched: Any, worlds: int) -> Exact:
+def pure_noise(defense: PrivSRRanking, ratings: Ratings, observed: Any, trials: int) -> Exact:
     """What is summed where every factor is 0 `(W, M, d)`."""
     found = [
-        society(defense, ratings, w, watched).submit().sums[:, : defense.dimensions]
-        for w in range(worlds)
+        started(defense, ratings, w, observed).submit().sums[:, : defense.dimensions]
+        for w in range(trials)
     ]
     return np.stack(found).astype(np.float64)
 
 
 @pytest.mark.usefixtures("unrounded")
-@pytest.mark.parametrize("watched", [None, [1, 4, 7], list(range(N))])
-def test_shares_add_up_to_laplace_noise_however_they_are_drawn(watched: Any) -> None:
+@pytest.mark.parametrize("observed", [None, [1, 4, 7], list(range(N))])
+def test_shares_add_up_to_laplace_noise_however_they_are_drawn(observed: Any) -> None:
     ratings = drawn()
     defense = made(spread=0.0, beta=0.5, dimensions=16)
     kept = np.bincount(ratings.item[ratings.kept_private], minlength=M) > 0
-    sums = pure_noise(defense, ratings, watched, 400)
+    sums = pure_noise(defense, ratings, observed, 400)
     # Lap(√K/ε_n) alone, or with Lap(√K/ε_s) of the same h: Lap(√(K/ε_n² + K/ε_s²)).
     scale = np.where(kept, math.sqrt(16 / 9 + 16 / 2.25), 4 / 3)
     unit = (sums / scale[None, :, None]).ravel()
@@ -262,7 +262,7 @@ def test_shares_add_up_to_laplace_noise_however_they_are_drawn(watched: Any) -> 
 def test_given_what_all_share_a_users_noise_is_normal() -> None:
     ratings = drawn()
     defense = made(spread=0.0, beta=0.5, dimensions=16)
-    seen = [society(defense, ratings, w, [1, 4, 7]).submit() for w in range(150)]
+    seen = [started(defense, ratings, w, [1, 4, 7]).submit() for w in range(150)]
     unit = np.concatenate([(s.shown[:, :, :16] / s.deviations).ravel() for s in seen])
     assert stats.kstest(unit.astype(np.float64), "norm").pvalue > ONE_IN_A_MILLION
     assert stats.kstest(1.05 * unit.astype(np.float64), "norm").pvalue < ONE_IN_A_MILLION
@@ -282,17 +282,17 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
 
 @pytest.mark.usefixtures("unrounded")
 @pytest.mark.parametrize(("summation", "insiders"), [("local", 1), ("secure", 1), ("secure", 4)])
-@pytest.mark.parametrize("watched", [None, [2, 5]])
-def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, watched: Any) -> None:
+@pytest.mark.parametrize("observed", [None, [2, 5]])
+def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, observed: Any) -> None:
     ratings = drawn()
     defense = made(
-        variant="corrected", summation=summation, rounds=9, clip=0.7, spread=0.0, dimensions=16,
+        variant="corrected", summation=summation, rounds=9, clip_norm=0.7, spread=0.0, dimensions=16,
         delta=1e-4, insiders=insiders,
     )  # fmt: skip
     sigma = 2 * 0.7 * 3 / gaussian_mu(1.0, 1e-4)
     # Under a secure summation σ² is left of the sum without what insiders drew.
     spread = sigma * math.sqrt(N / (N - insiders) if summation == "secure" else N)
-    unit = (pure_noise(defense, ratings, watched, 400) / spread).ravel()
+    unit = (pure_noise(defense, ratings, observed, 400) / spread).ravel()
     assert stats.kstest(unit, "norm").pvalue > ONE_IN_A_MILLION
     assert stats.kstest(1.05 * unit, "norm").pvalue < ONE_IN_A_MILLION
     assert gaussian_mu(1.0, 1e-4) == pytest.approx(2 * 0.7 * 3 / sigma)
@@ -301,15 +301,15 @@ def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, watched:
 @pytest.mark.parametrize("triples_", ["all", 4])
 def test_corrected_submissions_are_cut_as_one(triples_: Any) -> None:
     ratings = drawn()
-    loud = made(variant="nonprivate", triples=triples_, spread=2.0)
-    quiet = made(variant="corrected", triples=triples_, spread=2.0, clip=0.5)
+    signal = made(variant="nonprivate", triples=triples_, spread=2.0)
+    quiet = made(variant="corrected", triples=triples_, spread=2.0, clip_norm=0.5)
     everybody = np.arange(N, dtype=np.int32)
     whole, cut = (
-        RankingSociety(
-            defense, defense.prepare(ratings), loud.noise(defense.prepare(ratings)), world(),
+        RankingTraining(
+            defense, defense.prepare(ratings), signal.noise(defense.prepare(ratings)), trial(),
             everybody,
         ).submit().shown.astype(np.float64)
-        for defense in (loud, quiet)
+        for defense in (signal, quiet)
     )  # fmt: skip
     norms = np.sqrt((whole**2).sum((1, 2)))
     after = np.sqrt((cut**2).sum((1, 2)))
@@ -322,7 +322,7 @@ def test_corrected_submissions_are_cut_as_one(triples_: Any) -> None:
 # What is seen.
 
 
-def pairs_of_worlds() -> dict[str, tuple[Ratings, Ratings]]:
+def pairs_of_trials() -> dict[str, tuple[Ratings, Ratings]]:
     ratings = drawn()
     user = 4
     free = np.setdiff1d(np.arange(M), ratings.profile(user).items)
@@ -346,12 +346,12 @@ def test_what_is_seen_has_the_law_that_is_stated(
     # So little noise that the two data sets are far apart.
     epsilon = 50.0 if variant == "published" else 5000.0
     defense = made(
-        variant=variant, summation=summation, triples="all", epsilon=epsilon, rounds=3, clip=3.0
+        variant=variant, summation=summation, triples="all", epsilon=epsilon, rounds=3, clip_norm=3.0
     )
-    before, after = pairs_of_worlds()[variant]
+    before, after = pairs_of_trials()[variant]
     rows = [defense.prepare(before), defense.prepare(after, before)]
-    watch = defense.watch_items if everybody else defense.watch
-    seen = list(watch(rows[0], rows[1], rows[trained], Streams.first(3, "watch", 200)))
+    observe = defense.observe_items if everybody else defense.observe
+    seen = list(observe(rows[0], rows[1], rows[trained], Streams.first(3, "watch", 200)))
     assert len(seen) == 3
     own, other = [], []
     for release, law in seen:
@@ -386,39 +386,39 @@ def test_a_purchase_moves_its_item_by_the_number_of_friends_items_and_these_by_o
             triples="all", dimensions=1, spread=spread, start="constant", rounds=1, beta=1.0
         )
         rows = defense.prepare(before), defense.prepare(after, before)
-        _, law = next(defense.watch(*rows, rows[0], Streams.first(0, "x", 2)))
+        _, law = next(defense.observe(*rows, rows[0], Streams.first(0, "x", 2)))
         moved = law.present - law.absent
         expected = spread * np.array([0, 5, -1, -1, -1, -1, -1, 0, 0])
         np.testing.assert_allclose(moved, np.tile(expected, (2, 1)), atol=1e-6)
         # Nobody keeps anything: everybody's noise is Lap(√K/ε_n), ε_n = 2ε.
-        _, law = next(defense.watch_items(*rows, rows[0], Streams.first(0, "x", 2)))
+        _, law = next(defense.observe_items(*rows, rows[0], Streams.first(0, "x", 2)))
         np.testing.assert_allclose(law.scale, 0.5)
         np.testing.assert_allclose(law.present - law.absent, np.tile(expected, (2, 1)), atol=1e-6)
 
 
 def test_what_has_no_known_law_is_refused() -> None:
-    before, after = pairs_of_worlds()["published"]
+    before, after = pairs_of_trials()["published"]
 
-    def watch(defense: PrivSRRanking, data: tuple[Ratings, Ratings], items: bool = False) -> Any:
+    def observe(defense: PrivSRRanking, data: tuple[Ratings, Ratings], items: bool = False) -> Any:
         rows = defense.prepare(data[0]), defense.prepare(data[1], data[0])
-        way = defense.watch_items if items else defense.watch
+        way = defense.observe_items if items else defense.observe
         return next(way(*rows, rows[0], Streams.first(0, "x", 1)))
 
     with pytest.raises(ConfigError, match="has none"):
-        watch(made(variant="nonprivate", triples="all"), (before, after))
+        observe(made(variant="nonprivate", triples="all"), (before, after))
     with pytest.raises(ConfigError, match=r"a mixture.*params\.triples = 'all'"):
-        watch(made(), (before, after))
+        observe(made(), (before, after))
     with pytest.raises(ConfigError, match="one user must differ"):
-        watch(made(triples="all"), (before, before))
+        observe(made(triples="all"), (before, before))
     row = np.flatnonzero(before.kept_private)[0]
     after = apply(before, RatingRemoved(int(before.user[row]), int(before.item[row])))
     for variant in ("published", "corrected"):
         for items in (False, True):
-            assert watch(made(triples="all", variant=variant), (before, after), items)
+            assert observe(made(triples="all", variant=variant), (before, after), items)
     defense = made(triples="all")
     rows = defense.prepare(before), defense.prepare(after)
     with pytest.raises(ConfigError, match="the same public data"):
-        next(defense.watch(*rows, rows[0], Streams.first(0, "x", 1)))
+        next(defense.observe(*rows, rows[0], Streams.first(0, "x", 1)))
 
 
 def test_claims_name_what_counts_as_public() -> None:
@@ -426,12 +426,12 @@ def test_claims_name_what_counts_as_public() -> None:
         claim = made(variant=variant).claim()
         assert claim is not None
         assert (claim.adjacency, claim.observer) == (adjacency, "recommender")
-        assert "what users share with friends, of the one in doubt too" in claim.public
+        assert "what users share with friends (so what the target user shares" in claim.public
 
 
 def test_a_training_that_diverges_is_stopped() -> None:
-    defense = made(variant="nonprivate", triples="all", rate=10.0, decay=10.0, rounds=100)
-    with pytest.raises(RunError, match=r"no finite numbers after round \d+: .*params\.rate"):
+    defense = made(variant="nonprivate", triples="all", learning_rate=10.0, decay=10.0, rounds=100)
+    with pytest.raises(RunError, match=r"no finite numbers after round \d+: .*params\.learning_rate"):
         defense.train(defense.prepare(drawn()), Streams.first(0, "x", 1))
     none = np.empty(0, np.int32)
     with pytest.raises(DpauditError, match="no ratings"):

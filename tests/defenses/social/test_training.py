@@ -18,7 +18,7 @@ from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.training import Society
+from dpaudit.defenses.social.training import SocialTraining
 
 Numbers = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def drawn(seed: int = 0, linked: float = 0.4) -> Ratings:
 
 
 def defense(**given: Any) -> PrivSR:
-    small = {"epsilon": 1.0, "dimensions": D, "rounds": 3, "rate": 0.01, "spread": 0.5}
+    small = {"epsilon": 1.0, "dimensions": D, "rounds": 3, "learning_rate": 0.01, "spread": 0.5}
     return PrivSR(**(small | given))
 
 
@@ -56,7 +56,7 @@ def exact(**given: Any) -> PrivSR:
     return defense(epsilon=math.inf, variant="nonprivate", **given)
 
 
-def world(index: int = 0, seed: int = 1) -> Streams:
+def trial(index: int = 0, seed: int = 1) -> Streams:
     return next(iter(Streams(Streams.first(seed, "x", 1).key, np.array([index])).blocks(1)))
 
 
@@ -87,13 +87,13 @@ def slope_of(f: Any, x: Numbers, h: float = 1e-4) -> Numbers:
 def test_a_round_follows_the_gradients_of_the_objective() -> None:
     part = exact(social=0.3, decay=0.2, offset=1.0)
     rows = part.prepare(drawn())
-    society = Society(part, rows, world())
-    users, items = (side[:, :D].astype(np.float64) for side in (society.users, society.items))
+    training = SocialTraining(part, rows, trial())
+    users, items = (side[:, :D].astype(np.float64) for side in (training.users, training.items))
     assert rows.similarity.nnz > 5
-    society.play()
+    training.run_round()
     # The recommender moves first, then users by what it then broadcasts.
-    after = items - part.rate * slope_of(lambda v: objective(part, rows, users, v), items)
-    np.testing.assert_allclose(society.items[:, :D], after, atol=2e-5)
+    after = items - part.learning_rate * slope_of(lambda v: objective(part, rows, users, v), items)
+    np.testing.assert_allclose(training.items[:, :D], after, atol=2e-5)
 
     def of_own(u: Numbers) -> float:
         # Algorithm 1: a user is drawn to her friends, not to those whose friend she is.
@@ -103,10 +103,10 @@ def test_a_round_follows_the_gradients_of_the_objective() -> None:
         return objective(exact(decay=0.2, offset=1.0, social=0.0), rows, u, after) + float(rest)
 
     np.testing.assert_allclose(
-        society.users[:, :D], users - part.rate * slope_of(of_own, users), atol=2e-5
+        training.users[:, :D], users - part.learning_rate * slope_of(of_own, users), atol=2e-5
     )
-    assert not society.users[:, D:].any()
-    assert not society.items[:, D:].any()
+    assert not training.users[:, D:].any()
+    assert not training.items[:, D:].any()
 
 
 def test_without_friends_nobody_is_drawn() -> None:
@@ -123,31 +123,31 @@ def test_without_friends_nobody_is_drawn() -> None:
 
 
 def test_a_rate_that_is_too_large_is_refused_with_the_round() -> None:
-    part = exact(rate=10.0, rounds=200)
-    with pytest.raises(RunError, match=r"after round \d+: .*lower params\.rate or social"):
+    part = exact(learning_rate=10.0, rounds=200)
+    with pytest.raises(RunError, match=r"after round \d+: .*lower params\.learning_rate or social"):
         part.train(part.prepare(drawn()), Streams.first(1, "x", 1))
 
 
 # The noise of what is submitted.
 
 
-def noise_of_sums(part: PrivSR, rows: SocialRows, worlds: int, watched: bool) -> Numbers:
+def noise_of_sums(part: PrivSR, rows: SocialRows, trials: int, observed: bool) -> Numbers:
     """The noise of the sums of a round `(W, M, D)`."""
-    everybody = np.full(rows.n_users, watched)
+    everybody = np.full(rows.n_users, observed)
     found = []
-    for index in range(worlds):
-        society = Society(part, rows, world(index), everybody)
+    for index in range(trials):
+        training = SocialTraining(part, rows, trial(index), everybody)
         order = np.arange(len(rows), dtype=np.int32)
-        without = society.gradients(rows, order, society.users)[1]
-        found.append((society.submit().sums - without)[:, :D])
+        without = training.gradients(rows, order, training.users)[1]
+        found.append((training.submit().sums - without)[:, :D])
     return np.stack(found).astype(np.float64)
 
 
-@pytest.mark.parametrize("watched", [True, False])
-def test_noise_adds_up_to_a_laplace_law_larger_than_one_kind_alone(watched: bool) -> None:
+@pytest.mark.parametrize("observed", [True, False])
+def test_noise_adds_up_to_a_laplace_law_larger_than_one_kind_alone(observed: bool) -> None:
     part = defense(epsilon=0.5, beta=0.5)
     rows = part.prepare(drawn())
-    noise = noise_of_sums(part, rows, 700, watched)
+    noise = noise_of_sums(part, rows, 700, observed)
     both = (rows.raters > 0).all(0)
     assert both.any()
     width, low = 8 * math.sqrt(D), 0.5 * (1 + 0.5)
@@ -169,10 +169,10 @@ def test_given_what_the_recommender_drew_the_noise_is_normal() -> None:
     rows = part.prepare(drawn())
     shares = []
     for index in range(700):
-        society = Society(part, rows, world(index), np.full(N, True))
-        sent = society.submit()
+        training = SocialTraining(part, rows, trial(index), np.full(N, True))
+        sent = training.submit()
         order = np.arange(len(rows), dtype=np.int32)
-        without = society.gradients(rows, order, society.users)[0]
+        without = training.gradients(rows, order, training.users)[0]
         shares.append(((sent.shown - without)[:, :D] / sent.deviations).astype(np.float64))
         # All who submit a rating of one kind about an item share h.
         for item in range(M):
@@ -202,11 +202,11 @@ def test_what_friends_send_adds_up_to_the_laplace_law_of_epsilon() -> None:
     assert (rows.friends > 0).any()
     seen = []
     for index in range(800):
-        with_noise, without = (Society(each, rows, world(index)) for each in (part, quiet))
+        with_noise, without = (SocialTraining(each, rows, trial(index)) for each in (part, quiet))
         nothing = np.zeros_like(with_noise.items)
-        for society in (with_noise, without):
-            society.learn(nothing)
-        away = (without.users - with_noise.users)[rows.friends > 0, :D] / part.rate
+        for training in (with_noise, without):
+            training.learn(nothing)
+        away = (without.users - with_noise.users)[rows.friends > 0, :D] / part.learning_rate
         seen.append(away.astype(np.float64))
     values = np.stack(seen).reshape(-1)
     scale = 2 * math.sqrt(D) / 0.5
@@ -218,17 +218,17 @@ def test_what_friends_send_adds_up_to_the_laplace_law_of_epsilon() -> None:
 
 
 def corrected(**given: Any) -> PrivSR:
-    return defense(variant="corrected", epsilon=2.0, delta=1e-3, spread=2.0, clip=0.7, **given)
+    return defense(variant="corrected", epsilon=2.0, delta=1e-3, spread=2.0, clip_norm=0.7, **given)
 
 
 def test_what_a_user_submits_is_cut_as_one_vector() -> None:
     part, free = corrected(), exact(spread=2.0)
     rows = part.prepare(drawn())
-    society, uncut = (Society(each, rows, world()) for each in (part, free))
-    assert np.linalg.norm(society.users, axis=1).max() <= 1 + 1e-5
+    training, uncut = (SocialTraining(each, rows, trial()) for each in (part, free))
+    assert np.linalg.norm(training.users, axis=1).max() <= 1 + 1e-5
     order = np.arange(len(rows), dtype=np.int32)
-    shown = society.gradients(rows, order, society.users)[0].astype(np.float64)
-    whole = uncut.gradients(rows, order, society.users)[0].astype(np.float64)
+    shown = training.gradients(rows, order, training.users)[0].astype(np.float64)
+    whole = uncut.gradients(rows, order, training.users)[0].astype(np.float64)
     norms, full = (
         np.sqrt(np.bincount(rows.users, (part_ * part_).sum(1), N)) for part_ in (shown, whole)
     )
@@ -255,13 +255,13 @@ def test_rounds_and_friends_together_keep_the_claim(summation: Any, insiders: in
     submitted = 7 * (2 * 0.7) ** 2 / whole
     np.testing.assert_allclose(submitted, 0.7 * mu**2, rtol=1e-6)
     # In the unit ball her factors move by 2.
-    assert 7 * 2**2 / noise.told == pytest.approx(0.3 * mu**2)
+    assert 7 * 2**2 / noise.broadcast == pytest.approx(0.3 * mu**2)
     assert not noise.sent.any()
     assert not noise.shared
     # Without friends nothing is spent on them.
     alone = corrected(summation=summation, social=0.0, rounds=7).noise(rows)
     assert alone.submitted.max() < noise.submitted.max()
-    assert not alone.told
+    assert not alone.broadcast
 
 
 def test_a_friend_who_rates_the_same_items_is_claimed_for_where_her_share_is_counted() -> None:
@@ -281,31 +281,31 @@ def test_all_whose_friend_a_user_is_are_told_the_same() -> None:
     rows = part.prepare(ratings)
     weights = rows.similarity.toarray()[1:, 0]
     assert (weights > 0.5).all()
-    told = []
+    broadcast = []
     for index in range(300):
-        one, other = (Society(each, rows, world(index)) for each in (part, quiet))
+        one, other = (SocialTraining(each, rows, trial(index)) for each in (part, quiet))
         other.users[:] = one.users
-        for society in (one, other):
-            society.learn(np.zeros_like(one.items))
+        for training in (one, other):
+            training.learn(np.zeros_like(one.items))
         # α 2 S γ times the noise; the corrected form then projects, which moves those beyond 1.
         inside = np.linalg.norm(one.users, axis=1)[1:] < 0.999
-        moved = (one.users - other.users)[1:, :D] / (2 * part.rate * weights[:, None])
+        moved = (one.users - other.users)[1:, :D] / (2 * part.learning_rate * weights[:, None])
         same = moved[inside]
         if len(same) > 1:
             np.testing.assert_allclose(same, same[:1].repeat(len(same), 0), rtol=0.02, atol=0.5)
-            told.append(same[0])
-    scale = math.sqrt(part.noise(rows).told)
-    seen = np.concatenate(told)
+            broadcast.append(same[0])
+    scale = math.sqrt(part.noise(rows).broadcast)
+    seen = np.concatenate(broadcast)
     assert len(seen) > 100
     assert 0.7 * scale < seen.std() < 1.3 * scale
 
 
-@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("observed", [True, False])
 @pytest.mark.parametrize("summation", ["local", "secure"])
-def test_normal_noise_is_as_large_as_stated(summation: Any, watched: bool) -> None:
+def test_normal_noise_is_as_large_as_stated(summation: Any, observed: bool) -> None:
     part = corrected(summation=summation)
     rows = part.prepare(drawn())
-    noise = noise_of_sums(part, rows, 400, watched)
+    noise = noise_of_sums(part, rows, 400, observed)
     each = part.noise(rows).submitted[0]
     scale = np.sqrt(each * rows.raters.sum(0))[:, None]
     seen = (noise / scale).reshape(-1)
@@ -317,9 +317,19 @@ def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None
     # All others name user 0 a friend, and she rates nothing that they submit about.
     followers, own, trials = 400, 10, 700
     part = PrivSR(
-        2.0, "corrected", dimensions=1, rounds=3, decay=0.0, social=10.0, rate=0.05, offset=3.0,
-        start="constant", spread=1.0, clip=0.1, summation="secure",
-    )  # fmt: skip
+        2.0,
+        "corrected",
+        dimensions=1,
+        rounds=3,
+        decay=0.0,
+        social=10.0,
+        learning_rate=0.05,
+        offset=3.0,
+        start="constant",
+        spread=1.0,
+        clip_norm=0.1,
+        summation="secure",
+    )
     links = Friends.build(np.arange(1, followers + 1), np.zeros(followers, int), followers + 1)
 
     def seen(value: int, name: str) -> Numbers:
@@ -329,10 +339,10 @@ def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None
         rows = part.prepare(ratings)
         sums = []
         for each in Streams.first(0, name, trials).blocks(1):
-            society = Society(part, rows, each)
-            society.play()
-            society.play()
-            sums.append(society.submit().sums[0, 0])
+            training = SocialTraining(part, rows, each)
+            training.run_round()
+            training.run_round()
+            sums.append(training.submit().sums[0, 0])
         return np.array(sums, np.float64)
 
     absent, present = seen(5, "absent"), seen(1, "present")
@@ -361,14 +371,14 @@ def test_what_is_seen_has_the_stated_law(part: PrivSR) -> None:
     for trained, name in ((before, "absent"), (after, "present")):
         apart = []
         for index in range(150):
-            for shown, law in part.watch(before, after, trained, world(index)):
+            for shown, law in part.observe(before, after, trained, trial(index)):
                 own = law.absent if name == "absent" else law.present
                 apart.append(((shown.shown - own) / law.scale).reshape(-1))
                 assert law.gaussian
         seen = np.concatenate(apart)
         assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
         assert stats.kstest(1.15 * seen, stats.norm.cdf).pvalue < RATE
-    laws = [law for _, law in part.watch(before, after, before, world(0))]
+    laws = [law for _, law in part.observe(before, after, before, trial(0))]
     assert len(laws) == part.rounds
     # One rating moves what is submitted for it at once, and the rest through her factors later; a
     # cut of all that she submits moves with it too.
@@ -381,7 +391,7 @@ def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
     before, after = pair(part)
     apart = []
     for index in range(300):
-        for shown, law in part.watch_items(before, after, after, world(index)):
+        for shown, law in part.observe_items(before, after, after, trial(index)):
             apart.append(((shown.shown - law.present) / law.scale).reshape(-1))
             assert not law.gaussian
     seen = np.concatenate(apart)
@@ -390,8 +400,8 @@ def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
     # What a user submits in the corrected form differs by twice the bound at most.
     for cut in (corrected(social=0.0), corrected(social=0.0, summation="secure")):
         x, y = pair(cut)
-        for _, law in cut.watch_items(x, y, x, world(0)):
-            assert np.linalg.norm(law.present - law.absent) <= 2 * cut.clip
+        for _, law in cut.observe_items(x, y, x, trial(0)):
+            assert np.linalg.norm(law.present - law.absent) <= 2 * cut.clip_norm
 
 
 @pytest.mark.parametrize("summation", ["local", "secure"])
@@ -400,7 +410,7 @@ def test_everybody_sees_normal_sums_of_the_corrected_form(summation: Any) -> Non
     before, after = pair(part)
     apart = []
     for index in range(300):
-        for shown, law in part.watch_items(before, after, before, world(index)):
+        for shown, law in part.observe_items(before, after, before, trial(index)):
             apart.append(((shown.shown - law.absent) / law.scale).reshape(-1))
             assert law.gaussian
     seen = np.concatenate(apart)
@@ -427,13 +437,13 @@ def followed(part: PrivSR) -> tuple[SocialRows, SocialRows]:
 @pytest.mark.parametrize("trained", ["absent", "present"])
 @pytest.mark.parametrize("form", ["published", "corrected"])
 def test_what_a_friend_receives_has_the_stated_law(form: str, trained: str) -> None:
-    given: dict[str, Any] = {"social": 0.5, "rounds": 6, "rate": 0.05}
+    given: dict[str, Any] = {"social": 0.5, "rounds": 6, "learning_rate": 0.05}
     part = defense(**given) if form == "published" else corrected(**given)
     before, after = followed(part)
     data = before if trained == "absent" else after
     apart, shifts = [], []
     for index in range(300):
-        for shown, law in part.watch_messages(before, after, data, world(index)):
+        for shown, law in part.observe_messages(before, after, data, trial(index)):
             own = law.absent if trained == "absent" else law.present
             apart.append(((shown.shown - own) / law.scale).reshape(-1))
             assert law.gaussian
@@ -455,10 +465,10 @@ def test_a_message_is_what_the_user_is_sent() -> None:
     assert 0 < weight <= 1
     draws, noises = [], []
     for index in range(400):
-        society = Society(part, before, world(index), heard=(2, 0))
-        own = society.users[0, :D].copy()
-        society.play()
-        message = society.message
+        training = SocialTraining(part, before, trial(index), observed_link=(2, 0))
+        own = training.users[0, :D].copy()
+        training.run_round()
+        message = training.message
         noises.append((message.shown + 2 * weight * own) / message.deviations)
         # Of three friends hers is the share of one, given what the receiver drew.
         draws.append((message.deviations * math.sqrt(3) / (2 * math.sqrt(2 * D))) ** 2)
@@ -466,12 +476,12 @@ def test_a_message_is_what_the_user_is_sent() -> None:
         values = np.concatenate(seen)
         assert stats.kstest(values, law.cdf).pvalue > RATE
         assert stats.kstest(1.6 * values, law.cdf).pvalue < RATE
-    told = Society(corrected(social=0.5), before, world(), heard=(2, 0))
-    kept = told.users[0, :D].copy()
-    told.play()
-    deviation = math.sqrt(told.noise.told)
-    np.testing.assert_array_equal(told.message.deviations, np.full(D, deviation))
-    assert np.abs((told.message.shown - kept) / deviation).max() < 6
+    broadcast = SocialTraining(corrected(social=0.5), before, trial(), observed_link=(2, 0))
+    kept = broadcast.users[0, :D].copy()
+    broadcast.run_round()
+    deviation = math.sqrt(broadcast.noise.broadcast)
+    np.testing.assert_array_equal(broadcast.message.deviations, np.full(D, deviation))
+    assert np.abs((broadcast.message.shown - kept) / deviation).max() < 6
 
 
 def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
@@ -479,14 +489,16 @@ def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
     before, _ = followed(part)
     seen, hers = [], []
     for index in range(1500):
-        heard = Society(part, before, world(index), heard=(2, 0))
-        silent = Society(quiet, before, world(index))
-        nothing = np.zeros_like(heard.items)
-        own = heard.users[0, :D].copy()
-        for society in (heard, silent):
-            society.learn(nothing)
-        seen.append(((silent.users - heard.users)[2, :D] / part.rate).astype(np.float64))
-        hers.append(heard.message.shown + 2 * float(before.similarity[2, 0]) * own)
+        observed_link = SocialTraining(part, before, trial(index), observed_link=(2, 0))
+        silent = SocialTraining(quiet, before, trial(index))
+        nothing = np.zeros_like(observed_link.items)
+        own = observed_link.users[0, :D].copy()
+        for training in (observed_link, silent):
+            training.learn(nothing)
+        seen.append(
+            ((silent.users - observed_link.users)[2, :D] / part.learning_rate).astype(np.float64)
+        )
+        hers.append(observed_link.message.shown + 2 * float(before.similarity[2, 0]) * own)
     values = np.concatenate(seen)
     scale = 2 * math.sqrt(D) / 0.5
     assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > RATE
@@ -498,15 +510,15 @@ def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
 def test_the_friend_who_hears_best_is_asked() -> None:
     part = defense(social=0.5, rounds=2)
     before, after = followed(part)
-    loud = {
+    signal = {
         receiver: float(before.similarity[receiver, 0]) ** 2 * before.friends[receiver]
         for receiver in (1, 2)
     }
-    best = max(loud, key=lambda receiver: loud[receiver])
-    _, law = next(part.watch_messages(before, after, before, world()))
-    heard = Society(part, before, world(), heard=(best, 0))
-    heard.play()
-    np.testing.assert_array_equal(law.scale[0], heard.message.deviations)
+    best = max(signal, key=lambda receiver: signal[receiver])
+    _, law = next(part.observe_messages(before, after, before, trial()))
+    observed_link = SocialTraining(part, before, trial(), observed_link=(best, 0))
+    observed_link.run_round()
+    np.testing.assert_array_equal(law.scale[0], observed_link.message.deviations)
     # Who has friends is not followed exactly, and who is nobody's is not heard.
     for form in (part, corrected(social=0.5)):
         ratings = replace(drawn(), friends=LINKS, sensitive=None)
@@ -525,32 +537,32 @@ def test_messages_without_a_law_are_refused() -> None:
         assert "friend" not in silent.observers()
     alone = pair(part)
     with pytest.raises(ConfigError, match="somebody's friend"):
-        next(part.watch_messages(*alone, alone[0], world()))
+        next(part.observe_messages(*alone, alone[0], trial()))
     befriended = pair(part, linked=0.9)
     with pytest.raises(ConfigError, match="has friends"):
-        next(part.watch_messages(*befriended, befriended[0], world()))
+        next(part.observe_messages(*befriended, befriended[0], trial()))
     with pytest.raises(ConfigError, match="has none"):
-        exact(social=0.5).watch_messages(before, after, before, world())
+        exact(social=0.5).observe_messages(before, after, before, trial())
 
 
 def test_single_submissions_are_those_of_a_training_and_none_of_sums() -> None:
     part = defense(social=0.0)
     rows = part.prepare(drawn())
     users = np.isin(np.arange(N), [1, 4])
-    seen, models = part.submissions(rows, world(), users)
-    society = Society(part, rows, world(), users)
+    seen, models = part.submissions(rows, trial(), users)
+    training = SocialTraining(part, rows, trial(), users)
     for t in range(part.rounds):
-        np.testing.assert_array_equal(seen.factors[t], society.items[:, :D])
-        sent = society.submit()
+        np.testing.assert_array_equal(seen.factors[t], training.items[:, :D])
+        sent = training.submit()
         np.testing.assert_array_equal(seen.shown[t], sent.shown[:, :D])
         np.testing.assert_allclose(seen.deviations[t], sent.deviations, rtol=1e-6)
-        society.learn(sent.sums)
+        training.learn(sent.sums)
     own = users[rows.users]
     np.testing.assert_array_equal(seen.users, rows.users[own])
     np.testing.assert_array_equal(seen.items, rows.items[own])
     np.testing.assert_array_equal(seen.kept, rows.sensitive[own])
     ids = np.arange(M, dtype=np.int32)
-    np.testing.assert_array_equal(models.public(ids).factors, society.models().public(ids).factors)
+    np.testing.assert_array_equal(models.public(ids).factors, training.models().public(ids).factors)
     with pytest.raises(ConfigError, match=r"params\.summation = 'secure'.*set 'local'"):
         corrected(summation="secure").check_submissions()
     corrected().check_submissions()
@@ -569,19 +581,19 @@ def test_pairs_without_a_law_are_refused() -> None:
     ratings = drawn()
     rows = part.prepare(ratings)
     with pytest.raises(ConfigError, match="the two data sets are the same"):
-        next(part.watch(rows, rows, rows, world()))
+        next(part.observe(rows, rows, rows, trial()))
     fewer = apply(ratings, RatingRemoved(int(ratings.user[0]), int(ratings.item[0])))
     with pytest.raises(ConfigError, match="who rates what"):
-        next(part.watch(rows, part.prepare(fewer, ratings), rows, world()))
+        next(part.observe(rows, part.prepare(fewer, ratings), rows, trial()))
     befriended = pair(part, linked=0.9)
     with pytest.raises(ConfigError, match=r"friends.*params\.social = 0"):
-        next(part.watch(*befriended, befriended[0], world()))
+        next(part.observe(*befriended, befriended[0], trial()))
     with pytest.raises(ConfigError, match=r"params\.social = 0"):
-        next(part.watch_items(*befriended, befriended[0], world()))
+        next(part.observe_items(*befriended, befriended[0], trial()))
     # One round is submitted before friends send anything.
-    next(defense(rounds=1).watch(*befriended, befriended[0], world()))
+    next(defense(rounds=1).observe(*befriended, befriended[0], trial()))
     with pytest.raises(ConfigError, match="has none"):
-        exact().watch(rows, rows, rows, world())
+        exact().observe(rows, rows, rows, trial())
 
 
 def test_similarity_is_that_of_what_is_shared_in_public() -> None:

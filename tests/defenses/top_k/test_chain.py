@@ -180,8 +180,8 @@ def test_divergence_is_finite_where_probabilities_leave_the_doubles(epsilon: flo
             assert (np.isfinite(found) & (found >= 0)).all()
 
 
-def counts(exact: ExactScores, defense: TopK, worlds: int) -> dict[tuple[int, ...], int]:
-    found = defense.release_list(exact, Streams.first(1, "chain", worlds)).items
+def counts(exact: ExactScores, defense: TopK, trials: int) -> dict[tuple[int, ...], int]:
+    found = defense.release_list(exact, Streams.first(1, "chain", trials)).items
     rows, number = np.unique(found, axis=0, return_counts=True)
     return dict(zip(map(tuple, rows.tolist()), number.tolist(), strict=True))
 

@@ -226,8 +226,8 @@ def test_releases_show_nearly_epsilon(mechanism: str) -> None:
     defense, n = corrected(mechanism, top_k=10), 400_000
     pair = defense.pair("among-best", STARS)
     found = []
-    for world, exact in (("absent", pair.before), ("present", pair.after)):
-        items = defense.release_list(exact, Streams.first(9, world, n)).items
+    for trial, exact in (("absent", pair.before), ("present", pair.after)):
+        items = defense.release_list(exact, Streams.first(9, trial, n)).items
         found.append(int((items if mechanism == "joint" else items[:, :1]).__eq__(0).sum()))
     # The log ratio of two binomial counts is nearly normal; 4.9 standard errors are 1e-6.
     error = 4.9 * math.sqrt(sum(1 / count - 1 / n for count in found))
@@ -444,11 +444,11 @@ def test_peeling_refuses_weights_beyond_double_precision() -> None:
 
 
 @pytest.mark.parametrize("defense", EVERY)
-def test_a_world_is_a_function_of_its_index_alone(defense: TopK) -> None:
+def test_a_trial_is_a_function_of_its_index_alone(defense: TopK) -> None:
     exact = row(SCORES, defense)
     streams = Streams.first(5, "x", 999)
     whole = defense.release_list(exact, streams).items
-    blocks = [Streams(streams.key, streams.worlds[i : i + 100]) for i in range(0, 999, 100)]
+    blocks = [Streams(streams.key, streams.trials[i : i + 100]) for i in range(0, 999, 100)]
     with ThreadPoolExecutor(4) as pool:
         parts = list(pool.map(lambda block: defense.release_list(exact, block).items, blocks))
     np.testing.assert_array_equal(np.concatenate(parts), whole)

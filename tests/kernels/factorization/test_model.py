@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import model as factor_model
-from dpaudit.kernels.factorization import worlds as factor_worlds
-from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.noise import TILE
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
 KEY = np.array([0xABCDEF01, 77], np.uint32)
-WORLDS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
+TRIALS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
 N, M = 9, 7
 MEAN, RATE, DECAY, BOUND = F32(3.25), F32(0.03125), F32(0.4), F32(1.5)
 GAINS = np.linspace(0.01, 0.05, N).astype(np.float32)
@@ -52,7 +52,7 @@ class Model:
         return self.left, self.right, self.user_bias, self.item_bias
 
     def in_every_lane(self) -> tuple[Floats, Floats]:
-        """The same as flat factors, then their bias, of sixteen equal worlds."""
+        """The same as flat factors, then their bias, of sixteen equal trials."""
         sides = []
         for factors, bias in ((self.left, self.user_bias), (self.right, self.item_bias)):
             joined = np.column_stack([factors.reshape(len(bias), -1), bias])
@@ -88,17 +88,17 @@ def descended(
     rate: np.float32 = RATE,
     bound: np.float32 = BOUND,
 ) -> tuple[Model, Floats, Floats]:
-    """A model after a pass with the noise of a lane's world, and sixteen from the same start."""
+    """A model after a pass with the noise of a lane's trial, and sixteen from the same start."""
     model = Model.of(size)
     left, right = model.in_every_lane()
     nobody, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
-    factor_worlds.descend(
+    factor_trials.descend(
         *data, left, right, size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
-        world_words(WORLDS), KEY, nobody, nothing,
+        trial_words(TRIALS), KEY, nobody, nothing,
     )  # fmt: skip
     factor_model.descend(
         *data, *model.parts(), size, MEAN, rate, DECAY, scale, 2.0**-20, bound, 5,
-        int(WORLDS[lane]), KEY,
+        int(TRIALS[lane]), KEY,
     )  # fmt: skip
     return model, left, right
 
@@ -106,13 +106,13 @@ def descended(
 @pytest.mark.parametrize("size", [16, 48])
 @pytest.mark.parametrize("scale", [0.0, 0.7])
 @pytest.mark.parametrize("bound", [BOUND, F32(math.inf)])
-def test_a_pass_is_that_of_each_of_sixteen_worlds(
+def test_a_pass_is_that_of_each_of_sixteen_trials(
     size: int, scale: float, bound: np.float32
 ) -> None:
     model, left, right = descended(rows(), size, 1, scale, bound=bound)
     same(model, left, right, 1)
     assert abs(model.left - Model.of(size).left).max() > 0.05
-    if scale:  # another world has other noise
+    if scale:  # another trial has other noise
         with pytest.raises(AssertionError):
             same(model, left, right, 2)
 
@@ -144,17 +144,17 @@ def langevin(
 
 
 @pytest.mark.parametrize("biases", [True, False])
-def test_drift_of_a_langevin_pass_is_that_of_sixteen_worlds(biases: bool) -> None:
+def test_drift_of_a_langevin_pass_is_that_of_sixteen_trials(biases: bool) -> None:
     size = 32
     model = Model.of(size)
     if not biases:
         model.user_bias[:] = model.item_bias[:] = 0
     left, right = model.in_every_lane()
     langevin(model, rows(), biases=biases)
-    factor_worlds.sample(
+    factor_trials.sample(
         *rows(), left, right, size, MEAN, F32(1), GAINS, np.full(N * LANES, 0.01, np.float32),
         np.full(M * LANES, 0.02, np.float32), (F32(2.75), F32(4)), F32(0), np.zeros(N),
-        np.zeros(M), 9, world_words(WORLDS), KEY, biases,
+        np.zeros(M), 9, trial_words(TRIALS), KEY, biases,
     )  # fmt: skip
     same(model, left, right, 0)
     free = Model.of(size)

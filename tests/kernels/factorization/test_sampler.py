@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
-from dpaudit.kernels.factorization import worlds as factor_worlds
-from dpaudit.kernels.lane_noise import world_words
+from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 
 F32 = np.float32
@@ -26,7 +26,7 @@ RATE = 1e-6
 KEY = np.array([5, 0xFEDCBA98], np.uint32)
 N, M = 3, 4  # the last user and the last item have no row
 MEAN = 3.0
-BATCHES = 640  # 10 240 worlds
+BATCHES = 640  # 10 240 trials
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Case:
 
 
 def draw(case: Case, batches: int = BATCHES, settled: bool = True) -> Exact:
-    """Models of many worlds, `(worlds, users then items, flat)`."""
+    """Models of many trials, `(trials, users then items, flat)`."""
     full = case.size + 1
     users, items = np.array(case.users, np.int32), np.array(case.items, np.int32)
     values = np.array(case.values, np.float32)
@@ -61,19 +61,19 @@ def draw(case: Case, batches: int = BATCHES, settled: bool = True) -> Exact:
     bounds = (F32(case.bounds[0]), F32(case.bounds[1]))
     out = np.empty((batches, case.width, LANES))
     for batch in range(batches):
-        words = world_words(np.arange(batch * LANES, (batch + 1) * LANES))
+        words = trial_words(np.arange(batch * LANES, (batch + 1) * LANES))
         left = np.full(N * full * LANES, case.begin, np.float32)
         right = np.full(M * full * LANES, case.begin, np.float32)
         user_pending, item_pending = np.zeros(N), np.zeros(M)
         for step, size in enumerate(case.step_sizes):
-            factor_worlds.sample(
+            factor_trials.sample(
                 users, items, values, left, right, case.size, F32(MEAN), F32(size), gains,
                 user_decay, item_decay, bounds, F32(case.temperature), user_pending, item_pending,
                 step, words, KEY,
             )  # fmt: skip
         if settled:
-            factor_worlds.settle(left, case.size, user_pending, 100, words, KEY)
-            factor_worlds.settle(right, case.size, item_pending, 101, words, KEY)
+            factor_trials.settle(left, case.size, user_pending, 100, words, KEY)
+            factor_trials.settle(right, case.size, item_pending, 101, words, KEY)
         out[batch] = np.concatenate((left, right)).reshape(-1, LANES)
     return out.transpose(0, 2, 1).reshape(-1, case.width)
 
@@ -180,7 +180,7 @@ def test_late_noise_has_the_law_of_noise_at_every_step(case: Case) -> None:
 @pytest.mark.long
 def test_late_noise_has_the_law_of_noise_at_every_step_with_factors() -> None:
     # Size 1 and the product of two factors in the drift: no closed form, so the means and second
-    # moments of 40 960 worlds are compared with those of as many dense chains in numpy.
+    # moments of 40 960 trials are compared with those of as many dense chains in numpy.
     case = Case(USERS, ITEMS, VALUES, 1, 0.1, 0.05, 0.05, 1.0, (0.03, 0.05, 0.02), 0.5, (2.0, 4.5))
     lazy = draw(case, 2560)
     rng, dense = np.random.default_rng(1), np.full((len(lazy), case.width), case.begin)
@@ -223,12 +223,12 @@ def test_each_coordinate_has_a_decay_of_its_own() -> None:
 
     def drawn(decay: float, precisions: tuple[Draws, Draws] | None) -> Exact:
         left, right = begin[:N].copy(), begin[N:].copy()
-        factor_worlds.sample(
+        factor_trials.sample(
             np.array(USERS, np.int32), np.array(ITEMS, np.int32), np.array(VALUES, np.float32),
             left.reshape(-1), right.reshape(-1), 2, F32(MEAN), F32(0.01), np.zeros(N, np.float32),
             np.full(N * LANES, decay, np.float32), np.full(M * LANES, 2 * decay, np.float32),
             (F32(-1e9), F32(1e9)), F32(0), np.zeros(N), np.zeros(M), 0,
-            world_words(np.arange(LANES)), KEY, True, precisions,
+            trial_words(np.arange(LANES)), KEY, True, precisions,
         )  # fmt: skip
         return np.concatenate((left, right)).astype(float)
 

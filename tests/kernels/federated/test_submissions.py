@@ -20,7 +20,7 @@ Exact = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 KEY = np.array([0xABCDEF01, 77], np.uint32)
-WORLD = 2**32 + 3
+TRIAL = 2**32 + 3
 N, M = 41, 9
 SIZES = [16, 32, 128]
 NOTHING = np.empty(0, np.float32)
@@ -102,13 +102,13 @@ GRID = 2.0**-19
 def submit(data: Round, sigma: float, step: int, sums: Floats, shown: Floats) -> None:
     federated.submit(
         *data.rows, data.weights, *data.state, data.fakes.reshape(-1), data.size, sigma, GRID, step,
-        WORLD, KEY, sums.reshape(-1), shown.reshape(-1),
+        TRIAL, KEY, sums.reshape(-1), shown.reshape(-1),
     )  # fmt: skip
 
 
 def normals(count: int, step: int) -> Exact:
     draws = np.empty((1, count))
-    exact_noise.normal(draws, np.array([WORLD]), step, KEY)
+    exact_noise.normal(draws, np.array([TRIAL]), step, KEY)
     found: Exact = draws[0]
     return found
 
@@ -278,7 +278,7 @@ def test_signs_tell_the_cut_gradient_on_average_and_coordinates_are_uniform() ->
     gradient, count, level = [0.5, -0.25, 3.0, 0.0, -1.0], 200_000, 11.0
     d = len(gradient)
     draws = np.empty((1, 2 * count), np.float32)
-    noise.uniform(draws, np.array([WORLD]), 1, KEY)
+    noise.uniform(draws, np.array([TRIAL]), 1, KEY)
     shown = np.empty((count, 16), np.float32)
     data = one_row(gradient, count)
     send_signs(data, d, level, draws.reshape(2, -1), np.zeros((1, 16), np.float32), shown)

@@ -16,7 +16,7 @@ Numbers = NDArray[Any]
 PAIRS, ITEMS = 9, 4
 
 
-class Played:
+class Rounds:
     """Rounds of submissions by some of nine pairs, in any order, and each pair's residuals."""
 
     def __init__(self, size: int, seed: int, shift: float = 0.0) -> None:
@@ -37,22 +37,22 @@ class Played:
 
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 16])
 def test_moments_signs_and_energies_are_those_of_all_residuals(size: int) -> None:
-    played = Played(size, seed=size)
+    outcome = Rounds(size, seed=size)
     count, one, two = (np.zeros(PAIRS, np.int32) for _ in range(3))
     mean, other, square = (np.zeros((PAIRS, size), np.float32) for _ in range(3))
     exact, scatter = np.zeros((PAIRS, size)), np.zeros((PAIRS, size, size))
     above, below = (np.zeros((PAIRS, size), np.int32) for _ in range(2))
     energy, half = np.zeros(PAIRS), np.zeros(PAIRS)
     last, half_count = np.zeros((PAIRS, size), np.float32), np.zeros(PAIRS, np.int32)
-    for place, shown, fakes in played.rounds:
-        start = place, shown, fakes, played.items
+    for place, shown, fakes in outcome.rounds:
+        start = place, shown, fakes, outcome.items
         folds.fold_means(*start, count, mean)
         folds.fold_moments(*start, one, other, square)
         folds.fold_scatter(*start, two, exact, scatter)
         folds.fold_signs(*start, above, below)
         folds.fold_energy(*start, np.zeros(PAIRS, np.int32), energy)
         folds.fold_differences(*start, half_count, last, half)
-    for p, r in enumerate(played.residuals):
+    for p, r in enumerate(outcome.residuals):
         assert count[p] == one[p] == two[p] == half_count[p] == len(r)
         assert above[p].tolist() == (r > 0).sum(0).tolist()
         assert below[p].tolist() == (r < 0).sum(0).tolist()
@@ -65,7 +65,7 @@ def test_moments_signs_and_energies_are_those_of_all_residuals(size: int) -> Non
                 np.testing.assert_allclose(found[p], r.mean(0), rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(square[p], (away**2).sum(0), rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(scatter[p], away.T @ away, rtol=1e-5, atol=1e-5)
-    assert not len(played.residuals[-1])
+    assert not len(outcome.residuals[-1])
     assert not any(x[-1].any() for x in (mean, other, exact, square, scatter, energy, half))
 
 
@@ -85,15 +85,15 @@ def test_a_mean_far_above_the_noise_leaves_the_spread_as_it_is() -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 16])
 def test_products_with_known_gradients(size: int) -> None:
-    played = Played(size, seed=size)
+    outcome = Rounds(size, seed=size)
     source = np.random.default_rng(1)
     product, distance = np.zeros(PAIRS), np.zeros(PAIRS)
     expected = np.zeros((2, PAIRS))
-    for place, shown, fakes in played.rounds:
+    for place, shown, fakes in outcome.rounds:
         gradients = source.normal(size=shown.shape).astype(np.float32)
-        folds.fold_ratio(place, shown, fakes, played.items, gradients, product, distance)
-        step = gradients.astype(float) - fakes[played.items[place]]
-        expected[0, place] += ((shown - fakes[played.items[place]]) * step).sum(1)
+        folds.fold_ratio(place, shown, fakes, outcome.items, gradients, product, distance)
+        step = gradients.astype(float) - fakes[outcome.items[place]]
+        expected[0, place] += ((shown - fakes[outcome.items[place]]) * step).sum(1)
         expected[1, place] += (step**2).sum(1)
     np.testing.assert_allclose([product, distance], expected, rtol=1e-4, atol=1e-4)
 
@@ -165,14 +165,14 @@ class Directions:
 def test_learned_ratios_are_those_of_the_plain_recursion(level: float) -> None:
     size, memory = 6, [1 << 29, 3]
     users = np.repeat(np.arange(3), 3).astype(np.int32)
-    played = Played(size, seed=5, shift=0.4)
-    plain = Directions(users, played.items, size, memory)
+    outcome = Rounds(size, seed=5, shift=0.4)
+    plain = Directions(users, outcome.items, size, memory)
     count, spread = np.zeros(PAIRS, np.int32), np.zeros(2)
     mean, along = np.zeros((PAIRS, size), np.float32), np.zeros((PAIRS, 2), np.float32)
     ratio, pull = np.zeros((PAIRS, 2)), np.zeros((3, size), np.float32)
     direction = np.full((3, size), size**-0.5, np.float32)
     usual = np.random.default_rng(3).normal(size=(ITEMS, size)).astype(np.float32)
-    for place, shown, fakes in played.rounds:
+    for place, shown, fakes in outcome.rounds:
         if level:
             sent = np.abs(shown).argmax(1)
             kept = np.zeros_like(shown)
@@ -184,7 +184,7 @@ def test_learned_ratios_are_those_of_the_plain_recursion(level: float) -> None:
             place,
             shown,
             fakes,
-            played.items,
+            outcome.items,
             users,
             usual,
             0.7,

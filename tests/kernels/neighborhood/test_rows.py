@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.lane_noise import LANE_TILE, world_words
+from dpaudit.kernels.lane_noise import LANE_TILE, trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as similarity_rows
 
@@ -20,7 +20,7 @@ Exact = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 KEY = np.array([0xABCDEF01, 77], np.uint32)
-WORLDS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
+TRIALS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
 NOTHING = np.empty(0, np.float32)
 M, ITEM, ALL = 13, 4, 1000
 
@@ -229,7 +229,7 @@ def test_an_item_without_raters_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "all"])
-def test_a_world_has_the_same_bits_alone(kind: str) -> None:
+def test_a_trial_has_the_same_bits_alone(kind: str) -> None:
     options, data, row = some_options()[kind], small_data(), rows()
     together = gradient(data, row, options)
     for w in range(LANES):
@@ -245,7 +245,7 @@ def test_a_world_has_the_same_bits_alone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", some_options())
-def test_a_number_that_is_none_stays_none_in_its_world(kind: str) -> None:
+def test_a_number_that_is_none_stays_none_in_its_trial(kind: str) -> None:
     options, data, row = some_options()[kind], small_data(), rows()
     k = 0
     column = int(data.others(k)[0][0])
@@ -276,12 +276,12 @@ def step(
     if gaussian:
         similarity_rows.langevin_step(
             got.reshape(-1), slope.reshape(-1), F32(0.25), F32(pull), F32(spread), first, number,
-            world_words(WORLDS), KEY,
+            trial_words(TRIALS), KEY,
         )  # fmt: skip
     else:
         similarity_rows.descend(
             got.reshape(-1), slope.reshape(-1), F32(0.25), F32(pull), spread, GRID, first, number,
-            world_words(WORLDS), KEY,
+            trial_words(TRIALS), KEY,
         )  # fmt: skip
     return got
 
@@ -293,7 +293,7 @@ def test_a_step_adds_laplace_noise_to_every_coordinate(items: int, spread: float
     row, slope = rng.normal(0, 1, (2, items, LANES)).astype(np.float32)
     first = 3 * LANE_TILE
     draws = np.empty((LANES, first + items))
-    exact_noise.laplace(draws, WORLDS, 9, KEY)
+    exact_noise.laplace(draws, TRIALS, 9, KEY)
     shown = slope + spread * draws[:, first:].T
     if spread:
         shown = np.rint(shown / GRID) * GRID

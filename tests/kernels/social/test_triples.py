@@ -94,9 +94,9 @@ def none(sets: Sets) -> Triples:
     return np.empty((len(sets.held), 0), np.int32)
 
 
-def draw(sets: Sets, count: int, step: int = 0, world: int = 0) -> tuple[Triples, Triples]:
+def draw(sets: Sets, count: int, step: int = 0, trial: int = 0) -> tuple[Triples, Triples]:
     better, worse = (np.zeros((len(sets.held), 2 * count), np.int32) for _ in range(2))
-    kernel(*sets.columns, sets.places, sets.n_items, step, world, KEY, better, worse)
+    kernel(*sets.columns, sets.places, sets.n_items, step, trial, KEY, better, worse)
     return better, worse
 
 
@@ -179,12 +179,12 @@ def test_triples_are_uniform_and_independent(user: int) -> None:
         assert abs(np.corrcoef(pairs[1:], pairs[:-1])[0, 1]) * math.sqrt(count) < 5
 
 
-def test_triples_depend_on_the_round_the_world_and_the_users_own_sets_alone() -> None:
+def test_triples_depend_on_the_round_the_trial_and_the_users_own_sets_alone() -> None:
     sets = drawn_sets(2)
     first = draw(sets, 7)
     for again, same in ((draw(sets, 7), True), (draw(sets, 7, step=1), False)):
         assert (again[0].tobytes() == first[0].tobytes()) is same
-    assert draw(sets, 7, world=1)[1].tobytes() != first[1].tobytes()
+    assert draw(sets, 7, trial=1)[1].tobytes() != first[1].tobytes()
     held = [set(each) for each in sets.held]
     held[6] ^= {3}
     other = draw(Sets(held, sets.offered, sets.n_items), 7)

@@ -24,21 +24,21 @@ DOWN = np.array([0.0, 0.6, 0.1, 0.25, 0.9])
 STATES = [(j,) for j in range(5)]
 
 
-def peeled(weights: Vector, k: int, worlds: NDArray[np.int64]) -> Places:
-    places = np.empty((len(worlds), k), np.int32)
-    lists.peeling(places, lists.sum_tree(weights), worlds, 0, KEY)
+def peeled(weights: Vector, k: int, trials: NDArray[np.int64]) -> Places:
+    places = np.empty((len(trials), k), np.int32)
+    lists.peeling(places, lists.sum_tree(weights), trials, 0, KEY)
     return places
 
 
-def sets(weights: Vector, k: int, worlds: NDArray[np.int64]) -> Places:
-    places = np.empty((len(worlds), k), np.int32)
-    lists.weighted_sets(places, lists.symmetric_sums(np.log(weights), k), worlds, 0, KEY)
+def sets(weights: Vector, k: int, trials: NDArray[np.int64]) -> Places:
+    places = np.empty((len(trials), k), np.int32)
+    lists.weighted_sets(places, lists.symmetric_sums(np.log(weights), k), trials, 0, KEY)
     return places
 
 
-def walked(count: int, worlds: NDArray[np.int64]) -> Places:
-    states = np.empty(len(worlds), np.int32)
-    lists.chain_states(states, UP, DOWN, count, worlds, 0, KEY)
+def walked(count: int, trials: NDArray[np.int64]) -> Places:
+    states = np.empty(len(trials), np.int32)
+    lists.chain_states(states, UP, DOWN, count, trials, 0, KEY)
     return states
 
 
@@ -184,10 +184,10 @@ def test_walks_have_the_chain_law(count: int) -> None:
 
 
 def test_a_walk_goes_on_from_where_a_shorter_one_ended() -> None:
-    worlds = np.arange(500)
-    path = np.array([walked(count, worlds) for count in range(1, 40)])
+    trials = np.arange(500)
+    path = np.array([walked(count, trials) for count in range(1, 40)])
     assert set(np.unique(np.diff(path, axis=0))) == {-1, 0, 1}
-    assert (walked(0, worlds) == 0).all()
+    assert (walked(0, trials) == 0).all()
 
 
 def test_picks_have_their_law() -> None:
@@ -201,7 +201,7 @@ def test_picks_have_their_law() -> None:
 
 @pytest.mark.long
 def test_small_probabilities_are_drawn() -> None:
-    # A uniform draw of 23 bits is never below 2^-24 = 6e-8; here 20 worlds go up on average.
+    # A uniform draw of 23 bits is never below 2^-24 = 6e-8; here 20 trials go up on average.
     n, count, p = 100_000, 4000, 5e-8
     states = np.empty(n, np.int32)
     lists.chain_states(states, np.array([p, 0.0]), np.zeros(2), count, np.arange(n), 0, KEY)
@@ -210,19 +210,19 @@ def test_small_probabilities_are_drawn() -> None:
 
 
 DRAWS: list[Any] = [
-    lambda worlds: peeled(np.exp(np.arange(100) / 20), 9, worlds),
-    lambda worlds: sets(np.exp(np.arange(100) / 20), 9, worlds),
-    lambda worlds: walked(1500, worlds),
+    lambda trials: peeled(np.exp(np.arange(100) / 20), 9, trials),
+    lambda trials: sets(np.exp(np.arange(100) / 20), 9, trials),
+    lambda trials: walked(1500, trials),
 ]
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-def test_a_world_is_a_function_of_its_index_alone(draw: Any) -> None:
-    worlds = np.concatenate((np.arange(2000), [2**32, 2**40 + 3]))
-    whole = draw(worlds)
-    blocks = [worlds[i : i + 123] for i in range(0, len(worlds), 123)]
+def test_a_trial_is_a_function_of_its_index_alone(draw: Any) -> None:
+    trials = np.concatenate((np.arange(2000), [2**32, 2**40 + 3]))
+    whole = draw(trials)
+    blocks = [trials[i : i + 123] for i in range(0, len(trials), 123)]
     for threads in (1, 4):
         with ThreadPoolExecutor(threads) as pool:
             np.testing.assert_array_equal(np.concatenate(list(pool.map(draw, blocks))), whole)
-    np.testing.assert_array_equal(draw(worlds[::-1])[::-1], whole)
+    np.testing.assert_array_equal(draw(trials[::-1])[::-1], whole)
     assert len(np.unique(draw(np.array([0, 2**32, 2**33])), axis=0)) > 1

@@ -15,18 +15,18 @@ Floats = NDArray[np.float32]
 
 
 def top(
-    scores: Floats, k: int, scale: float, worlds: NDArray[np.int64], grid: float
+    scores: Floats, k: int, scale: float, trials: NDArray[np.int64], grid: float
 ) -> tuple[NDArray[np.int32], Floats]:
-    items, values = np.empty((len(worlds), k), np.int32), np.empty((len(worlds), k), np.float32)
-    ranking.laplace_top_k(items, values, scores, scale, grid, worlds, 0, KEY)
+    items, values = np.empty((len(trials), k), np.int32), np.empty((len(trials), k), np.float32)
+    ranking.laplace_top_k(items, values, scores, scale, grid, trials, 0, KEY)
     return items, values
 
 
 def naive_top(
-    scores: Floats, k: int, scale: float, worlds: NDArray[np.int64], grid: float
+    scores: Floats, k: int, scale: float, trials: NDArray[np.int64], grid: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    draws = np.empty((len(worlds), len(scores)))
-    exact_noise.laplace(draws, worlds, 0, KEY)
+    draws = np.empty((len(trials), len(scores)))
+    exact_noise.laplace(draws, trials, 0, KEY)
     noised = (scores + scale * draws).astype(np.float32)
     if grid:
         noised = (np.rint((scores + scale * draws) / grid) * grid).astype(np.float32)
@@ -44,9 +44,9 @@ def test_top_k_is_the_sorted_noise(size: int, k: int, scale: float, grid: float)
     scores = (rng.integers(0, 9, size) / 2).astype(np.float32)  # many ties without noise
     if size > 5:
         scores[rng.random(size) < 0.3] = -np.inf
-    worlds = np.array([4, 2**32 + 4, 0, 9], np.int64)
-    items, values = top(scores, k, scale, worlds, grid)
-    expected_items, expected_values = naive_top(scores, k, scale, worlds, grid)
+    trials = np.array([4, 2**32 + 4, 0, 9], np.int64)
+    items, values = top(scores, k, scale, trials, grid)
+    expected_items, expected_values = naive_top(scores, k, scale, trials, grid)
     np.testing.assert_array_equal(items, expected_items)
     np.testing.assert_array_equal(values, expected_values)
 

@@ -24,7 +24,7 @@ def test_numbers_with_their_intervals(result: AuditResult) -> None:
     assert "| 1.234 [1.100, 1.400] |" in text  # rmse
     assert "**≥ 2.718 (more than claimed)**" in text
     assert "| ≥ 2.718 |" in text  # at ε = 10 it is less than claimed
-    assert "more than claimed is certified at ε = 0.1, 1 (pair crossing)" in text
+    assert "more than claimed is certified at ε = 0.1, 1 (pair support-threshold)" in text
 
 
 def test_honest_footnotes(result: AuditResult) -> None:
@@ -32,7 +32,7 @@ def test_honest_footnotes(result: AuditResult) -> None:
     assert "All 10 intervals hold together with 95 % confidence" in text
     assert "is not a proof of privacy" in text
     # Where the game broke the claim itself no mutant is spoken of.
-    assert "on pair crossing (published): none up to 4× where 10 is claimed." in text
+    assert "on pair support-threshold (published): none up to 4× where 10 is claimed." in text
     assert "adjacency rating-add-remove, observer sees values, δ = 0" in text
     assert "who has ratings" in text
     assert "ten users agree" in text
@@ -64,16 +64,18 @@ def test_the_divergence_of_a_chain_is_a_table_of_its_own(lists: AuditResult) -> 
 
 def test_games_of_values_and_of_lists_are_told_apart(result: AuditResult) -> None:
     more = [
-        found.model_copy(update={"pair": "crossing (list)", "attack": "item-place", "shift": None})
+        found.model_copy(
+            update={"pair": "support-threshold (list)", "attack": "item-place", "shift": None}
+        )
         for found in result.measurements
         if found.metric == "epsilon"
     ]
     both = result.model_copy(update={"measurements": result.measurements + more})
     text = markdown.render(both)
-    assert "certified ε (crossing) |" in text
-    assert "certified ε (crossing (list)) |" in text
-    assert "Power of the game on pair crossing (published): " in text
-    assert "Power of the game on pair crossing (list) (published): " in text
+    assert "certified ε (support-threshold) |" in text
+    assert "certified ε (support-threshold (list)) |" in text
+    assert "Power of the game on pair support-threshold (published): " in text
+    assert "Power of the game on pair support-threshold (list) (published): " in text
     assert "Power is measured and not computed" in text
 
 

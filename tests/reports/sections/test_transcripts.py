@@ -32,7 +32,7 @@ def result() -> AuditResult:
             {
                 "seed": 3,
                 "data": {"synthetic": {"n_users": 30, "n_items": 80, "mean_per_user": 24}},
-                "train": {"folds": 2, "worlds": 1},
+                "train": {"folds": 2, "trials": 1},
                 "model": [
                     {**MODEL, "label": EVIL},
                     {**MODEL, "label": "corrected", "variant": "corrected"},
@@ -42,7 +42,7 @@ def result() -> AuditResult:
                     {"name": "zero-mean", "params": {"statistic": "z"}},
                     {"name": "gradient-ratio", "label": "my own"},
                 ],
-                "transcript": {"worlds": 1, "rounds": [2]},
+                "transcript": {"trials": 1, "rounds": [2]},
                 "game": [{"pair": "data", "observe": "recommender", "trials": 40}],
             }
         )

@@ -105,7 +105,7 @@ class NoisyPopularity(TrainedDefense[ItemCounts]):
         if self.variant == "nonprivate":
             return Popular(counts, prepared.scale)
         noise = np.empty(counts.shape)
-        exact_noise.laplace(noise, streams.worlds, 0, streams.key)
+        exact_noise.laplace(noise, streams.trials, 0, streams.key)
         # b = 1/ε; rounded to a public grid, as the low bits of a sum would tell its exact part.
         scale = 1 / self.epsilon
         shown = rounded(counts + scale * noise, grid(scale))

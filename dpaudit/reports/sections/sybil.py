@@ -1,4 +1,4 @@
-"""What campaigns found: how much effort an attacker needs to read nine ratings in ten."""
+"""What Sybil attacks found: how much effort an attacker needs to read nine ratings in ten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = tuple[str, float]
 
 
 def table(result: AuditResult) -> Table | None:
-    """The accounts, changes or lists that 90 % accuracy takes, a column a campaign."""
+    """The accounts, changes or lists that 90 % accuracy takes, a column a Sybil attack."""
     found = found_in(result)
     labels = _labels(found)
     if not labels:
@@ -40,17 +40,17 @@ def table(result: AuditResult) -> Table | None:
 # How to read the table.
 NOTE = (
     "An effort is the number of accounts that the attacker makes, those planted before the "
-    "learning phase included, of changes, or of watched lists. 'a to b': of the efforts tried, the "
-    f"first with {words.percent(LEVEL)} accuracy is one from a to b; '> n' or 'a to > n': all of "
+    "learning phase included, of changes, or of lists observed. 'a to b': the first of the efforts "
+    f"tried with {words.percent(LEVEL)} accuracy is one from a to b; '> n' or 'a to > n': all of "
     "them, up to n, fall short or may, and n has the accuracy in brackets. Who only guesses is "
     "right once in as many times as a rating has values, and half the time about a purchase or by "
-    "watched lists. A claimed ε is of one release: m releases together have m times as much."
+    "observed lists. A claimed ε is of one release: m releases together have m times as much."
 )
 
 
 def found_in(result: AuditResult) -> list[Measurement]:
-    """The accuracies of all campaigns."""
-    return [m for m in result.measurements if m.metric == "campaign.accuracy"]
+    """The accuracies of all Sybil attacks."""
+    return [m for m in result.measurements if m.metric == "sybil.accuracy"]
 
 
 def _labels(found: Sequence[Measurement]) -> list[str]:

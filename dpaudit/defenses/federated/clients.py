@@ -1,4 +1,4 @@
-"""The two sides of a federated matrix factorisation: its users and its server."""
+"""The two sides of a federated matrix factorisation: the clients (users) and the server."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Devices:
-    """The users, each with her candidates and her own factors.
+class Clients:
+    """The users with their candidates and their factors.
 
     Attributes:
         defense: the mechanism.
-        candidates: what they may submit for, and their ratings.
+        candidates: the users' candidates and ratings.
         factors: `U`, `(N, size)`.
     """
 
@@ -41,7 +41,7 @@ class Devices:
 
     @cached_property
     def values(self) -> Floats:
-        """Their ratings less the offset `(P,)`."""
+        """The candidates' ratings less the offset `(P,)`."""
         return self.candidates.values - np.float32(self.defense.offset)
 
     @cached_property
@@ -50,11 +50,11 @@ class Devices:
 
     @cached_property
     def rated(self) -> Indices:
-        """The rows of the ratings `(R,)`."""
+        """The candidates that are rated, as row indices `(R,)`."""
         return np.flatnonzero(self.candidates.real).astype(np.int32)
 
     def learn(self, items: Floats) -> None:
-        """Every user moves her factors by the gradient on all her ratings."""
+        """Update each user's factors with the gradient on all their ratings."""
         own = self.candidates.rated
         kernels.learn(
             own.start,
@@ -68,23 +68,23 @@ class Devices:
         self._adapt.step(self.factors, self._slopes + np.float32(self.defense.decay) * self.factors)
 
     def weights(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """How much of her gradient's distance from the fake each candidate submits `(P,)`."""
+        """The factor on `g − F` in each candidate's submission: 0 for a fake, `(P,)`."""
         if self.defense.variant != "corrected":
             return self._real
         return self._real * self.cuts(order, items, fakes)[self.candidates.users]
 
     def cuts(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """By how much each user's distances from the fakes are cut in a round `(N,)`.
+        """The clipping factor of each user's submissions in a round `(N,)`.
 
-        The corrected form cuts what a user submits in a round, less F, as one vector to the norm
-        `bound`; the others cut nothing.
+        The corrected form clips a user's submissions of a round, less F, as one vector to the norm
+        `clip_norm`; the other forms clip nothing, so the factors are 1.
         """
         if self.defense.variant != "corrected":
             return np.ones(self.candidates.n_users, np.float32)
         return self.cut(self.squares(order, items, fakes))
 
     def squares(self, order: Indices, items: Floats, fakes: Floats) -> NDArray[np.float64]:
-        """The square of the norm of what each user submits, less the fakes, before a cut `(N,)`."""
+        """The squared norm of each user's submissions less F, before clipping `(N,)`."""
         squares = np.zeros(self.candidates.n_users)
         kernels.deviations(
             order, *self._own, self._real, self.factors.reshape(-1), items.reshape(-1),
@@ -93,13 +93,19 @@ class Devices:
         return squares
 
     def cut(self, squares: NDArray[np.float64]) -> Floats:
-        """What a vector of this squared norm is multiplied by, so that it is `bound` at most."""
-        # A hair less, as the cut vector is rounded.
-        most = self.defense.bound * (1 - 1e-5)
+        """The factors that bring vectors of these squared norms to at most `clip_norm`."""
+        # Slightly below clip_norm, because the clipped vector is rounded.
+        most = self.defense.clip_norm * (1 - 1e-5)
         return (most / np.maximum(np.sqrt(squares), most)).astype(np.float32)
 
     def gradients(self, order: Indices, values: Floats, items: Floats) -> Floats:
-        """The gradient of each candidate in `order` with these ratings `(P,)`, `(n, size)`."""
+        """The gradients of the candidates in `order`, `(n, size)`.
+
+        Args:
+            order: the candidates, as row indices `(n,)`.
+            values: the rating of each candidate less the offset `(P,)`.
+            items: `V`.
+        """
         found, own = aligned(len(order), items.shape[1]), self.candidates
         kernels.gradients(
             order, own.users, own.items, values, self.factors.reshape(-1), items.reshape(-1),
@@ -119,14 +125,14 @@ class Devices:
 
 @dataclass(eq=False)
 class Server:
-    """What the server keeps, all of which it knows: `V`, `F` and the shares of real submissions.
+    """The server's state: `V`, `F` and the shares of real submissions.
 
     Attributes:
         defense: the mechanism.
         factors: `V`, `(M, size)`.
         fakes: `F`, `(M, size)`.
-        shares: `π̂`, as it uses them `(M,)`.
-        floored: how many of the response's estimates were below the least that is used.
+        shares: `π̂`, after flooring `(M,)`.
+        floored: the number of items whose estimated share was below `least_share`.
     """
 
     defense: FakeGradientsSettings
@@ -139,11 +145,14 @@ class Server:
         self._adapt = self.defense.adaptive(self.factors)
 
     def receive(self, sums: Floats, counts: NDArray[np.int64], fakes: Floats) -> None:
-        """Estimate each item's mean gradient from the sum of `counts` submissions, and step.
-
-        `fakes` is the F that users submitted by.
+        """Estimate each item's mean gradient from its submissions, and take an AdaDelta step.
 
         ĝ_j = (Σ x − (1 − π̂_j) n_j F_j) / (π̂_j n_j),   F_j ← ĝ_j,   v_j moves by ĝ_j + λ v_j
+
+        Args:
+            sums: the sum of the submissions for each item, `Σ x`, `(M, size)`.
+            counts: their number, `n_j`, `(M,)`.
+            fakes: the F that users had when they submitted `(M, size)`.
         """
         there = counts > 0
         total = np.maximum(counts, 1)[:, None] * self.shares[:, None]
@@ -151,9 +160,9 @@ class Server:
         mean = ((sums - rest * fakes) / total).astype(np.float32)
         mean[:, self.defense.dimensions :] = 0
         slope = np.where(there[:, None], mean + np.float32(self.defense.decay) * self.factors, 0)
-        # An item for which nobody submitted stays where it is.
+        # An item without submissions keeps its factors.
         self._adapt.step(self.factors, slope.astype(np.float32))
         if self.defense.fakes == "delayed-mean" and self.defense.variant != "nonprivate":
             norm = np.sqrt(np.einsum("mf,mf->m", mean, mean, dtype=np.float64))
-            cut = self.defense.fake_bound / np.maximum(norm, self.defense.fake_bound)
+            cut = self.defense.fake_clip_norm / np.maximum(norm, self.defense.fake_clip_norm)
             self.fakes[there] = (mean * cut[:, None].astype(np.float32))[there]

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.factorization import worlds as factor_worlds
-from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, world_words
+from dpaudit.kernels.factorization import trials as factor_trials
+from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES
 
 F32 = np.float32
@@ -23,7 +23,7 @@ Exact = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 KEY = np.array([0xABCDEF01, 77], np.uint32)
-WORLDS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
+TRIALS = np.array([3, 2**32 + 3, 2**40, *range(50, 63)], np.int64)
 NOBODY = np.empty(0, np.int32)
 N, M = 11, 9  # the last user and the last item have no row
 MEAN, RATE, DECAY, BOUND = F32(3.25), F32(0.03125), F32(0.4), F32(1.5)
@@ -83,7 +83,7 @@ def exact(flat: Floats | Exact, size: int) -> Exact:
 
 
 def shown(p: Exact, q: Exact) -> Exact:
-    """`b_0 + b_u + b_i + u·v` of one user and one item, in every world."""
+    """`b_0 + b_u + b_i + u·v` of one user and one item, in every trial."""
     product: Exact = float(MEAN) + p[-1] + q[-1] + (p[:-1] * q[:-1]).sum(axis=0)
     return product
 
@@ -98,17 +98,17 @@ def descend(
     state: Models,
     scale: float = 0.0,
     step: int = 0,
-    worlds: NDArray[np.int64] = WORLDS,
-    watched: Ints = NOBODY,
+    trials: NDArray[np.int64] = TRIALS,
+    observed: Ints = NOBODY,
     bound: np.float32 = BOUND,
     grid: float = 2.0**-20,
 ) -> Floats:
-    seen = np.full(len(watched) * 2 * LANES, -99, np.float32)
-    factor_worlds.descend(
+    seen = np.full(len(observed) * 2 * LANES, -99, np.float32)
+    factor_trials.descend(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, RATE, DECAY,
-        scale, grid, bound, step, world_words(worlds), KEY, watched, seen,
+        scale, grid, bound, step, trial_words(trials), KEY, observed, seen,
     )  # fmt: skip
-    return seen.reshape(len(watched), 2, LANES)
+    return seen.reshape(len(observed), 2, LANES)
 
 
 def descend_exactly(
@@ -130,14 +130,14 @@ def descend_exactly(
 
 def laplaces(rows: int, step: int) -> Exact:
     draws = np.empty((LANES, rows))
-    exact_noise.laplace(draws, WORLDS, step, KEY)
+    exact_noise.laplace(draws, TRIALS, step, KEY)
     return draws.T
 
 
 def test_noised_errors_lie_on_the_grid() -> None:
     data, state = small_data().mixed(4), models(3)
     rows = np.arange(len(data.users), dtype=np.int32)
-    seen = descend(data, 3, state, 0.7, watched=rows, bound=F32(1e6), grid=0.0625)[:, 1]
+    seen = descend(data, 3, state, 0.7, observed=rows, bound=F32(1e6), grid=0.0625)[:, 1]
     np.testing.assert_array_equal(seen, np.rint(seen / 0.0625) * 0.0625)
     assert len(np.unique(seen)) > 50
 
@@ -149,18 +149,18 @@ def test_descend_is_its_formula(size: int, scale: float) -> None:
     assert len(data.users) > LANE_TILE
     assert len(data.users) % LANE_TILE
     left, right = exact(state.left, size), exact(state.right, size)
-    watched = np.array([0, 1, 17, LANE_TILE - 1, LANE_TILE, len(data.users) - 1], np.int32)
+    observed = np.array([0, 1, 17, LANE_TILE - 1, LANE_TILE, len(data.users) - 1], np.int32)
     for step in (0, 5):
-        seen = descend(data, size, state, scale, step, watched=watched)
+        seen = descend(data, size, state, scale, step, observed=observed)
         draws = scale * laplaces(len(data.users), step)
         before, after = descend_exactly(data, left, right, draws, float(BOUND))
         close(state.left, left)
         close(state.right, right)
-        np.testing.assert_allclose(seen[:, 0], before[watched], atol=3e-5)
-        np.testing.assert_allclose(seen[:, 1], after[watched], atol=3e-5)
-        assert 0.03 < (abs(after) == BOUND).mean() < 0.97  # the clamp is played, and not always
+        np.testing.assert_allclose(seen[:, 0], before[observed], atol=3e-5)
+        np.testing.assert_allclose(seen[:, 1], after[observed], atol=3e-5)
+        assert 0.03 < (abs(after) == BOUND).mean() < 0.97  # the clamp is run, and not always
         assert (abs(seen[:, 1]) <= BOUND).all()
-    assert abs(before - before[:, :1]).max() > 0.1  # the worlds differ
+    assert abs(before - before[:, :1]).max() > 0.1  # the trials differ
     if scale:  # the noise of another step would be noticed
         descend_exactly(data, left, right, scale * laplaces(len(data.users), 7), float(BOUND))
         descend(data, size, state, scale, 8)
@@ -215,7 +215,7 @@ def sum_clipped(
     gradient = np.zeros(state.right.shape)
     busiest = int(np.diff(data.start).max())
     errors = np.empty(max(busiest, 1) * LANES, np.float32)
-    factor_worlds.sum_clipped(
+    factor_trials.sum_clipped(
         data.start, data.items, data.values, state.left, state.right, gradient, taken.ravel(),
         size, MEAN, rate, DECAY, F32(clip), errors,
     )  # fmt: skip
@@ -263,7 +263,7 @@ def test_sum_clipped_is_its_formula(size: int) -> None:
     twice, errors = gradient.copy(), np.empty(M * LANES, np.float32)
     again, rate = models(size), F32(0)
     single = sum_clipped(data, size, again, taken, 2.0, rate)
-    factor_worlds.sum_clipped(
+    factor_trials.sum_clipped(
         data.start, data.items, data.values, again.left, again.right, twice, taken.ravel(),
         size, MEAN, rate, DECAY, F32(2), errors,
     )  # fmt: skip
@@ -347,29 +347,29 @@ def take_step(
     gradient: Exact,
     spread: float,
     step: int,
-    worlds: NDArray[np.int64] = WORLDS,
+    trials: NDArray[np.int64] = TRIALS,
 ) -> None:
-    factor_worlds.take_step(
-        state.right, gradient, RATE, DECAY, spread, GRID, step, world_words(worlds), KEY
+    factor_trials.take_step(
+        state.right, gradient, RATE, DECAY, spread, GRID, step, trial_words(trials), KEY
     )
 
 
 def normals(count: int, step: int) -> Exact:
-    """The fast draws of coordinates 0 … of 16 worlds, `(count, 16)`."""
+    """The fast draws of coordinates 0 … of 16 trials, `(count, 16)`."""
     tiles = -(-count // LANE_TILE)
     out, words = np.empty((2, tiles, LANE_TILE * LANES), np.float32)
     for tile in range(tiles):
         scratch = words[tile].view(np.uint32)
-        normal_lanes(out[tile], scratch, tile * LANE_TILE, step, world_words(WORLDS), KEY)
+        normal_lanes(out[tile], scratch, tile * LANE_TILE, step, trial_words(TRIALS), KEY)
     return out.reshape(-1, LANES)[:count].astype(np.float64)
 
 
 def exact_normals(count: int, step: int) -> Exact:
-    """The exact draws of coordinates 0 … of 16 worlds, `(count, 16)`."""
+    """The exact draws of coordinates 0 … of 16 trials, `(count, 16)`."""
     tiles = -(-count // LANE_TILE)
     out, words = np.empty((tiles, LANE_TILE * LANES)), np.empty((2, LANE_TILE * LANES), np.uint32)
     for tile in range(tiles):
-        exact_normal_lanes(out[tile], words, tile * LANE_TILE, step, world_words(WORLDS), KEY)
+        exact_normal_lanes(out[tile], words, tile * LANE_TILE, step, trial_words(TRIALS), KEY)
     return out.reshape(-1, LANES)[:count]
 
 
@@ -399,13 +399,13 @@ class Sampler:
     item_pending: Exact
 
     @staticmethod
-    def new(worlds: NDArray[np.int64] = WORLDS) -> Sampler:
+    def new(trials: NDArray[np.int64] = TRIALS) -> Sampler:
         gains = np.random.default_rng(6).uniform(0.01, 0.05, N).astype(np.float32)
 
-        # A function of the world, so that a world is itself in any lane.
+        # A function of the trial, so that a trial is itself in any lane.
         def decay(n: int) -> Floats:
-            world = np.resize(worlds % 97, LANES).astype(np.float32)
-            return (np.add.outer(np.arange(n), world) % 13).astype(np.float32).ravel() / F32(500)
+            trial = np.resize(trials % 97, LANES).astype(np.float32)
+            return (np.add.outer(np.arange(n), trial) % 13).astype(np.float32).ravel() / F32(500)
 
         return Sampler(gains, decay(N), decay(M), np.zeros(N), np.zeros(M))
 
@@ -416,20 +416,20 @@ def sample(
     state: Models,
     sampler: Sampler,
     step: int,
-    worlds: NDArray[np.int64] = WORLDS,
+    trials: NDArray[np.int64] = TRIALS,
     step_size: np.float32 = STEP_SIZE,
 ) -> None:
-    factor_worlds.sample(
+    factor_trials.sample(
         data.users, data.items, data.values, state.left, state.right, size, MEAN, step_size,
         sampler.gains, sampler.user_decay, sampler.item_decay, (LOW, HIGH), TEMPERATURE,
-        sampler.user_pending, sampler.item_pending, step, world_words(worlds), KEY,
+        sampler.user_pending, sampler.item_pending, step, trial_words(trials), KEY,
     )  # fmt: skip
 
 
-def settle(state: Models, size: int, sampler: Sampler, worlds: NDArray[np.int64] = WORLDS) -> None:
-    words = world_words(worlds)
-    factor_worlds.settle(state.left, size, sampler.user_pending, 1000, words, KEY)
-    factor_worlds.settle(state.right, size, sampler.item_pending, 1001, words, KEY)
+def settle(state: Models, size: int, sampler: Sampler, trials: NDArray[np.int64] = TRIALS) -> None:
+    words = trial_words(trials)
+    factor_trials.settle(state.left, size, sampler.user_pending, 1000, words, KEY)
+    factor_trials.settle(state.right, size, sampler.item_pending, 1001, words, KEY)
 
 
 def sample_exactly(
@@ -514,39 +514,39 @@ def test_a_pull_below_the_resolution_of_single_precision_is_not_lost() -> None:
     assert off[1] > 5e-5
 
 
-def play_descend(data: Data, size: int, state: Models, worlds: NDArray[np.int64]) -> None:
+def run_descend(data: Data, size: int, state: Models, trials: NDArray[np.int64]) -> None:
     for step in range(3):
-        descend(data, size, state, 0.5, step, worlds)
+        descend(data, size, state, 0.5, step, trials)
 
 
-def play_clipped(data: Data, size: int, state: Models, worlds: NDArray[np.int64]) -> None:
-    world = np.resize(worlds % 89, LANES)
+def run_clipped(data: Data, size: int, state: Models, trials: NDArray[np.int64]) -> None:
+    trial = np.resize(trials % 89, LANES)
     for step in range(3):
-        taken = ((np.add.outer(np.arange(N), world) + step) % 3 > 0).astype(np.float32)
-        take_step(state, sum_clipped(data, size, state, taken, 2.0), 0.5, step, worlds)
+        taken = ((np.add.outer(np.arange(N), trial) + step) % 3 > 0).astype(np.float32)
+        take_step(state, sum_clipped(data, size, state, taken, 2.0), 0.5, step, trials)
 
 
-def play_sample(data: Data, size: int, state: Models, worlds: NDArray[np.int64]) -> None:
-    sampler = Sampler.new(worlds)
+def run_sample(data: Data, size: int, state: Models, trials: NDArray[np.int64]) -> None:
+    sampler = Sampler.new(trials)
     for step in range(3):
-        sample(data, size, state, sampler, step, worlds)
-    settle(state, size, sampler, worlds)
+        sample(data, size, state, sampler, step, trials)
+    settle(state, size, sampler, trials)
 
 
-PLAYS = [play_descend, play_clipped, play_sample]
-Play = Callable[[Data, int, Models, NDArray[np.int64]], None]
+RUNS = [run_descend, run_clipped, run_sample]
+Run = Callable[[Data, int, Models, NDArray[np.int64]], None]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("play", PLAYS)
-def test_a_world_is_the_same_beside_other_worlds(play: Play, size: int) -> None:
+@pytest.mark.parametrize("run", RUNS)
+def test_a_trial_is_the_same_beside_other_trials(run: Run, size: int) -> None:
     data, first = small_data(), models(size)
     together = first.copy()
-    play(data, size, together, WORLDS)
-    for lane, world in enumerate(WORLDS):
+    run(data, size, together, TRIALS)
+    for lane, trial in enumerate(TRIALS):
         alone = models(size, seed=100 + lane)
         alone.left[::LANES], alone.right[::LANES] = first.lane(lane)
-        play(data, size, alone, np.array([world, *range(900, 915)], np.int64))
+        run(data, size, alone, np.array([trial, *range(900, 915)], np.int64))
         for one, other in zip(alone.lane(0), together.lane(lane), strict=True):
             np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
     assert len({together.lane(lane)[1].tobytes() for lane in range(LANES)}) == LANES
@@ -555,15 +555,15 @@ def test_a_world_is_the_same_beside_other_worlds(play: Play, size: int) -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("row", [0, 2])
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("play", PLAYS)
-def test_what_is_no_number_stays_visible(play: Play, side: str, row: int, bad: float) -> None:
+@pytest.mark.parametrize("run", RUNS)
+def test_what_is_no_number_stays_visible(run: Run, side: str, row: int, bad: float) -> None:
     data, size = small_data(), 2
     fine, spoilt = models(size), models(size)
     place = (3 * (size + 1) + row) * LANES + 5
     getattr(spoilt, side)[place] = bad  # row 2 is the bias
-    play(data, size, fine, WORLDS)
+    run(data, size, fine, TRIALS)
     with np.errstate(all="ignore"):
-        play(data, size, spoilt, WORLDS)
+        run(data, size, spoilt, TRIALS)
     if np.isnan(bad):
         assert np.isnan(spoilt.right[5::LANES]).any()  # in what is released
     assert not all(np.isfinite(part).all() for part in spoilt.lane(5))

@@ -1,4 +1,4 @@
-"""What reports say about campaigns, from records made by hand."""
+"""What reports say about Sybil attacks, from records made by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpaudit.core.files import write_text
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import campaigns, campaigns_chart, footnotes, tables
+from dpaudit.reports.sections import footnotes, sybil, sybil_chart, tables
 
 Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
@@ -31,7 +31,7 @@ LOW, OPEN, HIGH = (0.3, 0.2, 0.4), (0.9, 0.7, 0.97), (0.98, 0.91, 1.0)
 def measured(label: str, epsilon: float, curve: Curve, model: str) -> list[Measurement]:
     return [
         Measurement(
-            metric="campaign.accuracy",
+            metric="sybil.accuracy",
             model=model,
             epsilon=epsilon,
             attack=label,
@@ -63,17 +63,17 @@ def add(
         for (label, epsilon), curve in curves.items()
         for measurement in measured(label, epsilon, curve, model)
     ]
-    said = {"name": "campaign", "title": "Accounts", "source": "§4.1", "helpers": 20}
+    said = {"name": "sybil", "title": "Accounts", "source": "§4.1", "fake_accounts": 20}
     labels = {label for label, _ in curves}
     return result.model_copy(
         update={
             "measurements": result.measurements + found,
-            "campaigns": {**result.campaigns, **dict.fromkeys(sorted(labels), said)},
+            "sybil_attacks": {**result.sybil_attacks, **dict.fromkeys(sorted(labels), said)},
         }
     )
 
 
-def with_campaigns(result: AuditResult) -> AuditResult:
+def with_sybils(result: AuditResult) -> AuditResult:
     return add(
         result,
         {
@@ -115,19 +115,19 @@ def shown(result: AuditResult, width: int = 120) -> str:
 def test_the_effort_in_words(result: AuditResult, curve: Curve, said: str) -> None:
     # In whatever order they were measured.
     for order in (curve, curve[::-1]):
-        table = campaigns.table(add(result, {("a", 1.0): order}))
+        table = sybil.table(add(result, {("a", 1.0): order}))
         assert table is not None
         assert table.header == ["model", "ε", "a"]
         assert table.cells == [["published", "1", said]]
 
 
-def test_a_row_for_each_point_and_a_column_for_each_campaign(result: AuditResult) -> None:
+def test_a_row_for_each_point_and_a_column_for_each_sybil(result: AuditResult) -> None:
     one = add(result, {("b", 10.0): tried(HIGH), ("a", 0.1): tried(LOW), ("b", 1.0): tried(OPEN)})
     both = add(one, {("a", math.inf): tried(HIGH)}, model="exact")
-    table = campaigns.table(both)
+    table = sybil.table(both)
     assert table is not None
     assert table.header == ["model", "ε", "b", "a"]
-    # ε ascends as in every table; what was not played is a dash.
+    # ε ascends as in every table; what was not run is a dash.
     assert table.cells == [
         ["published", "0.1", "–", "> 1 (0.30)"],
         ["published", "1", "1 to > 1 (0.90)", "–"],
@@ -136,60 +136,60 @@ def test_a_row_for_each_point_and_a_column_for_each_campaign(result: AuditResult
     ]
 
 
-def test_without_campaigns_nothing_is_said_of_them(result: AuditResult) -> None:
-    assert campaigns.table(result) is None
-    assert campaigns.NOTE not in footnotes.notes(result)
-    assert campaigns_chart.chart(result) is None
+def test_without_sybil_nothing_is_said_of_them(result: AuditResult) -> None:
+    assert sybil.table(result) is None
+    assert sybil.NOTE not in footnotes.notes(result)
+    assert sybil_chart.chart(result) is None
     assert "Accounts, changes or lists" not in shown(result)
     assert "Accounts, changes or lists" not in markdown.render(result)
 
 
 def test_the_note_says_how_the_table_is_read(result: AuditResult) -> None:
-    notes = footnotes.notes(with_campaigns(result))
-    assert campaigns.NOTE in notes
+    notes = footnotes.notes(with_sybils(result))
+    assert sybil.NOTE in notes
     for words in ("planted before the learning phase included", "'a to b'", "'> n'", "tried"):
-        assert words in campaigns.NOTE
-    assert "'a to > n'" in campaigns.NOTE
-    assert "only guesses" in campaigns.NOTE
-    assert "certain;" not in campaigns.NOTE
+        assert words in sybil.NOTE
+    assert "'a to > n'" in sybil.NOTE
+    assert "only guesses" in sybil.NOTE
+    assert "certain;" not in sybil.NOTE
 
 
 # The reports.
 
 
-def test_markdown_has_the_table_the_campaigns_and_their_method(result: AuditResult) -> None:
-    text = markdown.render(with_campaigns(result))
+def test_markdown_has_the_table_the_sybil_and_their_method(result: AuditResult) -> None:
+    text = markdown.render(with_sybils(result))
     assert "**Accounts, changes or lists for 90 % accuracy**" in text
     assert "| model | ε | dynamic | passive |" in text
     assert "| published | 1 | 10 to 100 | \\> 100 (0.30) |" in text
     assert "| published | 10 | 1 | – |" in text
-    assert "| dynamic | campaign: Accounts | helpers = 20 | §4.1 |" in text
+    assert "| dynamic | sybil: Accounts | fake\\_accounts = 20 | §4.1 |" in text
     for label in ("dynamic", "passive"):
-        line = f"| accuracy of campaign {label} | 200 | 0.005 | clopper-pearson | frequentist |"
+        line = f"| accuracy of Sybil attack {label} | 200 | 0.005 | clopper-pearson | frequentist |"
         assert text.count(line) == 1
 
 
-def test_an_attack_and_a_campaign_of_one_label_are_both_listed(make: Make) -> None:
+def test_an_attack_and_a_sybil_of_one_label_are_both_listed(make: Make) -> None:
     both = add(make(attack="same"), {("same", 1.0): tried(HIGH)})
     table = tables.attacks(both)
     assert table is not None
     methods = [row[1] for row in table.cells if row[0] == "same"]
-    assert methods == ["linear-ideal: Linear", "campaign: Accounts"]
+    assert methods == ["linear-ideal: Linear", "sybil: Accounts"]
 
 
 def test_html_has_the_same_table_and_a_chart(result: AuditResult) -> None:
-    text = html.render(with_campaigns(result))
+    text = html.render(with_sybils(result))
     assert "Accounts, changes or lists for 90 % accuracy" in text
     for cell in ("10 to 100", "&gt; 100 (0.30)"):
         assert cell in text
-    assert 'data-chart="campaigns"' in text
+    assert 'data-chart="sybil"' in text
 
 
 def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> None:
-    chart = campaigns_chart.chart(with_campaigns(result))
+    chart = sybil_chart.chart(with_sybils(result))
     assert chart is not None
     assert valid(chart.spec)
-    data = chart.spec["datasets"]["campaigns"]
+    data = chart.spec["datasets"]["sybil_attacks"]
     assert len(data) == 9
     assert data[1] == {
         "series": "published, ε = 1",
@@ -198,7 +198,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
         "shown": 0.9,
         "words": "0.900 [0.700, 0.970]",
     }
-    assert chart.spec["datasets"]["level"] == [{"level": campaigns.LEVEL}]
+    assert chart.spec["datasets"]["level"] == [{"level": sybil.LEVEL}]
     assert "planted ones included" in chart.caption
     assert "90 %" in chart.caption
 
@@ -207,16 +207,16 @@ def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     import altair
     import vl_convert
 
-    chart = campaigns_chart.chart(add(result, {("dynamic", 1.0): tried(OPEN)}))
+    chart = sybil_chart.chart(add(result, {("dynamic", 1.0): tried(OPEN)}))
     assert chart is not None
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
     drawn = vl_convert.vegalite_to_svg({**chart.spec, "width": 600}, vl_version=version)
-    assert "accounts, changes or watched lists" in drawn
+    assert "accounts, changes or observed lists" in drawn
     assert "NaN" not in drawn
 
 
 def test_the_console_prints_the_table(result: AuditResult) -> None:
-    lines = shown(with_campaigns(result)).splitlines()
+    lines = shown(with_sybils(result)).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("Accounts, changes or lists"))
     below = [re.split(r"  +", line.strip()) for line in lines[start:]]
     assert ["model", "ε", "dynamic", "passive"] in below
@@ -227,7 +227,7 @@ def test_the_console_prints_the_table(result: AuditResult) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("columns", [1, 8])
 def test_no_line_is_wider_than_the_terminal(result: AuditResult, width: int, columns: int) -> None:
-    many = {(f"a campaign of number {i}", 1.0): tried(LOW, OPEN, OPEN) for i in range(columns)}
+    many = {(f"a Sybil attack of number {i}", 1.0): tried(LOW, OPEN, OPEN) for i in range(columns)}
     lines = shown(add(result, many), width).splitlines()
     assert max(len(line) for line in lines) <= width
 
@@ -263,12 +263,12 @@ def test_labels_are_text(result: AuditResult, label: str) -> None:
 
 
 def test_the_record_round_trips(result: AuditResult, tmp_path: Any) -> None:
-    saved = with_campaigns(result)
+    saved = with_sybils(result)
     write_text(tmp_path / record.NAME, record.render(saved))
     again = record.load(tmp_path)
     assert again == saved
     found = json.loads((tmp_path / record.NAME).read_text())
     assert {m.get("effort") for m in found["measurements"]} == {None, 1, 10, 100}
-    assert list(found["campaigns"]) == ["dynamic", "passive"]
+    assert list(found["sybil_attacks"]) == ["dynamic", "passive"]
     for render in (markdown.render, shown):
         assert render(again) == render(saved)

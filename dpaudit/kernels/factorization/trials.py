@@ -1,10 +1,10 @@
 """Matrix factorisation with biases, sixteen models trained at once on the same rows.
 
 Factors are flat float32 arrays `(users or items, d + 1, 16)`: row `d` of each is the bias, lane `w`
-is the model of world `w`. The prediction of user u and item i is `b_0 + b_u + b_i + u·v`.
+is the model of trial `w`. The prediction for user u and item i is `b_0 + b_u + b_i + u·v`.
 
-The rows are visited in the order given, the same in every world. That order is part of the
-mechanism, known to everybody; it is not drawn.
+Rows are visited in the given order, the same in every trial. The order is a public part of the
+mechanism; it is not random.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Flat = NDArray[np.float32]
 Rows = NDArray[np.int32]
 Words = NDArray[np.uint32]
 
-# Coordinates of noise that the sampler keeps at a time, or what one row needs where that is more.
+# Coordinates of noise that the sampler draws at a time, unless one row needs more.
 _NOISE = 4 * LANE_TILE
 
 
@@ -60,12 +60,12 @@ def descend(
     grid: float,
     bound: np.float32,
     step: int,
-    worlds: Words,
+    trials: Words,
     key: Words,
-    watched: Rows,
+    observed: Rows,
     seen: Flat,
 ) -> None:
-    """One pass of stochastic gradient descent whose errors are noised, then clamped.
+    """One epoch of stochastic gradient descent whose errors are noised, then clamped.
 
         e = r − r̂ + Lap(scale), rounded to a grid, clamped to ±bound
         u ← (1 − η λ) u + η e v,    v ← (1 − η λ) v + η e u       (both from the old values)
@@ -85,11 +85,11 @@ def descend(
         scale: the scale of the Laplace noise of each row; 0 for none.
         grid: the step of the grid of noised errors, a power of two.
         bound: the largest error.
-        step: the noise source's step, one a pass.
-        worlds: from `world_words`.
+        step: the noise source's step, one per epoch.
+        trials: from `trial_words`.
         key: the noise source's key.
-        watched: rows whose errors are wanted, increasing `(C,)`.
-        seen: result: their errors before and after the noise and the clamp `(C, 2, 16)`, flat.
+        observed: rows whose errors are returned, increasing `(C,)`.
+        seen: result: their errors before and after noise and clamping `(C, 2, 16)`, flat.
     """
     full = size + 1
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
@@ -99,10 +99,10 @@ def descend(
     words = np.empty((2, LANE_TILE * LANES), np.uint32)
     if scale > 0:
         fine = every(F32(1 / grid))
-    next_watched = 0
+    next_observed = 0
     for first in range(0, len(users), LANE_TILE):
         if scale > 0:
-            exact_laplace_lanes(draws, words, first, step, worlds, key)
+            exact_laplace_lanes(draws, words, first, step, trials, key)
             for i in range(len(noise)):
                 noise[i] = F32(scale * draws[i])
         for k in range(first, min(first + LANE_TILE, len(users))):
@@ -114,10 +114,10 @@ def descend(
             if scale > 0:
                 error = nearest((error + load(noise, (k - first) * LANES)) * fine) * coarse
             error = greatest(least(error, high), low)
-            if next_watched < len(watched) and watched[next_watched] == k:
-                store(seen, 2 * LANES * next_watched, exact)
-                store(seen, 2 * LANES * next_watched + LANES, error)
-                next_watched += 1
+            if next_observed < len(observed) and observed[next_observed] == k:
+                store(seen, 2 * LANES * next_observed, exact)
+                store(seen, 2 * LANES * next_observed + LANES, error)
+                next_observed += 1
             g = gain * error
             store(left, u + size * LANES, fma(a, keep, g))
             store(right, v + size * LANES, fma(b, keep, g))
@@ -143,28 +143,28 @@ def sum_clipped(
     clip: np.float32,
     errors: Flat,
 ) -> None:
-    """Refresh every user's own factors from the items', then sum the users' clipped gradients.
+    """Update every user's factors from the items', then sum the users' clipped gradients.
 
-    First, on each user's own rows, `u ← (1 − η λ) u + η e v` with the items' factors fixed: what
-    she learns depends on her ratings and on released factors alone. Then the gradient of
+    First, on each user's own rows, `u ← (1 − η λ) u + η e v` with the items' factors fixed, so that
+    a user's factors depend only on their ratings and on released factors. Then the gradient of
     `½ Σ_i e_i²` by the items' factors and biases has the entries `−e_i (u, 1)`; as one vector its
-    norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is scaled down to `clip`.
+    norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is clipped to the norm `clip`.
 
     Args:
         start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
-        items: the item of each row `(R,)`; none twice for one user, or the norm is not hers.
+        items: the item of each row `(R,)`; a user must have no item twice, or the norm is wrong.
         values: its rating.
         left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
         right: the items'.
-        gradient: result, downhill, of the shape of `right`; added to. In double precision its sums
-            are as good as exact.
-        taken: 1 where a user takes part, 0 where not, `(N, 16)`, flat.
+        gradient: result, shape of `right`: the negative gradient is added to it. In double
+            precision its sums are almost exact.
+        taken: 1 where a user participates, else 0, `(N, 16)`, flat.
         size: `d`.
         mean: `b_0`.
         rate: η of a user's own factors.
         decay: λ of a user's own factors.
-        clip: the largest norm of a user's part.
-        errors: scratch, 16 for each row of the busiest user.
+        clip: the largest norm of a user's gradient.
+        errors: scratch, 16 for each row of the user with the most rows.
     """
     full = size + 1
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
@@ -205,22 +205,22 @@ def take_step(
     deviation: float,
     grid: float,
     step: int,
-    worlds: Words,
+    trials: Words,
     key: Words,
 ) -> None:
     """`v ← (1 − η λ) v + η (gradient + deviation · N(0, 1))` in place, every coordinate noised.
 
-    The noised gradient is what a round reveals, so it is rounded; all else is computed from it.
+    The noised gradient is what a round releases, so it is rounded; the rest is post-processing.
 
     Args:
-        right: the items' factors, flat, 16 worlds a coordinate.
+        right: the items' factors, flat, 16 trials per coordinate.
         gradient: from `sum_clipped`.
         rate: η.
         decay: λ.
         deviation: the standard deviation of the noise; 0 for none.
         grid: the step of the grid of noised gradients; 0 without noise.
-        step: the noise source's step, one a round.
-        worlds: from `world_words`.
+        step: the noise source's step, one per round.
+        trials: from `trial_words`.
         key: the noise source's key.
     """
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
@@ -231,7 +231,7 @@ def take_step(
         count = min(LANE_TILE * LANES, len(right) - start)
         part = gradient[start : start + count]
         if deviation > 0:
-            exact_normal_lanes(noise, words, start // LANES, step, worlds, key)
+            exact_normal_lanes(noise, words, start // LANES, step, trials, key)
         release(shown, part, noise, deviation, grid)
         for p in range(0, count, LANES):
             store(right, start + p, fma(gain, load(shown, p), load(right, start + p) * keep))
@@ -255,45 +255,47 @@ def sample(
     user_pending: NDArray[np.float64],
     item_pending: NDArray[np.float64],
     step: int,
-    worlds: Words,
+    trials: Words,
     key: Words,
     biases: bool = True,
     precisions: tuple[Flat, Flat] | None = None,
 ) -> None:
-    """One pass of stochastic gradient Langevin dynamics, a mini-batch of one rating a step.
+    """One epoch of stochastic gradient Langevin dynamics, with one rating per step.
 
-    Every coordinate is due noise of variance `temperature · step_size` at every step. What nothing
-    has read yet is drawn at once, with the summed variance, when the coordinate is next read: the
-    same law (Liu, Wang, Smola 2015, section 3).
+    Every coordinate gets noise of variance `temperature · step_size` at every step. The noise of
+    the steps since a coordinate was last read is drawn at once, with the summed variance, when it
+    is next read; the distribution is the same (Liu, Wang, Smola 2015, section 3).
 
         e = r − r̂, 0 where r̂ lies outside the bounds
         u ← (1 − drift_u) u + gain_u e v,    v ← (1 − drift_i) v + gain_u e u
 
-    A drift is the decay of its row, or that times the precision of the coordinate, at most 1.
+    A drift is the decay of its row, times the coordinate's precision if given, at most 1.
 
     Args:
-        users: the user of each row `(R,)`; a pass has 2^47 coordinates of noise, of which a row
-            takes `4 (size + 1)` at most.
+        users: the user of each row `(R,)`; an epoch has 2^47 noise coordinates, and a row uses at
+            most `4 (size + 1)` of them.
         items: its item.
         values: its rating.
         left: the users' factors and biases `(N, size + 1, 16)`, flat; changed in place.
         right: the items'.
         size: `d`.
         mean: `b_0`.
-        step_size: η of this pass.
-        gains: the gain of each user's errors, the step size in it, `(N,)`.
-        user_decay: the share by which the prior pulls a user's factors at each of her rows,
+        step_size: η of this epoch.
+        gains: the gain of each user's errors, step size included, `(N,)`.
+        user_decay: the fraction by which the prior shrinks a user's factors at each of their rows,
             `(N, 16)`, flat.
-        item_decay: the same of items.
+        item_decay: the same for items.
         bounds: the range of r̂ outside which the likelihood is flat.
-        temperature: what multiplies the variance of the noise.
-        user_pending: the variance due to each user's factors `(N,)`; changed in place.
-        item_pending: the same of items.
-        step: the noise source's step, one a pass.
-        worlds: from `world_words`.
+        temperature: the factor of the noise variance.
+        user_pending: the noise variance still to be added to each user's factors `(N,)`; changed
+            in place.
+        item_pending: the same for items.
+        step: the noise source's step, one per epoch.
+        trials: from `trial_words`.
         key: the noise source's key.
-        biases: whether biases move; else they stay as they are, 0.
-        precisions: of each coordinate of users and of items `(size + 1, 16)`, flat; None for 1.
+        biases: whether biases are trained; if not, they must be 0 and stay so.
+        precisions: prior precision of each coordinate of users and of items `(size + 1, 16)`, flat;
+            None for 1.
     """
     full, bias = size + 1, size * LANES
     moving = (size + biases) * LANES
@@ -308,14 +310,14 @@ def sample(
         if left_over < 2 * full:
             for t in range(0, room, LANE_TILE):
                 part = noise[t * LANES : (t + LANE_TILE) * LANES]
-                normal_lanes(part, words, drawn, step, worlds, key)
+                normal_lanes(part, words, drawn, step, trials, key)
                 drawn += LANE_TILE
             left_over = room
         n, i = users[k], items[k]
         u, v = n * full * LANES, i * full * LANES
         z = (room - left_over) * LANES
         left_over -= 2 * full
-        # −η k stands in `pending` for a coordinate that was read at step k of this pass.
+        # `pending` is −η k for a coordinate that was read at step k of this epoch.
         s = every(F32(np.sqrt(max(0.0, user_pending[n] + variance * k))))
         t = every(F32(np.sqrt(max(0.0, item_pending[i] + variance * k))))
         user_pending[n] = item_pending[i] = -variance * k
@@ -326,8 +328,8 @@ def sample(
         shown = every(mean) + a + b + dot(left, u, right, v, size)
         error = where_within(every(values[k]) - shown, shown, low, high)
         g = every(gains[n]) * error
-        # A prior's pull at one row may be below 3e-8, where 1 − drift is 1. The whole change is
-        # formed first: its part of the error makes the rounding right on average.
+        # The drift at one row may be below 3e-8, where 1 − drift rounds to 1. So the whole change
+        # is formed first: its error term dithers the rounding, which is then right on average.
         pull_u = zero - load(user_decay, n * LANES)
         pull_v = zero - load(item_decay, i * LANES)
         drift_u, drift_v = pull_u, pull_v
@@ -356,24 +358,24 @@ def settle(
     size: int,
     pending: NDArray[np.float64],
     step: int,
-    worlds: Words,
+    trials: Words,
     key: Words,
 ) -> None:
-    """Draw all noise that is still due: what is released must hold it.
+    """Add all noise that is still pending, as the release must contain it.
 
     Args:
         factors: `(n, size + 1, 16)`, flat; changed in place.
         size: `d`.
-        pending: the variance due to each of the n; set to 0.
-        step: a step of the noise source that nothing else uses.
-        worlds: from `world_words`.
+        pending: the noise variance still to be added to each of the n rows; set to 0.
+        step: a step of the noise source that is used nowhere else.
+        trials: from `trial_words`.
         key: the noise source's key.
     """
     noise = np.empty(LANE_TILE * LANES, np.float32)
     words = np.empty(LANE_TILE * LANES, np.uint32)
     count = len(factors) // LANES
     for first in range(0, count, LANE_TILE):
-        normal_lanes(noise, words, first, step, worlds, key)
+        normal_lanes(noise, words, first, step, trials, key)
         for c in range(first, min(first + LANE_TILE, count)):
             s = every(F32(np.sqrt(max(0.0, pending[c // (size + 1)]))))
             place = c * LANES

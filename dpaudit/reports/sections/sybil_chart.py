@@ -1,4 +1,4 @@
-"""The chart of campaigns: accuracy against effort."""
+"""The chart of Sybil attacks: accuracy against effort."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.chart_parts import Chart
-from dpaudit.reports.sections.campaigns import LEVEL, found_in
+from dpaudit.reports.sections.sybil import LEVEL, found_in
 from dpaudit.reports.series import Datum
 
 
@@ -20,10 +20,10 @@ def chart(result: AuditResult) -> Chart | None:
 
     efforts = sorted({datum["effort"] for datum in data})
     low, high = parts.span(efforts)
-    base = parts.drawn_from("campaigns").encode(
+    base = parts.drawn_from("Sybil attacks").encode(
         x=alt.X(
             "effort:Q",
-            title="accounts, changes or watched lists",
+            title="accounts, changes or observed lists",
             scale=parts.log(low, high),
             axis=alt.Axis(values=efforts, format="~s", labelOverlap="greedy"),
         ),
@@ -32,26 +32,26 @@ def chart(result: AuditResult) -> Chart | None:
         detail=["series:N", "attack:N"],
         opacity=parts.picked("series", "attack"),
     )
-    tips = parts.tips(series="model", attack="campaign", effort="effort", words="accuracy")
+    tips = parts.tips(series="model", attack="sybil", effort="effort", words="accuracy")
     layers = [
         parts.drawn_from("level").mark_rule(strokeDash=[4, 3], color="#444").encode(y="level:Q"),
         base.mark_line(strokeWidth=1.5).encode(
-            strokeDash=alt.StrokeDash("attack:N", title="campaign", sort=None)
+            strokeDash=alt.StrokeDash("attack:N", title="sybil", sort=None)
         ),
         base.mark_point(filled=True, size=45)
         .encode(tooltip=tips)
         .add_params(parts.pick("series"), parts.pick("attack")),
     ]
     return Chart(
-        "campaigns",
+        "sybil",
         "How many accounts, changes or lists an attacker needs",
         "How often the attacker reads a hidden rating, by the number of accounts he makes (planted "
-        "ones included), changes he makes or lists he watches. The dashed line is "
+        "ones included), changes he makes or lists he observes. The dashed line is "
         f"{words.percent(LEVEL)}. Click a legend entry to pick it out.",
         parts.spec(
             layers,
-            "Accuracy of campaigns against their effort",
-            campaigns=data,
+            "Accuracy of Sybil attacks against their effort",
+            sybil_attacks=data,
             level=[{"level": LEVEL}],
         ),
     )
