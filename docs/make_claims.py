@@ -1,4 +1,4 @@
-"""Runs the whole catalogue, on real data too, and writes docs/claims-verdicts.md.
+"""Run the whole catalogue, on real data too, and write docs/claims-verdicts.md.
 
 Run it with `DPAUDIT_DATA=… python docs/make_claims.py`.
 """

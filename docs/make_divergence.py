@@ -1,4 +1,4 @@
-"""Measures estimates of KL divergence where the truth is known; writes docs/divergence-tables.md.
+"""Measure estimates of KL divergence where the truth is known; write docs/divergence-tables.md.
 
 Run it with `python docs/make_divergence.py`; `--runs 20` for a quick look.
 """

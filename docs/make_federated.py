@@ -1,7 +1,7 @@
-"""Writes docs/federated-results.md: fake gradients, with what their paper leaves open varied.
+"""Write docs/federated-results.md: fake gradients, with the open choices of their paper varied.
 
-Run it with `DPAUDIT_DATA=… python docs/make_federated.py FOLDER`. Errors that FOLDER/errors.json
-holds are taken from there, the rest is run.
+Run it with `DPAUDIT_DATA=… python docs/make_federated.py FOLDER`. Errors in FOLDER/errors.json are
+read from there; the others are computed.
 """
 
 from __future__ import annotations
@@ -58,32 +58,32 @@ ROUNDS = (10, 25, 50, 100, 200, 300, 400)
 
 HEAD = """# Fake gradients: section 5 of their paper, with its open choices varied
 
-Written by `docs/make_federated.py`; what is made of it stands in [federated.md](federated.md). Each
-cell is the root mean squared error on test ratings of MovieLens-100K, a mean over the first three
-of five folds and one training of each, with Student's interval over folds: 2 degrees of freedom, of
-folds that share training ratings, so it shows scatter and proves nothing. A difference is paired:
-the two have folds, candidates, initial factors and draws of noise in common. Training takes 400
-rounds. Ranges and levels were set after a look at one training of each on the first fold; no cell
-is chosen by its test errors.
+Written by `docs/make_federated.py`; [federated.md](federated.md) discusses the numbers. Each cell
+is the root mean squared error on test ratings of MovieLens-100K, a mean over the first three of
+five folds and one training of each, with Student's interval over folds. The interval has 2 degrees
+of freedom and folds that share training ratings, so it shows scatter and proves nothing. A
+difference is paired: both sides have the same folds, candidates, initial factors and draws of
+noise. Training takes 400 rounds. Ranges and levels were set after a look at one training of each on
+the first fold; no cell is chosen by its test errors.
 
 Documented setting: ε = 50 (σ = 3), p = .75, all candidates submitted in each round, d = 16, λ = .1,
-AdaDelta with ρ = .95 and a rate η = 1, π̂ of at least .05, F of norm 5 at most, initial factors of
-deviation .1, no offset b. Ratings are made up uniformly on the scale, or of a normal law with mean
+AdaDelta with ρ = .95 and a learning rate η = 1, π̂ of at least .05, F of norm 5 at most, initial
+factors of deviation .1, no offset b. Made-up ratings are uniform on the scale, or normal with mean
 0 and deviation 1."""
 BASELINES = """*Best*: λ of .01, .03, .1 and ρ of .95, .99 are chosen for each algorithm, density
 and fold by the error on a tenth of that fold's training ratings."""
-LAWS_NOTE = "Nothing takes made-up ratings off: what is learned goes to where they are."
-APART_NOTE = "The second row has the delayed mean's server and no F: the norm of F is cut to 10⁻¹²."
-COUNTS = """By the mean over folds, of each fold the worse density's number; in brackets, by the
+LAWS_NOTE = "Nothing removes made-up ratings, so predictions move towards them."
+APART_NOTE = "The second row has the delayed mean's server without F: its norm is cut to 10⁻¹²."
+COUNTS = """Counted by the mean over folds, with the worse density of each fold; in brackets, by the
 whole interval. *That learn*: settings in which zero fakes have a smaller error than items' means,
 at both densities."""
 
 
 class Rounds:
-    """Errors by round of trainings on each fold, kept in a file.
+    """Errors by round for trainings on each fold, stored in a file.
 
     Attributes:
-        folds: what is run.
+        folds: the folds that are run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -96,15 +96,15 @@ class Rounds:
             self._seen = json.loads(self._file.read_text(encoding="utf-8"))
 
     def curves(self, defense: FakeGradients) -> list[list[float]]:
-        """The rmse on test ratings after each of `ROUNDS`, by fold."""
+        """Return the rmse on test ratings after each of `ROUNDS`, by fold."""
         return [self._curve(f"fold {k}", k, fold, defense) for k, fold in enumerate(self.folds)]
 
     def last(self, defense: FakeGradients) -> list[float]:
-        """The rmse after the last round, by fold."""
+        """Return the rmse on test ratings after the last round, by fold."""
         return [curve[-1] for curve in self.curves(defense)]
 
     def items_means(self) -> list[float]:
-        """The rmse of who guesses each item's mean, by fold."""
+        """Return the rmse of predicting each item by its mean rating, by fold."""
         guesses = [guess_means(fold.train, fold.items)[None] for fold in self.folds]
         return [
             float(mean_errors(guess, fold.values)[0, 0])
@@ -112,7 +112,7 @@ class Rounds:
         ]
 
     def best(self, defenses: Sequence[FakeGradients]) -> list[float]:
-        """On each fold that of the one with the least error on a tenth of its training ratings."""
+        """Return the rmse, by fold, of the defense that is best on a tenth of the training part."""
         found = []
         for k, (fold, inner) in enumerate(zip(self.folds, self._inner, strict=True)):
             tried = [self._curve(f"held back {k}", k, inner, each)[-1] for each in defenses]
@@ -178,7 +178,7 @@ def _figure(outcome: Rounds, density: float) -> Table:
 
 
 def _baselines(outcome: Rounds) -> Table:
-    """Each algorithm as documented, and with what held-back ratings chose for it."""
+    """Errors of each algorithm as documented, and with settings chosen on held-back ratings."""
     choices = [dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())]
     means = outcome.items_means()
     nothing = [replace(NEITHER, **each) for each in choices]  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def _table(outcome: Rounds, design: dict[str, Params], density: float) -> Table:
 
 
 def _counts(outcome: Rounds, design: dict[str, Params]) -> Table:
-    """In how many settings each sentence is so, by the law of made-up ratings."""
+    """Count the settings in which each sentence holds, by the law of made-up ratings."""
     level_of_means = float(np.mean(outcome.items_means()))
     learned = {
         label: params
@@ -268,7 +268,7 @@ def _counts(outcome: Rounds, design: dict[str, Params]) -> Table:
 
 
 def _so(sentence: Sentence, level: float, found: Sequence[Estimate]) -> str:
-    """How many numbers agree, and how many whole intervals do."""
+    """Count the numbers that agree with a sentence, and the whole intervals that do."""
     if sentence.most:
         so, sure = [e.value <= level for e in found], [e.upper <= level for e in found]
     else:
@@ -279,7 +279,7 @@ def _so(sentence: Sentence, level: float, found: Sequence[Estimate]) -> str:
 def _numbers(
     outcome: Rounds, design: dict[str, Params], made_up: Params
 ) -> Iterator[list[Estimate]]:
-    """Of each setting the number of each sentence, over folds."""
+    """Yield, for each setting, the number of each sentence, estimated over folds."""
     for params in design.values():
         algorithms = {"zero": ZERO, "delayed": DELAYED, "made up": made_up}
         last = {

@@ -1,7 +1,7 @@
-"""Tests Surprise's SVD and our biased factorisation on MovieLens-100K's published divisions.
+"""Test Surprise's SVD and our biased factorisation on MovieLens-100K's published divisions.
 
 Run it with `DPAUDIT_DATA=… python docs/make_peers.py [FILE]`, with the extra `bench` installed. It
-prints a Markdown table, or writes it to FILE, which `docs/make_training.py` takes in.
+prints a Markdown table, or writes it to FILE, which `docs/make_training.py` reads.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dpaudit.data.source import DataSource
 from dpaudit.defenses.factorization.sgd import SgdFactors
 
 SEED, SPLITS = 7, range(1, 6)
-# Those of examples/ml-100k-nonprivate.toml: chosen on a tenth of u1's training.
+# The settings of examples/ml-100k-nonprivate.toml, chosen on a tenth of u1's training ratings.
 LARGE = SgdFactors(math.inf, "nonprivate", 48, 50, learning_rate=0.01, decay=0.1, spread=0.05)
 BIG = SgdFactors(math.inf, "nonprivate", 256, 50, learning_rate=0.01, decay=0.1, spread=0.05)
 SMALL = SgdFactors(math.inf, "nonprivate", 16, 50, learning_rate=0.01, decay=0.1, spread=0.05)
 
-Player = Callable[[Fold], float]
+Trainer = Callable[[Fold], float]
 
 
 def main() -> None:
@@ -44,26 +44,26 @@ def main() -> None:
 
 
 def written() -> str:
-    """The table, and what it was made with."""
+    """Return the table, with a note on how it was made."""
     home = Path(os.environ["DPAUDIT_DATA"]) / "ml-100k"
     ratings = load(DataSource(format="movielens-100k", path=str(home / "u.data")))
     folds = files_folds(ratings, [home / f"u{number}.test" for number in SPLITS])
-    players: dict[str, Player] = {
-        "Surprise SVD, its defaults: d = 100, 20 passes": partial(of_surprise, {}),
+    trainers: dict[str, Trainer] = {
+        "Surprise SVD, its defaults: d = 100, 20 epochs": partial(of_surprise, {}),
         "Surprise SVD, d = 16": partial(of_surprise, {"n_factors": 16}),
-        "Surprise SVD, d = 48 and our passes, rate and decay": partial(of_surprise, as_ours(LARGE)),
+        "Surprise SVD, d = 48, our epochs, rate and decay": partial(of_surprise, as_ours(LARGE)),
         "Surprise SVD, d = 256 and the same": partial(of_surprise, as_ours(BIG)),
-        "`dpsgd-mf` without privacy, d = 16, 50 passes, 1 trial": partial(of_ours, SMALL, 1),
-        "`dpsgd-mf` without privacy, d = 48, 50 passes, 1 trial": partial(of_ours, LARGE, 1),
+        "`dpsgd-mf` without privacy, d = 16, 50 epochs, 1 trial": partial(of_ours, SMALL, 1),
+        "`dpsgd-mf` without privacy, d = 48, 50 epochs, 1 trial": partial(of_ours, LARGE, 1),
         "the same, 16 trials at once": partial(of_ours, LARGE, 16),
-        "`dpsgd-mf` without privacy, d = 256, 50 passes, 1 trial": partial(of_ours, BIG, 1),
+        "`dpsgd-mf` without privacy, d = 256, 50 epochs, 1 trial": partial(of_ours, BIG, 1),
     }
     head = ["", *(f"u{number}" for number in SPLITS), "mean", "s"]
     rows = [head, ["---"] * len(head)]
-    for name, player in players.items():
-        player(folds[0])  # compiles and warms up
+    for name, train in trainers.items():
+        train(folds[0])  # compiles and warms up
         clock = time.process_time()
-        errors = [player(fold) for fold in folds]
+        errors = [train(fold) for fold in folds]
         seconds = (time.process_time() - clock) / len(folds)
         numbers = [*(f"{error:.4f}" for error in errors), f"{np.mean(errors):.4f}"]
         rows.append([name, *numbers, f"{seconds:.2f}"])
@@ -75,14 +75,14 @@ def written() -> str:
 
 
 def of_ours(defense: SgdFactors, trials: int, fold: Fold) -> float:
-    """The error of our factorisation, a mean over trials."""
+    """Return the rmse of our factorisation on a fold, a mean over trials."""
     models = defense.train(defense.prepare(fold.train), Streams.first(SEED, "peers", trials))
     away = models.predict(fold.users, fold.items).astype(np.float64) - fold.values
     return float(np.sqrt((away**2).mean(1)).mean())
 
 
 def of_surprise(parameters: dict[str, float], fold: Fold) -> float:
-    """The error of Surprise's."""
+    """Return the rmse of Surprise's SVD on a fold."""
     known = fold.train
     frame = pd.DataFrame({"user": known.user, "item": known.item, "rating": known.value})
     reader = surprise.Reader(rating_scale=(known.scale.minimum, known.scale.maximum))
@@ -94,7 +94,7 @@ def of_surprise(parameters: dict[str, float], fold: Fold) -> float:
 
 
 def as_ours(defense: SgdFactors) -> dict[str, float]:
-    """Surprise's names of our parameters."""
+    """Return our parameters under Surprise's names."""
     return {
         "n_factors": defense.dimensions,
         "n_epochs": defense.epochs,

@@ -1,4 +1,4 @@
-"""Runs the examples on real data and writes docs/results.md.
+"""Run the examples on real data and write docs/results.md.
 
 Run it with `DPAUDIT_DATA=… python docs/make_results.py`.
 """
@@ -16,45 +16,46 @@ from dpaudit.reports.sections.tables import results
 ROOT = Path(__file__).parents[1]
 HEAD = """# Results on MovieLens
 
-Written by `docs/make_results.py`; every number comes from a record of the example that is named.
+Written by `docs/make_results.py`; every number comes from a record of the named example.
 
-Beside the text of Park & Acharya (2011):
+Compared with the text of Park & Acharya (2011):
 
 - *Figure 1(a)*: the difference from the noiseless top-20 falls to zero as ε grows, as in the
   paper.
 - *Figure 1(b)*: the unclipped adversary's accuracy goes to 0 as ε → 0 and to 1 as ε → ∞, as in
-  the paper. That is below random guessing, which Definition 3 asks for. Clipped to the scale it
-  stays at half the share of the two end ratings; a Bayes reader stays at the share of the
-  commonest rating and is the strongest at every ε.
-- *Figure 2*: the paper reads 4 % risk at 70 % utility from its curve. One noise drives both
-  numbers, so its scale cannot explain what we find (unclipped, one prediction):
+  the paper. An accuracy of 0 is below random guessing, which Definition 3 requires. The adversary
+  that is clipped to the scale stays at half the share of the two end ratings. A Bayes reader stays
+  at the share of the commonest rating and is the strongest at every ε.
+- *Figure 2*: the paper reads 4 % risk at 70 % utility from its curve. The same noise decides both
+  numbers, so its scale cannot explain the difference from ours (unclipped, one prediction):
 
   | at 70 % utility | each user attacked equally often | each rating (`draw = "ratings"`) |
   | --- | --- | --- |
   | MovieLens-100K, ε = 7 | 12.6 % | 6.0 % |
   | MovieLens-1M, ε = 8.4 | 11.1 % | 4.7 % |
 
-  Section 3.4 attacks one rating of each user, the first column. The noise on a rating is
-  `n Δf/ε`: users with many ratings are read worse, and have more of all ratings. From 4.7 % to 4 %
-  there remains less than our interval, [3.9 %, 5.5 %], and what is unknown: the paper tells
-  neither its MovieLens nor its split, and the 4 % is read off a curve. Over 200 other splits the
-  closed form of the second column moves from 5.6 % to 6.9 % and from 4.5 % to 5.1 % (95 % of
-  them), of the first from 11.2 % to 13.3 % and from 11.1 % to 11.9 %. Eq. (3) in place of eq. (4)
-  gives about 12 % in the first. Intervals are of the users attacked: each trial draws its user and
-  rating anew, so trials are independent, and they say nothing of other users.
+  Section 3.4 attacks one rating of each user, which is the first column. The noise on a rating is
+  `n Δf/ε`, so the attack is less accurate on users with many ratings, and these have more of all
+  ratings. The remaining difference, 4.7 % against 4 %, is smaller than our interval, [3.9 %,
+  5.5 %]. The paper states neither its MovieLens nor its split, and the 4 % is read off a curve.
+  Over 200 other splits the closed form of the second column moves from 5.6 % to 6.9 % and from
+  4.5 % to 5.1 % (95 % of them), and that of the first from 11.2 % to 13.3 % and from 11.1 % to
+  11.9 %. Eq. (3) in place of eq. (4) gives about 12 % in the first. Each trial draws its user and
+  rating anew, so trials are independent; the intervals hold for the attacked users and say nothing
+  about others.
 - *Theorem 3.1 and 3.2*: more than the claimed ε is certified on the pairs *support-threshold* and
-  *tight*, and on pairs of MovieLens itself, where one further rating carries a user's items over
+  *tight*, and on pairs of MovieLens itself, where one further rating lifts a user's items above
   the threshold.
 - *Figure 4(a)*: the published chain keeps 91 % of the list at every ε, as it must: every set that
   it can draw shares nine of ten items with the best. The paper's 100 % at ε = 100 comes with Δt =
-  1e-8, at which the chain does not move. That is what no finite ε allows, and the game shows it.
+  1e-8, at which the chain does not move. No finite ε allows that, and the game shows it.
 - *Figure 4(b)*: over the first ten states, which the paper compares, the chain's law converges;
   over all states the divergence is still 4 to 5 nats after 3000 steps.
 - A true guarantee for a list of ten among 1 682 costs far more: the joint law keeps 4 % at ε = 10
   and 74 % at ε = 100. Predictions with noise for one output keep 86 % at ε = 10, under a claim
   about values that does not cover the list.
-- *Section 4.1*: the published noise of ε = 10 is averaged away by 10 to 100 accounts, that of ε =
-  1 by about 1000. Both are what the claims allow: ε is of one release, m releases are worth m ε.
+- *Section 4.1*: 10 to 100 accounts average away the published noise of ε = 10, and about 1000 that
+  of ε = 1. The claims allow both: ε is that of one release, and m releases have m ε.
 """
 PAGES = {
     "ml-100k-slope-one": "Slope One as published, MovieLens-100K (Figures 1(a), 1(b) and 2)",

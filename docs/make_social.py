@@ -1,10 +1,10 @@
-"""Writes docs/social-NAME.md: PrivSR on social data, beside what its paper says.
+"""Write docs/social-NAME.md: PrivSR on social data, beside what its paper says.
 
-Run it with `DPAUDIT_DATA=… python docs/make_social.py FOLDER [NAME…]`, NAME being filmtrust, ciao
-or epinions; all of them without. What FOLDER holds already is taken from there, as `dpaudit run
-examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` leaves it; the rest is run. The texts are in
-`social_words.py`, tables of results in `social_tables.py`, and what has no example in
-`social_baselines.py`.
+Run it with `DPAUDIT_DATA=… python docs/make_social.py FOLDER [NAME…]`, where NAME is filmtrust,
+ciao or epinions; without a NAME all are written. Records that FOLDER holds, as `dpaudit run
+examples/EXAMPLE.toml -o FOLDER/EXAMPLE-SHARE` writes them, are read; the others are run. The texts
+are in `social_words.py`, tables of results in `social_tables.py`, and baselines without an example
+in `social_baselines.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import social_words as words
 from numpy.typing import NDArray
-from social_baselines import as_the_paper, played_folds, without_model
+from social_baselines import as_the_paper, tested_folds, without_model
 from social_tables import by_point, ranked, rated
 
 from dpaudit.auditor.run import run_audit
@@ -38,7 +38,7 @@ from dpaudit.reports.table import NONE, Table
 from dpaudit.reports.words import epsilon, measured
 
 ROOT = Path(__file__).parents[1]
-# x of the paper, the share of the ratings that are sensitive; fewer where a report takes long.
+# The paper's x: the share of the ratings that are sensitive. Fewer values where a run takes long.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 RATED = {
     "FilmTrust": ("filmtrust-privsr", SHARES),
@@ -49,15 +49,15 @@ RANKED = {
     "FilmTrust": ("filmtrust-privsr-ranking", SHARES),
     "Ciao": ("ciao-privsr-ranking", SHARES),
 }
-# Of Ciao's 28 categories, by how many ratings they have: nine per cent of all, a third, 5 and 3.
+# Four selections of Ciao's 28 categories, with 9 %, a third, 5 % and 3 % of all ratings.
 CATEGORIES = ((8, 14, 23), (1, 3, 10), (9, 17, 18), (13, 16, 28))
 ROUNDS = (10, 30, 100, 300)
 HEAD = """# PrivSR on {name}: results
 
-Written by `docs/make_social.py`. Each cell is a mean over the folds of its example; intervals are
-Student's over folds, and of a difference they are a paired t test. Ratings by which a grid's
-settings were judged are tested in no fold. ε is what the noise is scaled to: [the
-catalogue](claims-privsr.md) says what these claims are worth.
+Written by `docs/make_social.py`. Each cell is a mean over the folds of its example. Intervals are
+Student's over folds; that of a difference is a paired t test. No fold tests a rating by which a
+grid's settings were judged. ε is what the noise is scaled to: [the
+catalogue](claims-privsr.md) says which of these claims are true.
 """
 
 
@@ -119,7 +119,7 @@ def _heading(name: str, example: str) -> str:
 
 
 def _budget(config: Config) -> str:
-    """How many settings each system has, and what they are chosen and tested on."""
+    """Say how many settings each system has, and on which ratings they are chosen and tested."""
     offered = {math.prod(map(len, model.grid.values())) for model in config.model}
     tuned = (
         "Settings are fixed"
@@ -135,7 +135,7 @@ def _budget(config: Config) -> str:
 
 
 def _chosen(result: AuditResult) -> str:
-    """What the grids chose, and how many users' factors a claim does not cover."""
+    """Table of the settings that the grids chose, and of users whose factors no claim covers."""
     longer = {
         (each.model, each.epsilon): each.estimate.value
         for each in result.measurements
@@ -158,7 +158,7 @@ def _chosen(result: AuditResult) -> str:
 
 def _baselines(example: str) -> list[str]:
     config = _config(example, 0.1)
-    folds = played_folds(config, read(config.data))
+    folds = tested_folds(config, read(config.data))
     tables = [without_model(folds)]
     if folds[0].train.scale.width:
         tables.append(as_the_paper(folds[0], config.seed))
@@ -172,7 +172,7 @@ def _by_x(folder: Path, example: str, shares: Sequence[float]) -> dict[float, Au
 
 
 def _config(example: str, share: float) -> Config:
-    """The example with another share; where nothing is sensitive nobody can recover it."""
+    """Load an example with another share; without sensitive ratings there is nothing to attack."""
     sensitive = f"data.sensitive={{ share = {share} }}"
     nobody = [] if share else ["attack=[]"]
     return load(ROOT / "examples" / f"{example}.toml", [sensitive, *nobody])
@@ -233,7 +233,7 @@ def _categories(folder: Path) -> list[str]:
 
 
 def _similarities(example: str, shares: Sequence[float]) -> Table:
-    """Figure 4: how much of friends' similarity is seen in what is not sensitive."""
+    """Figure 4: friends' similarity from all ratings and from those that are not sensitive."""
     cells = []
     for share in filter(None, shares):
         ratings = read(_config(example, share).data)
@@ -267,7 +267,7 @@ def _similarities(example: str, shares: Sequence[float]) -> Table:
 def _errors(example: str, result: AuditResult) -> Table:
     """Figure 5: the law of prediction errors after some rounds, with the settings chosen."""
     config = _config(example, 0.1)
-    fold = played_folds(config, read(config.data))[0]
+    fold = tested_folds(config, read(config.data))[0]
     model = next(each for each in config.model if each.label == "PrivSR")
     chosen = next(
         point.chosen for point in result.points if (point.model, point.epsilon) == ("PrivSR", 0.1)

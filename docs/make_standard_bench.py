@@ -1,8 +1,8 @@
-"""Audits the field's standard mechanisms from their outputs alone; writes docs/standard-bench.md.
+"""Audit the field's standard mechanisms by their outputs alone; write docs/standard-bench.md.
 
-Run it with `OMP_NUM_THREADS=1 python docs/make_standard_bench.py`; names of mechanisms after it
-audit these alone and write nothing. The exit code is 1 where a wrong mechanism was not found, or a
-right one accused.
+Run it with `OMP_NUM_THREADS=1 python docs/make_standard_bench.py`. With names of mechanisms it
+audits these alone and writes nothing. The exit code is 1 if a wrong mechanism was not found, or a
+right one was.
 """
 
 from __future__ import annotations
@@ -100,15 +100,15 @@ def _audit(mechanism: Mechanism, pairs: list[Pair]) -> BlackBoxAudit:
 
 
 def _at(found: BlackBoxAudit) -> float:
-    """What the same event certifies with DP-Sniper's confidence: its choice saw no label of it."""
+    """Return the bound of the same event with DP-Sniper's confidence; no label chose the event."""
     return found.event.epsilon(0.0, (1 - CONFIDENCE) * 0.98)
 
 
 def _limit(mechanism: Mechanism, pair: Pair, count: int) -> float:
-    """What the exact log-ratio lets expect from so many outputs, by its best event.
+    """Forecast the bound of the exact log-ratio with so many outputs, by its best event.
 
-    The event of the largest Clopper-Pearson limit, if the share of right guesses in it is what it
-    is among `DRAWN` draws of either law, less one standard error (its quantile of 16 %).
+    That event has the largest Clopper-Pearson limit, if its share of right guesses is that among
+    `DRAWN` draws of either law, minus one standard error (its quantile of 16 %).
     """
     ratio = log_ratio(mechanism.name, *pair)
     scores = [

@@ -1,7 +1,7 @@
-"""Measures how often bounds are wrong and how tight they are; writes docs/statistics-tables.md.
+"""Measure how often bounds are wrong and how tight they are; write docs/statistics-tables.md.
 
-Run it with `python docs/make_statistics.py`; `--audits 100` for a quick look, `--part default-seed`
-to write that part of the page again alone.
+Run it with `python docs/make_statistics.py`; `--audits 100` gives a quick look, and `--part
+default-seed` writes that part of the page alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PUBLIC = {
 
 
 def false_claims(method: int, mechanism: int, audits: int) -> int | None:
-    """How many of the audits claim more than the truth; none where the method does not apply."""
+    """Count the audits that certify more than the truth; None where the method does not apply."""
     how, what = METHODS[method], MECHANISMS[mechanism]
     if not how.applies(what):
         return None

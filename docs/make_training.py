@@ -1,8 +1,8 @@
-"""Writes docs/training-results.md: what trained models predict, beside what their papers say.
+"""Write docs/training-results.md: errors of trained models, beside what their papers say.
 
-Run it with `DPAUDIT_DATA=… python docs/make_training.py`, which runs every example that is named
-here, hours on two cores. `python docs/make_training.py FOLDER` runs nothing: it takes FOLDER/NAME
-as `dpaudit run examples/NAME.toml -o FOLDER/NAME` left it, and FOLDER/peers.md from
+Run it with `DPAUDIT_DATA=… python docs/make_training.py`, which runs every example named here and
+takes hours on two cores. `python docs/make_training.py FOLDER` runs nothing: it reads FOLDER/NAME
+as `dpaudit run examples/NAME.toml -o FOLDER/NAME` wrote it, and FOLDER/peers.md from
 `docs/make_peers.py`, and says what is missing.
 """
 
@@ -31,13 +31,13 @@ ROOT = Path(__file__).parents[1]
 OUT = "training-results.md"
 HEAD = """# Recommenders that are trained: results on MovieLens
 
-Written by `docs/make_training.py`; every number comes from a record of the example that is named,
-and so does each *so* and *not so* beside a sentence of a paper. The papers' figures are in no copy
-at hand: their curves are known by what their text says, which is quoted. A cell is the root mean
-squared error on test ratings, a mean over folds and trainings of each, with Student's interval over
-folds, which shows scatter and proves nothing. Below, an error is *smaller* where the mean is.
-Minutes are those of a machine of two cores that did other work beside. ε is what the noise is
-scaled to: [the catalogue](claims.md) says which of these claims are true.
+Written by `docs/make_training.py`; every number comes from a record of the named example, and so
+does each *so* and *not so* beside a sentence of a paper. No copy at hand has the papers' figures:
+the quoted text is all that is known of their curves. A cell is the root mean squared error on test
+ratings, a mean over folds and trainings of each, with Student's interval over folds, which shows
+scatter and proves nothing. Below, an error is *smaller* if its mean is. Minutes are those of a
+machine of two cores that did other work at the same time. ε is what the noise is scaled to: [the
+catalogue](claims.md) says which of these claims are true.
 """
 PEERS = "## The field's own factorisation, MovieLens-100K\n"
 
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def found(name: str, folder: Path | None) -> AuditResult | None:
-    """The record of an example, run if no folder of records is given; None if it lacks it."""
+    """Return the record of an example, run if no folder is given; None if the folder lacks it."""
     if folder is None:
         return run_audit(load(ROOT / "examples" / f"{name}.toml"), threads=2)
     here = folder / name
@@ -100,7 +100,7 @@ def written(name: str, page: Page, result: AuditResult | None) -> str:
 
 
 def tuning(config: Config) -> str:
-    """What was offered to the models that have a grid, and how often each was trained."""
+    """Say how many settings each grid has, and how often each model was trained."""
     offered: dict[int, list[str]] = {}
     for model in config.model:
         if model.grid:
@@ -128,7 +128,7 @@ Curve = dict[float, Estimate]
 
 
 def curves_of(result: AuditResult, shared: Mapping[str, int]) -> dict[str, Curve]:
-    """The error of each model by ε, that of some defenses divided."""
+    """Return the error of each model by ε; the ε of some defenses is divided."""
     by = {model.label: shared.get(model.defense, 1) for model in result.models}
     curves: dict[str, Curve] = {label: {} for label in by}
     for each in result.measurements:
@@ -138,7 +138,7 @@ def curves_of(result: AuditResult, shared: Mapping[str, int]) -> dict[str, Curve
 
 
 def table(curves: Mapping[str, Curve]) -> Table:
-    """ε down, models across; models without privacy stand at ∞."""
+    """Table with a row for each ε and a column for each model; no privacy is ε = ∞."""
     rows = sorted({at for curve in curves.values() for at in curve})
     return Table(
         caption="",
@@ -154,7 +154,7 @@ def table(curves: Mapping[str, Curve]) -> Table:
 
 
 def facts(page: Page, curves: Mapping[str, Curve]) -> list[str]:
-    """The models without privacy; of each private one, from which ε on it is better than they."""
+    """Name the best baseline and, for each private model, the ε from which it beats each one."""
     floors = {floor: level for floor in page.floors if (level := flat(curves, floor)) is not None}
     lines = []
     if floors:
@@ -182,7 +182,7 @@ def flat(curves: Mapping[str, Curve], label: str) -> float | None:
 
 
 def first_below(curve: Mapping[float, Estimate], level: float) -> float | None:
-    """The least ε from which on, at every larger one too, the error is below a level."""
+    """Return the least ε at which, and at every larger ε, the error is below a level."""
     first = None
     for at in sorted(curve, reverse=True):
         if not curve[at].value < level:
@@ -192,7 +192,7 @@ def first_below(curve: Mapping[float, Estimate], level: float) -> float | None:
 
 
 def judged(said: Said, curves: Mapping[str, Curve]) -> str:
-    """A sentence of the paper, with whether the record agrees, and where it does not."""
+    """Judge a sentence of the paper by the record, and say where the two disagree."""
     against, looked = [], set[float]()
     for model in said.models:
         for other in said.others:
@@ -212,7 +212,7 @@ def judged(said: Said, curves: Mapping[str, Curve]) -> str:
 
 
 def compared(mine: Curve, others: Curve, said: Said) -> Sequence[tuple[float, float, float]]:
-    """ε with the errors of both models there; one without privacy is the same at every ε."""
+    """List each ε with the errors of both models; a model without privacy has the same at all."""
     constant = others.get(math.inf)
     return [
         (at, estimate.value, other.value)

@@ -68,7 +68,7 @@ class Scenario:
         return c * y - c * c / 2 if self.is_gaussian else c * (2 * y - 1)
 
     def outputs(self) -> Scores:
-        """Thresholds on the output; by symmetry those above the middle of both trials suffice."""
+        """Thresholds on the output; by symmetry those above the middle of both laws suffice."""
         middle = self.strength / 2 if self.is_gaussian else 0.5
         return np.linspace(middle, middle + (5 if self.is_gaussian else 0.5), 101)
 

@@ -1,4 +1,4 @@
-"""What PrivSR is held against in `make_social`: who has no model, and the paper's own settings."""
+"""Baselines of PrivSR in `make_social`: predictions without a model, and the paper's settings."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SYSTEMS = {
 _SHRUNK = (8, 3)
 
 
-def played_folds(config: Config, ratings: Ratings) -> list[Fold]:
-    """The folds of an example as it tests them: without the ratings that choose from its grids."""
+def tested_folds(config: Config, ratings: Ratings) -> list[Fold]:
+    """Return the folds of an example without the test ratings that chose from its grids."""
     folds = random_folds(ratings, config.training.folds, config.seed)
     return Grids(config, folds[0], 1, Progress()).untouched(folds)
 
 
 def without_model(folds: list[Fold]) -> Table:
-    """The errors of who has no model, or the hits of the most popular items, means over folds."""
+    """Errors of predictions without a model, or hits of the most popular items, over folds."""
     if not folds[0].train.scale.width:
         hits = np.mean([_popular(fold) for fold in folds], axis=0)
         return Table(
@@ -101,7 +101,7 @@ def _errors(guess: Numbers, fold: Fold) -> Numbers:
 
 
 def _biases(fold: Fold, by_user: float, by_item: float) -> Numbers:
-    """The mean, and what users and items differ from it on average, shrunk by so many ratings."""
+    """Predict by the mean plus users' and items' mean deviations, shrunk by so many ratings."""
     train = fold.train
     mean = float(train.value.mean())
     users, items = np.zeros(train.n_users), np.zeros(train.n_items)

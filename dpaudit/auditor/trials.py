@@ -25,7 +25,7 @@ BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TrialDraws:
     """The draws of `T` trials.
 
     Attributes:
@@ -48,13 +48,13 @@ class Plan:
                 yield int(self.user[part[0]]), Streams(self.key, part)
 
 
-def plan(
+def draw_trials(
     seed: int,
     purpose: str,
     trials: int,
     users: int,
     weights: NDArray[np.int64] | None = None,
-) -> Plan:
+) -> TrialDraws:
     """Draw the trials of one game: a user each, and uniform draws for further choices.
 
     Args:
@@ -77,7 +77,7 @@ def plan(
         user = np.searchsorted(
             np.cumsum(weights), choose(fine[:, 0], int(weights.sum())), side="right"
         )
-    return Plan(user, fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
+    return TrialDraws(user, fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
 
 
 def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 
 def run_blocks(
-    games: Plan,
+    draws: TrialDraws,
     run: Callable[[int, Streams], NDArray[Number]],
     threads: int,
     advance: Callable[[int], None],
@@ -94,12 +94,12 @@ def run_blocks(
     """Run every block and return the outcomes `(D, T)` in the order of the trials.
 
     Args:
-        games: the trials.
+        draws: the trials.
         run: returns the outcomes `(D, W)` of a block of one user's trials, for each of D defenses.
         threads: number of threads; the result does not depend on it.
         advance: called with the number of trials of each finished block.
     """
-    blocks, parts = list(games.blocks()), []
+    blocks, parts = list(draws.blocks()), []
     with ThreadPoolExecutor(max_workers=threads) as pool:
         for (_, streams), part in zip(
             blocks, pool.map(lambda block: run(*block), blocks), strict=True

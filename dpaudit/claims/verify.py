@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import dpaudit
-from dpaudit.auditor.games.controls import Trial, control_seed, controls_of, reported
+from dpaudit.auditor.games.controls import GameResult, control_seed, controls_of, reported
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
@@ -200,7 +200,7 @@ def _run(game: Game, trials: int, alpha: float, confidence: float, seed: int) ->
     scores, estimate, test = certified(game, seed)
     tried = controls_of(
         lambda factor: certified(game.mutant(factor), control_seed(seed, factor))[1].lower,
-        Trial(epsilon, delta, estimate, scores.truth),
+        GameResult(epsilon, delta, estimate, scores.truth),
     )
     return Outcome(
         certified=estimate,

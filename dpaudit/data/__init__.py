@@ -1,6 +1,6 @@
-"""Ratings: their types, where they come from, and their neighbours.
+"""Ratings: their types, sources and neighbouring data sets.
 
-Importing this package loads no reader; pandas, scipy, pyarrow and pooch wait for their first use.
+Importing this package loads no reader; pandas, scipy, pyarrow and pooch are imported on first use.
 """
 
 from dpaudit.core.claim import Adjacency

@@ -1,4 +1,4 @@
-"""Fetch public data sets from their publisher, checked against a known checksum."""
+"""Download public data sets from their publishers and verify their checksums."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _CITATION = (
     "https://doi.org/10.1145/2827872"
 )
 _TIMEOUT_S = 60
-_LARGEST = limits.GIB  # of all members, in bytes; the published sets have less than 30 MiB
+_LARGEST = limits.GIB  # all members together, in bytes; the published sets are smaller than 30 MiB
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the publisher allows and asks for.
+    """The terms of a publisher.
 
     Attributes:
-        summary: the conditions in short; only the publisher's text counts.
+        summary: a summary of the conditions; only the publisher's text is binding.
         url: the publisher's full text.
         citation: the work to cite.
     """
@@ -42,15 +42,15 @@ class Terms:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set that its publisher offers as one zip file.
+    """A data set that is published as one zip file.
 
     Attributes:
         name: the folder in the zip file, and the folder it is unpacked to.
-        title: what to call it in a sentence.
+        title: its name in a sentence.
         url: the zip file's address.
         known_hash: the zip file's checksum, as `algorithm:hexadecimal`.
         ratings: the file of ratings inside the folder.
-        terms: what the publisher allows and asks for.
+        terms: the terms of the publisher.
     """
 
     name: str
@@ -101,12 +101,12 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
 def fetch(
     dataset: Dataset, folder: Path, *, base_url: str | None = None, progress: bool = False
 ) -> Path:
-    """Download a data set into `folder` and unpack it, unless it is there already.
+    """Download a data set into `folder` and unpack it, unless it already exists.
 
     Args:
         dataset: what to fetch, such as `DATASETS["ml-100k"]`.
         folder: the folder of data sets; created if missing.
-        base_url: a mirror's address that replaces everything before the zip file's name.
+        base_url: the address of a mirror; replaces everything before the name of the zip file.
         progress: whether to show a progress bar on the terminal.
 
     Returns:
@@ -143,7 +143,7 @@ def _download(dataset: Dataset, url: str, folder: Path, progress: bool) -> Path:
     import pooch  # type: ignore[import-untyped]
     import requests
 
-    # pooch announces each download on stderr; what to print is for the caller to decide.
+    # Suppress the message that pooch prints for each download.
     pooch.get_logger().setLevel(logging.WARNING)
     downloader = pooch.HTTPDownloader(progressbar=progress and _Bar(), timeout=_TIMEOUT_S)
     archive = folder / f"{dataset.name}.zip"
@@ -159,7 +159,7 @@ def _download(dataset: Dataset, url: str, folder: Path, progress: bool) -> Path:
             f"the download of {url} broke off ({type(error).__name__}): check the connection and "
             "try again"
         ) from error
-    except ValueError as error:  # pooch's answer to a wrong checksum
+    except ValueError as error:  # raised by pooch for a wrong checksum
         raise DataError(
             f"{url} is not the published {dataset.title} (its checksum is not "
             f"{dataset.known_hash}): try again or choose another mirror"
@@ -178,14 +178,14 @@ def _unpack(dataset: Dataset, archive: Path, folder: Path) -> Path:
                         f"the zip file of {dataset.title} holds {show(name)}, which leads out of "
                         "its folder: choose another mirror"
                     )
-            # What is unpacked of a member ends at its stated size.
+            # zipfile unpacks no member beyond its stated size.
             if sum(member.file_size for member in content.infolist()) > _LARGEST:
                 raise DataError(
                     f"the zip file of {dataset.title} unpacks to more than "
                     f"{_LARGEST // limits.GIB} GiB: choose another mirror"
                 )
             content.extractall(folder)
-    except (DataError, OSError):  # the folder's, not the zip file's
+    except (DataError, OSError):  # of the folder, not of the zip file
         raise
     except Exception as error:  # a damaged file can fail anywhere inside the parser
         raise DataError(
@@ -202,7 +202,7 @@ def _unpack(dataset: Dataset, archive: Path, folder: Path) -> Path:
 
 
 class _Bar:
-    """The progress bar that pooch drives: it sets `total`, then calls the methods."""
+    """The progress bar for pooch, which sets `total` and calls the methods."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, DownloadColumn, Progress

@@ -1,4 +1,4 @@
-"""Training and test ratings for cross-validation, and the filters that come before it."""
+"""Training and test ratings for cross-validation, and filters to apply before it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Fold:
     """One division of ratings into training and test.
 
     Attributes:
-        train: the ratings to learn from; users and items keep their indices and their number.
+        train: the training ratings, with the same users and items.
         users: the user of each test rating `(n,)`, sorted by user, then item.
         items: its item `(n,)`.
         values: the rating `(n,)`.
@@ -40,9 +40,9 @@ class Fold:
 
 
 def random_folds(ratings: Ratings, count: int, seed: int) -> list[Fold]:
-    """A random partition into `count` parts, each once the test and otherwise in the training.
+    """Partition ratings at random into `count` parts; each part is the test set of one fold.
 
-    The parts' sizes differ by at most 1.
+    The sizes of the parts differ by at most 1.
 
     Raises:
         DataError: `count` is less than 2 or more than there are ratings.
@@ -58,10 +58,10 @@ def random_folds(ratings: Ratings, count: int, seed: int) -> list[Fold]:
 
 
 def files_folds(ratings: Ratings, paths: Sequence[Path]) -> list[Fold]:
-    """The published divisions of a data set, one for each file of test ratings.
+    """Return the published folds of a data set, one for each file of test ratings.
 
     A file has the layout of MovieLens-100K's `u1.test`: user, item, rating and perhaps more,
-    separated by tabs. Its ids are those of `ratings`; the training is all that it does not hold.
+    separated by tabs. It uses the ids of `ratings`; the training set is all other ratings.
 
     Raises:
         DataError: a file cannot be read, a line is malformed, or its rating is not among `ratings`;
@@ -71,11 +71,11 @@ def files_folds(ratings: Ratings, paths: Sequence[Path]) -> list[Fold]:
 
 
 def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
-    """The same ratings with at most `cap` of each user, a uniform random choice of hers.
+    """Keep at most `cap` ratings of each user, chosen uniformly at random.
 
-    Each user has her own stream, and in it each item a draw; she keeps the items of the least
-    draws. So no user's ratings change another's choice, a changed value changes no choice, and one
-    rating more or less changes at most one of those kept.
+    Each user has their own random stream, with one draw per item; the items with the smallest
+    draws are kept. So the choice for a user does not depend on other users or on rating values, and
+    adding or removing one rating changes at most one of the kept ratings.
 
     Raises:
         DataError: `cap` is less than 1.
@@ -93,10 +93,10 @@ def capped(ratings: Ratings, cap: int, seed: int) -> Ratings:
 
 
 def active(ratings: Ratings, more_than: int) -> Ratings:
-    """The ratings of users who have more than so many; the others keep their index alone.
+    """Keep the ratings of users with more than `more_than` ratings; the others keep their index.
 
     Raises:
-        DataError: no user has so many.
+        DataError: no user has that many.
     """
     kept = (np.diff(ratings.by_user.start) > more_than)[ratings.user]
     if not kept.any():
@@ -112,22 +112,21 @@ def _fold(ratings: Ratings, test: Mask) -> Fold:
 
 
 def _held(ratings: Ratings, path: Path) -> Mask:
-    """Which of the ratings a file of test ratings holds."""
+    """Mask of the ratings that a file of test ratings contains."""
     scale = RatingScale(
         minimum=ratings.scale.minimum, maximum=ratings.scale.maximum, step=ratings.scale.step
     )
     source = DataSource(format="movielens-100k", path=str(path), scale=scale)
-    load(source)  # refuses a line that is malformed or repeated; what is left keeps its lines
+    load(source)  # refuses malformed and repeated lines
     table = read_text(source.file(), source.layout)
     users = _known(path, ratings.user_ids, table.cells["user"])
     items = _known(path, ratings.item_ids, table.cells["item"])
     row = _rows(ratings, users, items)
     faults = {
-        "no rating is of this user": users < 0,
-        "no rating is of this item": items < 0,
+        "there is no rating of this user": users < 0,
+        "there is no rating of this item": items < 0,
         "the user has not rated the item": row < 0,
-        "the rating is another": ratings.value[row]
-        != np.asarray(table.cells["rating"], np.float32),
+        "the rating differs": ratings.value[row] != np.asarray(table.cells["rating"], np.float32),
     }
     faulty = np.any(list(faults.values()), axis=0)
     if faulty.any():
@@ -135,7 +134,7 @@ def _held(ratings: Ratings, path: Path) -> Mask:
         fault = next(text for text, lines in faults.items() if lines[line])
         raise DataError(
             f"{table.path}, {table.place(line)}: not one of the ratings to divide, {fault}: remove "
-            "the line or give the test files of this very data set"
+            "the line or give the test files of the same data set"
         )
     held = np.zeros(len(ratings), bool)
     held[row] = True
@@ -143,7 +142,7 @@ def _held(ratings: Ratings, path: Path) -> Mask:
 
 
 def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) -> Codes:
-    """The index of each name among the known ids `(n,)`, −1 where it is unknown."""
+    """Return the index of each name among the known ids `(n,)`, −1 if it is unknown."""
     if known is None:
         raise DataError(
             f"{place(path)} names users and items by their ids, which the ratings lack: load the "
@@ -154,7 +153,7 @@ def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) 
 
 
 def _rows(ratings: Ratings, users: Codes, items: Codes) -> Codes:
-    """The row of each (user, item) in the ratings `(n,)`, −1 where there is none."""
+    """Return the row of each (user, item) in the ratings `(n,)`, −1 if there is none."""
     pairs = ratings.user.astype(np.int64) * ratings.n_items + ratings.item
     wanted = users * ratings.n_items + items
     row = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)

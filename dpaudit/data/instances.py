@@ -12,7 +12,7 @@ from dpaudit.data.ratings import Ratings, Scale
 def from_profiles(
     profiles: Sequence[Sequence[tuple[int, float]]], n_items: int, scale: Scale
 ) -> Ratings:
-    """Ratings from one list of (item, value) a user, in the users' order."""
+    """Build ratings from one list of (item, value) per user, in the order of the users."""
     rows = [(user, *entry) for user, profile in enumerate(profiles) for entry in profile]
     user, item, value = (np.array(column) for column in zip(*rows, strict=True))
     return Ratings.build(user, item, value.astype(np.float32), len(profiles), n_items, scale)

@@ -1,37 +1,37 @@
-"""How much is read, so that a small hostile file cannot fill the memory or take hours.
+"""Limits on what is read, so that a small hostile file cannot fill the memory or take hours.
 
-What a file packs may be far larger than the file. Each bound allows what files of ratings hold many
-times over, and a file that is saved without compression always keeps to it.
+A compressed file may unpack to far more than its size. Each limit is many times what files of
+ratings need, and an uncompressed file is always within it.
 """
 
 from __future__ import annotations
 
 GIB, MIB = 2**30, 2**20
 
-LARGEST = 4 * GIB  # a file, and the text that it packs; in bytes
+LARGEST = 4 * GIB  # a file and its unpacked text, in bytes
 LINE = MIB  # a line of text, in bytes
 COLUMNS = 10_000
-TEXT = 4096  # a value of a packed file, in characters
+TEXT = 4096  # a value of a binary file, in characters
 
-# Generated ratings, and the cells of the tables that they are drawn from.
+# The number of generated ratings, and of the cells of the tables they are drawn from.
 DRAWN, DRAWN_FROM = 10**8, 10**10
 
 
 def unpacked(size: int) -> int:
-    """The most bytes of text that a packed file of so many bytes may hold."""
+    """Return the largest size of the unpacked text of a file of `size` bytes, in bytes."""
     return min(LARGEST, 32 * MIB + 20 * size)
 
 
 def rows(size: int) -> int:
-    """The most rows or lines that a packed file of so many bytes may hold."""
+    """Return the largest number of rows or lines of a compressed file of `size` bytes."""
     return 1_000_000 + 2 * size
 
 
 def memory(size: int) -> int:
-    """The most bytes of memory to unpack a file of so many bytes with."""
+    """Return the memory limit for unpacking a file of `size` bytes, in bytes."""
     return GIB + 64 * size
 
 
 def seconds(size: int) -> int:
-    """The longest time to unpack a file of so many bytes."""
+    """Return the time limit for unpacking a file of `size` bytes, in seconds."""
     return 60 + size // MIB

@@ -1,7 +1,7 @@
-"""Neighbouring data sets: single changes to ratings, applied and inverted.
+"""Neighbouring data sets: apply and invert a single change to ratings.
 
 Items are public and fixed, so a change adds or removes ratings and users, never items. A removed
-user keeps the index, without ratings, so that the other users keep theirs.
+user keeps their index, without ratings, so that the other indices do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RatingReplaced:
 
 @dataclass(frozen=True)
 class RatingAdded:
-    """The user rates an item that she had not rated."""
+    """The user rates an item that they had not rated."""
 
     user: int
     item: int
@@ -58,14 +58,14 @@ class UserAdded:
 
 @dataclass(frozen=True)
 class UserRemoved:
-    """All the user's ratings disappear; the index stays."""
+    """All ratings of the user disappear; the index stays."""
 
     user: int
 
 
 @dataclass(frozen=True, eq=False)
 class UserReplaced:
-    """All the user's ratings, if any, give way to these."""
+    """All ratings of the user, if any, are replaced by these."""
 
     user: int
     items: IntArray
@@ -89,16 +89,16 @@ _ADJACENCY: dict[type[Any], Adjacency] = {
 
 
 def adjacency_of(change: Change) -> Adjacency:
-    """The notion of neighbours under which `change` is a single step."""
+    """Return the adjacency under which `change` is a single step."""
     return _ADJACENCY[type(change)]
 
 
 def apply(ratings: Ratings, change: Change) -> Ratings:
-    """The ratings after the change; `ratings` stays as it is.
+    """Return the ratings after the change; `ratings` is not modified.
 
     Raises:
-        DataError: an index outside its range, a rating off the scale, a rating or a user that must
-            exist and does not (or the reverse), or a change that changes nothing.
+        DataError: an index is out of range, a rating is off the scale, a rating or user that must
+            exist does not (or the reverse), or the change has no effect.
     """
     match change:
         case RatingReplaced(user, item, value):
@@ -120,10 +120,10 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
 
 
 def check(ratings: Ratings, change: RatingChange) -> None:
-    """Refuse a change of one rating after which the ratings are as before, or which is none.
+    """Refuse a change of one rating that is impossible or has no effect.
 
     Raises:
-        DataError: as `apply`, but for the scale.
+        DataError: as in `apply`, except that the scale is not checked.
     """
     match change:
         case RatingReplaced(user, item, value):
@@ -140,7 +140,7 @@ def check(ratings: Ratings, change: RatingChange) -> None:
 
 
 def edited(profile: Profile, change: RatingChange) -> Profile:
-    """The profile of the user whom the change concerns, after it; the rest is not looked at."""
+    """Return a profile of the changed user after the change; the change is not checked."""
     kept = without(profile, change.item)
     if isinstance(change, RatingRemoved):
         return kept
@@ -152,23 +152,23 @@ def edited(profile: Profile, change: RatingChange) -> Profile:
 
 
 def without(profile: Profile, item: int) -> Profile:
-    """The profile less its rating of `item`, if it has one."""
+    """Return the profile without its rating of `item`, if it has one."""
     kept = profile.items != item
     return Profile(profile.items[kept], profile.values[kept])
 
 
 def invert(ratings: Ratings, change: Change) -> Change:
-    """The change that leads from `apply(ratings, change)` back to `ratings`.
+    """Return the change that leads from `apply(ratings, change)` back to `ratings`.
 
     It restores the digest, with three exceptions. The inverse of a `UserAdded` is a `UserRemoved`,
-    which restores every rating but leaves the new index behind as a user without ratings. A
-    rating that is no step of the scale, such as an average of duplicates, cannot be put back. And a
-    sensitive rating that was removed is put back as one that is not.
+    which restores every rating but leaves the new index as a user without ratings. A rating that is
+    not a step of the scale, such as an average of duplicates, cannot be restored. A sensitive
+    rating that was removed is restored as a non-sensitive one.
 
-    The inverse of a `UserRemoved` is a `UserReplaced` of the user who was left without ratings.
+    The inverse of a `UserRemoved` is a `UserReplaced` of the user without ratings.
 
     Raises:
-        DataError: the user or the rating that the change names does not exist.
+        DataError: the user or the rating named by the change does not exist.
     """
     match change:
         case RatingReplaced(user, item) | RatingRemoved(user, item):
@@ -187,7 +187,7 @@ def invert(ratings: Ratings, change: Change) -> Change:
 
 
 def _freeze(change: object, items: Sequence[int] | IntArray, values: object) -> None:
-    """Give the change its own read-only arrays."""
+    """Store read-only copies of the arrays in the change."""
     for name, array in (
         ("items", np.array(items, dtype=np.int32)),
         ("values", np.array(values, dtype=np.float32)),
@@ -215,7 +215,7 @@ def _row(ratings: Ratings, user: int, item: int) -> int | None:
 def _existing_row(ratings: Ratings, user: int, item: int) -> int:
     row = _row(ratings, user, item)
     if row is None:
-        raise DataError(f"user {user} has not rated item {item}: choose an item that she rated")
+        raise DataError(f"user {user} has not rated item {item}: choose an item that they rated")
     return row
 
 
@@ -224,11 +224,11 @@ def _checked(
     items: Sequence[int] | IntArray,
     values: Sequence[float] | FloatArray,
 ) -> Profile:
-    """The new ratings of one user, sorted by item."""
+    """Validate the new ratings of one user and sort them by item."""
     item, value = np.array(items, dtype=np.int64), np.array(values, dtype=np.float32)
     if item.ndim != 1 or item.shape != value.shape or not len(item):
         raise DataError(
-            f"items of shape {item.shape} and values of shape {value.shape} are no ratings of a "
+            f"items of shape {item.shape} and values of shape {value.shape} are not ratings of a "
             "user: give at least one item and one value for each"
         )
     if item.min() < 0 or item.max() >= ratings.n_items:
@@ -289,7 +289,7 @@ def _rebuild(
     n_users = ratings.n_users if n_users is None else n_users
     user_ids, sensitive = ratings.user_ids, None
     if ratings.sensitive is not None:
-        # A rating that changes keeps its setting; a new one is not sensitive.
+        # A changed rating stays sensitive or not; a new rating is not sensitive.
         held, rows = _pairs(ratings.user, ratings.item, ratings), _pairs(user, item, ratings)
         sensitive = np.isin(rows, held[ratings.sensitive])
     if user_ids is not None and n_users > ratings.n_users:
@@ -310,12 +310,12 @@ def _rebuild(
 
 
 def _pairs(user: IntArray, item: IntArray, ratings: Ratings) -> NDArray[np.int64]:
-    """One number for each pair of a user and an item."""
+    """Encode each pair of a user and an item as one number."""
     return user.astype(np.int64) * ratings.n_items + item
 
 
 def _widened(friends: Friends | None, n_users: int) -> Friends | None:
-    """The same links where users without any have joined."""
+    """Extend the links to `n_users` users; the new users have none."""
     if friends is None or len(friends.start) == n_users + 1:
         return friends
     more = np.full(n_users + 1 - len(friends.start), len(friends))

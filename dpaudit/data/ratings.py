@@ -1,4 +1,4 @@
-"""The ratings of users on items, and the views of them that the recommenders need."""
+"""Ratings of items by users, and the views of them that recommenders need."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Scale:
 
     @property
     def width(self) -> float:
-        """The papers' `Δr = r_max − r_min`."""
+        """The width of the scale, `Δr = r_max − r_min`."""
         return self.maximum - self.minimum
 
     @property
@@ -55,7 +55,7 @@ class Csr(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Friends:
-    """Who is whose friend: directed links, each once, none of a user to herself.
+    """The friends of each user: directed links without repeats or self-links.
 
     Attributes:
         start: the friends of user u are `friend[start[u]] … friend[start[u + 1] − 1]`, `(N + 1,)`.
@@ -69,10 +69,10 @@ class Friends:
     def build(
         cls, users: NDArray[np.integer], friends: NDArray[np.integer], n_users: int
     ) -> Friends:
-        """The links from each of `users` to the one of `friends` at its place.
+        """Build the links from `users[k]` to `friends[k]`.
 
         Raises:
-            DataError: an index outside its range, a repeated link, or one of a user to herself.
+            DataError: an index is out of range, or there is a repeated link or a self-link.
         """
         order = np.lexsort((friends, users))
         left, right = users[order], friends[order]
@@ -81,7 +81,7 @@ class Friends:
         ):
             raise DataError(f"a link's user lies outside 0..{n_users - 1}: renumber the users")
         if (left == right).any():
-            raise DataError("a link leads from a user to herself: remove it")
+            raise DataError("a link leads from a user to themselves: remove it")
         if ((np.diff(left) == 0) & (np.diff(right) == 0)).any():
             raise DataError("a link is repeated: keep one of each")
         start = np.concatenate(([0], np.cumsum(np.bincount(left, minlength=n_users))))
@@ -92,7 +92,7 @@ class Friends:
 
     @classmethod
     def none(cls, n_users: int) -> Friends:
-        """Nobody has a friend."""
+        """Return an empty set of links."""
         return cls(np.zeros(n_users + 1, np.int64), np.zeros(0, np.int32))
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class Friends:
 
     @cached_property
     def users(self) -> IntArray:
-        """The user whose friend each is `(L,)`."""
+        """The user of each link `(L,)`."""
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
 
@@ -109,8 +109,8 @@ class Repair:
     """What loading dropped, merged or changed.
 
     Attributes:
-        what: in words, such as `rows with a rating outside the scale`.
-        count: how many.
+        what: a description, such as `rows with a rating outside the scale`.
+        count: the number of cases.
     """
 
     what: str
@@ -122,17 +122,16 @@ class Ratings:
     """Immutable ratings, sorted by user, then item; each (user, item) at most once.
 
     Attributes:
-        user: row's user, `0..n_users-1`, shape `(R,)`.
-        item: row's item, `0..n_items-1`, shape `(R,)`.
-        value: row's rating, shape `(R,)`.
+        user: the user of each row, `0..n_users-1`, shape `(R,)`.
+        item: the item of each row, `0..n_items-1`, shape `(R,)`.
+        value: the rating of each row, shape `(R,)`.
         n_users: number of users; some may have no rating.
         n_items: number of items; some may have no rating.
         scale: the rating scale.
         user_ids: the source's ids by user, kept only for reading and writing.
         item_ids: the source's ids by item, kept only for reading and writing.
-        sensitive: whether the row's user keeps the rating to herself `(R,)`; where it is None,
-            nobody said so of any.
-        friends: who is whose friend; None where it is not known.
+        sensitive: whether the user keeps the rating private `(R,)`; None if the data do not say.
+        friends: the links between users; None if unknown.
         repairs: what loading dropped, merged or changed; not part of the digest.
     """
 
@@ -166,8 +165,8 @@ class Ratings:
         """Sort the rows and check them.
 
         Raises:
-            DataError: an index outside its range, a rating that is not on the scale's range, a
-                repeated (user, item), or links of another number of users.
+            DataError: an index is out of range, a rating is outside the range of the scale, a
+                (user, item) is repeated, or the links have another number of users.
         """
         order = np.lexsort((item, user))
         columns = (
@@ -211,7 +210,7 @@ class Ratings:
         return len(self.user)
 
     def only(self, kept: NDArray[np.bool_]) -> Ratings:
-        """The rows that are kept; users and items keep indices, numbers, ids and links."""
+        """Return the kept rows; users and items, their ids and links stay the same."""
         user, item, value = self.user[kept], self.item[kept], self.value[kept]
         flags = None if self.sensitive is None else self.sensitive[kept]
         for column in (user, item, value, *(() if flags is None else (flags,))):
@@ -262,12 +261,12 @@ class Ratings:
 
     @cached_property
     def kept_private(self) -> NDArray[np.bool_]:
-        """Whether each row is sensitive `(R,)`; none is where nobody said so."""
+        """Whether each row is sensitive `(R,)`; all False if the data do not say."""
         return np.zeros(len(self), np.bool_) if self.sensitive is None else self.sensitive
 
     @property
     def shared(self) -> Ratings:
-        """What nobody keeps to herself."""
+        """The ratings that are not sensitive."""
         return self.only(~self.kept_private)
 
     @cached_property

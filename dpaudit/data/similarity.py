@@ -1,4 +1,4 @@
-"""How alike the ratings of friends are."""
+"""Similarity of the ratings of friends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dpaudit.kernels.social.cosines import cosines
 
 
 def friends_similarity(ratings: Ratings, friends: Friends) -> NDArray[np.float64]:
-    """The cosine of what a user and her friend gave the items that both rated, of each link `(L,)`.
+    """Cosine similarity of the two users of each link over the items that both rated `(L,)`.
 
         S_if = Σ_j r_ij r_fj / √(Σ_j r_ij² Σ_j r_fj²),    j over the items that both rated,
 
-    0 where there is none (Ma, Zhou, Liu, Lyu, King 2011, doi:10.1145/1935826.1935877, eq. (12)).
+    0 if there is none (Ma, Zhou, Liu, Lyu, King 2011, doi:10.1145/1935826.1935877, eq. (12)).
 
     Args:
-        ratings: what may be looked at, such as what nobody keeps to herself.
+        ratings: the ratings to use, such as the non-sensitive ones.
         friends: the links.
     """
     found = np.empty(len(friends))

@@ -1,6 +1,6 @@
-"""Where ratings come from: the `[data]` table of a config, as frozen models.
+"""The source of ratings: the `[data]` table of a config, as frozen models.
 
-The models only describe; `dpaudit.data.load` reads.
+The models only describe the source; `dpaudit.data.load` reads it.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ OutsideScale = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class Named:
-    """A published data set: its layout, and the files of its folder if it is read as one.
+    """The layout of a published data set, and the files of its folder if it has one.
 
     Attributes:
         format: how its files are laid out.
         columns: the columns of its ratings.
         scale: its rating scale.
-        delimiter: what separates fields.
-        header: whether the ratings' first line holds the columns' names.
-        ratings: the file of ratings in the folder; None where the path is the file's.
+        delimiter: the separator of fields.
+        header: whether the first line of the ratings contains the names of the columns.
+        ratings: the file of ratings in the folder; None if the path is that of a file.
         trust: the file of links in the folder.
-        defaults: options that are not set otherwise.
+        defaults: default values of options.
     """
 
     format: Literal["delimited", "matlab"]
@@ -113,7 +113,7 @@ NAMED: dict[Format, Named] = {
     ),
 }
 
-# The options that each format understands; `format` and `sensitive` belong to all.
+# The options of each format; all formats have `format` and `sensitive`.
 _ANY_FILE = {
     "path", "scale", "on_duplicate", "outside_scale", "least_raters", "binarize", "trust",
 }  # fmt: skip
@@ -128,13 +128,13 @@ _OPTIONS: dict[Format, set[str]] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file holds its table.
+    """The layout of a table in a text file.
 
     Attributes:
-        delimiter: what separates fields.
-        header: whether the first line holds the columns' names.
-        columns: the columns that are needed, by what they hold.
-        table: the table of the config that describes it, for messages.
+        delimiter: the separator of fields.
+        header: whether the first line contains the names of the columns.
+        columns: the needed columns, by their meaning.
+        table: the config table that describes the file, for messages.
     """
 
     delimiter: str
@@ -147,26 +147,26 @@ class DataSource(BaseModel):
     """One source of ratings.
 
     Attributes:
-        format: how the file is laid out, or `synthetic` for generated ratings.
+        format: the layout of the file, or `synthetic` for generated ratings.
         path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`; `${NAME}`
             stands for an environment variable whose name begins with `DPAUDIT_` or is listed in
             `DPAUDIT_ALLOW_ENV`, and is replaced on loading.
-        delimiter: what separates the fields of a delimited file; a comma if absent.
-        header: whether the first line of a delimited file holds the columns' names.
-        columns: which columns hold the user, the item and the rating.
+        delimiter: the separator of fields in a delimited file; a comma if absent.
+        header: whether the first line of a delimited file contains the names of the columns.
+        columns: the columns of the user, the item and the rating.
         variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
         scale: the rating scale; the named formats have their own.
         on_duplicate: what to do with a repeated (user, item): refuse, keep the last, or average;
             formats that are read from a folder keep the last.
         outside_scale: what to do with a rating outside the scale: refuse, or drop its row; its
             user and its item stay. `ciao` drops.
-        least_raters: items that fewer users rated are left out with their ratings, and users who
+        least_raters: items with fewer raters are left out with their ratings, and so are users who
             rated nothing else; counted before `binarize`.
         binarize: ratings of at least this become purchases and the others are dropped; users and
             items that lose all their ratings stay.
         synthetic: the parameters of generated ratings.
-        trust: who is whose friend; of a format that is read from a folder only `mutual` is open.
-        sensitive: which ratings their users keep to themselves, if no column says so.
+        trust: the links between users; for formats read from a folder, only `mutual` can be set.
+        sensitive: which ratings their users keep private, if no column says so.
     """
 
     model_config = FROZEN
@@ -234,13 +234,15 @@ class DataSource(BaseModel):
                 raise ValueError("trust.path is missing: name the file of links")
             if folder and self.trust != TrustSource(mutual=self.trust.mutual):
                 raise ValueError(
-                    f"trust of format {self.format!r} is in its folder: give nothing but mutual"
+                    f"trust of format {self.format!r} is in its folder: set only trust.mutual"
                 )
         columns = named.columns if named else self.columns
         if self.sensitive is None:
             return self
         if columns is not None and columns.sensitive is not None:
-            raise ValueError("sensitive and columns.sensitive are two ways: remove one of them")
+            raise ValueError(
+                "sensitive and columns.sensitive exclude each other: remove one of them"
+            )
         if self.sensitive.categories and (columns is None or columns.category is None):
             remedy = "name columns.category" if self.columns else "give sensitive.share instead"
             raise ValueError(f"sensitive.categories needs a column of categories: {remedy}")
@@ -248,7 +250,7 @@ class DataSource(BaseModel):
 
     @property
     def plain(self) -> DataSource:
-        """The same with nothing left to the name of a published data set."""
+        """The same source, with a named data set replaced by its layout and files."""
         named = NAMED.get(self.format)
         if named is None:
             return self
@@ -267,7 +269,7 @@ class DataSource(BaseModel):
 
     @property
     def layout(self) -> Layout:
-        """How the text file holds its table.
+        """The layout of the table in the text file.
 
         Raises:
             ValueError: the format is not a text format.
@@ -279,14 +281,14 @@ class DataSource(BaseModel):
 
     @property
     def rating_scale(self) -> Scale | None:
-        """The stated scale, else the format's own, else `None`."""
+        """The stated scale, else that of the format, else `None`."""
         scale = self.plain.scale
         return None if scale is None else scale.to_scale()
 
     def file(self) -> Path:
-        """The path of the file of ratings, `${NAME}` and a leading `~` replaced.
+        """Return the path of the file of ratings, with `${NAME}` and a leading `~` replaced.
 
         Raises:
-            DataError: an environment variable is not set, or not for configs to read.
+            DataError: an environment variable is not set, or a config may not read it.
         """
         return expanded(self.plain.path or "", "data.path")

@@ -28,7 +28,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**64)]
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("a NUL character stands in the text: remove it")
+        raise ValueError("the text contains a NUL character: remove it")
     return text
 
 
@@ -48,7 +48,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class RatingScale(BaseModel):
-    """The ratings that a source may hold: `minimum, minimum + step, …, maximum`."""
+    """The possible ratings of a source: `minimum, minimum + step, …, maximum`."""
 
     model_config = FROZEN
 
@@ -70,8 +70,8 @@ class RatingScale(BaseModel):
         largest = max(-self.minimum, self.maximum)
         if self.step < largest * 2**-20:
             raise ValueError(
-                f"step {self.step:g} is lost beside ratings as large as {largest:g}: give a larger "
-                "step or ratings nearer to 0"
+                f"step {self.step:g} is too small for ratings as large as {largest:g}: give a "
+                "larger step or ratings nearer to 0"
             )
         steps = (self.maximum - self.minimum) / self.step
         if steps > 10_000:
@@ -86,12 +86,12 @@ class RatingScale(BaseModel):
         return self
 
     def to_scale(self) -> Scale:
-        """The same scale as the ratings carry it."""
+        """Return the scale as a `Scale`."""
         return Scale(self.minimum, self.maximum, self.step)
 
 
 class _Columns(BaseModel):
-    """Columns of a table, each by its name or its position counted from 0."""
+    """Columns of a table, each given by its name or its position, counted from 0."""
 
     model_config = FROZEN
 
@@ -106,19 +106,19 @@ class _Columns(BaseModel):
 
     @property
     def used(self) -> dict[str, Column]:
-        """The columns that are given, by what they hold."""
+        """The given columns, by their meaning."""
         return {what: column for what, column in self if column is not None}
 
 
 class Columns(_Columns):
-    """The columns of a table of ratings, each by its name or its position counted from 0.
+    """The columns of a table of ratings, each given by its name or position, counted from 0.
 
     Attributes:
         user: the user's id.
         item: the item's id.
         rating: the rating; without it every row is a purchase.
-        category: what kind of item it is, as `sensitive.categories` names it.
-        sensitive: 1 where the user keeps the rating to herself, else 0.
+        category: the category of the item, as in `sensitive.categories`.
+        sensitive: 1 where the user keeps the rating private, else 0.
     """
 
     user: Column
@@ -129,16 +129,16 @@ class Columns(_Columns):
 
 
 class TrustColumns(_Columns):
-    """The columns of a table of links: who trusts, or names a friend, and whom."""
+    """The columns of a table of links: the user who trusts or names a friend, and whom."""
 
     truster: Column = 0
     trustee: Column = 1
 
 
 class SyntheticParams(BaseModel):
-    """The sizes and the strength of generated ratings; `dpaudit.data.generate` states the model.
+    """The parameters of generated ratings; `dpaudit.data.generate` states the model.
 
-    With `mean_friends` above 0 there are links between users too.
+    With `mean_friends` above 0, links between users are generated too.
     """
 
     model_config = FROZEN
@@ -162,8 +162,8 @@ class SyntheticParams(BaseModel):
             )
         if self.mean_friends > self.n_users - 1:
             raise ValueError(
-                f"mean_friends {self.mean_friends:g} is more than the {self.n_users - 1} others "
-                "there are: lower it, or raise n_users"
+                f"mean_friends {self.mean_friends:g} is more than the {self.n_users - 1} other "
+                "users: lower it, or raise n_users"
             )
         others = self.n_users if self.mean_friends else 0
         for what, size, most in (
@@ -179,7 +179,7 @@ class SyntheticParams(BaseModel):
 
 
 def position_needed(columns: _Columns, format_: str, header: bool) -> str | None:
-    """Why a column cannot be given by its name in a file of this format, if it cannot."""
+    """Return why a column cannot be given by name in this format; None if it can."""
     named = [column for column in columns.used.values() if isinstance(column, str)]
     if named and format_ == "matlab":
         return f"column {show(named[0])} is a name: give its position, counted from 0"
@@ -192,14 +192,14 @@ def position_needed(columns: _Columns, format_: str, header: bool) -> str | None
 
 
 def expanded(path: str, field: str) -> Path:
-    """The path with `${NAME}` and a leading `~` replaced.
+    """Return the path with `${NAME}` and a leading `~` replaced.
 
-    A message that names the path would show the value, so a config reads only the variables whose
-    name begins with `DPAUDIT_`, and those that the user lists in `DPAUDIT_ALLOW_ENV`.
+    Messages with the path would reveal the value, so a config may read only variables whose name
+    begins with `DPAUDIT_` or is listed in `DPAUDIT_ALLOW_ENV`.
 
     Raises:
-        DataError: an environment variable is not set, or not for configs to read; `field` is what
-            the message calls the path.
+        DataError: an environment variable is not set, or a config may not read it; the message
+            names `field`.
     """
     allowed = [name.strip() for name in os.environ.get("DPAUDIT_ALLOW_ENV", "").split(",")]
 

@@ -1,4 +1,4 @@
-"""Who is whose friend and what is sensitive: `[data.trust]` and `[data.sensitive]` of a config."""
+"""Links between users and sensitive ratings: `[data.trust]` and `[data.sensitive]`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DELIMITED, _MATLAB = {"delimiter", "header"}, {"variable"}
 
 
 class TrustSource(BaseModel):
-    """A file of links, one a row, from a user to one whom she trusts.
+    """A file of links, one per row, from a user to one whom they trust.
 
     Attributes:
-        path: the file, as `data.path`; formats whose `data.path` is a folder know theirs.
-        format: how the file is laid out.
-        delimiter: what separates the fields of a delimited file; a comma if absent.
-        header: whether the first line of a delimited file holds the columns' names.
-        columns: which columns hold the two users; what else a row holds is not looked at.
+        path: the file, as in `data.path`; not needed if `data.path` is a folder.
+        format: the layout of the file.
+        delimiter: the separator of fields in a delimited file; a comma if absent.
+        header: whether the first line of a delimited file contains the names of the columns.
+        columns: the columns of the two users; other columns are ignored.
         variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
         mutual: whether every link counts in both directions.
     """
@@ -56,13 +56,13 @@ class TrustSource(BaseModel):
 
 
 class SensitiveSource(BaseModel):
-    """Which ratings their users keep to themselves: a random share, or those of some categories.
+    """The ratings that their users keep private: a random share, or those of some categories.
 
     Attributes:
-        share: the share of all ratings, drawn at random; a larger one holds a smaller one.
-        categories: the values of `columns.category`, as the file writes them.
-        matched_random: as many ratings as these categories have, but drawn at random.
-        seed: decides what is drawn.
+        share: the share of all ratings, drawn at random; a larger share contains a smaller one.
+        categories: the values of `columns.category`, as written in the file.
+        matched_random: draw as many ratings as these categories have at random instead.
+        seed: the seed of the draw.
     """
 
     model_config = FROZEN
@@ -76,9 +76,9 @@ class SensitiveSource(BaseModel):
     def _check(self) -> Self:
         if (self.share is None) == (self.categories is None):
             both = "both are given" if self.categories else "neither is given"
-            raise ValueError(f"share and categories are two ways and {both}: give one")
+            raise ValueError(f"share and categories exclude each other and {both}: give one")
         if self.matched_random and self.categories is None:
-            raise ValueError("matched_random needs categories to count: name them or remove it")
+            raise ValueError("matched_random needs categories: name them or remove it")
         if self.seed and self.categories is not None and not self.matched_random:
-            raise ValueError("seed has nothing to draw: remove it or set matched_random = true")
+            raise ValueError("seed has no effect: remove it or set matched_random = true")
         return self

@@ -1,4 +1,4 @@
-"""Generated ratings with the marginals of a film-rating site, and friends of like taste."""
+"""Generated ratings with marginals like those of MovieLens, and friends with similar taste."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def generate(params: SyntheticParams) -> Ratings:
 
     * popularity: a random permutation of the items has weights `p_k ∝ (k + 10)^-0.9`;
     * activity: user `u` rates `n_u = minimum + ⌊L_u⌉` items, `L_u` log-normal with log-sd 1 and
-      mean `mean − minimum`, at most all items; her items are drawn without replacement by weight;
+      mean `mean − minimum`, at most all items; they are drawn without replacement by weight;
     * rating: `m + w (0.62 + b_u + c_i + s⟨U_u, V_i⟩ / √rank) + noise · N(0, 1)` with normal biases
       of sd 0.11 and 0.12, standard normal factors and `s = 0.13`, rounded to the scale's steps and
       clipped to its ends;
     * friends, if `mean_friends` is above 0: user `u` names `n_u ~ Poisson(mean_friends)` others, at
-      most all, drawn without replacement by weights `exp(2 cos(U_u, U_f))`. They have a stream of
-      their own: the ratings are the same with and without.
+      most all, drawn without replacement by weights `exp(2 cos(U_u, U_f))`. They use a separate
+      random stream: the ratings are the same with and without friends.
     """
     rng = generator(params.seed)
     counts = _activity(params, rng)
@@ -55,7 +55,7 @@ def _activity(params: SyntheticParams, rng: np.random.Generator) -> NDArray[np.i
 
 
 def _items(counts: NDArray[np.int64], n_items: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Each user's items, user after user."""
+    """Draw the items of each user, concatenated in the order of users."""
     log_weight = -_POPULARITY_EXPONENT * np.log(rng.permutation(n_items) + _POPULARITY_OFFSET)
     block = max(1, _BLOCK_CELLS // n_items)
     chosen = []
@@ -66,7 +66,7 @@ def _items(counts: NDArray[np.int64], n_items: int, rng: np.random.Generator) ->
 
 
 def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
-    """Links to users whose factors `(N, rank)` point the same way more often than others."""
+    """Draw links, more often to users whose factors `(N, rank)` have a similar direction."""
     n_users = len(taste)
     rng = generator(params.seed, "friends")
     counts = np.minimum(rng.poisson(params.mean_friends, n_users), n_users - 1)
@@ -75,9 +75,9 @@ def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
     chosen = []
     for start in range(0, n_users, block):
         here = np.arange(start, min(start + block, n_users))
-        # Without BLAS, whose last bits depend on the sizes.
+        # einsum instead of BLAS, whose last bits depend on the sizes.
         log_weight = _LIKENESS * np.einsum("uf,vf->uv", direction[here], direction)
-        log_weight[here - start, here] = -np.inf  # nobody is her own friend
+        log_weight[here - start, here] = -np.inf  # no self-links
         chosen.append(_sample(log_weight, counts[here], rng))
     return Friends.build(np.repeat(np.arange(n_users), counts), np.concatenate(chosen), n_users)
 
@@ -85,7 +85,7 @@ def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
 def _sample(
     log_weight: NDArray[np.float64], sizes: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int32]:
-    """So many columns of each row, drawn without replacement by weight, row after row.
+    """Draw `sizes` columns of each row without replacement by weight, concatenated by row.
 
     The `n` largest of `log p_i + Gumbel noise` are a weighted sample without replacement.
     """
@@ -100,7 +100,7 @@ def _values(
     item: NDArray[np.int32],
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The ratings, and the users' factors `(N, rank)`."""
+    """Draw the ratings; also return the users' factors `(N, rank)`."""
     scale = params.scale.to_scale()
     user_bias = _USER_SD * rng.standard_normal(params.n_users)
     item_bias = _ITEM_SD * rng.standard_normal(params.n_items)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.releases import NoisedSteps, StepsPair
@@ -11,6 +15,8 @@ from dpaudit.core.streams import Streams
 from dpaudit.kernels.lanes import LANES
 
 P = TypeVar("P")
+C = TypeVar("C", bound="Learner")
+Numbers = NDArray[np.float64]
 
 # Maps the prepared D, D', the one of them that is trained on, and the streams of some trials to
 # the noised steps and their laws under D and D'.
@@ -25,3 +31,71 @@ def step_observer(steps: Steps[P], words: str) -> Observer[P]:
             yield View(release, law)
 
     return Observer((NoisedSteps, StepsPair), views, words, purpose="steps", block=LANES)
+
+
+class ObservedRound(NamedTuple):
+    """What is observed in one round of some trials, C numbers of each.
+
+    Attributes:
+        shown: the numbers with noise `(w, C)`.
+        absent: without noise on D `(w, C)`.
+        present: without noise on D' `(w, C)`.
+        scale: the scale of the noise `(w, C)`.
+        grid: the step of the rounding grid `(w, C)`.
+    """
+
+    shown: Numbers
+    absent: Numbers
+    present: Numbers
+    scale: Numbers
+    grid: Numbers
+
+
+class Learner(Protocol):
+    """A counterfactual: the target users with their data of D or D', trained beside."""
+
+    def learn(self) -> None:
+        """Update their own factors from what was published last."""
+        ...
+
+
+class ObservedTraining(ABC, Generic[C]):
+    """The training of some trials, with counterfactual target users on D and on D'.
+
+    What the target users would submit on either data set is computed from what was published
+    before, so the law of each round is known given the rounds before it.
+
+    Attributes:
+        counterfactuals: the target users on D, on D', and on whatever else the observation needs.
+    """
+
+    counterfactuals: Sequence[C]
+
+    @abstractmethod
+    def submit(self) -> ObservedRound:
+        """Run the part of a round that is observed."""
+
+    @abstractmethod
+    def learn(self) -> None:
+        """Run the rest of the round: update the actual training with what was submitted."""
+
+
+def observed_steps(
+    trainings: Sequence[ObservedTraining[Any]], rounds: int, *, gaussian: bool
+) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+    """Run trainings side by side and yield what is observed of each round, `(W, C)`.
+
+    Args:
+        trainings: the trainings, each of one trial or of several.
+        rounds: the number of rounds.
+        gaussian: whether the noise is normal; Laplace otherwise.
+    """
+    for number in range(rounds):
+        # No observer sees the update after the last round.
+        for training in trainings if number else ():
+            training.learn()
+            for counterfactual in training.counterfactuals:
+                counterfactual.learn()
+        seen = zip(*(training.submit() for training in trainings), strict=True)
+        shown, absent, present, scale, grid = (np.concatenate(part) for part in seen)
+        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=grid)

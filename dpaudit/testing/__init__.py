@@ -1,4 +1,4 @@
-"""Assertions for users' own test suites: does a mechanism keep its claim?"""
+"""Assertions for your own test suite: does a mechanism satisfy its claim?"""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def assert_satisfies_dp(
     fresh_process: bool = False,
     seed: int | None = None,
 ) -> BlackBoxAudit:
-    """Fail where a mechanism is certified to break (ε, δ)-DP on a pair of neighbouring data sets.
+    """Fail if a mechanism is certified to break (ε, δ)-DP on a pair of neighbouring data sets.
 
-    A mechanism that keeps its claim fails with probability at most `false_alarm`, over the choice
-    of the seed. Passing is no proof, and speaks of this pair alone. What the test would have found
-    is measured where `detectable` is given: the same game is run on mutants of the mechanism
-    with a violation planted in their outputs, and finding one of them not to break the claim is an
-    error. `result.control` says what was certified on them.
+    A mechanism that satisfies its claim fails with probability at most `false_alarm`, over the
+    choice of the seed. Passing is no proof, and applies only to this pair. With `detectable`, the
+    power of the test is measured: the same game is run on mutants of the mechanism with a violation
+    planted in their outputs, and it is an error if a mutant is not found to break the claim.
+    `result.control` contains the bounds certified on the mutants.
 
     Example:
         def test_release_is_private():
@@ -40,25 +40,25 @@ def assert_satisfies_dp(
 
     Args:
         mechanism: `mechanism(data, rng)`, see `dpaudit.audit`.
-        pair: a pair of neighbouring data sets, or a list of pairs among which the most
-            informative one is searched for.
+        pair: a pair of neighbouring data sets, or a list of pairs, of which the test searches for
+            the most informative.
         epsilon: the claimed ε.
         delta: the claimed δ.
-        trials: outputs drawn for the test; of a learned score half of them train it.
+        trials: outputs drawn for the test; half of them train a learned score.
         false_alarm: the probability of failing although the claim holds.
-        detectable: the factor by which mutants break the claim, all of which must be found. None
-            states no power and takes less time.
+        detectable: the factor by which mutants break the claim; all must be found. None skips this
+            measurement of power and is faster.
         score: see `dpaudit.audit`.
         batched: see `dpaudit.audit`.
         fresh_process: see `dpaudit.audit`.
-        seed: see `dpaudit.audit`. None draws another in every run; the message of a failure and
-            `result.seed` hold it.
+        seed: see `dpaudit.audit`. None draws a new seed in every run; the failure message and
+            `result.seed` contain it.
 
     Raises:
-        AssertionError: the claim is broken, with the event that shows it and how often it happened
-            on either data set.
-        InputError: arguments out of range, equal data sets, too few trials for `detectable`, or a
-            planted violation that was not found.
+        AssertionError: the claim is broken; the message states the event that shows it and its
+            frequency on each data set.
+        InputError: an argument is out of range, the data sets are equal, the trials are too few for
+            `detectable`, or a planted violation was not found.
     """
     outcomes.check_epsilon(epsilon)
     outcomes.check_alpha(false_alarm)

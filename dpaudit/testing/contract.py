@@ -1,6 +1,6 @@
-"""What every defense and every attack has to keep, as checks for a plug-in's own test suite.
+"""The contract of defenses and attacks, as checks for the test suite of a plug-in.
 
-Each check raises AssertionError with what is wrong; none needs the part to be registered.
+Each check raises AssertionError with the violation; the part need not be registered.
 
 Example:
     def test_the_defense_keeps_the_contract():
@@ -33,13 +33,13 @@ _TRIALS = 40
 
 
 def check_part(part: type[Part]) -> None:
-    """A part says what it is, documents its parameters, refuses unknown ones and is frozen.
+    """Check that a part has metadata, documents its parameters, refuses unknown ones, is frozen.
 
     Args:
-        part: the class; its parameters but `epsilon` have defaults.
+        part: the class; all its parameters except `epsilon` have defaults.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the part violates the contract.
     """
     _require(part.title.strip() == part.title and len(part.title) > 10, part, "needs a title")
     _require(bool(_YEAR.search(part.source)), part, "source needs the year of the paper")
@@ -70,10 +70,10 @@ def check_part(part: type[Part]) -> None:
 
 
 def check_attack(attack: type[Attack]) -> None:
-    """An attack keeps `check_part`, has exactly one role, and says what it reads.
+    """Check that an attack passes `check_part`, has exactly one role, and declares what it reads.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the attack violates the contract.
     """
     check_part(attack)
     roles = [*(set(Attack.__subclasses__()) - {Reads}), *Reads.__subclasses__()]
@@ -84,14 +84,14 @@ def check_attack(attack: type[Attack]) -> None:
 
 
 def check_defense(defense: Defense, ratings: Ratings) -> None:
-    """A defense keeps `check_part`, states its claim, names its observers, and trains by streams.
+    """Check `check_part`, the claim, the observers, and that results depend only on the streams.
 
     Args:
-        defense: one that is private or not.
-        ratings: data that it takes.
+        defense: the defense, private or not.
+        ratings: data that it accepts.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the defense violates the contract.
     """
     check_part(type(defense))
     _check_claim(defense)
@@ -113,20 +113,20 @@ def check_game(
     observer: str,
     target: TargetUser | None = None,
 ) -> Scores:
-    """A trial of a game depends on the seed and its index alone, and views are of stated types.
+    """Check that game trials depend only on seed and index, and that views have their types.
 
     Args:
-        defense: what is trained.
-        pair: two data sets that it takes.
+        defense: the trained defense.
+        pair: two data sets that it accepts.
         attack: an attack that reads what the observer sees.
-        observer: one of the defense's observers.
-        target: who differs, for observers of a released model.
+        observer: the name of one of the defense's observers.
+        target: the target user, for observers of a released model.
 
     Returns:
         The scores of the game.
 
     Raises:
-        AssertionError: a score depends on other trials, on threads, or not on the seed.
+        AssertionError: a score depends on other trials or on threads, or a view has another type.
     """
     kind, game = type(defense), trained_game(defense, pair, attack, observer, target)
     streams = Streams.first(0, "contract", 2)
@@ -159,7 +159,7 @@ def _check_claim(defense: Defense) -> None:
 
 
 def _check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
-    """Lists depend on the seed and the trial's index, and hold no item twice."""
+    """Check that lists depend only on the seed and the trial's index, without repeated items."""
     kind, model = type(defense), defense.prepare(ratings)
     sizes = np.diff(ratings.by_user.start)
     able = np.flatnonzero(sizes >= defense.min_ratings)
@@ -178,7 +178,7 @@ def _check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
 
 
 def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
-    """Models depend on the seed and the trial's index alone, in any blocks and threads."""
+    """Check that models depend only on the seed and the trial's index, for any blocks, threads."""
     kind, prepared = type(defense), defense.prepare(ratings)
     users, items = (part.astype(np.int32).reshape(-1) for part in np.indices((2, ratings.n_items)))
 

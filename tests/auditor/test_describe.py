@@ -24,7 +24,7 @@ def test_social_data_are_described(tmp_path: Path) -> None:
     assert (record.ratings, record.links, record.sensitive) == (4, 1, 2)
     assert record.repairs == {
         "rows that repeat a user, an item and their rating": 1,
-        "links of a user to herself": 1,
+        "links of a user to themselves": 1,
         "links with an end that is not among the raters": 1,
     }
     assert DataRecord.model_validate_json(record.model_dump_json()) == record

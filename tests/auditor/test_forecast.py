@@ -1,4 +1,4 @@
-"""Forecasts of a config's games: power for the share of the mechanism's ε that a pair shows."""
+"""Forecasts of a config's games, from the share of the mechanism's ε that a pair shows."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_lists_show_the_share_of_the_claim_that_their_law_says() -> None:
     published, corrected = forecast(lists, factor=3.0)
     record = run_audit(lists)
     full = detectable_epsilon(1.0, 1200, record.family.alpha)
-    assert published.detectable == full  # the law allows some lists in one trial alone
+    assert published.detectable == full  # some lists are possible on one data set only
     truth = record.measurements[-1].theory
     assert truth is not None
     assert corrected.detectable == pytest.approx(full / truth.value)

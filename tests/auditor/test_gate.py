@@ -80,7 +80,7 @@ def test_max_is_on_the_bounds(lower: float, upper: float, outcome: str) -> None:
 def test_nan_never_passes(gate: Gate, decides: str) -> None:
     measured = found(0.3, 0.35)
     assert judge(gate, POINTS, [measured]).outcome == "pass"
-    # As an Estimate refuses NaN, only a copy that is not checked can hold it.
+    # An Estimate refuses NaN, so only an unchecked copy can hold it.
     estimate = measured.estimate.model_copy(update={decides: math.nan})
     broken = measured.model_copy(update={"estimate": estimate})
     assert judge(gate, POINTS, [broken]).outcome != "pass"
@@ -147,16 +147,16 @@ def test_epsilon_passes_only_where_a_mutant_was_found() -> None:
     assert judged(1.01).outcome == "fail"
     passed = judged(0.9, control(1.5, 1.4))
     assert passed.outcome == "pass"
-    # The line says of which pair it speaks, and what was measured.
+    # The reason names the pair and what was measured.
     assert "here: certified ε >= 0.9 on this pair alone" in passed.reason
     assert "noise for ε = 1.5 was found (certified ε >= 1.4)" in passed.reason
-    # A power that nobody measured is none, however many trials there are.
+    # Without a measured control there is no pass, however many trials there are.
     assert judged(0.9).outcome == "inconclusive"
-    # Noise for 4 times the claim is certified as 0.81: the pair shows nothing.
+    # The mutant with noise for 4 times the claim is certified as only 0.81: the pair shows little.
     weak = judged(0.0, control(4.0, 0.81))
     assert weak.outcome == "inconclusive"
     assert "noise for ε = 4 was not found (certified ε >= 0.81)" in weak.reason
-    # Only a larger violation than is asked for was found.
+    # Only a violation larger than required was found.
     large = judged(0.9, control(1.5, 0.99), control(2.0, 1.9))
     assert large.outcome == "inconclusive"
     assert "only noise for ε = 2 was found (certified ε >= 1.9), and not 1.5" in large.reason
@@ -176,7 +176,7 @@ def test_one_pair_with_power_is_enough() -> None:
 
     assert outcome(1.2) == "pass"
     assert outcome(0.2) == "inconclusive"
-    # A further pair that shows little takes nothing away.
+    # Another pair that shows little does not change the outcome.
     assert outcome(1.2, 0.2) == "pass"
 
 
@@ -193,7 +193,7 @@ def test_the_mutants_that_gates_ask_for() -> None:
 
 
 def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
-    """What the law says of a pair is not certified: it accuses nobody, and vouches for nobody."""
+    """An ε by the law of a pair is not certified: it can neither fail nor pass a gate."""
     gate = Gate(metric="epsilon", max="claim", detectable=1.5)
 
     def outcome(*pairs: tuple[float, float]) -> str:
@@ -223,7 +223,7 @@ def test_a_gate_that_picks_nothing_is_an_error() -> None:
 
 
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
-    """The mutant of a limit has noise for so many times that limit, whatever is claimed."""
+    """The mutant for a limit has the noise of a multiple of that limit, whatever is claimed."""
     tried = (control(1.5, 1.4), control(4.5, 4.0))
     measured = [found(0.9, float("inf"), metric="epsilon", tried=tried)]
     for limit, factor, outcome in (

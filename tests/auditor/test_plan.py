@@ -1,4 +1,4 @@
-"""What a run emits is known from its config, and gates pick of it."""
+"""The planned keys match what a run emits, and gates pick among them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_run_emits_what_was_planned(values: dict[str, object]) -> None:
     result = run_audit(config)
     planned = plan(config)
     joint = [key for key in planned if key.joint]
-    # What gates nothing may be left out where nothing is found, and nothing else is emitted.
+    # Metrics that cannot gate may be missing if nothing is found; nothing unplanned is emitted.
     measured = {(m.metric, m.model, m.epsilon) for m in result.measurements}
     assert measured <= {(key.metric, key.model, key.epsilon) for key in planned}
     named = {

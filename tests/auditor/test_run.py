@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: Au
 
 @pytest.mark.long
 def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often() -> None:
-    """Their noise n Δf/ε is larger: what is drawn lowers the accuracy, and moves nothing else."""
+    """Their noise n Δf/ε is larger, so drawing them more often lowers the accuracy only."""
     nearest = {"params": {"reader": "round"}}
     found = run(
         model=[{"label": "published", "epsilon": 10}],
@@ -154,7 +154,7 @@ def test_constructed_pairs_follow_the_scale_of_the_data() -> None:
 
 
 def test_a_claim_for_replaced_ratings_is_run_on_replaced_ratings() -> None:
-    """There the published Δf is large enough: nothing beyond the claim is certified."""
+    """On this scale the published Δf is large enough: nothing above the claim is certified."""
     model = {"epsilon": 1, "params": {"top_k": 5, "adjacency": "rating-replace"}}
     games = [{"pair": pair, "trials": 2000} for pair in ("beside", "data")]
     record = run(model=model, attack=[], game=games)
@@ -247,17 +247,17 @@ def test_lists_are_audited_by_their_law() -> None:
     found = {(m.metric, m.model, m.epsilon): m for m in record.measurements if m.step is None}
     assert {metric for metric, _, _ in found} == {"utility.overlap", "epsilon"}
     assert len(found) == record.family.size == 8
-    # Some sets are possible in one trial alone: no ε is true.
+    # Some sets are possible on one data set only, so the true ε is infinite.
     broken = found["epsilon", "published", 0.1]
     assert broken.estimate.lower > 1
     assert broken.theory is not None
     assert broken.theory.value == math.inf
     assert (broken.attack, broken.pair, broken.shift) == ("likelihood-ratio", "last-ranked", None)
-    assert broken.control is None  # it found the violation itself
+    assert broken.control is None  # the game itself found the violation
     held = found["epsilon", "corrected", 1.0]
     assert held.theory is not None
     assert held.estimate.lower <= held.theory.value <= 1
-    # The same game on a copy with too little noise breaks the claim, and was run to say so.
+    # The same game certified a violation on a copy with too little noise.
     assert held.control is not None
     assert held.control.found
     assert held.control.certified > 1
@@ -290,7 +290,7 @@ def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
 
 
 def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
-    """Where the damped form has no threshold no noise shows: another pair must carry the PASS."""
+    """The damped form has no threshold, so its pair shows no violation; another pair passes."""
     model = {"label": "m", "variant": "corrected", "epsilon": [1], "params": {"top_k": 5}}
     gate = {"metric": "epsilon", "max": "claim", "detectable": 1.5}
 
@@ -342,7 +342,7 @@ def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
     assert places.estimate.lower > 1
     assert places.theory is not None
     assert values.theory is not None
-    # The list shows no more than the value that it is made of.
+    # The list reveals no more than the prediction from which it is made.
     assert places.estimate.lower < places.theory.value < values.theory.value
     assert places.shift is None
     summaries = {pair.pair: pair.summary for pair in record.pairs}
@@ -358,7 +358,7 @@ def test_a_list_of_predictions_is_a_game_of_its_own() -> None:
 def test_a_list_of_which_the_claim_does_not_speak_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Her own rating moves every prediction, and the claim is about one.
+    # A rating of the target's own moves every prediction; the claim covers one.
     made = SlopeOne.pair
 
     def pair(self: SlopeOne, name: str, scale: Scale) -> PredictionPair:
@@ -404,5 +404,5 @@ def test_movielens_follows_the_closed_form(real_data: Path) -> None:
         for wrong in (expected - 0.02, expected + 0.02):
             low, high = binom.ppf(tail, trials, wrong), binom.isf(tail, trials, wrong)
             noticed += bool(0 < wrong < 1 and not low <= count <= high)
-    # An error of 2 percentage points would be seen at every ε at least on one side.
+    # An error of 2 percentage points would be noticed at every ε, on at least one side.
     assert noticed >= len(sweep)

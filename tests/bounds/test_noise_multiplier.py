@@ -81,7 +81,7 @@ def test_a_budget_that_needs_almost_no_noise_is_kept() -> None:
         ({"epsilon": -1.0}, "epsilon = -1"),
         ({"epsilon": math.inf}, "epsilon = inf"),
         ({"epsilon": math.nan}, "epsilon = nan"),
-        ({"delta": 0.0}, "delta = 0 cannot be kept"),
+        ({"delta": 0.0}, "delta = 0 cannot be reached"),
         ({"delta": -0.1}, "delta = -0.1"),
         ({"delta": 1.0}, "delta = 1"),
         ({"delta": math.nan}, "delta = nan"),

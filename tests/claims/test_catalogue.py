@@ -1,4 +1,4 @@
-"""Every entry: well formed, on genuine neighbours, and with verdicts that the closed forms give."""
+"""Every entry is well formed, has genuine neighbours and the verdict of its closed form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RATINGS = [
     if isinstance(experiment, PredictionGame)
 ]  # a list game is a prediction game
 
-# Published mechanisms on pairs whose ε is known in no closed form.
+# Games on published mechanisms whose pair's ε has no known closed form.
 NO_LAW = {
     "n = 4, two steps",
     "12 rounds, gradients of length 1",
@@ -46,7 +46,7 @@ NO_LAW = {
     "5 rounds, β = 0.001",
     "10 rounds, β = 0.001",
 }
-# Whom a claim against the recommender is made against besides, as it says itself.
+# Further observers that a defense's claim against the recommender covers.
 ALSO = {"privsr": {"public", "iterates", "friend"}}
 
 every_game = pytest.mark.parametrize(("entry", "role", "game"), EXPERIMENTS, ids=NAMES)
@@ -56,7 +56,7 @@ every_pair = pytest.mark.parametrize(
 
 
 def truth(game: Game) -> float | None:
-    """The ε of the game's pair by its law; the trials decide nothing of it."""
+    """The exact ε of the game's pair; it does not depend on the trials."""
     found = game.run(2, 0).truth
     return None if found is None else found.value
 
@@ -147,16 +147,16 @@ def test_a_game_is_of_the_variant_and_the_claim_of_its_defense(
 
 
 def of_its_variant_and_claim(entry: PublishedClaim, role: str, game: Any) -> None:
-    """A trained recommender's; a corrected one may protect more than the entry asks."""
+    """Test a trained recommender's game; a corrected form may protect more than is claimed."""
     claim = game.defense.claim()
     assert game.defense.variant == role
-    # A mechanism may be read to protect more than its claim says.
+    # On some readings a mechanism protects more than its claim says.
     assert claim.adjacency in {entry.adjacency, "user-replace"} or entry.reading
     assert entry.observer in {claim.observer} | ALSO.get(game.defense.name, set())
     own = getattr(game, "claim", None) is None
     assert game.claimed() == ((claim.epsilon if own else game.claim), claim.delta)
     assert claim.epsilon > 0
-    # What is tried in the defense's stead is a reading of the paper.
+    # An ε other than the defense's own is a reading of the paper.
     assert own or entry.reading
     assert game.defense.name in game.mechanism()
     assert f"epsilon = {game.defense.epsilon:g}" in game.mechanism()
@@ -164,8 +164,8 @@ def of_its_variant_and_claim(entry: PublishedClaim, role: str, game: Any) -> Non
 
 
 def one_change(before: Ratings, after: Ratings) -> Adjacency | None:
-    """The smallest change that leads from one to the other; None if it takes several."""
-    # Who joins has no ratings before.
+    """The kind of the single change that leads from one to the other; None if there is none."""
+    # A user who joins has no ratings before.
     before = replace(before, n_users=max(before.n_users, after.n_users))
     users = [user for user in range(before.n_users) if mine(before, user) != mine(after, user)]
     if before.n_users != after.n_users or before.scale != after.scale or len(users) != 1:
@@ -206,7 +206,7 @@ def test_two_data_sets_differ_by_one_change_of_the_claims_adjacency(
     found = one_change(pair.before, pair.after)
     allowed = {entry.adjacency, game.defense.claim().adjacency}
     if entry.adjacency == "user-replace" or ("user-replace" in allowed and role == "corrected"):
-        # Another user: with one rating more, less or of another value, or with none.
+        # The new user may differ by one rating more, less or of another value, or have none.
         allowed |= {"rating-replace", "rating-add-remove", "user-add-remove"}
     assert found in allowed
     for ratings in (pair.before, pair.after, pair.public or pair.before):
@@ -240,14 +240,14 @@ def test_a_pair_is_of_genuine_neighbours(entry: PublishedClaim, game: Prediction
         assert len(ratings.profile(pair.target)) >= T
         rated = np.isin(pair.items, ratings.profile(pair.target).items)
         assert not rated.any() or (own_listed and ratings is after and rated.all())
-        # As the paper has it, nobody has fewer.
+        # As in the paper, nobody has fewer.
         assert np.diff(ratings.by_user.start).min() >= T
     changed = np.setdiff1d(pairs_of(after), pairs_of(pair.ratings), assume_unique=True)
     assert len(changed) == 1
 
 
 def pairs_of(ratings: object) -> np.ndarray:
-    """Each rating as a number, unique to it."""
+    """Each rating as a unique number."""
     user, item, value = (getattr(ratings, name) for name in ("user", "item", "value"))
     numbers: np.ndarray = (user.astype(np.int64) * 10_000 + item) * 10 + value.astype(np.int64)
     return numbers
@@ -257,7 +257,7 @@ def pairs_of(ratings: object) -> np.ndarray:
 def test_the_shifted_predictions_are_those_of_the_changed_data(
     entry: PublishedClaim, game: PredictionGame
 ) -> None:
-    # `exact_after` is what is run; here everything is prepared anew.
+    # Games use `exact_after`; here everything is prepared anew.
     pair, defense = game.make_pair(game.defense), game.defense
     items = list(pair.items)
     if entry.id == "pa11-s3.4-own-listed":
@@ -298,8 +298,8 @@ def test_the_law_puts_the_pair_where_the_verdict_does(
 ) -> None:
     found, (claimed, _) = truth(game), game.claimed()
     if found is None:
-        # No law of the catalogue covers it, and no verdict rests on it: several entries move, or
-        # a later step's gradient depends on an earlier one's noise.
+        # No verdict rests on a closed form here, and none is known: several entries change, or a
+        # later step's gradient depends on an earlier step's noise.
         assert role == "corrected" or game.label in NO_LAW
     elif role == "published" and entry.recorded == "falsified":
         assert found > claimed * 1.1
@@ -315,7 +315,7 @@ def laplace(shift: float, sensitivity: float, epsilon: float, outputs: int = 1) 
 
 
 def first_shown(gap: float, scale: float) -> float:
-    """P(the item that is `gap` ahead is first of two), integrated over the other's noise."""
+    """P(an item that is `gap` ahead of another is first), integrated over the other's noise."""
     from scipy.integrate import quad
     from scipy.stats import laplace as law
 
@@ -337,13 +337,13 @@ def two_lists(before: float, after: float, scale: float) -> float:
 # Δf of eq. (11) for Δr = 4 and 5, φ = 10, T = 20.
 OWN = max(4 / 20 * 1.2, 4 / 10)
 PAPERS = max(5 / 20 * 1.2, 5 / 10)
-# One more rating of an item of which 10 users agree: damped, from 40/20 to 44/21.
+# One more rating of an item on which 10 users agree: damped, from 40/20 to 44/21.
 DAMPED = 4 / 11
 CLOSED = {
     "pa11-thm3.1-threshold": {
         ("published", 0): laplace(4, OWN, 1),
         ("published", 1): laplace(4, PAPERS, 1),
-        # All terms are 3 + s_jk clipped at 5, and s_jk = 40/20 = 2 before: nothing moves.
+        # All terms are 3 + s_jk clipped at 5, and s_jk = 40/20 = 2 before: nothing changes.
         ("corrected", 0): 0.0,
         ("corrected", 1): laplace(DAMPED, DAMPED, 1),
         # Ten differences of −4 and one of 4: from −40/10 to −36/11.
@@ -365,14 +365,14 @@ CLOSED = {
     "pa11-thm3.1-own": {
         ("published", 0): laplace(12 / 21, OWN, 1),
         ("published", 1): laplace(12 / 21, PAPERS, 1),
-        # Terms of 1 and one of 5: a mean moves by 4/21.
+        # One term of 5 is added to terms of 1: the mean changes by 4/21.
         ("corrected", 0): laplace(4 / 21, DAMPED, 1),
     },
     "pa11-thm3.1-replaced": {
         ("published", 0): laplace(4 / 11, OWN, 0.5),
         ("published", 1): laplace(4 / 11, PAPERS, 0.5),
         ("published", 2): laplace(4 / 20, OWN, 0.5),
-        # 11 differences over 21: one moves by 4.
+        # 11 differences over 21: one changes by 4.
         ("corrected", 0): laplace(4 / 21, DAMPED, 0.5),
     },
     "pa11-s3.4-joint": {
@@ -384,7 +384,7 @@ CLOSED = {
     "pa11-s3.4-joint-list": {("published", 0): 0.0},
     "pa11-thm3.2": {
         ("published", 0): laplace(1 / math.sqrt(2), 2 / 20, 1),
-        # β = 10: 1/√(11·12) of Δf = 1/11.
+        # β = 10: a shift of 1/√(11·12), Δf = 1/11.
         ("corrected", 0): laplace(1 / math.sqrt(11 * 12), 1 / 11, 1),
     },
     "pa11-s3.4-own-listed": {("published", 0): math.inf},

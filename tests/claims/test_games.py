@@ -1,4 +1,4 @@
-"""The catalogue's games: what is scored follows the law, in blocks as at once."""
+"""The catalogue's games: scores follow the law and do not depend on blocks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_blocks_and_further_trials_change_no_trial(
     parts = game.run(200, 4)
     assert np.array_equal(parts.absent, whole.absent[:200])
     assert np.array_equal(parts.present, whole.present[:200])
-    # Another seed, another trial; the chain's are all impossible in the other, and score alike.
+    # Another seed gives other trials; the chain's lists are all certain and score alike.
     if game is VECTOR:
         assert not np.array_equal(game.run(200, 5).absent, parts.absent)
 
@@ -58,7 +58,7 @@ def test_a_list_is_led_by_the_item_as_often_as_the_law_says() -> None:
     trials = 40_000
     seen = LIST.run(trials, 0)
     assert set(np.unique(seen.absent)) <= {0.0, 1.0}
-    # b = 0.8: 5 scales behind, then level.
+    # b = 0.8: the item is 5 scales behind, then level.
     behind = 0.5 * math.exp(-5) * (1 + 5 / 2)
     assert likely(int(seen.absent.sum()), trials, behind)
     assert likely(int(seen.present.sum()), trials, 0.5)
@@ -70,12 +70,12 @@ def test_a_list_is_led_by_the_item_as_often_as_the_law_says() -> None:
 def test_a_vector_is_scored_by_the_sum_of_its_losses() -> None:
     trials = 40_000
     seen = VECTOR.run(trials, 0)
-    # Five numbers that move by 0.2 in noise of scale 0.2: losses of ±1 each at most.
+    # Five numbers shift by 0.2 in noise of scale 0.2: losses within ±1 each.
     assert seen.truth is not None
     assert seen.truth.value == pytest.approx(5, rel=1e-5)
     for scores in (seen.absent, seen.present):
         assert abs(scores).max() <= 5 + 0.05
-    # All five beyond the farther centre, at which half of D' and e^-1/2 of D is.
+    # P(all five beyond the farther centre): each has 1/2 on D' and e^-1/2 on D.
     edge = 5 - 1e-3
     assert likely(int((seen.present >= edge).sum()), trials, 0.5**5)
     assert likely(int((seen.absent <= -edge).sum()), trials, 0.5**5)
@@ -92,7 +92,7 @@ def test_impossible_lists_are_certain() -> None:
         {tuple(row) for row in chain.sets.items(np.arange(len(chain.up))).tolist()}
         for chain in chains
     ]
-    # Sets of the one trial that the other does not have, by their probability.
+    # The probability of the sets that are possible on one data set only.
     alone = []
     for mine, theirs, chain in zip(sets, sets[::-1], chains, strict=True):
         rows = chain.sets.items(np.arange(len(chain.up))).tolist()

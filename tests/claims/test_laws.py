@@ -1,4 +1,4 @@
-"""Laws of lists: closed forms against integrals, draws and every list there is."""
+"""Exact ε of lists: closed forms against draws and other formulas."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_first_of_two_is_what_draws_say(before: float, after: float, scale: floa
     least = max(math.log(r / q), math.log((1 - q) / (1 - r)))
     found = two(before, after, scale)
     assert least <= found <= most
-    # A law with the wrong tail, that of one Laplace draw, is told apart.
+    # The test detects a wrong tail, that of one Laplace draw.
     wrong = abs(math.log(one_draw(after / scale) / one_draw(before / scale)))
     assert not least <= wrong <= most
 
@@ -77,7 +77,7 @@ def test_first_of_two_loses_less_than_the_two_numbers() -> None:
             assert 0 < two(gap, gap + shift, 0.7) < shift / 0.7
 
 
-# A shift that all share.
+# A common shift.
 
 
 def test_a_common_shift_tells_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Power in the catalogue is measured: on the same pair, by the same game, on mutants."""
+"""The catalogue's games measure their power with mutants, on the same pair and by the same game."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.reports.render import claims as reports
 
-# The catalogue is run with all its mutants.
+# These tests run the catalogue's games with all their mutants.
 pytestmark = pytest.mark.long
 
 ROWS = [
@@ -35,7 +35,7 @@ def test_every_row_has_mutants_on_the_same_pair(entry: PublishedClaim, game: Gam
     assert (mutant.label, mutant.trials) == (game.label, game.trials)
     assert mutant.mechanism() != game.mechanism()
     epsilon, delta = game.claimed()
-    # Some rows try an ε of their own, of which a mutant says nothing.
+    # Some games test an ε of their own, which a mutant keeps.
     assert mutant.claimed() in ((pytest.approx(1.5 * epsilon), delta), (epsilon, delta))
 
 
@@ -103,7 +103,7 @@ def test_reports_print_what_was_measured(found: Verification) -> None:
 def test_opposite_gradients_show_noise_that_is_too_small(
     id_: str, label: str, factor: float
 ) -> None:
-    """On three other items, on twelve coordinates, 4 times the claim was certified as nothing."""
+    """On a pair with twelve coordinates, noise for 4 times the claim was certified as nearly 0."""
     [game] = [game for game in chosen([id_])[0].corrected if game.label == label]
     seen = game.mutant(factor).run(game.trials, control_seed(0, factor))
     estimate, _ = label_epsilon(seen.absent, seen.present, alpha=0.05 / 130)

@@ -1,4 +1,4 @@
-"""Neighbours that a search finds in ratings: genuine, and worse than random ones."""
+"""Games on real ratings: the pairs are genuine neighbours, and the truths are exact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.neighborhood.checks import shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
-# Those of recommenders that are not trained; the others have tests of their own.
+# The entries on recommenders without training; the others have separate tests.
 IDS = {
     "pa11-thm3.1-threshold": "rating-add-remove",
     "pa11-s3.4-joint": "rating-replace",
@@ -40,7 +40,7 @@ IDS = {
 
 
 def written(path: Path, ratings: Ratings) -> DataSource:
-    """The ratings as a file of MovieLens-100K."""
+    """Write the ratings as a file of MovieLens-100K."""
     rows = zip(ratings.user, ratings.item, ratings.value, strict=True)
     text = "".join(f"{user + 1}\t{item + 1}\t{int(value)}\t0\n" for user, item, value in rows)
     path.write_text(text, encoding="utf-8")
@@ -150,7 +150,7 @@ def test_other_data_have_another_digest(source: DataSource, tmp_path: Path) -> N
     ]
 
 
-# Recommenders that are trained.
+# Trained recommenders.
 
 TRAINED = {
     "wt17-thm1-sensitivity": ["published", "corrected"],

@@ -1,4 +1,4 @@
-"""Verification on coins of a known ε: error rates, verdicts, and going on after a stop."""
+"""Verification on coins of known ε: error rates, verdicts, and resuming after a stop."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dpaudit.claims.verify import count, verify
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.provenance import environment
 
-# Of a stochastic test failing though all is right.
+# The probability that a stochastic test fails although the code is correct.
 RARE = 1e-6
-# The same few plans and the same environment, again and again.
+# Cached, since the tests ask for the same few plans and the same environment.
 planned, described = cache(detectable_epsilon), cache(environment)
 
 
@@ -34,13 +34,13 @@ planned, described = cache(detectable_epsilon), cache(environment)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "detectable_epsilon", planned)
     monkeypatch.setattr(module, "environment", described)
-    # statsmodels collects garbage in every call.
+    # statsmodels collects garbage in every call, which takes long.
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Coin:
-    """Randomised response: the trial is told rightly with the odds e^ε to 1."""
+    """Randomised response: the data set is reported correctly with odds of e^ε to 1."""
 
     label: str
     true: float
@@ -138,9 +138,9 @@ def test_true_claims_are_rarely_called_false_and_bounds_rarely_exceed_the_truth(
     most = binom.isf(RARE, repeats, alpha)
     assert accused <= most
     assert above <= most
-    # Unadjusted p-values would accuse more often: the test would notice.
+    # Unadjusted p-values reject more often, so the test has power.
     assert alone > most
-    # Each claim is the truth: Holm's first step rejects where a bound exceeds it.
+    # Each claim equals the true ε: Holm's first step rejects exactly if a bound exceeds it.
     assert accused == above > 0
 
 
@@ -165,24 +165,24 @@ def test_real_data_count_among_the_games() -> None:
         ("holds", Coin("a", 0.9), "holds", "as recorded"),
         ("not falsified", Coin("a", 0.9), "not falsified", "as recorded"),
         ("unprovable as stated", Coin("a", 0.9), "unprovable as stated", "as recorded"),
-        # The law says that the pair is within the claim, however few the trials.
+        # The exact ε is within the claim, however few the trials.
         ("falsified", Coin("a", 0.9), "not falsified", "differs"),
         ("falsified", Coin("a", 0.9, trials=4), "inconclusive", "differs"),
-        # The law says that it is beyond, which the trials do not show.
+        # The exact ε is above the claim, which the trials do not show.
         ("holds", Coin("a", 1.02), "holds", "differs"),
-        # With its own trials it must be found; here the mechanism does not do what its law says.
+        # With the game's own trials it must be detected; here the mechanism differs from its law.
         ("falsified", Coin("a", 0.5, law=5.0), "not falsified", "differs"),
-        # What was found of a mutant is larger than that.
+        # The detected mutant leaks more than that.
         ("falsified", Coin("a", 0.5, law=3.0), "inconclusive", "too few trials"),
-        # No law says that the trials are enough.
+        # No exact ε is known, so the trials may be too few.
         ("falsified", Coin("a", 1.01, law=None), "inconclusive", "too few trials"),
         ("falsified", Coin("a", 1.01), "inconclusive", "too few trials"),
         ("holds", Coin("a", 0.9, trials=4), "inconclusive", "too few trials"),
-        # A pair that shows nothing of any mutant has no power, however many trials there are.
+        # A pair on which no mutant leaks has no power, however many trials there are.
         ("holds", Coin("a", 0.0), "inconclusive", "too few trials"),
-        # No mutant, no verdict.
+        # Without a mutant there is no verdict.
         ("holds", Coin("a", 0.9, mutable=False), "inconclusive", "too few trials"),
-        # Single precision may put a law a little beyond.
+        # Rounding to single precision may put the exact ε slightly above the claim.
         ("holds", Coin("a", 1.0, law=1.0000004), "holds", "as recorded"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_game_has_the_verdict_and_the_status(
 
 
 def test_fewer_trials_than_the_games_own_never_contradict_the_catalogue() -> None:
-    # Beyond what 1000 trials are planned to find, but a rare event shows it.
+    # The exact ε is infinite, but only a rare event may show it.
     coin = Coin("a", 0.5, law=math.inf, trials=2000)
     assert statuses(verify([entry("falsified", coin)], trials=1999)) == [
         ("inconclusive", "too few trials")
@@ -231,7 +231,7 @@ def test_a_corrected_mechanism_must_keep_its_claim_whatever_is_recorded() -> Non
     assert statuses(found) == [("falsified", "as recorded"), ("not falsified", "as recorded")]
     found = verify([broken])
     assert statuses(found) == [("falsified", "as recorded"), ("falsified", "differs")]
-    # What the entry is about is the published mechanism.
+    # The entry's verdict is about the published mechanism.
     assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "differs")
 
 
@@ -266,7 +266,7 @@ class OnData(Coin):
 @pytest.mark.parametrize(
     ("recorded", "variant", "coin", "verdict", "status"),
     [
-        # A correction that keeps its claim, one whose law does not, and one that is caught.
+        # A correction that keeps its claim, one whose exact ε does not, and one that is refuted.
         ("falsified", "corrected", {"true": 0.9}, "not falsified", "as recorded"),
         ("falsified", "corrected", {"true": 0.9, "law": 5.0}, "not falsified", "differs"),
         ("falsified", "corrected", {"true": 3.0}, "falsified", "differs"),
@@ -294,7 +294,7 @@ def test_power_is_what_the_same_game_found_of_mutants() -> None:
     assert (second.verdict, second.control.found) == ("not falsified", True)
     assert second.control.certified > 1
     assert second.control.factor in (1.25, 1.5)
-    # Four times the noise's ε is not four times what the pair shows.
+    # Noise for 4 times ε does not make the pair's ε 4 times as large as the claim.
     assert third.control is not None
     assert (third.verdict, third.control.found, third.control.factor) == ("no power", False, 4.0)
     assert third.control.certified < 1
@@ -307,9 +307,9 @@ def test_an_entry_without_power_rests_on_its_derivation() -> None:
     [found] = verify([silent]).entries
     assert (found.games[0].verdict, found.verdict) == ("no power", "holds")
     assert found.status == "as recorded"
-    # A weak pair that breaks the claim has refuted it all the same.
-    loud = replace(entry("holds", Coin("a", 3.0)), weak={"a": "Hardly anything moves."})
-    assert statuses(verify([loud])) == [("falsified", "differs")]
+    # A pair that is listed as weak can still refute the claim.
+    broken = replace(entry("holds", Coin("a", 3.0)), weak={"a": "Hardly anything moves."})
+    assert statuses(verify([broken])) == [("falsified", "differs")]
 
 
 def test_one_false_pair_makes_a_claim_false() -> None:
@@ -318,7 +318,7 @@ def test_one_false_pair_makes_a_claim_false() -> None:
     assert (found.entries[0].verdict, found.entries[0].status) == ("falsified", "too few trials")
 
 
-# Going on after a stop.
+# Resuming after a stop.
 
 
 def without_times(found: Verification) -> dict[str, Any]:

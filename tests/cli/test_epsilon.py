@@ -189,16 +189,16 @@ def test_a_perfect_attack_has_no_finite_point_and_is_json() -> None:
     result = call("--counts", "100,0,0,100", "--format", "json")
     found = json.loads(result.stdout, parse_constant=pytest.fail)
     assert found["epsilon_point"] is None
-    # Both rates' limits have the level 0.025: 0.025^(1/100) is that of 100 of 100.
+    # Both rates are bounded at level 0.025; the lower limit of 100 of 100 is 0.025^(1/100).
     share = 0.025**0.01
     assert found["epsilon_lower"] == pytest.approx(math.log(share / (1 - share)))
 
 
 def test_sorted_files_do_not_deceive_the_sequential_bound() -> None:
-    """Independent scores of one law: at most 5 % of the bounds may be above 0, sorted or not.
+    """Independent scores with one law: at most 5 % of the bounds may be above 0, sorted or not.
 
-    False-failure rate 1e-6. The bound itself, on sorted scores, is deceived far more often, which
-    the same limit notices.
+    False-failure rate 1e-6. Without shuffling, far more bounds on sorted scores are above 0, and
+    the same limit detects it.
     """
     from dpaudit.cli.epsilon import _of_scores
 
@@ -214,11 +214,11 @@ def test_sorted_files_do_not_deceive_the_sequential_bound() -> None:
 
 
 def test_equal_scores_of_one_run_are_ordered_anew_in_every_audit() -> None:
-    """A canary's place in the files tells its coin: one order for all would always or never err.
+    """The position of a canary reveals its coin, so each audit must shuffle ties differently.
 
-    58 canaries of equal score, the coins unfair to none: at most 5 % of the bounds may be above 0,
-    whatever the seed. False-failure rate 1e-6; an order that depends on the seed and the number
-    alone fails.
+    58 canaries of equal score with fair coins: at most 5 % of the bounds may be above 0, whatever
+    the seed. False-failure rate 1e-6; an order that depends only on the seed and the number of
+    canaries fails.
     """
     from dpaudit.cli.epsilon import _of_scores
 
@@ -257,7 +257,7 @@ def test_classes_that_fair_coins_do_not_give_are_refused(
         np.save(path, rng.normal(size=size))
     result = of_files(paths, "--method", "one-run")
     refused(result, f"{sizes[0]} scores with the record and {sizes[1]} without", "fair coin")
-    # Methods that take the sizes as fixed need no coins.
+    # Methods with fixed sample sizes need no coins.
     for method in ("label", "held-out", "two-sample", "sequential"):
         assert of_files(paths, "--method", method).exit_code == 0
 
@@ -265,7 +265,7 @@ def test_classes_that_fair_coins_do_not_give_are_refused(
 def test_coins_that_pass_for_fair_do_not_deceive_one_run() -> None:
     """Null scores, 560 against 440 by design: at most 5 % of the bounds may be above 0.
 
-    False-failure rate 1e-6. Guesses of one kind alone would profit from the sizes.
+    False-failure rate 1e-6. Guesses of only one kind would profit from the unequal sizes.
     """
     from dpaudit.cli.epsilon import _of_scores
 

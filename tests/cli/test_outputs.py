@@ -39,7 +39,7 @@ def command(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
 
 
 def unread(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """A command whose reader has gone before its first line."""
+    """Run a command whose output pipe is already closed by its reader."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -50,7 +50,7 @@ def unread(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The config of an audit whose gate fails; its folder `out` holds the run."""
+    """Folder with the config of an audit whose gate fails, and its run in `out`."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "audit.toml").write_text(TINY)
     found = unread("run", folder / "audit.toml", "-o", folder / "out")

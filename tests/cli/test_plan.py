@@ -61,7 +61,7 @@ def rows(result: Result) -> list[list[str]]:
 
 @pytest.fixture(autouse=True)
 def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan takes seconds: what the command asks for again is remembered."""
+    """A plan takes seconds, so repeated calls are cached."""
     monkeypatch.setattr(planning, "plan", _remembered)
 
 
@@ -121,7 +121,7 @@ def test_a_budget_that_finds_nothing_still_says_what_is_needed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), ["nothing to plan", "--epsilon"]),
+        ((), ["neither CONFIG nor --epsilon"]),
         (("--epsilon", 1, "--game", "gaussian"), ["delta = 0", "gaussian", "positive delta"]),
         (("--epsilon", -1), ["claimed = -1.0"]),
         (("--epsilon", "nan"), ["claimed = nan"]),
@@ -144,7 +144,7 @@ def test_what_a_config_says_no_option_says(config: Path, option: str) -> None:
 
 
 def test_the_quickstart_is_planned() -> None:
-    """Its gates want a factor of 1.5, and its threshold pair shows all of the published Δf."""
+    """Its gates need a factor of 1.5, and its support-threshold pair attains the published Δf."""
     found = rows(call(QUICKSTART))
     assert len(found) == 2 * 7 * 2
     cells = {(model, pair, claimed): rest for model, pair, claimed, *rest in found}
@@ -160,7 +160,7 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
     assert [row[:4] for row in plain] == [row[:4] for row in asked]
     assert [len(row) for row in plain + asked] == [6, 6, 7, 7]
     assert [row[3] for row in plain] == ["1000", "1000"]
-    # More time, more trials; never more than a config may ask for.
+    # More time gives more trials, up to the limit of a config.
     few, many = (rows(call(config, "--minutes", minutes)) for minutes in (1e-9, 1e9))
     assert [row[3:5] for row in few] == [["2", "∞"]] * 2
     assert [row[3] for row in many] == ["200000000"] * 2
@@ -183,7 +183,11 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
             (),
             ["no model that claims"],
         ),
-        (SMALL.replace("support-threshold", "support-treshold"), (), ["did you mean 'support-threshold'?"]),
+        (
+            SMALL.replace("support-threshold", "support-treshold"),
+            (),
+            ["did you mean 'support-threshold'?"],
+        ),
     ],
 )
 def test_configs_that_cannot_be_planned(
@@ -194,7 +198,7 @@ def test_configs_that_cannot_be_planned(
 
 
 def test_a_python_mechanism_is_planned_by_its_claim(config: Path) -> None:
-    """And not imported; the command that is named says something."""
+    """The mechanism is not imported, and the command in the message works."""
     config.write_text(PYTHON)
     result = call(config)
     advice = "--epsilon 0.5 --delta 1e-05 --confidence 0.99 --trials 1500"

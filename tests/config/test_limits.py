@@ -1,4 +1,4 @@
-"""Configs without end, or nested without end: a sentence, and at once."""
+"""Oversized or deeply nested configs are refused quickly, in one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from dpaudit.config import load as config_file
 from dpaudit.core.errors import ConfigError
 
-GRID = ", ".join(f"{name} = {list(range(1, 31))}" for name in ("learning_rate", "decay", "spread", "clip_norm"))
+GRID = ", ".join(
+    f"{name} = {list(range(1, 31))}" for name in ("learning_rate", "decay", "spread", "clip_norm")
+)
 GATES = '[[gate]]\nmetric = "epsilon"\nmax = 1\ndetectable = 2\n'
 HOSTILE = {
     "a grid of 30^4": (
@@ -65,7 +67,7 @@ def test_a_hostile_config_is_one_short_sentence_at_once(name: str, tmp_path: Pat
         [sys.executable, "-m", "dpaudit", "plan", str(path)],
         capture_output=True,
         text=True,
-        timeout=60,  # a hang; what is refused takes a second or two
+        timeout=60,  # only a hang takes longer
         check=False,
     )
     assert found.returncode == 2, found.stderr

@@ -211,11 +211,11 @@ def test_files_may_be_packed_and_overlap(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("c\t30\t5\nd\t30\t5\n", r"u1\.test, line 2: .*no rating is of this user: remove"),
-        ("c\t30\t5\n\na\t40\t5\n", r"u1\.test, line 3: .*no rating is of this item: remove"),
+        ("c\t30\t5\nd\t30\t5\n", r"u1\.test, line 2: .*there is no rating of this user: remove"),
+        ("c\t30\t5\n\na\t40\t5\n", r"u1\.test, line 3: .*there is no rating of this item: remove"),
         ("b\t30\t5\n", r"u1\.test, line 1: .*has not rated the item: remove the line or give"),
-        ("c\t30\t5\na\t10\t2\n", r"u1\.test, line 2: .*the rating is another"),
-        ("c\t30\t5\nz\t10\t2\na\t10\t2\n", r"line 2: .*no rating is of this user"),
+        ("c\t30\t5\na\t10\t2\n", r"u1\.test, line 2: .*the rating differs"),
+        ("c\t30\t5\nz\t10\t2\na\t10\t2\n", r"line 2: .*no rating of this user"),
         ("c\t30\t5\na\t10\n", r"u1\.test, line 2: .*the 3 fields"),
         ("c\t30\t5\na\t10\tx\n", r"u1\.test, line 2, column 2 .*'x' is not a finite number"),
         ("c\t30\t5\na\t10\t7\n", r"u1\.test, line 2, .*outside the scale 1\.\.5"),

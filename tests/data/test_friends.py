@@ -51,7 +51,7 @@ def test_links_are_those_given(data: st.DataObject) -> None:
         ((0, -1), (1, 0), "lies outside"),
         ((0, 1), (1, 3), "lies outside"),
         ((0, 1), (1, -1), "lies outside"),
-        ((0, 1), (1, 1), "a link leads from a user to herself"),
+        ((0, 1), (1, 1), "a link leads from a user to themselves"),
         ((0, 1, 0), (1, 0, 1), "a link is repeated"),
     ],
 )
@@ -118,4 +118,4 @@ def test_the_digest_tells_settings_and_links_apart() -> None:
     assert ratings().digest == plain.digest
     bare = Ratings.build(plain.user, plain.item, plain.value, 3, 2, Scale())
     assert bare.repairs == ()
-    assert bare.digest == plain.digest  # what was repaired is no part of it
+    assert bare.digest == plain.digest  # repairs are not part of the digest

@@ -13,7 +13,7 @@ from dpaudit.data.similarity import friends_similarity
 
 
 def by_hand(ratings: Ratings, friends: Friends) -> list[float]:
-    """The definition, link after link and item after item."""
+    """Evaluate the definition directly, by loops over links and items."""
     found = []
     given = {
         (int(u), int(j)): float(r)

@@ -116,7 +116,7 @@ def test_survives_a_dump(source: DataSource) -> None:
                 "columns": COLUMNS,
                 "scale": {"minimum": 1e6 - 1, "maximum": 1e6, "step": 0.01},
             },
-            r"step 0\.01 is lost beside ratings as large as 1e\+06: give a larger step",
+            r"step 0\.01 is too small for ratings as large as 1e\+06: give a larger step",
         ),
         ({"synthetic": {"scale": ZERO}}, "minimum and maximum are both 0: give the range"),
         (
@@ -144,12 +144,12 @@ def test_survives_a_dump(source: DataSource) -> None:
             {"format": "movielens-1m", "path": "r", "trust": {"path": "t", "delimiter": '"'}},
             "cannot separate fields",
         ),
-        ({"format": "ciao", "path": "a\0b"}, "a NUL character stands in the text: remove it"),
+        ({"format": "ciao", "path": "a\0b"}, "the text contains a NUL character: remove it"),
         ({"synthetic": {"mean_per_user": 10}}, "mean_per_user 10 lies outside minimum_per_user 20"),
         ({"synthetic": {"n_items": 10}}, "to n_items 10"),
         (
             {"synthetic": {"n_users": 5, "mean_friends": 4.5}},
-            "mean_friends 4.5 is more than the 4 others",
+            "mean_friends 4.5 is more than the 4 other",
         ),
         ({"trust": {"path": "t"}}, "trust does not belong to format 'synthetic'"),
         ({"outside_scale": "drop"}, "outside_scale does not belong to format 'synthetic'"),
@@ -158,11 +158,11 @@ def test_survives_a_dump(source: DataSource) -> None:
         ({"format": "movielens-1m", "path": "r", "trust": {}}, r"trust\.path is missing"),
         (
             {"format": "ciao", "path": "r", "trust": {"path": "t"}},
-            "trust of format 'ciao' is in its folder: give nothing but mutual",
+            "trust of format 'ciao' is in its folder: set only trust.mutual",
         ),
         (
             {"format": "ciao", "path": "r", "trust": {"mutual": True, "header": True}},
-            "give nothing but mutual",
+            "set only trust.mutual",
         ),
         (
             {"format": "delimited", "path": "r", "columns": PAIR, "outside_scale": "drop"},
@@ -179,7 +179,7 @@ def test_survives_a_dump(source: DataSource) -> None:
                 "columns": {**COLUMNS, "sensitive": 3},
                 "sensitive": {"share": 0.1},
             },
-            r"sensitive and columns\.sensitive are two ways: remove one",
+            r"sensitive and columns\.sensitive exclude each other: remove one",
         ),
         (
             {"format": "delimited", "path": "r", "columns": COLUMNS, "sensitive": CATEGORY},
@@ -190,10 +190,10 @@ def test_survives_a_dump(source: DataSource) -> None:
             r"needs a column of categories: give sensitive\.share instead",
         ),
         ({"sensitive": CATEGORY}, r"give sensitive\.share instead"),
-        ({"sensitive": {}}, "share and categories are two ways and neither is given: give one"),
+        ({"sensitive": {}}, "share and categories exclude each other and neither is given"),
         ({"sensitive": {"share": 0.1, **CATEGORY}}, "both are given: give one"),
         ({"sensitive": {"share": 0.1, "matched_random": True}}, "matched_random needs categories"),
-        ({"format": "ciao", "path": "r", "sensitive": {**CATEGORY, "seed": 2}}, "seed has nothing"),
+        ({"format": "ciao", "path": "r", "sensitive": {**CATEGORY, "seed": 2}}, "seed has no"),
         (
             {"format": "movielens-1m", "path": "r", "trust": {"path": "t", "variable": "x"}},
             "variable does not belong to format 'delimited'",

@@ -90,7 +90,7 @@ def test_load_generates_and_binarizes() -> None:
 
 
 def agreement(ratings: Ratings, left: np.ndarray, right: np.ndarray) -> float:
-    """How far users' ratings of the items that both rated lie apart, less each item's mean."""
+    """Mean absolute difference of two users' ratings of common items, item means subtracted."""
     given = np.full((ratings.n_users, ratings.n_items), np.nan)
     given[ratings.user, ratings.item] = ratings.value
     given -= np.nanmean(given, axis=0)
@@ -132,7 +132,7 @@ def test_blocks_do_not_change_friends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_everybody_can_be_a_friend() -> None:
     params = SyntheticParams(n_users=4, mean_friends=3)
     friends = generate(params).friends
-    assert friends is not None  # `Friends.build` refuses repeats and a user's link to herself
+    assert friends is not None  # `Friends.build` refuses repeats and self-links
     assert np.diff(friends.start).max() <= 3
     assert load(DataSource(synthetic=params)).friends is not None
     assert load(DataSource(synthetic=params, binarize=4)).friends is not None

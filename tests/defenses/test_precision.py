@@ -1,4 +1,4 @@
-"""Low-order bits of a floating-point sum tell its exact part (Mironov 2012); a grid hides them."""
+"""Low-order bits of a floating-point sum reveal a summand (Mironov 2012); a grid hides them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exact_pair() -> tuple[Cosine, ExactScores, ExactScores]:
 
 
 def fine_bits(values: NDArray[np.float32]) -> NDArray[np.float64]:
-    """1 where a value is no multiple of the spacing of numbers near 0.09: then it came from 0."""
+    """1 where a value is no multiple of the spacing of numbers near 0.09: its exact part was 0."""
     steps = values.astype(np.float64) * 2.0**27
     return np.array(steps != np.rint(steps), np.float64)
 
@@ -125,7 +125,7 @@ def test_a_grid_is_a_power_of_two_coarse_against_draws_and_fine_against_noise(
 
 def test_finite_precision_takes_its_part_of_epsilon_and_no_more_than_it_may() -> None:
     assert precision.kept_epsilon(1.0, 2.0**-20) == 1 - 2.0**-20
-    with pytest.raises(ConfigError, match=r"epsilon = 0\.001 is finer than double precision keeps"):
+    with pytest.raises(ConfigError, match=r"epsilon = 0\.001 is too small for double precision"):
         precision.kept_epsilon(1e-3, 2e-4)
     free, kept = (SgdSimilarity(0.5, "corrected").noise_scale(1, Scale(), n) for n in (0, 1682))
     # 10 steps of 1682² numbers: ε falls by 2.1e-4.
@@ -133,12 +133,12 @@ def test_finite_precision_takes_its_part_of_epsilon_and_no_more_than_it_may() ->
     assert SgdSimilarity(0.5).noise_scale(1, Scale(), 1682) == SgdSimilarity(0.5).noise_scale(
         1, Scale(), 0
     )
-    with pytest.raises(ConfigError, match="learn from fewer items"):
+    with pytest.raises(ConfigError, match="train on fewer items"):
         SgdSimilarity(0.5, "corrected").noise_scale(1, Scale(), 262_614)
 
 
 def magnitudes_below(scale: float, exact: float, end: float, step: float) -> int:
-    """How many of the 2^62 magnitudes lead to a grid point of at most `end` steps (bisected)."""
+    """Count, by bisection, the 2^62 magnitudes that lead to a grid point of at most `end` steps."""
     low, high = 0, 2**62 - 1  # the larger k, the smaller the magnitude
     while low < high:
         middle = (low + high) // 2
@@ -155,7 +155,7 @@ def magnitudes_below(scale: float, exact: float, end: float, step: float) -> int
 @pytest.mark.parametrize("scale", [0.02, 1.0, 3.0])
 @pytest.mark.parametrize("exact", [0.0, 0.013, 0.7])
 def test_grid_points_have_the_probability_of_the_law(scale: float, exact: float) -> None:
-    # Counted over the source's magnitudes, not drawn. Beyond 8 scales magnitudes are continued.
+    # Counted over the source's magnitudes instead of drawn.
     step = precision.grid(scale)
     first = math.ceil(exact / step) + 1
     for point in (first, first + 1, first + 7, first + 30, first + 60):
@@ -167,7 +167,7 @@ def test_grid_points_have_the_probability_of_the_law(scale: float, exact: float)
 
 
 def test_31_bits_left_grid_points_empty_from_18_scales_on() -> None:
-    # The mass of these is what e^ε multiplies in the other data set: δ was 2.5e-7 e^ε.
+    # e^ε multiplies their mass in the other data set, so δ was 2.5e-7 e^ε.
     assert 2.0**31 * math.exp(-18) * precision.grid(1.0) / 2 < 2.1
     # The source's magnitudes end at 221 scales.
     assert math.exp(-221) * math.exp(precision.MOST_EPSILON) < 1e-30

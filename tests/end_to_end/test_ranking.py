@@ -22,7 +22,13 @@ from dpaudit.reports.render import html, markdown
 SYNTHETIC = {
     "n_users": 40, "n_items": 30, "mean_per_user": 14, "minimum_per_user": 8, "mean_friends": 2,
 }  # fmt: skip
-SMALL: dict[str, Any] = {"dimensions": 3, "rounds": 30, "learning_rate": 0.02, "decay": 0.1, "triples": 5}
+SMALL: dict[str, Any] = {
+    "dimensions": 3,
+    "rounds": 30,
+    "learning_rate": 0.02,
+    "decay": 0.1,
+    "triples": 5,
+}
 BASE: dict[str, Any] = {
     "seed": 3,
     "data": {"synthetic": SYNTHETIC, "binarize": 3, "sensitive": {"share": 0.2, "seed": 1}},

@@ -1,4 +1,4 @@
-"""Noise that claims rest on: its bits, its law in body and tail, and no two draws alike.
+"""Test the noise that claims depend on: bits, distribution in body and tail, no equal draws.
 
 Stochastic checks use fixed seeds. Each states its false-failure rate: the probability, over seeds,
 that a correct source would fail it.
@@ -83,7 +83,7 @@ def test_laws_are_the_stated_functions_of_the_words(trial: int) -> None:
 
 
 def far(high: int, low: int, coordinate: int, step: int, trial: int) -> float:
-    """The stated value of a draw that lies far out, in whole numbers."""
+    """The documented value of a draw in the tail, in integer arithmetic."""
     k = high * 2**31 + (low >> 1)
     for mark in (2**48, 2**48 + 2**47):
         words = np.empty(4, np.uint32)
@@ -104,7 +104,7 @@ def test_far_draws_are_continued_by_256_bits() -> None:
     for c in rare.tolist():
         assert got[c] == pytest.approx(far(int(high[c]), int(low[c]), c, step, trial), rel=1e-14)
         assert got[c] > 8.3
-    # The same where nothing but the top bits is known to be 0: even 0 draws a number.
+    # Even if all 63 bits are 0, a number is drawn.
     words = [(0, 0), (0, 1), (1, 5)]
     for h, lower in words:
         value = exact_noise.far_exponential(
@@ -134,9 +134,9 @@ def test_the_law_in_every_part(law: str) -> None:
 
 
 def test_what_can_be_drawn_is_fine_against_a_grid_everywhere() -> None:
-    """Neighbouring magnitudes, whatever the bits: their relative spacing is 2^-50 or less."""
+    """Neighbouring magnitudes have a relative spacing of at most 2^-50, whatever the bits."""
     rng = np.random.default_rng(1)
-    for shift in range(20, 32):  # from the rarest that is not continued to the most common
+    for shift in range(20, 32):  # from the rarest that is not extended to the most common
         high = int(rng.integers(2**shift, 2 ** (shift + 1)))
         low = int(rng.integers(0, 2**32 - 2))
         one, two = (
@@ -175,14 +175,14 @@ def in_lanes(kernel: Callable[..., None], first: int, step: int, trials: list[in
 
 def test_lanes_draw_what_trials_draw_alone() -> None:
     trials = [5, 2**32 + 5, 2**40, *range(20, 33)]
-    tiles = 400  # so many that some draws are continued
+    tiles = 400  # enough that some draws are extended
     expected = draw("laplace", trials, tiles * LANE_TILE, 3)
     assert (abs(expected) > 8.4).sum() > 50
     for tile in range(tiles):
         got = in_lanes(exact_laplace_lanes, tile * LANE_TILE, 3, trials)
         part = slice(tile * LANE_TILE, (tile + 1) * LANE_TILE)
         np.testing.assert_array_equal(got.T, expected[:, part])
-    # Normal draws pair other coordinates, and are those of a trial whatever is beside it.
+    # Normal draws pair other coordinates, and do not depend on the other trials.
     whole = in_lanes(exact_normal_lanes, LANE_TILE, 3, trials)
     alone = in_lanes(exact_normal_lanes, LANE_TILE, 3, [trials[7]] * LANES)
     np.testing.assert_array_equal(alone[:, 4], whole[:, 7])

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: numba runs what it finds there, so nobody else may write."""
+"""Test the folder of compiled kernels: numba executes its files, so others must not write there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUN = "from dpaudit.kernels.likelihood import log_laplace_cdf; print(log_laplace
 
 
 def run_kernel(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Call a kernel in a process of its own, whose home and temporary folder are these."""
+    """Call a kernel in a subprocess with the given home and temporary folders."""
     home = {"HOME": str(folder), "TMPDIR": str(folder)}
     unset = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}
     inherited = {key: value for key, value in os.environ.items() if key not in unset}
@@ -40,7 +40,7 @@ def run_kernel(folder: Path, **environment: str) -> subprocess.CompletedProcess[
 
 
 class Touch:
-    """Makes a file when it is unpickled, as an attacker's code would do worse."""
+    """An object that creates a file when unpickled, in place of an attacker's code."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -50,7 +50,7 @@ class Touch:
 
 
 def poisoned(base: Path, marker: Path) -> Path:
-    """A cache that looks as numba's own, whose index runs code, and which another user owns."""
+    """Make a cache in numba's format, owned by another user, whose index runs code."""
     run_kernel(base, NUMBA_CACHE_DIR=str(base)).check_returncode()
     indexes = list(base.rglob("*.nbi"))
     assert indexes
@@ -90,7 +90,7 @@ def test_kernels_are_not_looked_for_in_a_shared_temporary_folder(tmp_path: Path)
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that others can reach, as pytest's own is not."""
+    """A folder that other users can reach, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         folder.chmod(0o755)
@@ -101,7 +101,7 @@ def public() -> Iterator[Path]:
 
 @pytest.fixture
 def kept(public: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path | None]:
-    """`cache_folder` of a user whose home is a public folder's `home`."""
+    """Return `cache_folder` for a user whose home is the folder `home` in a public folder."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(public / "home"))
     return jit.cache_folder.__wrapped__
@@ -129,10 +129,10 @@ def test_a_folder_that_others_cannot_reach_or_rename_is_used(
 ) -> None:
     folder = kept()
     assert folder is not None
-    folder.parent.chmod(0o1777)  # sticky: each may rename their own files alone
+    folder.parent.chmod(0o1777)  # sticky: users may rename only their own files
     assert kept() == folder
     folder.parent.chmod(0o777)
-    (public / "home").chmod(0o700)  # nobody else gets through
+    (public / "home").chmod(0o700)  # no other user has access
     assert kept() == folder
 
 

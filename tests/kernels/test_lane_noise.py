@@ -80,7 +80,7 @@ def test_laplace_draws_are_the_one_sources(trials: list[int], step: int) -> None
     for first, count in ((0, LANE_TILE), (LANE_TILE, LANE_TILE), (2 * LANE_TILE, 4), (12, 20)):
         got = laplaces(who, first, count, step)
         np.testing.assert_array_equal(got[:, : len(who)].T, expected[:, first : first + count])
-        # What lacks repeats the last trial.
+        # Missing trials repeat the last one.
         np.testing.assert_array_equal(
             got[:, len(who) :].T, np.tile(got[:, len(who) - 1], (LANES - len(who), 1))
         )
@@ -155,7 +155,7 @@ def test_moments(ordered: Floats) -> None:
 def distances(sample: Floats) -> tuple[float, float]:
     """Bounds on the Kolmogorov-Smirnov distance of a sorted sample to N(0, 1), 8e-7 apart.
 
-    Every 16th value is looked at; in between the empirical law rises by 16/n.
+    Only every 16th value is compared; in between the empirical distribution rises by 16/n.
     """
     step, n = 16, len(sample)
     places = np.append(np.arange(0, n, step), n - 1)
@@ -223,7 +223,7 @@ def uniform_off(share: NDArray[np.floating]) -> float:
 
 
 def test_the_two_draws_of_a_pair_are_independent(draws: Floats) -> None:
-    # A plane normal law is known by its radius and angle, which are independent: exp(−r²/2) and
+    # A bivariate normal is determined by its independent radius and angle: exp(−r²/2) and
     # the turn are uniform. Rate 1e-6 for the two distances (Massart), 1e-6 for the correlation.
     pair = draws[: 800 * LANE_TILE].reshape(800, 2, HALF, LANES).astype(np.float64)
 

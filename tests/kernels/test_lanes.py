@@ -65,7 +65,7 @@ def products(out: Floats, a: Floats, p: int, b: Floats, q: int, count: int) -> N
 
 
 def same_bits(got: Floats, expected: Floats) -> None:
-    """Equal with the sign of zero; of NaN only that it is one."""
+    """Check equality, including signs of zero; all NaN are equal."""
     assert expected.dtype == np.float32
     np.testing.assert_array_equal(got, expected)
     number = ~np.isnan(expected)
@@ -73,7 +73,7 @@ def same_bits(got: Floats, expected: Floats) -> None:
 
 
 def one_to_two(rng: np.random.Generator, *shape: int) -> Floats:
-    """Numbers of either sign whose size is in [1, 2): all 24 bits are used."""
+    """Numbers of either sign with magnitude in [1, 2), where all 24 bits are used."""
     size = (1 + rng.integers(0, 2**23, shape) * 2.0**-23).astype(np.float32)
     signed: Floats = size * rng.choice(np.array([-1, 1], np.float32), shape)
     return signed
@@ -111,7 +111,7 @@ def test_the_multiply_add_rounds_once() -> None:
     # In double precision this is exact: a multiple of 2^-46 below 2^5.
     expected = (a.astype(np.float64) * b + c).astype(np.float32)
     same_bits(all_of(a, b, c)["fma"], expected)
-    assert (a * b + c != expected).mean() > 0.05  # what rounds twice would be noticed
+    assert (a * b + c != expected).mean() > 0.05  # rounding twice would be detected
 
 
 def test_multiply_add_keeps_nan_and_infinity(inputs: tuple[Floats, Floats, Floats]) -> None:

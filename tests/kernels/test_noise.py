@@ -1,4 +1,4 @@
-"""The counter-based noise source against Random123's answers and scipy's laws.
+"""Test the counter-based noise source against Random123's vectors and scipy's distributions.
 
 Stochastic checks use fixed seeds. Each states its false-failure rate: the probability, over seeds,
 that a correct source would fail it.
@@ -154,7 +154,7 @@ def moments_off(sample: NDArray[np.floating], law: str, orders: tuple[int, ...])
 def distances(sample: NDArray[np.floating], law: Any) -> tuple[float, float]:
     """Bounds on the Kolmogorov-Smirnov distance of a sorted sample to a law, 8e-7 apart.
 
-    Every 16th value is looked at; in between the empirical law rises by 16/n.
+    Only every 16th value is compared; in between the empirical distribution rises by 16/n.
     """
     step, n = 16, len(sample)
     places = np.append(np.arange(0, n, step), n - 1)
@@ -263,5 +263,5 @@ def test_uniform_draws_never_reach_an_end(uniform_draws: Floats) -> None:
     assert long[-1] == long.max() == 1 - 2.0**-24
     for draws in (uniform_draws, long):
         assert 2.0**-24 <= draws.min() <= draws.max() <= 1 - 2.0**-24
-        # Half a step beside the grid, in every draw: nothing was rounded.
+        # Every draw is exactly half a step off the grid, so nothing was rounded.
         assert (draws.astype(np.float64) * 2**23 % 1 == 0.5).all()

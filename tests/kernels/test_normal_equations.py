@@ -13,7 +13,7 @@ def test_systems_are_gathered_and_solved(count: int, rows: int, size: int) -> No
     full = np.swapaxes(x, 1, 2) @ x + 0.5 * np.eye(size)
     upper = ridged(x, 0.5)
     np.testing.assert_allclose(np.triu(upper), np.triu(full), rtol=1e-12, atol=1e-12)
-    # What is below the diagonal is not read, and nothing given is changed.
+    # Entries below the diagonal are not read, and the arguments are not changed.
     below = upper + np.tril(np.full((size, size), np.nan), -1)
     before = below.copy()
     np.testing.assert_allclose(solved(below, right), np.linalg.solve(full, right), rtol=1e-9)

@@ -1,4 +1,4 @@
-"""What docs/coverage.md names is there, and every entry of the catalogue is on it."""
+"""Everything that docs/coverage.md names exists, and it names every entry of the catalogue."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
 ENTRIES = {entry.id for entry in CATALOGUE}
 PAPERS = {id_.split("-")[0] for id_ in ENTRIES}
-# A defense may begin like a paper.
+# A defense's name may begin like a paper's id.
 PARTS = registry.names("defenses")
 
 
 def heading_anchors(page: str) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
+    """The anchors that GitHub generates for the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def wrong_names(page: str) -> list[str]:
-    """What a page names that does not exist: entries, examples, modules of tests, links."""
+    """The names on a page that do not exist: entries, examples, test modules and links."""
     wrong = []
     for name in re.findall(r"`([^`]+)`", page):
-        if "…" in name:  # tells what names look like
+        if "…" in name:  # a placeholder
             continue
         paper, dash, _ = name.partition("-")
         if dash and paper in PAPERS and name not in PARTS:

@@ -1,4 +1,4 @@
-"""Closed forms of telling a real sequence of noised vectors from a fake one.
+"""Closed forms of distinguishing a real sequence of noised vectors from a fake one.
 
 With both sequences fixed, all curves depend on μ of `divergence.detection.sequence_mu` alone.
 """

@@ -45,8 +45,8 @@ class Mechanism:
         name: what it is called.
         epsilon: the least ε for which it is (ε, δ)-DP, either data set first.
         delta: that δ.
-        threshold: of the event fixed beforehand, score >= threshold.
-        draw: so many scores of data set D', or of data set D.
+        threshold: the event fixed beforehand is score >= threshold.
+        draw: draws a number of scores on data set D' if the flag is true, else on D.
         log_ratio: whether a score is the log-likelihood ratio of D' to D.
     """
 
@@ -58,7 +58,7 @@ class Mechanism:
     log_ratio: bool = True
 
     def pair(self, rng: Rng, n: int) -> tuple[Scores, Scores]:
-        """Scores of n data set D and of n data set D'."""
+        """Scores of n trials on data set D and of n on data set D'."""
         return self.draw(rng, n, False), self.draw(rng, n, True)
 
     def coins(self, rng: Rng, m: int) -> tuple[Scores, NDArray[np.int64]]:
@@ -72,7 +72,7 @@ class Mechanism:
 
 
 def respond(epsilon: float, delta: float, rng: Rng, n: int, present: bool) -> Scores:
-    """Randomised response that reveals the trial with probability δ.
+    """Randomised response that reveals the data set with probability δ.
 
     No (ε, δ)-DP mechanism tells more: Kairouz, Oh & Viswanath 2015, arXiv:1311.0776.
     """
@@ -142,7 +142,7 @@ def _noisy_max_law(noise: Noise, scale: float, answers: tuple[float, ...]) -> tu
 
 
 def null(rounded: bool, rng: Rng, n: int, present: bool) -> Scores:
-    """Scores that do not depend on the trial."""
+    """Scores that do not depend on the data set."""
     noise = rng.normal(size=n)
     return np.round(noise) if rounded else noise
 

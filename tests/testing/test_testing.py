@@ -23,7 +23,7 @@ Rng = np.random.Generator
 
 
 def laplace(data: float, rng: Rng) -> float:
-    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum show what was added."""
+    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum reveal the summands."""
     return round(data + rng.laplace(), 6)
 
 
@@ -96,9 +96,9 @@ def test_the_telling_pair_of_a_list_is_named() -> None:
 
 @pytest.mark.long
 def test_the_false_alarm_is_the_level_of_the_test() -> None:
-    """200 tests of a claim that is exact, at a false alarm of 0.1. False-failure rate 1e-6.
+    """200 tests of an exact claim, at a false alarm of 0.1. False-failure rate 1e-6.
 
-    A claim that is a quarter too small would be noticed.
+    A claim that is a quarter too small is detected.
     """
 
     def alarms(epsilon: float) -> int:
@@ -168,7 +168,7 @@ def test_a_score_that_sees_nothing_is_no_test() -> None:
 
 
 def test_equal_outputs_on_different_data_are_no_proof() -> None:
-    """No noise at all, and a pair whose sums are equal: nothing could be found, nor planted."""
+    """No noise, and a pair with equal sums: no violation can be found or planted."""
     for score in (itself, "learned"):
         with pytest.raises(InputError, match="outputs on D are too much alike to carry one"):
             assert_satisfies_dp(
@@ -233,7 +233,7 @@ def test_too_few():
 
 
 def test_a_user_s_own_suite(tmp_path: Path) -> None:
-    """Warnings are errors there, as in many a suite; plug-ins would only take their time."""
+    """Run with warnings as errors, as in many test suites, and without pytest plug-ins."""
     (tmp_path / "test_release.py").write_text(USER)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     done = subprocess.run(

@@ -1,7 +1,7 @@
-"""Choose the model of a learned score by what it shows on outputs held out.
+"""Choose the model of a learned score by its performance on held-out outputs.
 
-A choice that is bad loses power, never the level: the score is certified on outputs that neither
-its training nor this choice has seen.
+A bad choice costs power, but certificates stay valid: the score is certified on outputs that
+neither its training nor this choice has used.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ from dpaudit.attacks.black_box.prospects import Prospect, prospect
 from dpaudit.attacks.black_box.rare import find_events, judge
 from dpaudit.bounds.frequentist.revealing import Ends
 
-# Outputs that models are compared by; the best is fitted to all.
+# Largest number of training outputs for comparing models; the best is refitted to all.
 _COMPARED = 300_000
-# The part of the rest that finds rare events; what is left of it judges them.
+# The fraction of the training outputs that finds rare events; the others estimate their odds.
 _FINDING = 2 / 3
-# Ridge penalties of the additive model, from the largest; those of the pooled and the quick one.
+# Ridge penalties of the additive model, largest first; of the pooled model; of the quick model.
 _PENALTIES, _POOLED, _QUICK = (1e5, 1e4, 1000.0, 30.0, 1.0), (1e4, 30.0), 1000.0
-# How many outputs the smooth model's opinion of an output is worth beside its counts.
+# Weights of the smooth model's probability for an output, in pseudo-counts.
 _PRIORS = (10_000.0, 1000.0, 100.0, 10.0)
-# Counts are tried where there are fewer distinct outputs than this share of all.
+# Frequencies are tried if distinct outputs are fewer than this fraction of all.
 _DISTINCT = 0.2
-# Models that promise at least this part of the largest bound are compared by their log-loss, which
-# is less a matter of luck.
+# Models whose forecast bound is at least this fraction of the largest are compared by log-loss,
+# which varies less by chance.
 _NEARLY = 0.7
-# Outputs among which rare events are looked for, at most.
+# Largest number of outputs for finding rare events.
 _LOOKED = 400_000
-# Rare events are taken where they promise so much more than large events do, as they rest on few
-# outputs; beside an event with a smaller share than this, whose edge is vaguer, they may promise
-# less.
+# Rare events are based on few outputs, so their forecast bound must exceed the first factor times
+# that of the best other model; the second factor if that model's event has a share below the third
+# value, as its forecast is less certain too.
 _OVER_LARGE, _OVER_SMALL, _SMALL = 1.1, 0.8, 0.2
 
 
 def stacked(*tables: Table) -> Table:
-    """The rows of several tables, one below the other."""
+    """Concatenate the rows of several tables."""
     names = Table.__dataclass_fields__
     return Table(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
 
 
 def joined(*samples: Sample) -> Sample:
-    """The outputs of several samples with the same atoms."""
+    """Concatenate several samples that have the same atoms."""
     labels = np.concatenate([sample.labels for sample in samples])
     return replace(samples[0], table=stacked(*(each.table for each in samples)), labels=labels)
 
 
 def fit_quick(sample: Sample) -> Model:
-    """Fit one additive model, and frequencies where outputs repeat, without a comparison."""
+    """Fit one additive model, and frequencies if outputs repeat, without comparing models."""
     features = smooth_features(sample.columns) + fine_features(sample.columns, sample.labels)
     model: Model = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
     return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
@@ -73,16 +73,16 @@ def fit_quick(sample: Sample) -> Model:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A model, and what it shows on the outputs held out.
+    """A model and its performance on held-out outputs.
 
     Attributes:
-        family: models of one family differ in their restraint, by a penalty or a prior; the most
-            restrained comes first.
-        name: of the model.
+        family: models of a family differ in regularisation, by a penalty or a prior; the most
+            regularised comes first.
+        name: the name of the model.
         model: the model.
-        fit: how it is fitted to other outputs.
-        promise: what it lets expect.
-        losses: −ln of the probability that it gives each output's trial.
+        fit: the function that fits it to other outputs.
+        promise: the forecast of its certified bound.
+        losses: log-loss of each held-out output.
     """
 
     family: str
@@ -98,19 +98,19 @@ class _Tried:
         return float(self.losses.mean())
 
     def hardly_worse(self, other: _Tried) -> bool:
-        """Whether its loss exceeds another's by half a standard error of the difference at most."""
+        """Whether its mean loss exceeds another's by at most half a standard error."""
         excess = self.losses - other.losses
         return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
 
 
 def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Model, str, Ends]:
-    """Return the model that promises most on the outputs held out, its name and its side.
+    """Return the model with the best forecast on held-out outputs, its name and its side.
 
     Args:
         train: the outputs that models are fitted to.
-        held_out: those that they are compared by; what is chosen is fitted to both.
-        seed: of boosted trees.
-        trials: outputs that the certificate will see.
+        held_out: the outputs that models are compared on; the chosen model is refitted to both.
+        seed: the seed of boosted trees.
+        trials: the number of outputs that the certificate will use.
     """
 
     def tried(family: str, name: str, model: Model, fit: Fitter) -> _Tried:
@@ -143,7 +143,7 @@ def choose(train: Sample, held_out: Sample, seed: int, trials: int) -> tuple[Mod
             best = counted
     judged = _rare_model(train, features, best.model)
     if judged is not None:
-        # It is not fitted again: its events are judged on outputs that did not find them.
+        # Not refitted: the odds of its events must come from outputs that did not find them.
         model: Model = judged
         rare = tried("rare events", f"rare events over {best.name}", model, lambda _: model)
         margin = _OVER_SMALL if best.promise.share < _SMALL else _OVER_LARGE
@@ -157,16 +157,16 @@ def _counted(plain: Fitter, prior: float, sample: Sample) -> Model:
 
 
 def _cautious(family: list[_Tried]) -> _Tried:
-    """The first of a family that is hardly worse than its best.
+    """Return the most regularised model of a family whose loss is close to the family's best.
 
-    A model that is less restrained is surer of rare outputs, which few losses tell of.
+    Less regularised models give rare outputs more extreme odds, which affect few of the losses.
     """
     best = min(family, key=lambda each: each.loss)
     return next(each for each in family if each.hardly_worse(best))
 
 
 def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model | None:
-    """The rare events that one part of the outputs shows and another confirms, if any."""
+    """Find rare events on one part of the outputs and estimate their odds on the other, if any."""
     cut = min(int(_FINDING * len(train.labels)), _LOOKED)
     finding, judging = (
         Sample(train.table.take(rows), train.labels[rows], train.atoms)
@@ -179,7 +179,7 @@ def _rare_model(train: Sample, features: list[Feature], model: Model) -> Model |
 def _smooth_models(
     train: Sample, features: list[Feature], seed: int
 ) -> Iterator[tuple[str, str, Model, Fitter]]:
-    """Families and names, models without rare events, how each is fitted to other outputs."""
+    """Yield the family, name, model and fitting function of each model without rare events."""
     for family, terms, penalties in (
         ("additive", terms_of(train, features), _PENALTIES),
         ("pooled", pooled_terms(train), _POOLED),

@@ -1,7 +1,7 @@
-"""Models of the log-odds of two trials given encoded outputs, for a score learned from outputs.
+"""Models of the log-odds of D' against D given encoded outputs, for a score learned from outputs.
 
-Equal outputs get equal log-odds, however they are batched: sums run column by column, never through
-BLAS, whose rounding depends on a row's place.
+Equal outputs get equal log-odds in any batch: sums run column by column and never use BLAS, whose
+rounding depends on a row's position.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Single = NDArray[np.float32]
 
-# A value of a feature with this share has a term of its own; at most so many a feature.
+# The share of outputs above which a feature's value has its own term, and the most such terms.
 _ATOM_SHARE, _ATOMS = 0.005, 12
-# Knots of an additive model: at most so many a feature, and terms in all.
+# The most knots per feature of an additive model, and the approximate total number of terms.
 _KNOTS, _TERMS = 9, 240
-# Rows by which knots are placed, and those of one block of a fit.
+# The number of rows that determine knots, and the number of rows of a block of a fit.
 _PLACED, _BLOCK = 100_000, 32_768
-# Entries of a design that is computed once, at most; of a larger one, in every pass.
+# The most entries of a design matrix that is stored; a larger one is recomputed in every pass.
 _HELD = 100_000_000
-# Rows that trees are grown on, at most.
+# The most rows that trees are fitted to.
 _GROWN = 100_000
 
 
 class Model(Protocol):
-    """The log-odds of data set D' row by row."""
+    """A model of the log-odds of data set D' for each row."""
 
     def log_odds(self, table: Table) -> Vector:
-        """One finite number a row; equal rows have equal ones."""
+        """Return one finite number per row, equal for equal rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Encoded outputs with the trial of each: 1 for D'.
+    """Encoded outputs, labelled by data set.
 
     Attributes:
         table: the outputs.
         labels: 0 for data set D, 1 for data set D' `(n,)`.
-        atoms: values that occur often.
+        atoms: frequent values.
     """
 
     table: Table
@@ -58,25 +58,25 @@ class Sample:
     atoms: Vector
 
     def thinned(self, most: int) -> Sample:
-        """Return the first rows, which are in random order: so many of them at most."""
+        """Return at most the first `most` rows; rows are in random order."""
         rows = slice(0, most)
         return Sample(self.table.take(rows), self.labels[rows], self.atoms)
 
     @property
     def columns(self) -> Columns:
-        """Features of the outputs."""
+        """Feature columns of the outputs."""
         return Columns(self.table, self.atoms)
 
 
 @dataclass(frozen=True)
 class Term:
-    """A function of one feature: of a value, or of what lies among the values with no term.
+    """A function of one feature: the indicator of a value, or a ramp.
 
     Attributes:
         feature: the feature.
-        value: the indicator of this value; if None, `climb` from one end to the other.
-        ends: of the climb; None for the feature itself.
-        marks: values at which the climb is 0.
+        value: the term is the indicator of this value; if None, it is the ramp `climb`.
+        ends: start and end of the ramp; None for the feature itself.
+        marks: values with a term of their own, at which the ramp is 0.
     """
 
     feature: Feature
@@ -85,7 +85,7 @@ class Term:
     marks: tuple[float, ...] = ()
 
     def of(self, column: Vector) -> Vector:
-        """Return the term of each entry of the feature's column."""
+        """Evaluate the term on the feature's column."""
         if self.value is not None:
             return (column == self.value).astype(np.float64)
         if self.ends is None:
@@ -99,9 +99,9 @@ class Additive:
     """A sum of functions of one feature each.
 
     Attributes:
-        atoms: values that occur often.
-        terms: grouped by feature.
-        weights: of each term `(T,)`.
+        atoms: frequent values.
+        terms: the terms, grouped by feature.
+        weights: the weight of each term `(T,)`.
         intercept: the log-odds where all terms are 0.
     """
 
@@ -111,7 +111,7 @@ class Additive:
     intercept: float
 
     def log_odds(self, table: Table) -> Vector:
-        """The sum over all terms."""
+        """Return the intercept plus the weighted sum of all terms."""
         found = np.full(len(table), self.intercept)
         columns = Columns(table, self.atoms)
         for j, column in enumerate(_design(columns, self.terms)):
@@ -120,7 +120,7 @@ class Additive:
 
 
 def _design(columns: Columns, terms: Sequence[Term]) -> Iterator[Vector]:
-    """Columns of the terms, one by one."""
+    """Yield the column of each term."""
     feature, column = None, np.empty(0)
     for term in terms:
         if term.feature != feature:
@@ -129,10 +129,10 @@ def _design(columns: Columns, terms: Sequence[Term]) -> Iterator[Vector]:
 
 
 def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
-    """Return indicators of each feature's frequent values, and climbs among the others.
+    """Return indicators of each feature's frequent values, and ramps for the other values.
 
     The log-ratio of two Laplace densities is such a sum: linear between the two centres and
-    constant beyond them. Knots are quantiles at equal steps of the normal score.
+    constant outside. Knots are quantiles at equally spaced normal scores.
     """
     from scipy.special import ndtr
 
@@ -158,7 +158,7 @@ def terms_of(sample: Sample, features: Sequence[Feature]) -> tuple[Term, ...]:
 
 
 def pooled_terms(sample: Sample) -> tuple[Term, ...]:
-    """Return climbs that all leaves share: the sum of one function of every leaf."""
+    """Return ramps with one weight for all leaves: sums of the same ramp over every leaf."""
     from scipy.special import ndtr
 
     table = sample.thinned(_PLACED // max(1, sample.table.number.shape[1])).table
@@ -173,7 +173,7 @@ def pooled_terms(sample: Sample) -> tuple[Term, ...]:
 def fit_additive(
     sample: Sample, terms: Sequence[Term], penalties: Sequence[float]
 ) -> list[Additive]:
-    """Logistic regression on terms, with a ridge penalty; one model a penalty, from the largest."""
+    """Fit logistic regressions on terms, one for each ridge penalty, in decreasing order."""
     if not terms:
         return [Additive(sample.atoms, (), np.empty(0), 0.0) for _ in penalties]
 
@@ -200,7 +200,7 @@ class Trees:
     trees: Any
 
     def log_odds(self, table: Table) -> Vector:
-        """The sum of the leaves of a row, tree by tree."""
+        """Return the sum over all trees for each row."""
         found: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
         return found
 
@@ -211,9 +211,9 @@ def _stacked(table: Table, atoms: Vector, features: Sequence[Feature]) -> Vector
 
 
 def fit_trees(sample: Sample, features: Sequence[Feature], seed: int) -> Trees:
-    """Gradient-boosted trees of log-loss (Friedman 2001, doi:10.1214/aos/1013203451).
+    """Fit gradient-boosted trees to the log-loss (Friedman 2001, doi:10.1214/aos/1013203451).
 
-    Leaves of less than half a percent of the outputs would follow their luck.
+    Tree leaves hold at least half a percent of the outputs, to avoid overfitting.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -234,7 +234,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 
 
 def row_keys(table: Table) -> NDArray[np.uint64]:
-    """Return a hash of each row: rows of equal outputs have equal ones, others hardly ever."""
+    """Return a 64-bit hash of each row; equal outputs have equal hashes."""
     found = np.zeros(len(table), np.uint64)
     parts = [table.form, table.skeleton, table.count, table.length]
     parts += [*table.kind.T, *table.low.T, *table.number.T, *table.characters.T]
@@ -248,12 +248,12 @@ def row_keys(table: Table) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The log-odds of rows that were seen; those of a smooth model for others.
+    """Log-odds of rows that occurred in training, and of a smooth model for all others.
 
     Attributes:
-        keys: hashes of the rows that were seen, increasing `(K,)`.
+        keys: hashes of the training rows, increasing `(K,)`.
         known: their log-odds `(K,)`.
-        smooth: the model for others.
+        smooth: the model for other rows.
     """
 
     keys: NDArray[np.uint64]
@@ -261,16 +261,17 @@ class Frequencies:
     smooth: Model
 
     def log_odds(self, table: Table) -> Vector:
-        """Looked up, or else modelled."""
+        """Return the stored log-odds of known rows, else those of the smooth model."""
         keys = row_keys(table)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, self.known[at], self.smooth.log_odds(table))
 
 
 def fit_frequencies(sample: Sample, smooth: Model, prior: float) -> Frequencies:
-    """ln((n₁ + κm)/(n₀ + κ(1 − m))) for n₁ and n₀ occurrences of a row, m the smooth model's P.
+    """Estimate the log-odds of each distinct row as ln((n₁ + κm)/(n₀ + κ(1 − m))).
 
-    κ is the prior: how many outputs the smooth model's opinion is worth.
+    n₁ and n₀ are the row's counts in D' and D, m is the smooth model's probability of D', and κ is
+    the prior, the weight of m in pseudo-counts.
     """
     keys, first, codes = np.unique(row_keys(sample.table), return_index=True, return_inverse=True)
     present = np.bincount(codes, sample.labels, len(keys))
@@ -282,7 +283,7 @@ def fit_frequencies(sample: Sample, smooth: Model, prior: float) -> Frequencies:
 
 
 def fewer_than(sample: Sample, share: float) -> bool:
-    """Return whether there are fewer distinct rows than this share of all."""
+    """Whether the number of distinct rows is less than this share of all rows."""
     keys = row_keys(sample.thinned(_PLACED).table)
     return len(np.unique(keys)) < share * len(keys)
 

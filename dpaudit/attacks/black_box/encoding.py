@@ -1,7 +1,7 @@
-"""Rows of numbers for outputs of any form, by an encoding that the training outputs fix.
+"""Encode outputs of any form as rows of numbers, by an encoding fitted to training outputs.
 
-A row depends on its output alone: forms, words and tokens that the training did not see are one
-category each, and what lies beyond its longest output counts for the length alone.
+A row depends only on its output. Unknown forms, words and tokens are one category each, and
+entries beyond the longest training output affect only the length.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Outputs = NDArray[Any] | Sequence[Any]
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# How much of an output is read: leaves, numbers in its text, characters from either end.
+# Limits on what is read: leaves, numbers in the text, characters at the start and the end.
 _WIDEST, _WRITTEN, _CHARACTERS = 400, 8, (32, 8)
-# A form, a word or a token that the training saw less often is unknown, as new ones will be.
+# Minimal training count of a known form, word or token; the largest vocabulary; the most tokens.
 _OFTEN, _VOCABULARY, _TOKENS = 3, 20_000, 48
 _EXACT = 2**52
 _TOKEN = re.compile(r"\w+")
@@ -34,19 +34,19 @@ _TOKEN = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Table:
-    """Encoded outputs, of which each row is a function of one output.
+    """Encoded outputs; each row is a function of one output.
 
     Attributes:
-        form: code of the form; −1 for one that the training did not see `(n,)`.
+        form: code of the form; −1 if unknown `(n,)`.
         skeleton: code of the form and the text without its numbers `(n,)`.
         count: number of leaves `(n,)`.
         number: each leaf as a finite number, a word as its code, or 0 `(n, W)`.
-        kind: what each leaf is, see `leaves` `(n, W)`.
-        low: the bits of a floating number, the low ones of a whole number, or 0 `(n, W)`.
+        kind: the kind of each leaf, see `leaves` `(n, W)`.
+        low: the bits of a floating-point number, the low bits of an integer, or 0 `(n, W)`.
         length: number of characters of the text `(n,)`.
         characters: codes of the first and the last characters, −1 for none `(n, C)`.
-        tallies: how often each of some characters occurs `(n, T)`.
-        tokens: whether each of some tokens occurs `(n, K)`.
+        tallies: counts of the tallied characters `(n, T)`.
+        tokens: whether each known token occurs `(n, K)`.
     """
 
     form: Codes
@@ -64,23 +64,23 @@ class Table:
         return len(self.form)
 
     def take(self, rows: Any) -> Table:
-        """Return some rows."""
+        """Return the rows selected by an index."""
         return Table(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What the training outputs fix.
+    """An encoding fitted to training outputs.
 
     Attributes:
-        forms: code of each form that was seen often enough.
-        skeletons: code of each such form with its text but for numbers.
-        words: code of each word, by which words are ordered.
+        forms: code of each frequent form.
+        skeletons: code of each frequent skeleton, i.e. form and text without numbers.
+        words: code of each frequent word, in the order of the words.
         width: number of leaves that are read.
-        written: number of numbers that are read in the text, as further leaves.
-        bases: whole number that is subtracted from each leaf: a typical one if they are large.
-        tallied: characters that are counted.
-        tokens: tokens that are looked for.
+        written: number of numbers read from the text as additional leaves.
+        bases: integer subtracted from each leaf: a typical value if values are large, else 0.
+        tallied: the characters that are counted.
+        tokens: the tokens that are searched for.
         texts: whether any output has a text.
     """
 
@@ -96,7 +96,7 @@ class Encoding:
 
     @classmethod
     def fit(cls, batches: Sequence[Outputs]) -> Encoding:
-        """Fix the encoding on training outputs; which trial an output is of is not looked at."""
+        """Fit the encoding to training outputs, without using their labels."""
         packs = [packed(batch) for batch in batches]
         arrays = [pack for pack in packs if isinstance(pack, np.ndarray)]
         readings = [leaves.read(x) for pack in packs if isinstance(pack, list) for x in pack]
@@ -136,7 +136,7 @@ class Encoding:
         )
 
     def encode(self, outputs: Outputs) -> Table:
-        """Encode each output by itself."""
+        """Encode each output independently of the others."""
         pack = packed(outputs)
         return self._array(pack) if isinstance(pack, np.ndarray) else self._objects(pack)
 
@@ -211,8 +211,8 @@ class Encoding:
 
     @staticmethod
     def _place_floats(table: Table, at: Any, values: NDArray[Any]) -> None:
-        """Write floating numbers: those that are not finite are kinds of their own."""
-        with np.errstate(over="ignore"):  # what is beyond double precision is infinite
+        """Write floating-point numbers; NaN and infinities are separate kinds."""
+        with np.errstate(over="ignore"):  # long doubles out of range become infinite
             wide = values.astype(np.float64)
         finite = np.isfinite(wide)
         odd = np.where(np.isnan(wide), leaves.NAN, np.where(wide > 0, leaves.ABOVE, leaves.BELOW))
@@ -239,13 +239,13 @@ _WORDS = (leaves.WORD, leaves.BYTES)
 
 
 def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
-    """Return an array where all outputs are numbers of one type and shape, else a list.
+    """Return an array if all outputs are numbers of one type and shape, else a list.
 
-    Nothing is converted: a whole number among floating ones stays what it is.
+    Types are not converted: an integer among floats stays an integer.
     """
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 0:
-            raise InputError("outputs have no axis: give an array of them, or a list")
+            raise InputError("outputs is an array without axes: give an array of them, or a list")
         return outputs if outputs.dtype.kind in "biuf" else list(outputs)
     outputs = list(outputs)
     types = set(map(type, outputs))
@@ -264,8 +264,8 @@ def packed(outputs: Outputs) -> NDArray[Any] | list[Any]:
 def batch_of(made: Outputs) -> NDArray[Any] | list[Any]:
     """Return the outputs of one call that makes many, as `packed` does.
 
-    An array of words may hold numbers that it made words of because of one word among them: they
-    are read as the numbers, or the outputs of a batch would depend on each other.
+    In an array of strings, numpy may have converted numbers to strings because one output was a
+    word. They are read as numbers again; otherwise an output's reading would depend on the batch.
     """
     if isinstance(made, np.ndarray) and made.dtype.kind == "U" and made.ndim == 1:
         return [leaves.number_or_word(str(word)) for word in made]
@@ -273,7 +273,7 @@ def batch_of(made: Outputs) -> NDArray[Any] | list[Any]:
 
 
 def joined(parts: Sequence[NDArray[Any] | list[Any]]) -> NDArray[Any] | list[Any]:
-    """Return batches in one, an array where all are of numbers of one type and shape."""
+    """Concatenate batches: to an array if all have numbers of one type and shape, else a list."""
     alike = {(x.dtype, x.shape[1:]) for x in parts if isinstance(x, np.ndarray)}
     if len(alike) == 1 and all(isinstance(x, np.ndarray) for x in parts):
         return np.concatenate(parts)
@@ -285,14 +285,14 @@ def _skeleton(reading: Reading) -> str:
 
 
 def _vocabulary(counts: Counter[str]) -> dict[str, int]:
-    """Code what was seen often enough; codes follow the order of the words."""
+    """Return codes of the frequent words, in the order of the words."""
     often = [word for word, count in counts.items() if count >= _OFTEN]
     kept = sorted(often, key=lambda word: (-counts[word], word))[:_VOCABULARY]
     return {word: i for i, word in enumerate(sorted(kept))}
 
 
 def _informative(counts: Counter[str], n: int) -> tuple[str, ...]:
-    """Return what occurs in some outputs and is missing in others, the most even first."""
+    """Return what occurs in some of n outputs but not in all, closest to half of them first."""
     uneven = {x: abs(2 * count - n) for x, count in counts.items() if _OFTEN <= count < n}
     return tuple(sorted(uneven, key=lambda x: (uneven[x], x))[:_TOKENS])
 
@@ -300,7 +300,7 @@ def _informative(counts: Counter[str], n: int) -> tuple[str, ...]:
 def _bases(
     arrays: Iterable[NDArray[Any]], readings: Iterable[Reading], width: int, written: int
 ) -> tuple[int, ...]:
-    """Return a typical whole number of each leaf where doubles would lose low digits, else 0."""
+    """Return a typical integer of each leaf if doubles would lose its low digits, else 0."""
     seen: list[list[int]] = [[] for _ in range(width + written)]
     for array in arrays:
         if array.dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""Numbers that an encoded output may show a violation by, at several resolutions."""
+"""Features of encoded outputs that may reveal a privacy violation, at several resolutions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dpaudit.bounds.multiplicity import discoveries
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# A value that makes up this share of all entries is an atom, e.g. the mark of "no answer".
+# A value with at least this share of all entries is an atom, e.g. a code for "no answer".
 _ATOM_SHARE, _ATOMS = 0.01, 8
-# Leaves whose digits are looked at; bits of a number, from the lowest.
+# The number of leaves whose digits are examined; the examined bits of a number, 0 the lowest.
 _FINE_LEAVES, _BITS = 32, (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28)
 _RESIDUES = (3, 5, 10)
-# Rows by which fine features are screened, the false-discovery rate, and how many are kept.
+# Screening of fine features: rows, false-discovery rate, most features kept, most categories.
 _SCREENED, _DISCOVERY, _KEPT, _CATEGORIES = 100_000, 0.1, 32, 64
-# Whole numbers in a range below this are counted rather than sorted.
+# Integers in a range below this are counted instead of sorted.
 _SMALL = 4096
 
 
 class Feature(NamedTuple):
-    """What is looked at: see `Columns.column`; `a` and `b` are places or sizes."""
+    """A feature, see `Columns.column`; `a` and `b` are positions or sizes."""
 
     name: str
     a: int = 0
@@ -39,11 +39,11 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of features of a table; each entry is a function of its row alone.
+    """Feature columns of a table; each entry is a function of its row alone.
 
     Attributes:
         table: encoded outputs.
-        atoms: values that occur often; they are marks rather than amounts.
+        atoms: frequent values, which are treated as categories instead of amounts.
     """
 
     table: Table
@@ -59,7 +59,7 @@ class Columns:
         return self._there & ~np.isin(self.table.number, self.atoms)
 
     def column(self, feature: Feature) -> Vector:
-        """Return one number a row."""
+        """Return one number per row."""
         own = getattr(self, f"_{feature.name}", None)
         if own is not None:
             return np.asarray(own(feature), np.float64)
@@ -67,7 +67,7 @@ class Columns:
         return np.asarray(found if found.ndim == 1 else found[:, feature.a], np.float64)
 
     def _step(self, at: Feature) -> Vector:
-        """Between neighbours: the noise of a running sum."""
+        """The difference of adjacent leaves, such as the noise of a running sum."""
         both = self._free[:, at.a] & self._free[:, at.a + 1]
         number = self.table.number
         return np.where(both, number[:, at.a + 1] - number[:, at.a], 0.0)
@@ -87,7 +87,7 @@ class Columns:
         return np.where(np.isfinite(largest), largest, 0.0)
 
     def _climb(self, at: Feature) -> Vector:
-        """The sum over all leaves of a climb from one end to the other."""
+        """The sum over all leaves of a ramp from one end to the other."""
         total = np.zeros(len(self.table))
         for entry, free in zip(self.table.number.T, self._free.T, strict=True):
             total += np.where(free, climb(entry, *at.ends), 0.0)
@@ -106,18 +106,18 @@ class Columns:
         return (number[:, 0] == number[:, 1]) & self._there[:, pair].all(1)
 
     def _first(self, _: Feature) -> Any:
-        """The place of the largest."""
+        """The position of the largest leaf."""
         return np.where(self._there, self.table.number, -np.inf).argmax(1)
 
     def _last(self, _: Feature) -> Any:
-        """The place of the least."""
+        """The position of the smallest leaf."""
         return np.where(self._there, self.table.number, np.inf).argmin(1)
 
     def _bit(self, at: Feature) -> Any:
         return (self.table.low[:, at.a] >> np.uint64(at.b)) & np.uint64(1)
 
     def _zeros(self, at: Feature) -> Any:
-        """The number of trailing zeros: how coarse the grid is."""
+        """The number of trailing zero bits, which shows the grid of a release."""
         low = self.table.low[:, at.a]
         return np.frexp((low & (~low + np.uint64(1))).astype(np.float64))[1]
 
@@ -134,12 +134,12 @@ class Columns:
 
 
 def climb(values: Vector, start: float, end: float) -> Vector:
-    """Return 0 up to the start, 1 from the end on, and what is linear in between."""
+    """Return a ramp: 0 up to the start, 1 from the end on, linear in between."""
     return np.clip((values - start) / (end - start), 0.0, 1.0)
 
 
 def common_values(table: Table) -> Vector:
-    """Return the values that are at least 1 % of all numbers: the 8 most frequent, sorted."""
+    """Return the up to 8 most frequent values with at least 1 % of all numbers, sorted."""
     kinds = table.kind
     entries = table.number[(kinds == leaves.FLOAT) | (kinds == leaves.INTEGER)]
     values, counts = np.unique(entries, return_counts=True)
@@ -148,7 +148,7 @@ def common_values(table: Table) -> Vector:
 
 
 def smooth_features(columns: Columns) -> list[Feature]:
-    """Return the features that are looked at in every audit, if they vary."""
+    """Return the features used in every audit, without constant ones."""
     width = columns.table.number.shape[1]
     found = [Feature("value", j) for j in range(width)]
     found += [Feature(name) for name in ("count", "form", "skeleton", "length")]
@@ -160,9 +160,9 @@ def smooth_features(columns: Columns) -> list[Feature]:
 
 
 def fine_features(columns: Columns, labels: Labels) -> list[Feature]:
-    """Return the fine features that tell the trials apart, by a χ² test on some rows.
+    """Return the fine features that differ between D and D', by a χ² test on some rows.
 
-    At a false-discovery rate of 10 %: a false one is a little noise.
+    The false-discovery rate is 10 %, since a false discovery only adds some noise.
     """
     from scipy.special import chdtrc
 
@@ -197,7 +197,7 @@ def _fine_candidates(table: Table) -> Iterator[Feature]:
 
 
 def _contingency(column: Vector, labels: Labels) -> tuple[float, int]:
-    """Return the χ² statistic of a column's values against the trials, and its degrees."""
+    """Return the χ² statistic of a column's values against the labels, and its degrees."""
     codes, distinct = _coded(column)
     if distinct < 2 or distinct > len(column) // 4:
         return 0.0, 0
@@ -213,7 +213,7 @@ def _contingency(column: Vector, labels: Labels) -> tuple[float, int]:
 
 
 def _coded(column: Vector) -> tuple[Labels, int]:
-    """Return the place of each entry among the distinct values, and how many of these there are."""
+    """Return the index of each entry among the distinct values, and the number of these."""
     low = column.min()
     if column.max() - low < _SMALL and (column == np.floor(column)).all():
         codes = (column - low).astype(np.int64)

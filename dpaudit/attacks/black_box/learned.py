@@ -1,8 +1,8 @@
-"""A score learned from outputs alone: for mechanisms whose law is not known.
+"""A score learned from outputs alone, for mechanisms whose distribution is not known.
 
-The most powerful score is the likelihood ratio of the two trials; a probabilistic classifier's
-log-odds estimate it (Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081). Any score is
-valid where its threshold is certified on outputs that it has not seen; a better one certifies more.
+The most powerful score is the likelihood ratio of D' to D; a probabilistic classifier's log-odds
+estimate it (Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081). Any score is valid if
+it is certified on outputs that were not used to learn it; a better one certifies a larger ε.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from dpaudit.core.streams import generator
 __all__ = ["LearnedScore", "Outputs"]
 
 _LEAST, _BLOCK = 10, 32_768
-# The part of the outputs that models are compared by.
+# The fraction of the outputs that models are compared on.
 _VALIDATION = 0.3
 
 
 @dataclass(frozen=True)
 class LearnedScore:
-    """A score of outputs, large where data set D' is likelier.
+    """A score of outputs, larger where data set D' is more likely.
 
     Attributes:
-        encoding: how outputs become rows.
-        model: the log-odds of a row.
-        name: which model it is.
-        side: where the most informative scores are: at the top, at the bottom, or at both.
+        encoding: the encoding of outputs as rows.
+        model: the model of a row's log-odds.
+        name: the name of the model.
+        side: where the most informative scores are: at the top, at the bottom, or at both ends.
     """
 
     encoding: Encoding
@@ -53,28 +53,28 @@ class LearnedScore:
         quick: bool = False,
         trials: int | None = None,
     ) -> LearnedScore:
-        """Learn to tell data set D' from data set D.
+        """Learn to distinguish data set D' from data set D.
 
-        The models are additive logistic regressions (with terms for each leaf, or with terms that
-        all leaves share, of several penalties), boosted trees, where outputs repeat their
-        frequencies, shrunk to the best of these, and rare events on top. All are fitted to 70 % of
-        the outputs. Of those whose best event promises nearly the largest certified ε on the other
-        30 %, the one with the least log-loss is chosen, with the largest penalty of its kind that
-        is hardly worse; it is fitted again to all.
+        The models are: additive logistic regressions with several penalties (with terms for each
+        leaf, or with terms shared by all leaves); boosted trees; if outputs repeat, their
+        frequencies, shrunk towards the best of these; and rare events on top. All are fitted to
+        70 % of the outputs. The other 30 % forecast the certified ε of each model's best event. Of
+        the models with nearly the largest forecast, the one with the least log-loss is chosen, with
+        the largest penalty of its kind that is not clearly worse. It is refitted to all outputs.
 
         Args:
             absent: outputs of data set D: an array `(n, ...)` of numbers, or n objects of any form.
             present: outputs of data set D'.
-            seed: of the split and of the models. The result depends on nothing else, nor on the
-                number of threads.
-            quick: fit one additive model, and frequencies where outputs repeat, without a
-                comparison.
-            trials: outputs that the certificate will see; as many as are given here if None.
+            seed: seed of the split and of the models. The result depends only on it and on the
+                outputs, not on the number of threads.
+            quick: fit one additive model, and frequencies if outputs repeat, without comparing
+                models.
+            trials: number of outputs that the certificate will use; if None, the number given here.
 
         Raises:
-            InputError: fewer than 10 outputs of a trial, or outputs in which nothing can be read.
+            InputError: fewer than 10 outputs of a data set, or outputs that cannot be read.
         """
-        import sklearn.ensemble  # noqa: F401  before the limit, which binds what is loaded
+        import sklearn.ensemble  # noqa: F401  before the limit, which affects loaded libraries only
         from threadpoolctl import threadpool_limits
 
         for outputs, name in ((absent, "absent"), (present, "present")):
@@ -85,7 +85,7 @@ class LearnedScore:
                 raise InputError(f"{name} has {count[0]} outputs: give at least {_LEAST} to learn")
         encoding = Encoding.fit([absent, present])
         rng = generator(seed)
-        # One thread: sums in another order would round differently.
+        # One thread, because another order of sums would round differently.
         with threadpool_limits(1):
             train, held_out = _split(encoding, (absent, present), rng)
             if quick:
@@ -95,17 +95,17 @@ class LearnedScore:
             return cls(encoding, *choose(train, held_out, seed, trials))
 
     def score(self, outputs: Outputs) -> Vector:
-        """The log-odds of data set D' `(n,)`: finite, and a function of each output alone.
+        """Return the log-odds of data set D' `(n,)`, finite and a function of each output alone.
 
-        Forms and words that the training did not see are all alike; entries beyond its longest
-        output count for its length alone.
+        Unknown forms and words are one category each; entries beyond the longest training output
+        affect only the length.
 
         Raises:
             InputError: there is no output.
         """
         if (isinstance(outputs, np.ndarray) and outputs.ndim == 0) or not len(outputs):
             raise InputError("outputs are empty: give at least one output")
-        # In blocks that fit a processor's cache.
+        # Blocks fit in the processor's cache.
         blocks = range(0, len(outputs), _BLOCK)
         return np.concatenate(
             [
@@ -118,7 +118,7 @@ class LearnedScore:
 def _split(
     encoding: Encoding, trials: tuple[Outputs, Outputs], rng: np.random.Generator
 ) -> tuple[Sample, Sample]:
-    """The encoded outputs in random order: those that models are fitted to, and the others."""
+    """Split the encoded outputs at random: those that models are fitted to, and the others."""
     tables = [encoding.encode(outputs) for outputs in trials]
     labels = np.repeat([0, 1], [len(table) for table in tables])
     together = stacked(*tables)

@@ -1,7 +1,7 @@
-"""Read an output of any form as a form, a row of leaves, and a text; each output by itself.
+"""Read an output of any type as a form, a list of leaves, and a text.
 
-A leaf is what cannot be taken apart: a number, a word, nothing. What the outputs of a batch have in
-common is never looked at, so that the reading of an output does not depend on its neighbours.
+A leaf is an atomic value: a number, a word, or None. Each output is read independently of the
+others in its batch.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-# What a leaf is. A number that is not finite is a category, not a number.
+# Kinds of leaves. NaN and infinities are categories, not numbers.
 PADDING, NOTHING, BOOLEAN, INTEGER, FLOAT, WORD, BYTES, OPAQUE, NAN, ABOVE, BELOW = range(11)
 
-# Beyond this depth a container is opaque: a list may hold itself.
+# Beyond this depth a container is opaque, since a list may contain itself.
 _DEEPEST = 12
-# Between the words of an output.
+# Separates the words of an output.
 SEPARATOR = "\x1f"
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _WHOLE = re.compile(r"[-+]?\d{1,300}")
@@ -31,16 +31,16 @@ _WORD_MASK = 2**64 - 1
 _HALF_MASK = 2**32 - 1
 _LARGEST = 1e300
 
-# A leaf: what it is, and its number, its word, or the name of its type.
+# A leaf: its kind, and its number, its word, or the name of its type.
 Leaf = tuple[int, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """What an output says.
+    """The content of an output.
 
     Attributes:
-        form: how it is built: types, lengths and keys.
+        form: its structure: types and lengths.
         leaves: its leaves in order.
         text: its words, joined.
     """
@@ -60,7 +60,7 @@ def read(output: Any) -> Reading:
 
 
 def array_form(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    """Return the form of an array of numbers, or of one number where there is no axis."""
+    """Return the form of an array of numbers, or of one number for an empty shape."""
     if shape:
         return f"array{dtype.str}{shape}"
     return {"<f8": "f", "<i8": "i", "|b1": "b"}.get(dtype.str, dtype.str)
@@ -93,9 +93,9 @@ def _walk(value: Any, form: list[str], leaves: list[Leaf], depth: int) -> None:
 
 
 def _walk_container(value: Any, form: list[str], leaves: list[Leaf], depth: int) -> None:
-    """As `_walk`, of what is no leaf; of an opaque object the type alone is read.
+    """Append the form and the leaves of a container; of an opaque object, only its type.
 
-    How an object is written may hold its address in memory, which says nothing of the data.
+    The string of an object is not used because it may contain its memory address.
     """
     name = type(value).__name__
     parts: list[Any] | None = None
@@ -114,7 +114,7 @@ def _walk_container(value: Any, form: list[str], leaves: list[Leaf], depth: int)
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """Return what a container, or a number of another kind, consists of; None for an object."""
+    """Return the parts of a container or of a number of another type; None for other objects."""
     for kind, parts in _PARTS:
         if isinstance(value, kind):
             return parts(value)
@@ -123,7 +123,7 @@ def _parts(value: Any) -> list[Any] | None:
     if hasattr(value, "__array__"):
         try:
             array = np.asarray(value)
-        except Exception:  # the object's own code fails: nothing is known of it but its type
+        except Exception:  # the object's own code failed, so only its type is known
             return None
         return [array if array.dtype.kind in "biufOSU" else str(array.tolist())]
     return None
@@ -146,13 +146,13 @@ def _leaf(form: str, leaf: Leaf, forms: list[str], leaves: list[Leaf]) -> None:
 
 
 def _sort_key(value: Any) -> tuple[str, str]:
-    """Order the members of a set, whose own order depends on the process."""
+    """Return a sort key for the members of a set, whose own order depends on the process."""
     read_value = read(value)
     return read_value.form, repr(read_value.leaves)
 
 
 def numbers_in(text: str, most: int) -> list[Leaf]:
-    """Return the first numbers that are written in a text; whole ones exactly."""
+    """Return up to `most` of the first numbers in a text; integers exactly."""
     found: list[Leaf] = []
     for match in _NUMBER.finditer(text):
         if len(found) == most:
@@ -164,19 +164,19 @@ def numbers_in(text: str, most: int) -> list[Leaf]:
 
 
 def number_or_word(text: str) -> Any:
-    """Return the number that a text is, or else the text."""
+    """Return the text as a number if it is one, else the text."""
     if _WHOLE.fullmatch(text):
         return int(text)
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
 def skeleton(text: str) -> str:
-    """Return a text with its numbers blotted out."""
+    """Return a text with each number replaced by `#`."""
     return _NUMBER.sub("#", text)
 
 
 def low_word(value: Any) -> int:
-    """Return the low 64 bits of a whole number, or those in which a floating one is stored."""
+    """Return the low 64 bits of an integer, or the stored bits of a floating-point number."""
     if isinstance(value, int):
         return value & _WORD_MASK
     array = np.asarray(value)
@@ -184,7 +184,7 @@ def low_word(value: Any) -> int:
 
 
 def distance(value: int, base: int) -> float:
-    """Return a whole number less another: exact where the result is below 2^53."""
+    """Return `value − base` as a float, exact below 2^53."""
     high, low = (value >> 32) - (base >> 32), (value & _HALF_MASK) - (base & _HALF_MASK)
     if abs(high) > 2**900:
         return _LARGEST if high > 0 else -_LARGEST
@@ -192,7 +192,7 @@ def distance(value: int, base: int) -> float:
 
 
 def distances(values: NDArray[Any], base: int) -> NDArray[np.float64]:
-    """As `distance`, of an array of whole numbers."""
+    """Return `distance` for an array of integers."""
     high = (values >> np.array(32, values.dtype)).astype(np.int64) - (base >> 32)
     low = (values & np.array(_HALF_MASK).astype(values.dtype)).astype(np.int64)
     return high.astype(np.float64) * 2.0**32 + (low - (base & _HALF_MASK)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Logistic regression with a ridge penalty by Newton's method, for millions of rows."""
+"""Ridge-penalised logistic regression by Newton's method, for millions of rows."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-# The rows of a block of the design, of entries that single precision holds well, and their labels.
+# Blocks of the rows of the design matrix, in single precision, and their labels.
 Blocks = Callable[[], Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]]
 
-# Newton steps for each penalty at most, and the decrease of the loss a row that ends them.
+# The most Newton steps per penalty, and the decrease of the loss per row that ends them.
 _STEPS, _ENOUGH = 6, 1e-7
-# Blocks that the curvature is taken from, at most: it need only be about right.
+# The most blocks used for the Hessian, which need only be approximate.
 _CURVED = 4
 
 
 def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list[Vector]:
-    """Return the intercept and the weights for each penalty, which are to decrease.
+    """Return the intercept and the weights for each penalty; penalties must decrease.
 
-    Minimised is Σ ln(1 + e^(−y·z)) + ½ penalty · ‖weights‖² with y = ±1 and z the log-odds; the
-    intercept is free. A step is H⁻¹g with H = XᵀWX + penalty and W = p(1 − p); it is halved while
-    the loss rises. H is that of some blocks, scaled up: rows should be in random order. The
-    solution for a larger penalty starts the next.
+    Minimises Σ ln(1 + e^(−y·z)) + ½ penalty · ‖weights‖² with y = ±1 and z the log-odds; the
+    intercept is not penalised. A step is H⁻¹g with H = XᵀWX + penalty and W = p(1 − p); it is
+    halved while the loss rises. H is estimated from the first blocks, so rows should be in random
+    order. Each solution starts the fit for the next smaller penalty.
     """
     at = np.zeros(width + 1)
     found = []
@@ -53,7 +53,7 @@ def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list
 
 
 def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Matrix, int]:
-    """Return the loss, the gradient upwards, the Hessian and the number of rows."""
+    """Return the loss, the gradient of its negative, the Hessian and the number of rows."""
     from scipy.special import expit
 
     loss, rows, curved = 0.0, 0, 0

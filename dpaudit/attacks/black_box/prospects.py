@@ -1,7 +1,7 @@
-"""What a score will certify on many fresh outputs, foreseen from some that it has not seen.
+"""Forecast the bound that a score will certify on fresh outputs, from held-out outputs.
 
-A forecast chooses among models and events before the certifying outputs are drawn; it certifies
-nothing, and if it is wrong power is lost, never the level.
+Forecasts choose among models and events before the certifying outputs are drawn. They certify
+nothing; a wrong forecast costs power, but certificates stay valid.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from dpaudit.bounds.frequentist.revealing import Ends, share_limit
 
 Vector = NDArray[np.float64]
 
-# The level at which events are compared, and the quantile of a share of right guesses that is
-# believed: the best of many events has been lucky.
+# The level at which events are compared, and the quantile of the share of correct guesses that a
+# forecast uses; it is low because the best of many events tends to look better than it is.
 _ALPHA, _BELIEVED = 0.05, 0.001
-# Few outputs at one end may look pure by luck: both ends together must promise so much more.
+# An event at both ends must have a forecast larger by this factor, since few outputs at one end may
+# look pure by chance.
 _BOTH = 1.1
-# Sizes of the events that are compared: the least, and the ratio of two.
+# Sizes of the compared events: the smallest, and the ratio of successive sizes.
 _LEAST, _RATIO = 3, 1.15
-# A calibration's steps, and how many standard deviations of the scores it looks at.
+# Newton steps of a calibration, and its cut-off in standard deviations of the scores.
 _STEPS, _FAR = 8, 4.0
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """The event that promises most.
+    """The event with the largest forecast bound.
 
     Attributes:
-        epsilon: the bound that it lets expect.
-        side: whether it holds the highest scores, the lowest, or both.
+        epsilon: the forecast bound.
+        side: whether the event has the highest scores, the lowest, or both.
         share: its share of all outputs.
     """
 
@@ -51,14 +52,23 @@ def prospect(
     alpha: float = _ALPHA,
     calibrated: bool = False,
 ) -> Prospect:
-    """Return the event of a score that promises most on so many fresh outputs.
+    """Return the event of a score with the largest forecast bound on fresh outputs.
 
-    An event of s of the n outputs seen, of which h are guessed rightly, is foreseen to have
-    `trials · s/n` outputs, of which the believed share of h/s is right (a quantile of a Beta
-    posterior, 0.1 % where nothing else is said); the bound is that of Clopper and Pearson.
+    For an event with s of the n outputs, h of them guessed correctly, the forecast is
+    `trials · s/n` outputs, and as share of correct guesses the `believed` quantile of the Beta
+    posterior of h/s; the bound is Clopper and Pearson's at level alpha.
 
-    A weak signal's tail is a matter of luck there. Where log-odds are `calibrated`, the share is at
-    least what they say once a line through all outputs has corrected them.
+    For a weak signal, this share depends much on chance. If `calibrated` is set, scores are
+    log-odds, and the share is at least the one that they imply after a logistic recalibration on
+    all outputs.
+
+    Args:
+        scores: scores of held-out outputs `(n,)`.
+        labels: 1 for outputs of D', 0 for D `(n,)`.
+        trials: number of fresh outputs.
+        believed: see above.
+        alpha: see above.
+        calibrated: see above.
     """
     from scipy.special import betaincinv
 
@@ -85,7 +95,7 @@ def prospect(
 def _events(
     ends: NDArray[np.int64], starts: NDArray[np.int64], n: int
 ) -> Iterator[tuple[Ends, NDArray[np.int64], NDArray[np.int64]]]:
-    """Sizes that events take from the top and from the bottom."""
+    """Yield, for each side, how many outputs the events take from the top and from the bottom."""
     yield "top", ends[ends < n], np.zeros_like(ends[ends < n])
     yield "bottom", np.zeros_like(starts[starts < n]), starts[starts < n]
     at = np.union1d(ends, starts)
@@ -96,10 +106,10 @@ def _events(
 
 
 def _calibrated(scores: Vector, labels: NDArray[np.int64]) -> Vector:
-    """Return the probability of D' by `expit(a + b · score)`, b less one standard error.
+    """Return the probability of D' by `expit(a + b · score)`, b minus one standard error.
 
-    By Newton's method from what two normal laws of one variance would give. Only the shares of D'
-    and D in the sample make a differ from 0; they are made equal.
+    a and b are fitted by Newton's method to clipped, standardised scores; a is then corrected to
+    equal shares of D and D'.
     """
     from scipy.special import expit, logit
 
@@ -119,7 +129,7 @@ def _calibrated(scores: Vector, labels: NDArray[np.int64]) -> Vector:
 
 
 def _best(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, int]:
-    """Return the largest bound of events with these shares of right guesses, and where it is."""
+    """Return the largest bound of events with these shares of correct guesses, and its index."""
     from scipy.special import logit
 
     if not len(size):
@@ -131,7 +141,7 @@ def _best(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, int]:
 
 
 def _ends(scores: Vector) -> NDArray[np.int64]:
-    """Ends of sets of the first of sorted scores, of growing size; equal scores stay together."""
+    """Sizes of growing prefixes of sorted scores; equal scores are never split."""
     n = len(scores)
     changes = np.append(np.flatnonzero(scores[1:] != scores[:-1]) + 1, n)
     steps = max(1, int(np.log(max(n / _LEAST, 1)) / np.log(_RATIO)) + 1)

@@ -1,8 +1,8 @@
-"""Rare events that tell two data sets apart, which a smooth model does not see.
+"""Rare events that distinguish two data sets and that a smooth model misses.
 
-A leak of one output in a thousand has few examples, but an odds ratio without a limit. Candidates
-are the values that a feature takes seldom, its tails, and outputs that repeat exactly; they are
-found on one part of the training outputs and judged on another.
+A leak in one output of a thousand has few examples, but its odds ratio may be unbounded. Candidates
+are rare values of a feature, its tails, and outputs that repeat exactly. They are found on one part
+of the training outputs, and their odds are estimated on another.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dpaudit.attacks.black_box.encoding import Table
 from dpaudit.attacks.black_box.features import Columns, Feature
 from dpaudit.bounds.multiplicity import discoveries
 
-# An event is rare up to this share; it occurs at least so often where it is found.
+# The largest share of a rare event, and its smallest count among the outputs where it is found.
 _SHARE, _LEAST = 0.02, 3
-# The false-discovery rate where events are found, how many are kept, and the level of their odds.
+# The false-discovery rate of finding events, the most events kept, and the level of their odds.
 _DISCOVERY, _KEPT, _ALPHA = 0.3, 200, 0.1
 
 
@@ -29,10 +29,10 @@ class Event:
     """A set of outputs.
 
     Attributes:
-        feature: what is looked at; None for the hash of the whole output.
-        low: outputs with a value from here
-        high: to here are in it.
-        key: the hash, where it is one.
+        feature: the feature; None for the hash of the whole output.
+        low: the lowest feature value of outputs in the event.
+        high: the highest feature value of outputs in the event.
+        key: the hash, if `feature` is None.
     """
 
     feature: Feature | None
@@ -43,14 +43,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Rare:
-    """The log-odds of rare events, and those of a smooth model for outputs that are in none.
+    """Log-odds of rare events, and of a smooth model for other outputs.
 
     Attributes:
-        atoms: values that occur often.
-        events: the events, with those of one feature side by side.
-        log_odds_of: of each event, lower bounds on their size `(E,)`.
-        smooth: the model for others.
-        limits: between which its log-odds are believed.
+        atoms: frequent values.
+        events: the events, grouped by feature.
+        log_odds_of: the log-odds of each event, bounded towards 0 `(E,)`.
+        smooth: the model for other outputs.
+        limits: the range to which the log-odds of `smooth` are clipped.
     """
 
     atoms: Vector
@@ -60,7 +60,7 @@ class Rare:
     limits: tuple[float, float]
 
     def log_odds(self, table: Table) -> Vector:
-        """The surest log-odds of an output."""
+        """Return the log-odds of largest magnitude among each output's events and `smooth`."""
         found = np.clip(self.smooth.log_odds(table), *self.limits)
         for hit, odds in zip(
             members(table, self.atoms, self.events), self.log_odds_of, strict=True
@@ -70,7 +70,7 @@ class Rare:
 
 
 def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[NDArray[np.bool_]]:
-    """Yield for each event which outputs are in it."""
+    """Yield for each event the mask of the outputs in it."""
     columns, keys = Columns(table, atoms), None
     feature, column = None, np.empty(0)
     for event in events:
@@ -84,10 +84,10 @@ def members(table: Table, atoms: Vector, events: Sequence[Event]) -> Iterator[ND
 
 
 def find_events(sample: Sample, features: Sequence[Feature]) -> tuple[Event, ...]:
-    """Return events that one trial seems to have more often.
+    """Return events that seem to be more frequent in one data set.
 
-    Each is tested against the share of the trials by its binomial tail; those at a false-discovery
-    rate of 30 % are kept, as their odds are judged on other outputs.
+    Each is tested by a two-sided binomial test. The false-discovery rate can be as high as 30 %,
+    because the odds of events are estimated on other outputs.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -117,7 +117,7 @@ def find_events(sample: Sample, features: Sequence[Feature]) -> tuple[Event, ...
 def _atoms(
     values: NDArray[np.generic], labels: NDArray[np.int64], most: int
 ) -> Iterator[tuple[float, int, int]]:
-    """Yield values that occur seldom, but repeatedly: the value, how often, and how often in D'."""
+    """Yield rare but repeated values: the value, its count, and its count in D'."""
     distinct, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     seldom = np.flatnonzero((counts >= _LEAST) & (counts <= most))
     present = np.bincount(codes, labels, len(distinct))
@@ -128,7 +128,10 @@ def _atoms(
 def _tails(
     column: Vector, labels: NDArray[np.int64], most: int
 ) -> Iterator[tuple[float, float, int, int]]:
-    """Yield the lowest and the highest values, in sets of doubling size."""
+    """Yield sets of the lowest and of the highest values, of doubling size.
+
+    Each is given by its lowest and highest value, its count, and its count in D'.
+    """
     order = np.argsort(column, kind="stable")
     for reverse in (False, True):
         values = column[order[::-1]] if reverse else column[order]
@@ -146,8 +149,8 @@ def _tails(
 def judge(sample: Sample, events: Sequence[Event], smooth: Model) -> Rare:
     """Bound the log-odds of each event on outputs that did not find it.
 
-    An event that shows none is left out. Those of the smooth model are believed as far as its
-    highest and lowest scores bear them out.
+    Events with bound 0 are dropped. The log-odds of the smooth model are clipped to the largest and
+    smallest log-odds that its highest- and lowest-scored outputs confirm.
     """
     labels, rate = sample.labels, float(sample.labels.mean())
     hits = list(members(sample.table, sample.atoms, events))
@@ -172,9 +175,10 @@ def judge(sample: Sample, events: Sequence[Event], smooth: Model) -> Rare:
 
 
 def _odds(present: NDArray[np.int64], size: NDArray[np.int64], rate: float) -> Vector:
-    """Bound log-odds from 0: of k in data set D' of s outputs, where a share q of all are.
+    """Return log-odds of D', bounded towards 0, for k of s outputs in D' and a share q overall.
 
-    The Clopper-Pearson limits of k/s at 10 %, as odds over q/(1 − q); 0 where they enclose q.
+    They are the Clopper-Pearson limits of k/s at 10 %, as log-odds relative to q/(1 − q); 0 if the
+    limits enclose q.
     """
     from scipy.special import betaincinv, logit
 

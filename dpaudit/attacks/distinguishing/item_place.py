@@ -22,7 +22,7 @@ class ItemPlace(Distinguisher):
     """
 
     name: ClassVar[str] = "item-place"
-    title: ClassVar[str] = "Place of one item in the list that is shown"
+    title: ClassVar[str] = "Place of one item in a shown list"
     source: ClassVar[str] = (
         "Calandrino, Kilzer, Narayanan, Felten & Shmatikov, You might also like: privacy risks of "
         "collaborative filtering, 2011, doi:10.1109/SP.2011.40, whose attacks observe such places"

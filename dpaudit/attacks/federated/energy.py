@@ -1,4 +1,4 @@
-"""The energy detector: submissions that are longer than noise is."""
+"""The energy detector: submissions with a larger squared norm than noise."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from dpaudit.kernels.federated import transcripts as folds
 
 @parameters(frozen=True, config=STRICT)
 class Energy(SubmissionTest):
-    """Tell real submissions by their squared distance from what a fake's is without noise.
+    """Detect real submissions by their squared distance from the noiseless fake.
 
-    With k submissions of a pair in d dimensions and `r = x − F` (or x itself):
+    With k submissions of a pair in d dimensions and `r = x − F` (or x itself), for a fake pair:
 
         each         `Σ‖r‖²/σ² ~ χ²_{kd}`
-        difference   `Σ_s ‖r_2s − r_2s−1‖²/(2σ²) ~ χ²_{d⌊k/2⌋}`, over submissions two by two
+        difference   `Σ_s ‖r_2s − r_2s−1‖²/(2σ²) ~ χ²_{d⌊k/2⌋}`, over consecutive submissions
 
-    The difference of two submissions has no mean left that the rounds share. The laws are exact
-    for normal noise. Of a real pair each is noncentral, with `Σ‖g − F‖²/σ²` and its counterpart
-    `Σ_s ‖Δ(g − F)‖²/(2σ²)` in place of it.
+    The difference cancels a mean that is the same in both rounds. The distributions are exact for
+    normal noise. For a real pair they are noncentral χ², with noncentrality `Σ‖g − F‖²/σ²` and
+    `Σ_s ‖Δ(g − F)‖²/(2σ²)`.
 
-    Pairs of unlike k are ordered by Wilson and Hilferty's (1931) cube root, which makes χ² nearly
-    standard normal at any k; without noise by the mean of `‖r‖²`.
+    Pairs with different k are ranked by Wilson and Hilferty's (1931) cube root, which makes χ²
+    nearly standard normal for any k; without noise, by the mean of `‖r‖²`.
 
     Attributes:
         rounds: see above.
-        about: `fake` takes `x − F_t`, as a server does that broadcast F; `zero` takes x.
+        about: `fake` uses `x − F_t`, as a server that broadcast F can; `zero` uses x.
     """
 
     rounds: Literal["each", "difference"] = "each"
@@ -47,7 +47,7 @@ class Energy(SubmissionTest):
     )
 
     def reader(self, pairs: Pairs) -> TranscriptReader:
-        """A observer of these pairs that has seen nothing yet."""
+        """Return a new reader of these pairs."""
         return (_Each if self.rounds == "each" else _Difference)(pairs, self.about)
 
 
@@ -60,7 +60,7 @@ class _Each(Residuals):
         folds.fold_energy(place, shown, fakes, self.pairs.items, self.count, self.energy)
 
     def terms(self) -> Indices:
-        """How many squared lengths the energy has `(P,)`."""
+        """Return the number of squared norms in the energy `(P,)`."""
         return self.count
 
     def judge(self) -> tuple[Numbers, Numbers]:

@@ -1,4 +1,4 @@
-"""Likelihood ratios of real against fake submissions: of a known gradient, and of a learned one."""
+"""Likelihood ratios of real against fake submissions, for known and for predicted gradients."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Pairs, Round, Verdicts
 from dpaudit.kernels.federated import transcripts as folds
 
-# How many submissions the pair's mean projection reaches back: all, and so few that it follows
-# gradients which change as the model learns. The law is the mixture of both in equal parts.
+# Memory lengths of a pair's mean projection, in submissions: all, and few enough to follow
+# gradients that change during training. The real distribution is the equal mixture of both.
 _MEMORIES = (1 << 29, 10)
-# Of the steps of earlier rounds in a user's direction; and how many rounds the usual fake is over.
+# The weight of earlier rounds in a user's direction; the number of rounds of the mean fake.
 _KEEP = 0.8
 _USUAL = 50
 
 
 @parameters(frozen=True, config=STRICT)
 class GradientRatio(SubmissionTest):
-    """Tell real submissions by the likelihood of a gradient against that of the fake.
+    """Detect real submissions by the likelihood ratio of a gradient against the fake.
 
-    **`gradient`** knows each round's `g_t`, as no server does: the most powerful test there is
-    (Neyman & Pearson), no test of one pair's submissions is more powerful.
+    **`gradient`** knows each round's `g_t`, which no server does. It is the most powerful test of
+    one pair's submissions (Neyman & Pearson).
 
         Λ = Σ_t [(x_t − F_t)·(g_t − F_t) − ½‖g_t − F_t‖²]/σ²,    D = Σ_t ‖g_t − F_t‖²/σ²
 
-    p is that of `(Λ + D/2)/√D ~ N(0, 1)`. It assumes that the differences `g_t − F_t` do not depend
-    on the noise of the pair's own earlier submissions. They do through the model that these train,
-    one share in all of an item's: with few raters p is somewhat too small. Of made-up ratings it
-    knows the gradients as well, and F is theirs.
+    Its p-value uses `(Λ + D/2)/√D ~ N(0, 1)`. This assumes that `g_t − F_t` does not depend on the
+    noise of the pair's earlier submissions. In fact these train the model, together with all other
+    submissions for the item, so with few raters p is somewhat too small. If fakes are gradients of
+    made-up ratings, the attack knows these gradients, and they take the place of F.
 
-    **`model`** is the server's own. It knows F and σ, and that a real submission is `a_ij u_i` plus
-    noise: all of a user's lie on one line. It learns her direction û from all her submissions, a
-    from the pair's projections on it, and from **earlier rounds** predicts
+    **`model`** is feasible for the server. It knows F and σ, and that a real submission is
+    `a_ij u_i` plus noise: all submissions of a user lie on one line. It estimates the direction û
+    from all the user's submissions and a from the pair's projections on it. From **earlier rounds**
+    it predicts
 
         real: x_t ~ N(ĝ_t, σ²I + v ûûᵀ),    ĝ_t = (1 − c) F̄_j + c a û
 
-    `F̄_j`, the item's fakes averaged over rounds, is what a gradient of this item is before the user
-    is known: a real submission does not follow the noise in the broadcast F_t, and a fake does. c
-    shrinks by how far projections stand out of their noise, and v is what is not known of a
-    (`kernels/transcripts.py`, `fold_directions`). `Λ_m` is the sum over rounds of the log-ratio of
-    this law to `N(F_t, σ²I)`, for two values m of how far back a reaches, and
+    `F̄_j`, the mean of the item's fakes over rounds, is the prediction before anything is known of
+    the user; unlike a fake, a real submission does not follow the noise in the broadcast F_t. c
+    is a shrinkage factor from the signal-to-noise ratio of projections, v the uncertainty about a
+    (`kernels/federated/transcripts.py`, `fold_directions`). `Λ_m` is the sum over rounds of the
+    log-ratio of this distribution to `N(F_t, σ²I)`, for two memory lengths m of a, and
     `Λ = ln ½(e^{Λ_1} + e^{Λ_2})`.
 
-    *Its p-value* `min(1, e^{−Λ})` assumes nothing of real submissions. Let the pair be fake. Given
-    all earlier rounds, F_t and the law for real ones are fixed, and x_t is N(F_t, σ²I) whatever
-    they are; so the ratio of the two densities at x_t has mean `∫ p_real = 1`. Then `e^{Λ_1}` and
-    `e^{Λ_2}` are martingales of mean one and so is their average; by Markov's inequality
-    `P(e^Λ ≥ 1/p) ≤ p`.
+    *Its p-value* `min(1, e^{−Λ})` assumes nothing about real submissions. Let the pair be fake.
+    Given all earlier rounds, F_t and the prediction for real submissions are fixed, and x_t is
+    N(F_t, σ²I) in any case; so the ratio of the two densities at x_t has mean `∫ p_real = 1`. Then
+    `e^{Λ_1}` and `e^{Λ_2}` are martingales of mean one and so is their average; by Markov's
+    inequality `P(e^Λ ≥ 1/p) ≤ p`.
 
-    Of two-valued submissions both take the exact ratio, `ln P(sign | clip(ĝ, ±1))/½` of the
-    coordinate that was sent, ĝ for what is predicted and g for what is known. It too has mean one
-    given the past, so p is `min(1, e^{−Λ})` of both.
+    For two-valued submissions both attacks use the exact log-ratio of the submitted coordinate,
+    `ln (P(sign | clip(ĝ, ±1))/½)`, with ĝ the predicted or the known gradient. The ratio also has
+    mean one given the past, so p is `min(1, e^{−Λ})` for both.
 
     Attributes:
         knows: see above.
@@ -75,7 +76,7 @@ class GradientRatio(SubmissionTest):
     )
 
     def reader(self, pairs: Pairs) -> TranscriptReader:
-        """A observer of these pairs that has seen nothing yet."""
+        """Return a new reader of these pairs."""
         return (_Known if self.knows == "gradient" else _Model)(pairs)
 
 
@@ -86,7 +87,7 @@ def _markov(log_ratio: Numbers) -> Verdicts:
 class _Known:
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
-        self.product = np.zeros(len(pairs))  # of two-valued submissions the log-ratio itself
+        self.product = np.zeros(len(pairs))  # for two-valued submissions, the log-ratio itself
         self.distance = np.zeros(len(pairs))
 
     def see(self, round_: Round) -> None:
@@ -138,7 +139,7 @@ class _Model:
         self.usual += (round_.fakes - self.usual) / min(self.rounds, _USUAL)
         variance = pairs.sigma**2 or 1.0
         if pairs.level is not None:
-            # A coordinate is sent in one of d submissions.
+            # A coordinate is sent in one of d submissions on average.
             variance = pairs.level**2 / pairs.dimensions
         folds.fold_directions(
             round_.place,

@@ -1,4 +1,4 @@
-"""What the server knows before any submission: how popular an item is."""
+"""A baseline without submissions: the popularity of an item."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from dpaudit.core.transcripts import Pairs, Round, Verdicts
 
 @parameters(frozen=True, config=STRICT)
 class Popularity(SubmissionTest):
-    """Take a pair for real by what the server knows of its item before any round.
+    """Score a pair by what the server knows about its item before any round.
 
-    It looks at no submission, so what another attack finds beyond it is what the rounds leak. It
-    has no p-value. Where users draw their fakes uniformly and rate what is popular, an item that
-    many may submit for is likely to be rated by each of them.
+    It uses no submission, so the advantage of another attack over it is the leak of the rounds. It
+    has no p-value. If users draw fakes uniformly but rate popular items, an item that many users
+    may submit for is likely to be rated by each of them.
 
     Attributes:
-        by: `candidates`, how many users may submit for the item, which the server sees; or
-            `response`, the share of real submissions that it estimated, where users were asked.
+        by: `candidates`, the number of users who may submit for the item, which the server sees; or
+            `response`, the share of real submissions estimated by randomised response, if used.
     """
 
     by: Literal["candidates", "response"] = "candidates"
 
     name: ClassVar[str] = "popularity"
-    title: ClassVar[str] = "What is known of the item before any round"
+    title: ClassVar[str] = "Popularity of the item, known before any round"
     source: ClassVar[str] = (
         "Luo, Zhang, Zhang, Liu & Wang, A Smart Privacy-Preserving Learning Method by Fake "
         "Gradients to Protect Users Items in Recommender Systems, 2020, "
@@ -37,7 +37,7 @@ class Popularity(SubmissionTest):
     )
 
     def reader(self, pairs: Pairs) -> TranscriptReader:
-        """A observer of these pairs; it sees nothing in any round."""
+        """Return a reader of these pairs; it ignores all rounds."""
         known = pairs.shares if self.by == "response" else pairs.candidates
         return _Known(known[pairs.items].astype(np.float64))
 
@@ -47,7 +47,7 @@ class _Known:
         self.scores = scores
 
     def see(self, round_: Round) -> None:
-        """Nothing."""
+        """Ignore the round."""
 
     def verdicts(self) -> Verdicts:
         return Verdicts(self.scores, None)

@@ -1,4 +1,4 @@
-"""Two-sample tests: a pair's submissions against as many fakes that the attacker draws himself."""
+"""Two-sample tests of a pair's submissions against as many simulated fakes."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from dpaudit.kernels.social.preference_fits import exponentials
 
 @parameters(frozen=True, config=STRICT)
 class TwoSample(SubmissionTest):
-    """Tell real submissions by their whole law, not by its mean alone.
+    """Detect real submissions by their whole distribution, not only its mean.
 
-    The k residuals `x − F` of a pair (or x itself) stand against k draws of `N(0, σ²I)`; of
-    two-valued submissions against k two-valued fakes.
+    The k residuals `x − F` of a pair (or x itself) are compared with k draws of `N(0, σ²I)`, or for
+    two-valued submissions with k two-valued fakes.
 
-        ks       per coordinate the statistic `D = sup|F̂ − Ĝ|` of Kolmogorov and Smirnov with its
-                 exact law for equal sizes (Gnedenko & Korolyuk 1951); coordinates by Fisher's
-                 method: conservative, as D has few values
-        energy   the energy distance of Székely & Rizzo, which sees every difference of the joint
-                 law; p is `(1 + #≥)/(1 + n)` among n pairs of k fakes each, simulated: exact, and
-                 at least 1/(1 + n)
+        ks       per coordinate the Kolmogorov-Smirnov statistic `D = sup|F̂ − Ĝ|` with its exact
+                 distribution for equal sizes (Gnedenko & Korolyuk 1951); coordinates are combined
+                 by Fisher's method, which is conservative since D is discrete
+        energy   the energy distance of Székely & Rizzo, which detects any difference of the joint
+                 distribution; p is `(1 + #≥)/(1 + n)` among n simulated pairs of k fakes each,
+                 which is exact and at least 1/(1 + n)
 
-    All pairs are compared with the same n, so their p-values depend on each other a little. Scores
-    of `energy` are in standard deviations from the mean of the simulated fakes of the same k.
-    Two-valued submissions have p-values by `energy` alone: they are one coordinate at a time, so
-    coordinates depend on each other.
+    All pairs are compared with the same n simulations, so their p-values are slightly dependent.
+    Scores of `energy` are in standard deviations from the mean of the simulations with the same k.
+    Two-valued submissions have p-values with `energy` only: each has one non-zero coordinate, so
+    the coordinates are dependent.
 
     Attributes:
         statistic: see above.
-        about: `fake` takes `x − F_t`, as a server does that broadcast F; `zero` takes x.
-        pairs: how many it observes: it keeps all of their submissions.
+        about: `fake` uses `x − F_t`, as a server that broadcast F can; `zero` uses x.
+        pairs: the number of observed pairs; all of their submissions are stored.
         simulated: n of `energy`.
-        seed: of its own draws; the place of a pair among those observed decides its stream.
+        seed: seed of the simulated fakes; the index of an observed pair selects its stream.
     """
 
     statistic: Literal["ks", "energy"] = "ks"
@@ -54,7 +54,7 @@ class TwoSample(SubmissionTest):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 
     name: ClassVar[str] = "two-sample"
-    title: ClassVar[str] = "Law of a sequence of submissions against simulated fakes"
+    title: ClassVar[str] = "Distribution of a sequence of submissions against simulated fakes"
     source: ClassVar[str] = (
         "Székely & Rizzo, Energy statistics: A class of statistics based on distances, 2013, "
         "doi:10.1016/j.jspi.2013.03.018, section 7; Gnedenko & Korolyuk, On the maximum "
@@ -67,14 +67,14 @@ class TwoSample(SubmissionTest):
         return self.pairs
 
     def reader(self, pairs: Pairs) -> TranscriptReader:
-        """A observer of these pairs that has seen nothing yet."""
+        """Return a new reader of these pairs."""
         if self.statistic == "ks":
             return _Kolmogorov(pairs, self.about, self.seed, any_level=False)
         return _Energy(pairs, self.about, self.seed, any_level=True, simulated=self.simulated)
 
 
 class _Kept(Residuals):
-    """Keeps every residual."""
+    """A reader that stores every residual."""
 
     def __init__(self, pairs: Pairs, about: About, seed: int, *, any_level: bool) -> None:
         super().__init__(pairs, about, any_level=any_level)
@@ -91,7 +91,7 @@ class _Kept(Residuals):
         self.count[place] += 1
 
     def sequences(self) -> Iterator[tuple[int, Floats, Floats]]:
-        """Each pair that submitted, its residuals in order and as many drawn `(k, d)`."""
+        """Yield each pair with submissions, its residuals in order, and as many fakes `(k, d)`."""
         if not self.parts:
             return
         order = np.argsort(np.concatenate(self.places), kind="stable")
@@ -102,14 +102,14 @@ class _Kept(Residuals):
             yield pair, residuals[ends[pair] - k : ends[pair]], self.draw("own", pair, k)
 
     def draw(self, purpose: str, trial: int, count: int) -> Floats:
-        """Residuals of fakes `(k, d)`; the first of more are the same."""
+        """Draw residuals of fakes `(count, d)`; a larger count has the same first rows."""
         pairs = self.pairs
         flat = np.empty((1, count * pairs.dimensions), np.float32)
         noise.normal(flat, np.array([trial], np.int64), 0, self.keys[purpose])
         normal = flat.reshape(count, pairs.dimensions)
         if pairs.level is None:
             return normal * np.float32(pairs.sigma)
-        # By symmetry the longest coordinate is any of them, and of either sign, evenly.
+        # By symmetry the index of the largest coordinate and its sign are uniform.
         rows, sent = np.arange(count), np.abs(normal).argmax(1)
         drawn = np.zeros_like(normal)
         drawn[rows, sent] = np.copysign(np.float32(pairs.level), normal[rows, sent])
@@ -129,7 +129,7 @@ class _Kolmogorov(_Kept):
 
 @cache
 def _kolmogorov_tail(k: int) -> Numbers:
-    """`P(kD ≥ c)` of two samples of k for `c = 0 … k` `(k + 1,)`.
+    """Return `P(kD ≥ c)` of two samples of size k for `c = 0 … k` `(k + 1,)`.
 
     Gnedenko & Korolyuk: `2 Σ_{j ≥ 1} (−1)^{j+1} C(2k, k − jc)/C(2k, k)`, by reflection.
     """
@@ -166,7 +166,7 @@ class _Energy(_Kept):
         return scores, p_values
 
     def _fakes(self, longest: int) -> Numbers:
-        """The statistic of simulated pairs of fakes, of every k `(n, K)`."""
+        """Return the statistic of n simulated pairs of fakes, for every k `(n, K)`."""
         null = np.empty((self.simulated, longest))
         for trial, row in enumerate(null):
             left, right = (self.draw(which, trial, longest) for which in ("left", "right"))

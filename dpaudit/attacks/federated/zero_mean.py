@@ -1,4 +1,4 @@
-"""Tests of one mean on each pair's submissions: t, sign, Hotelling's T² and z."""
+"""Tests of the mean of each pair's submissions: t, sign, Hotelling's T² and z."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from dpaudit.core.transcripts import Floats, Indices, Pairs
 from dpaudit.kernels.federated import transcripts as folds
 from dpaudit.kernels.normal_equations import solved
 
-# Of the mean eigenvalue of a scatter matrix: below rounding, and one without spread has an inverse.
+# Ridge, relative to the mean eigenvalue of a scatter matrix: below the rounding error, but it makes
+# a singular matrix invertible.
 _RIDGE = 1e-12
 
 
 @parameters(frozen=True, config=STRICT)
 class ZeroMean(SubmissionTest):
-    """Tell real submissions by a mean that is not what a fake's is.
+    """Detect real submissions by a mean that differs from that of a fake.
 
-    With k submissions of a pair, their mean m and `r = x − F` (or x itself):
+    With k submissions of a pair, `r = x − F` (or x itself) and its mean m:
 
-        t           per coordinate `m √k / s ~ t_{k−1}`, two-sided; coordinates by Fisher's method
-        sign        per coordinate the exact binomial test on the values that are not zero; the same
-        hotelling   `T² = k mᵀ S⁻¹ m`, `T² (k − d)/(d (k − 1)) ~ F_{d, k−d}`; k ≤ d says nothing
+        t           per coordinate `m √k / s ~ t_{k−1}`, two-sided; combined by Fisher's method
+        sign        per coordinate the exact binomial test on non-zero values; combined likewise
+        hotelling   `T² = k mᵀ S⁻¹ m`, `T² (k − d)/(d (k − 1)) ~ F_{d, k−d}`; p = 1 for k ≤ d
         z           `k ‖m‖²/σ² ~ χ²_d`, with σ known
 
-    The laws are exact for normal noise. Signs also of two-valued submissions: given which
-    coordinates were sent, their signs are fair and independent. The others have no p-values there.
-    About `zero`, there are no p-values once a fake that is not zero was broadcast: x then has
-    another mean than zero if it is fake, too.
+    The distributions are exact for normal noise. `sign` is also exact for two-valued submissions:
+    given the coordinates sent, their signs are fair and independent. The others have no p-values
+    then. About `zero`, there are no p-values once a non-zero fake was broadcast, since the mean of
+    a fake x is then not zero.
 
     Attributes:
         statistic: see above.
-        about: `fake` tests `x − F_t`, as a server does that broadcast F; `zero` tests x.
-        pairs: of `hotelling`, which keeps a matrix of each pair: how many it observes.
+        about: `fake` tests `x − F_t`, as a server that broadcast F can; `zero` tests x.
+        pairs: the number of pairs observed by `hotelling`, which stores a matrix for each.
     """
 
     statistic: Literal["t", "sign", "hotelling", "z"] = "t"
@@ -66,7 +67,7 @@ class ZeroMean(SubmissionTest):
         return self.pairs if self.statistic == "hotelling" else None
 
     def reader(self, pairs: Pairs) -> TranscriptReader:
-        """A observer of these pairs that has seen nothing yet."""
+        """Return a new reader of these pairs."""
         readers: dict[str, type[Residuals]]
         readers = {"t": _Student, "hotelling": _Hotelling, "z": _Normal}
         if self.statistic == "sign":
@@ -91,7 +92,7 @@ class _Student(Residuals):
         mean = self.mean.astype(np.float64)
         degrees = np.maximum(k - 1, 1)
         error = np.sqrt(self.square / degrees / np.maximum(k, 1))
-        # Neither a mean nor a spread is t = 0; a mean without a spread is as far off as can be.
+        # t is 0 for a zero mean, and infinite for a non-zero mean without spread.
         with np.errstate(divide="ignore"):
             t = np.divide(np.abs(mean), error, out=np.zeros_like(mean), where=mean != 0)
         return fisher(np.where(k > 1, 2 * special.stdtr(degrees, -t), 1.0))
@@ -111,7 +112,7 @@ class _Sign(Residuals):
 
         n = self.above + self.below
         fewer = np.minimum(self.above, self.below)
-        # Few pairs (n, fewer) occur: a table has P(as few or fewer of either sign); of n = 0, 1.
+        # Few pairs (n, fewer) occur, so tabulate P(Bin(n, ½) ≤ fewer); it is 1 for n = 0.
         sizes = np.flatnonzero(np.bincount(n.reshape(-1)))
         row = np.zeros(sizes[-1] + 1, np.intp)
         row[sizes] = np.arange(len(sizes))

@@ -61,7 +61,7 @@ class RankingReconstruction(ListReconstruction):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
 
     name: ClassVar[str] = "ranking-reconstruction"
-    title: ClassVar[str] = "Sensitive purchases from a released ranking and what users share"
+    title: ClassVar[str] = "Sensitive purchases from a released ranking and shared purchases"
     source: ClassVar[str] = (
         "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
         "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, equation (22)"

@@ -43,7 +43,7 @@ class Reconstruction(RatingReconstruction):
     average: bool = True
 
     name: ClassVar[str] = "reconstruction"
-    title: ClassVar[str] = "Sensitive ratings from a released model and what users share"
+    title: ClassVar[str] = "Sensitive ratings from a released model and shared ratings"
     source: ClassVar[str] = (
         "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
         "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, equation (21)"

@@ -73,7 +73,7 @@ class FromSubmissions(SubmissionReconstruction):
     ridge: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
 
     name: ClassVar[str] = "submissions"
-    title: ClassVar[str] = "Sensitive ratings from what users submit, round after round"
+    title: ClassVar[str] = "Sensitive ratings from users' submissions over the rounds"
     source: ClassVar[str] = (
         "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
         "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, section 5.3; "

@@ -56,7 +56,7 @@ class Averaging(SybilAttack):
     )
 
     @property
-    def plants(self) -> bool:
+    def creates_accounts(self) -> bool:
         """Whether fake accounts may be created before the learning phase."""
         return self.category != "dynamic"
 

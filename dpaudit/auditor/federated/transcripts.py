@@ -1,4 +1,4 @@
-"""Runs of federated trainings in which attacks infer, round by round, which submissions are real."""
+"""Runs of federated trainings in which attacks infer which submissions are real, round by round."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run_transcript(
         seed: seed of the choice of pairs for attacks that must store whole sequences.
     """
     pairs, total = transcript.pairs, None
-    eyes = {label: _Eyes.of(attack, transcript, seed) for label, attack in attacks.items()}
+    eyes = {label: _Shown.of(attack, transcript, seed) for label, attack in attacks.items()}
     divergence = np.zeros(len(pairs), np.float32)
     wanted = set(steps)
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
@@ -85,7 +85,7 @@ def run_transcript(
 
 
 @dataclass(frozen=True, eq=False)
-class _Eyes:
+class _Shown:
     """The view of one attack."""
 
     rows: Rows
@@ -93,7 +93,7 @@ class _Eyes:
     local: NDArray[np.int32] | None  # each pair's place in `rows`, or −1; None: all are observed
 
     @classmethod
-    def of(cls, attack: SubmissionTest, transcript: Transcript, seed: int) -> _Eyes:
+    def of(cls, attack: SubmissionTest, transcript: Transcript, seed: int) -> _Shown:
         pairs = transcript.pairs
         if attack.most_pairs is None:
             return cls(np.arange(len(pairs)), attack.reader(pairs), None)
@@ -136,7 +136,7 @@ def _add(divergence: NDArray[np.float32], pairs: Pairs, round_: Round) -> None:
     if pairs.level is not None:
         divergences.add_two_valued(round_.place, round_.gradients, pairs.level, divergence)
     elif not pairs.sigma:
-        return  # without noise the divergence is infinite and is not counted
+        return  # without noise the divergence is not finite; it stays 0
     elif round_.made_up is None:
         divergences.add_normal(
             round_.place, round_.gradients, round_.fakes, pairs.items, pairs.sigma, divergence

@@ -42,7 +42,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Trial:
+class GameResult:
     """A game on the mechanism itself, whose power is to be measured.
 
     Attributes:
@@ -82,14 +82,14 @@ def control_seed(seed: int, factor: float) -> int:
 
 
 def controls_of(
-    certify: Callable[[float], float], trial: Trial, bars: Sequence[Bar] = ()
+    certify: Callable[[float], float], result: GameResult, bars: Sequence[Bar] = ()
 ) -> tuple[Control, ...]:
     """Try mutants until each bar is exceeded, or the ladder ends.
 
     Args:
         certify: takes a factor, runs the game on the mutant with the noise of that many times the
             claimed ε, and returns the certified lower bound; raises if there is no such mutant.
-        trial: the game on the mechanism itself.
+        result: the game on the mechanism itself.
         bars: limits to exceed besides the claim.
 
     Returns:
@@ -97,25 +97,25 @@ def controls_of(
         broke it, or if there are too few trials to certify an excess over the claim at all.
     """
     tried: dict[float, Control] = {}
-    if all(bar.limit != trial.epsilon for bar in bars):
-        bars = (*bars, Bar(trial.epsilon))
+    if all(bar.limit != result.epsilon for bar in bars):
+        bars = (*bars, Bar(result.epsilon))
     for bar in bars:
-        if trial.estimate.lower > bar.limit or any(
+        if result.estimate.lower > bar.limit or any(
             shows(control, bar.limit, bar.factor or LADDER[0]) for control in tried.values()
         ):
             continue
-        for factor in _rungs(bar, trial):
+        for factor in _rungs(bar, result):
             if factor not in tried:
                 try:
                     certified = certify(factor)
                 except (DpauditError, ValueError):  # no such mutant
                     break
                 tried[factor] = Control(
-                    mutant=f"noise for ε = {factor * trial.epsilon:.4g}",
+                    mutant=f"noise for ε = {factor * result.epsilon:.4g}",
                     factor=factor,
-                    epsilon=factor * trial.epsilon,
+                    epsilon=factor * result.epsilon,
                     certified=certified,
-                    found=certified > trial.epsilon,
+                    found=certified > result.epsilon,
                 )
             if tried[factor].certified > bar.limit:
                 break
@@ -137,19 +137,19 @@ def _size(control: Control) -> float:
     return control.factor
 
 
-def _rungs(bar: Bar, trial: Trial) -> Iterator[float]:
+def _rungs(bar: Bar, result: GameResult) -> Iterator[float]:
     """Yield the factors to try, as multiples of the claim, increasing."""
-    if not 0 < bar.limit < math.inf or math.isinf(trial.epsilon):
+    if not 0 < bar.limit < math.inf or math.isinf(result.epsilon):
         return
-    n, alpha = trial.estimate.n, trial.estimate.alpha
-    least = detectable_epsilon(bar.limit, n, alpha, delta=trial.delta)
+    n, alpha = result.estimate.n, result.estimate.alpha
+    least = detectable_epsilon(bar.limit, n, alpha, delta=result.delta)
     if math.isinf(least):
         return
-    unit = bar.limit / trial.epsilon
+    unit = bar.limit / result.epsilon
     if bar.factor is not None:
         yield unit * bar.factor
     for rung in LADDER:
         if rung > (bar.factor or 1.0) and (
-            rung * bar.limit * trial.share >= least or rung == LADDER[-1]
+            rung * bar.limit * result.share >= least or rung == LADDER[-1]
         ):
             yield unit * rung

@@ -89,9 +89,7 @@ def run_coins_game(
         defense.prepare(_set(ratings, rows, np.full(len(rows), value)), ratings)
         for value in (scale.minimum, scale.maximum)
     )
-    coins = generator(seed, "coins").integers(
-        0, 2, (trainings, len(rows))
-    )
+    coins = generator(seed, "coins").integers(0, 2, (trainings, len(rows)))
     streams = Streams.first(seed, "coins", trainings)
 
     views = defense.observers()[observer].views

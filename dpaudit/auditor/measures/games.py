@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.games.controls import (
     Bar,
-    Trial,
+    GameResult,
     control_seed,
     controls_of,
     mutant_of,
@@ -295,7 +295,7 @@ def _controls(
         mutant, fresh = mutant_of(defense, factor), control_seed(seed, factor)
         return _certified(match, mutant, len(found.absent), family, fresh)[1].lower
 
-    trial = Trial(claim.epsilon, claim.delta, estimate, found.theory)
+    trial = GameResult(claim.epsilon, claim.delta, estimate, found.theory)
     return controls_of(certify, trial, asked)
 
 

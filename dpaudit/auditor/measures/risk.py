@@ -12,7 +12,7 @@ from dpaudit.attacks.base import Inference
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.trials import choose, plan, run_blocks
+from dpaudit.auditor.trials import choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.schema import Config
 from dpaudit.core.profile import Profile
@@ -85,10 +85,10 @@ def run_risk(
     scale = model.ratings.scale
     sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
     scales = [defense.noise_of_predictions(scale).scale for defense in defenses]
-    games = plan(seed, f"risk/{attack.shown}", trials, len(profiles), sizes)
+    drawn = draw_trials(seed, f"risk/{attack.shown}", trials, len(profiles), sizes)
 
     def run(user: int, streams: Streams) -> NDArray[np.bool_]:
-        profile, draws = profiles[user], games.draws[streams.trials]
+        profile, draws = profiles[user], drawn.draws[streams.trials]
         exact = defenses[0].exact(model, profile)
         hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
         side = defenses[0].side_information(model, profile, hidden)
@@ -103,7 +103,7 @@ def run_risk(
             ]
         )
 
-    return run_blocks(games, run, threads, advance)
+    return run_blocks(drawn, run, threads, advance)
 
 
 class Risk(Measure[Sweep]):

@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpaudit.auditor.games.controls import Trial, control_seed, controls_of, mutant_of, reported
+from dpaudit.auditor.games.controls import (
+    GameResult,
+    control_seed,
+    controls_of,
+    mutant_of,
+    reported,
+)
 from dpaudit.auditor.games.game import Scores
 from dpaudit.auditor.games.one_training import rare_ratings, run_coins_game
 from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
@@ -113,7 +119,7 @@ class TrainedGames(Measure[TrainedModel]):
                 mutant_of(defense, factor), control_seed(self.context.seed, factor)
             ).lower
 
-        trial = Trial(claim.epsilon, claim.delta, found.estimate, found.theory)
+        trial = GameResult(claim.epsilon, claim.delta, found.estimate, found.theory)
         return controls_of(of_mutant, trial, bars(self.context.config.gate, where, claim.epsilon))
 
     def _pair(

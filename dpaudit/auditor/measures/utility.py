@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.trials import choose, plan, run_blocks
+from dpaudit.auditor.trials import choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
@@ -42,7 +42,7 @@ def run_overlap(
     different items as distance (Park & Acharya 2011, Definition 6 and §3.4). Arguments as in
     `run_risk`.
     """
-    games = plan(seed, "utility/overlap", trials, len(profiles))
+    drawn = draw_trials(seed, "utility/overlap", trials, len(profiles))
 
     def run(user: int, streams: Streams) -> NDArray[np.float64]:
         exact = defenses[0].exact(model, profiles[user])
@@ -51,7 +51,7 @@ def run_overlap(
         lists = [defense.release_list(exact, streams).items for defense in defenses]
         return np.stack([np.isin(items, best).mean(1) for items in lists])
 
-    return run_blocks(games, run, threads, advance)
+    return run_blocks(drawn, run, threads, advance)
 
 
 def run_held_out(
@@ -71,10 +71,10 @@ def run_held_out(
     as in `run_risk`; profiles need one more rating.
     """
     scale = model.ratings.scale
-    games = plan(seed, "utility/held-out", trials, len(profiles))
+    drawn = draw_trials(seed, "utility/held-out", trials, len(profiles))
 
     def run(user: int, streams: Streams) -> NDArray[np.float64]:
-        profile, draws = profiles[user], games.draws[streams.trials]
+        profile, draws = profiles[user], drawn.draws[streams.trials]
         rows = choose(draws[:, 0], len(profile))
         items, place = np.unique(profile.items[rows], return_inverse=True)
         scores = np.zeros(model.ratings.n_items, np.float32)
@@ -85,7 +85,7 @@ def run_held_out(
         error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
         return (error.astype(np.float64) / scale.width) ** 2
 
-    return run_blocks(games, run, threads, advance)
+    return run_blocks(drawn, run, threads, advance)
 
 
 class Utility(Measure[Sweep]):

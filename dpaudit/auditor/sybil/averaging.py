@@ -18,7 +18,7 @@ from dpaudit.attacks.sybil.averaging import (
 )
 from dpaudit.auditor.sybil.attacked import similar
 from dpaudit.auditor.sybil.fake_accounts import AccountPlanner, FakeAccounts
-from dpaudit.auditor.trials import choose, plan, run_blocks
+from dpaudit.auditor.trials import choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.intervals import clopper_pearson_each
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
@@ -144,11 +144,11 @@ def run_sybil(
     similar(defense)
     model = defense.prepare(ratings)
     # All categories and observers attack the same ratings, each with its own noise.
-    games = plan(seed, "campaign", trials, len(users))
+    drawn = draw_trials(seed, "campaign", trials, len(users))
     purpose = f"campaign/{attack.category}/{attack.observe}"
 
     def trial(user: int, index: int) -> NDArray[np.float64]:
-        draws = games.draws[index]
+        draws = drawn.draws[index]
         items = ratings.profile(user).items
         hidden = int(items[choose(draws[:1], len(items))[0]])
         game = _Trial(defense, attack, model, user, hidden, (seed, f"{purpose}/{index}"))
@@ -162,7 +162,7 @@ def run_sybil(
         user = int(users[position])
         return np.stack([trial(user, int(index)) for index in streams.trials], axis=1)
 
-    table = run_blocks(games, run, threads, advance)
+    table = run_blocks(drawn, run, threads, advance)
     planted = table[-2].astype(np.int64)
     return SybilScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
 

@@ -108,7 +108,7 @@ class AccountPlanner:
                 "more ratings or lower model.params.min_ratings"
             )
         aims = attack.observe == "list" and attack.category == "immediate"
-        most = attack.fake_accounts if attack.plants else 0
+        most = attack.fake_accounts if attack.creates_accounts else 0
         forecasts = [self._forecast(h, aims) for h in range(most + 1)]
         # min takes the first of equal forecasts, which has the fewest fake accounts.
         _, sight, aim = min(forecasts, key=lambda forecast: forecast[0])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack
-from dpaudit.auditor.trials import plan, run_blocks
+from dpaudit.auditor.trials import draw_trials, run_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList
@@ -98,12 +98,12 @@ def run_passive(
         )
     # The list of item k is that of a user whose only item is k.
     single = defense.serving(1)
-    games = plan(seed, "watching", trials, len(users))
+    drawn = draw_trials(seed, "watching", trials, len(users))
 
     def trial(target: int, index: int) -> NDArray[np.bool_]:
         scene = stage(ratings, target, int(observed[-1]), background, (seed, index))
         if scene.decoy is None:
-            return np.full(len(observed), games.draws[index, 0] < 0.5)
+            return np.full(len(observed), drawn.draws[index, 0] < 0.5)
         before, after = (
             _lists(single, data, scene.observed, Streams.first(seed, f"watching/{name}/{index}", 1))
             for name, data in (("before", scene.before), ("after", scene.after))
@@ -111,13 +111,13 @@ def run_passive(
         score, decoy_score = (
             attack.scores(before, after, item)[observed] for item in (scene.item, scene.decoy)
         )
-        return attack.guess(score, decoy_score, games.draws[index, 0])
+        return attack.guess(score, decoy_score, drawn.draws[index, 0])
 
     def run(position: int, streams: Streams) -> NDArray[np.bool_]:
         target = int(users[position])
         return np.stack([trial(target, int(index)) for index in streams.trials], axis=1)
 
-    return PassiveScores(observed, run_blocks(games, run, threads, advance))
+    return PassiveScores(observed, run_blocks(drawn, run, threads, advance))
 
 
 @dataclass(frozen=True, eq=False)

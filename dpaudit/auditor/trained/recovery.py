@@ -42,12 +42,12 @@ class Recovery:
     compared with two kinds of others, trained in the same way. One is trained on **none** of the
     sensitive ratings. The advantage of the attack on the released model over this one includes
     every effect of the sensitive ratings, also that of one rating on the reconstruction of another.
-    The others are trained on one random **half** of the sensitive ratings each, so they have equally
-    many ratings and equal noise. The attack's loss on the half that a model was not trained on is
-    what a rating reveals about itself by being trained on: the **leak**. (What a user's ratings
-    reveal about each other is not included.) The leak has mean 0 if a model reveals no more about
-    its training ratings than about the others, as both halves have the same distribution, unless a
-    rating that is trained on receives more noise; then its mean is negative.
+    The others are trained on one random **half** of the sensitive ratings each, so they have the
+    same number of ratings and the same noise. How much worse the attack does on the half that a
+    model was not trained on is what a rating reveals about itself by being trained on: the
+    **leak**. (What a user's ratings reveal about each other is not included.) As both halves have
+    the same distribution, the leak has mean 0 if a model reveals no more about its training ratings
+    than about the others. It is negative if a rating that is trained on receives more noise.
 
     Attributes:
         scores: the scores of models and attacks.

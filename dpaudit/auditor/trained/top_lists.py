@@ -39,9 +39,7 @@ def precision_and_recall(
         raise InputError("a user has two lists: give each user once")
     missing = np.setdiff1d(liked_by, users)
     if len(missing):
-        raise InputError(
-            f"{len(missing)} users have items to find but no list: add their lists"
-        )
+        raise InputError(f"{len(missing)} users have items to find but no list: add their lists")
     n_items = int(max(lists.max(initial=0), liked.max())) + 1
     wanted = np.unique(liked_by.astype(np.int64) * n_items + liked)
     counts = np.bincount(wanted // n_items, minlength=int(users.max()) + 1)[users]

@@ -43,7 +43,7 @@ def sequence_mu(gradients: ArrayLike, fakes: ArrayLike, sigma: float) -> Values:
     """
     real, fake = np.asarray(gradients, np.float64), np.asarray(fakes, np.float64)
     if not 0 < sigma < math.inf:
-        raise InputError(f"sigma = {sigma} is not a finite number above 0: give the noise's standard deviation")
+        raise InputError(f"sigma = {sigma} is not a finite number above 0: give the noise's σ")
     try:
         shape = np.broadcast_shapes(real.shape, fake.shape)
     except ValueError as error:

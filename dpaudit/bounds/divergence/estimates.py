@@ -1,8 +1,8 @@
 """Kullback-Leibler divergence KL(P‖Q) in nats: a closed form, and estimates from samples.
 
 P is the law of a real submission or sequence, Q that of a fake one. Samples come from independent
-trials with a fixed user and item. Pooling rounds or users estimates the divergence of a mixture; the
-caller must state this assumption.
+trials with a fixed user and item. Pooling rounds or users estimates the divergence of a mixture;
+the caller must state this assumption.
 
 A divergence is never negative, but an unbiased estimate can be. A negative estimate is moved to 0
 together with its interval, which does not lower the coverage.
@@ -80,7 +80,7 @@ def plugin_kl(
         x: rows of P, independent; shape (n, d), or (n,) for d = 1; n > d.
         y: rows of Q, independent; shape (m, d), or (m,); m > d + 2.
         alpha: the level of the interval.
-        confidence: the confidence to state; 1 − α where none is given.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: the shapes do not fit, a number is not finite, there are too few rows, or the
@@ -152,7 +152,7 @@ def neighbour_kl(
         y: rows of Q, independent; shape (m, d), or (m,).
         neighbours: the number of neighbours to combine; 1, or at least 3.
         alpha: the level of the interval.
-        confidence: the confidence to state; 1 − α where none is given.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: the shapes do not fit, a number is not finite, x has fewer than `neighbours` + 2
@@ -204,7 +204,7 @@ def log_ratio_kl(
     Args:
         ratios: the log-likelihood ratio of each trial of P; shape (n,).
         alpha: the level of the interval.
-        confidence: the confidence to state; 1 − α where none is given.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: a ratio is not finite, or there are fewer than two.

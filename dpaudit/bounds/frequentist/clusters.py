@@ -117,9 +117,9 @@ def clustered_limits(
     Before the correction the size is at most `comparisons`. If the variance is 0 up to rounding,
     which does not prove certainty, the size is `independent`.
 
-    The limits are asymptotic in the number of users. In simulations, 95 % intervals of areas of 0.99
-    and 0.999 missed up to 16 % of the time with 20 users, 12 % with 60 and 7 % with 200, when few
-    users made all errors. For areas up to 0.95 they missed at most 6 % of the time.
+    The limits are asymptotic in the number of users. In simulations, 95 % intervals of areas of
+    0.99 and 0.999 missed up to 16 % of the time with 20 users, 12 % with 60 and 7 % with 200, when
+    few users made all errors. For areas up to 0.95 they missed at most 6 % of the time.
 
     Args:
         theta: the proportion.

@@ -1,7 +1,7 @@
-"""Lower bounds on ε and δ from the counts of one attack whose event was chosen beforehand.
+"""Lower bounds on ε from the counts of one attack whose event was chosen beforehand.
 
-Nothing here searches: the event "said present" must not have been chosen on these counts. Trials
-are independent, so tp and fp are binomial with the attack's true and false positive rates.
+The event "the attack answers present" must not be chosen on these counts. Trials are independent,
+so tp and fp are binomial with the attack's true and false positive rates.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ def clopper_pearson_epsilon(
     split: float = 0.5,
     confidence: float | None = None,
 ) -> Estimate:
-    """Certified lower bound on ε from the event "said present" and its complement.
+    """Return a certified lower bound on ε from the event "answers present" and its complement.
 
     (ε, δ)-DP says TPR ≤ e^ε FPR + δ and TNR ≤ e^ε FNR + δ, so
 
         ε ≥ max(ln((TPR − δ)/FPR), ln((TNR − δ)/FNR)).
 
     TPR and TNR are replaced by lower, FPR and FNR by upper Clopper-Pearson limits. As TNR = 1 − FPR
-    and FNR = 1 − TPR, both ratios rest on the same two limits, and the complement costs nothing:
-    each law of the counts exceeds its bound with probability at most α. Jagielski, Ullman, Oprea
-    2020, arXiv:2006.07709; Nasr et al. 2021, arXiv:2101.04535.
+    and FNR = 1 − TPR, both ratios use the same two limits, so the complement costs no confidence:
+    the bound exceeds ε with probability at most α. Jagielski, Ullman, Oprea 2020, arXiv:2006.07709;
+    Nasr et al. 2021, arXiv:2101.04535.
 
     Args:
         counts: the attack's outcomes.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        split: the share of α that the upper limit on FPR may err with; the lower limit on TPR has
-            the rest. It must not depend on these counts: see `best_split`.
-        confidence: the confidence to state; 1 − α where none is given.
+        split: the share of α for the upper limit on FPR; the lower limit on TPR has the rest. It
+            must not depend on these counts: see `best_split`.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: δ, α or the split is out of range.
@@ -68,22 +68,22 @@ def jeffreys_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
+    """Return a lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
 
-    The largest of ln((P − δ)/Q) over the event and its complement, either data set being the
-    numerator; P is a lower and Q an upper limit, the α/2 and 1 − α/2 quantiles of
+    The largest of ln((P − δ)/Q) over the event and its complement, with either data set in the
+    numerator. P is a lower and Q an upper limit: the α/2 and 1 − α/2 quantiles of
     Beta(½ + hits, ½ + misses).
 
-    Not guaranteed, hence `credible`: Jeffreys limits undercover at rates of order 1/n (Brown, Cai,
-    DasGupta 2001, doi:10.1214/ss/1009213286). At α = 0.05 and both error rates just above 2.51/n,
-    an error-free class alone, which has probability 0.08, claims too much; either class may be
-    one, so the bound exceeds ε in up to 15.6 % of the runs where 5 % are stated.
+    The bound is `credible`, not guaranteed: Jeffreys limits undercover at rates of order 1/n
+    (Brown, Cai, DasGupta 2001, doi:10.1214/ss/1009213286). At α = 0.05 and both error rates just
+    above 2.51/n, a single error-free class, which has probability 0.08, makes the bound too large.
+    Either class may be error-free, so the bound exceeds ε in up to 15.6 % of audits, not 5 %.
 
     Args:
         counts: the attack's outcomes.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the credibility to state; 1 − α where none is given.
+        confidence: the credibility to state; default 1 − α.
 
     Raises:
         InputError: δ or α is out of range.
@@ -119,21 +119,21 @@ def best_split(
     delta: float = 0.0,
     alpha: float = 0.05,
 ) -> float:
-    """The split for which `clopper_pearson_epsilon` is largest at the expected counts.
+    """Return the split that maximises `clopper_pearson_epsilon` at the expected counts.
 
-    The rates come from a plan or from other trials, never from the counts to be certified: a split
-    picked on those is picked for their luck, and voids the level.
+    The rates must come from a plan or from other trials. A split chosen on the counts to be
+    certified voids the level.
 
     Args:
-        rate_present: the probability, known in advance, of saying present in data set D'.
-        rate_absent: the same in data set D.
-        present: the number of data set D' that will be run.
-        absent: the number of data set D that will be run.
+        rate_present: the probability of the answer "present" on data set D', known in advance.
+        rate_absent: the same on data set D.
+        present: the number of trials on data set D' that will be run.
+        absent: the number of trials on data set D that will be run.
         delta: the δ of the claim.
         alpha: the level of the bound.
 
     Returns:
-        A split on a grid of step 0.005 inside (0, 1); ½ where no split certifies anything.
+        A split on a grid of step 0.005 inside (0, 1); ½ if no split certifies anything.
 
     Raises:
         InputError: a rate, a size, δ or α is out of range.
@@ -157,9 +157,9 @@ def best_split(
 
 
 def rate_limits(counts: Counts, *, alpha: float, split: float) -> tuple[float, float]:
-    """Lower limit on TPR at level α(1 − split) and upper limit on FPR at level α·split.
+    """Return the lower limit on TPR at level α(1 − split) and the upper on FPR at α·split.
 
-    One-sided Clopper-Pearson limits: both hold with probability at least 1 − α.
+    One-sided Clopper-Pearson limits that hold together with probability at least 1 − α.
 
     Raises:
         InputError: α or the split is out of range.
@@ -174,24 +174,24 @@ def rate_limits(counts: Counts, *, alpha: float, split: float) -> tuple[float, f
 
 
 def _lower_limit(hits: float, n: int, level: float) -> float:
-    """The rate at which `hits` or more of n have probability `level`."""
+    """Return the rate at which `hits` or more of n have probability `level`."""
     return float(_lower_limits(hits, n, np.array(level)))
 
 
 def _upper_limit(hits: float, n: int, level: float) -> float:
-    """The rate at which `hits` or fewer of n have probability `level`."""
+    """Return the rate at which `hits` or fewer of n have probability `level`."""
     return float(_upper_limits(hits, n, np.array(level)))
 
 
 def _lower_limits(hits: float, n: int, levels: Floats) -> Floats:
-    """`_lower_limit` at many levels, for one price."""
+    """Return `_lower_limit` at many levels in one call."""
     from scipy.special import betaincinv
 
     return np.asarray(betaincinv(hits, n - hits + 1, levels) if hits > 0 else 0.0 * levels)
 
 
 def _upper_limits(hits: float, n: int, levels: Floats) -> Floats:
-    """`_upper_limit` at many levels, for one price."""
+    """Return `_upper_limit` at many levels in one call."""
     from scipy.special import betainccinv
 
     return np.asarray(betainccinv(hits + 1, n - hits, levels) if hits < n else 1.0 + 0.0 * levels)
@@ -202,11 +202,11 @@ def _rates(counts: Counts) -> tuple[float, float]:
 
 
 def _both_events(p: float, q: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Numerator and denominator of the event, P ≥ p and Q ≤ q, and of its complement."""
+    """Return numerator p ≤ P and denominator q ≥ Q of the event, and those of its complement."""
     return (p, q), (1 - q, 1 - p)
 
 
 def _largest_log_ratio(pairs: Iterable[tuple[float, float]], delta: float) -> float:
-    """The largest of ln((p − δ)/q); 0 where none is positive, infinite where q is 0."""
+    """Return the largest of ln((p − δ)/q); at least 0, infinite if q is 0 and p above δ."""
     logs = [math.log((p - delta) / q) if q > 0 else math.inf for p, q in pairs if p > delta]
     return max([0.0, *logs])

@@ -9,7 +9,7 @@ from dpaudit.core.estimate import Estimate
 
 
 def clopper_pearson(count: int, n: int, alpha: float) -> tuple[float, float]:
-    """The exact two-sided interval of a proportion at level `alpha`, `α/2` on either side.
+    """Return the exact two-sided interval of a proportion at level `alpha`, `α/2` on either side.
 
     Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404.
     """
@@ -20,7 +20,7 @@ def clopper_pearson(count: int, n: int, alpha: float) -> tuple[float, float]:
 def clopper_pearson_each(
     count: NDArray[np.int64], n: int, alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The interval of `clopper_pearson` for each count."""
+    """Return the limits of `clopper_pearson` for each count."""
     from statsmodels.stats.proportion import proportion_confint
 
     lower, upper = proportion_confint(count, n, alpha, method="beta")
@@ -28,7 +28,7 @@ def clopper_pearson_each(
 
 
 def proportion(count: int, n: int, alpha: float, confidence: float) -> Estimate:
-    """A proportion with its Clopper-Pearson interval at level `alpha`."""
+    """Estimate a proportion with its Clopper-Pearson interval at level `alpha`."""
     lower, upper = clopper_pearson(count, n, alpha)
     return Estimate(
         value=count / n,

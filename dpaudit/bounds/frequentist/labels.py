@@ -1,36 +1,36 @@
 """The label test: one binomial test on the extreme scores, whose choice costs no confidence.
 
-Flip a fair coin a trial, run data set D' for heads and D for tails, and score the outcome. Under
-(ε, δ)-DP the released pair is a post-processing of randomised response: with probability δ the
-label is revealed, otherwise the outcome is that of a signal that is right with the odds e^ε to 1
-(Kairouz, Oh & Viswanath 2015, arXiv:1311.0776: Theorem 2.5, with the mechanism in the proof of
-Theorem 3.3). So, given all the signals and scores, the labels of the trials are independent, and
-a guess at one that is not revealed is right with probability at most
+Flip a fair coin for each trial, run the mechanism on D' for heads and on D for tails, and score the
+output. The label of a trial is its coin. Under (ε, δ)-DP the pair of output laws is a
+post-processing of randomised response: with probability δ the label is revealed; otherwise the
+output depends on a signal that is right with odds e^ε to 1 (Kairouz, Oh & Viswanath 2015,
+arXiv:1311.0776: Theorem 2.5, with the mechanism in the proof of Theorem 3.3). So, given all signals
+and scores, the labels are independent, and a guess at a label that is not revealed is right with
+probability at most
 
     θ = e^ε / (1 + e^ε).
 
-Whichever s trials are picked and labels guessed, by any rule that looks at scores and at the labels
-of *other* trials only, the number S of right guesses is therefore at most `R + Binomial(s − R, θ)`
-in law, where R, the revealed among all m trials, is at most r but with probability
-`β = P(Binomial(m, δ) > r)`. Hence a test at level α: reject when
+Let any rule that uses scores and the labels of *other* trials only select s trials and guess their
+labels. The number S of right guesses is then stochastically at most `R + Binomial(s − R, θ)`. R,
+the number of revealed labels among all m trials, exceeds r with probability
+`β = P(Binomial(m, δ) > r)`. Hence a test at level α rejects if
 
     P(Binomial(s − r, θ) ≥ S − r) ≤ α − β.                                                  (1)
 
-It needs neither a split of α between two error rates nor a correction for the choice of the
-threshold: labels are revealed from the far end of the scores, or from their middle outwards, and
-where to stop is decided before the labels beyond are seen. A random pilot chooses whether trials at
-the top, at the bottom or at both ends are judged, and for which trial. Both ends count together:
-high scores guessed as D' and low ones as D are twice the evidence of either.
+The test needs no split of α between two error rates and no correction for the choice of the
+threshold. It reads labels from the far end of the scores inwards, or from the middle outwards, and
+decides where to stop before it reads the remaining labels. A random pilot chooses whether the
+event takes trials at the top, at the bottom or at both ends, and which label is guessed there. Both
+ends count together: guessing D' at high and D at low scores doubles the evidence.
 
-Classes of fixed size n are turned into coin flips by drawing how many of each to use; that the
-flips ask for more than there are has a probability that is taken off α. An event that leaves out
-no trial certifies nothing: its labels are the coins alone. The level holds over these draws, so
-their seed comes from the operating system's entropy where none is given; that of one seed in many
-audits, or of one chosen after looking, may be larger.
+Classes of fixed size n are turned into coin flips by drawing how many trials of each to use. The
+probability that the flips need more trials than there are is subtracted from α. An event of all
+trials certifies nothing, since its labels are the coins only. The level holds over these random
+draws. Their seed therefore comes from the operating system's entropy unless given. With one seed
+for many audits, or one chosen by its result, the error probability may be larger.
 
-The scores may depend on one another in any way that the labels do not decide: given all outputs the
-labels are independent, and the scores are a function of the outputs, so a score may read the whole
-batch of outputs of both trials at once.
+Scores may depend on all outputs: given all outputs the labels are independent, and the scores are a
+function of the outputs. So a score may use the whole batch of outputs on D and D' at once.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 
-# Shares of α for coin flips that ask for too many trials, and for more revealed labels than r.
+# Shares of α for coin flips that need too many trials, and for more than r revealed labels.
 _FLIPS, _REVEALED = 1 / 50, 1 / 5
 
 
 @dataclass(frozen=True)
 class LabelTest:
-    """A chosen event and what its unseen labels said.
+    """A chosen event, and the result of guessing its labels.
 
     Attributes:
-        high: the event holds the trials with `score >= high`, if any;
-        low: and those with `score <= low`, if any.
-        present_high: whether D' is guessed at high scores and D at low ones, or the other way
-            round.
-        hits: how many of the event's trials are guessed rightly, S.
-        size: the number of its trials, s.
-        trials: the number of trials whose labels were not used for the choice of direction, m.
-        pilot: the number of those whose labels were.
-        rates: about how often `score >= high` (or else `score <= low`) happened in D and D'.
-        seed: what decided the pilot and which scores were left out.
+        high: the event includes the trials with `score >= high`; None for none.
+        low: the event includes the trials with `score <= low`; None for none.
+        present_high: whether the guess is D' at high scores and D at low ones, or the reverse.
+        hits: S, the number of right guesses in the event.
+        size: s, the number of trials in the event.
+        trials: m, the number of trials outside the pilot.
+        pilot: the number of trials in the pilot, whose labels chose the direction.
+        rates: estimated probabilities of `score >= high` (or `score <= low` if `high` is None) on
+            D and on D'.
+        seed: the seed of the pilot and of the omitted scores.
     """
 
     high: float | None
@@ -80,7 +80,7 @@ class LabelTest:
     seed: int = 0
 
     def __str__(self) -> str:
-        """The event in words."""
+        """Describe the event."""
         high, low = ("D'", "D") if self.present_high else ("D", "D'")
         parts = []
         if self.high is not None:
@@ -90,9 +90,9 @@ class LabelTest:
         return "; ".join(parts)
 
     def epsilon(self, delta: float, alpha: float) -> float:
-        """The largest ε at which (ε, δ)-DP is refuted at level α, equation (1); 0 for none.
+        """Return the largest ε at which (1) refutes (ε, δ)-DP at level α; 0 for none.
 
-        ln(θ/(1 − θ)) of the lower Clopper-Pearson limit θ on the hits that were not all revealed.
+        It is ln(θ/(1 − θ)) for the lower Clopper-Pearson limit θ on S − r hits of s − r.
         """
         if self.size == self.trials and (self.high is None or self.low is None):
             return 0.0
@@ -101,10 +101,10 @@ class LabelTest:
         return max(0.0, _logit(share))
 
     def p_value(self, epsilon: float, delta: float, alpha: float) -> float:
-        """The p-value of (ε, δ)-DP from this event, which was chosen for the level α.
+        """Return the p-value of (ε, δ)-DP from this event, which was chosen for the level α.
 
-        The left side of (1), plus β and what the coin flips may cost: the event's choice saw none
-        of its labels, so the probability of a p-value of at most u is at most u for every u.
+        It is the left side of (1), plus β and the share of α for the coin flips. The choice of the
+        event used none of its labels, so P(p-value ≤ u) ≤ u for every u.
         """
         if self.size == self.trials and (self.high is None or self.low is None):
             return 1.0
@@ -130,27 +130,27 @@ def label_epsilon(
     log_odds: bool = False,
     seed: int | None = None,
 ) -> tuple[Estimate, LabelTest]:
-    """Certified lower bound on ε from the scores of D and D', with the event that shows it.
+    """Return a certified lower bound on ε from scores of trials on D and D', and its event.
 
     Args:
-        absent: scores of data set D, independent.
-        present: scores of data set D', independent; as many or not.
+        absent: scores of independent trials on data set D.
+        present: scores of independent trials on data set D'; the number may differ.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the confidence to state; 1 − α where none is given.
-        coin_flipped: whether a fair coin decided each trial's trial. Otherwise the two sizes are
-            taken as fixed, and some scores are left out.
-        expected: the ends of the scores that are judged, high ones for D', where the pilot tells
-            nothing; chosen without these scores.
-        log_odds: whether the scores estimate the log-odds of D', but for a factor and a constant;
-            the event is then chosen by them. A wrong estimate loses power, never the level.
+        confidence: the confidence to state; default 1 − α.
+        coin_flipped: whether a fair coin decided the data set of each trial. Otherwise the two
+            sizes count as fixed, and some scores are left out.
+        expected: the ends from which the event takes trials, with D' guessed at high scores, if the
+            pilot is not informative; must not depend on these scores.
+        log_odds: whether the scores estimate the log-odds of D' up to a factor and a constant; the
+            event is then chosen by them. A wrong estimate costs power, never the level.
         seed: decides the pilot and which scores are left out; None draws one from the operating
-            system's entropy, and the test holds it. The level is that over the choice of the seed,
-            not of one that was chosen after looking, nor of the best of several.
+            system's entropy, which the returned test holds. The level holds over the random choice
+            of the seed, not for a seed chosen by its result.
 
     Raises:
-        InputError: scores that are not finite, an empty class, sizes that fair coins do not give,
-            or δ or α out of range.
+        InputError: a score is not finite, a class is empty, the sizes contradict fair coins, or δ
+            or α is out of range.
     """
     test = label_test(
         absent,
@@ -187,13 +187,14 @@ def label_test(
     log_odds: bool = False,
     seed: int | None = None,
 ) -> LabelTest:
-    """Choose an event and count the labels that the choice did not see; see the module's text."""
+    """Choose an event and count the right guesses at its labels; see the module docstring."""
     outcomes.check_delta(delta)
     outcomes.check_alpha(alpha)
     absent, present = outcomes.scores(absent, "absent"), outcomes.scores(present, "present")
     seed = settled(seed)
-    # With a given seed alone, coins would fall alike in every audit of these sizes, and the pilot
-    # at the same places: among equal scores, sorted by label, it would tell the others'.
+    # The digest makes draws differ between audits with one seed. Otherwise every audit of these
+    # sizes has the same coins and pilot places, and among equal scores, which are sorted by label,
+    # the pilot would reveal the other labels.
     fresh = _digest(absent, present)
     rng = generator((seed, *b"labels", *fresh))
     if not coin_flipped:
@@ -201,7 +202,7 @@ def label_test(
     scores = np.concatenate((absent, present))
     order = np.argsort(-scores, kind="stable")
     scores, labels = scores[order], order >= len(absent)
-    # A twentieth is enough to tell the direction.
+    # A twentieth of the trials suffices to choose the direction.
     pilot = np.zeros(len(scores), bool)
     pilot[rng.choice(len(scores), len(scores) // 20, False, shuffle=False)] = True
     main = len(scores) - int(pilot.sum())
@@ -212,7 +213,7 @@ def label_test(
         for present_high in (True, False)
         for top, bottom in tally.sides()
     ]
-    # High scores speak for D', at the ends that were expected, unless the pilot says otherwise.
+    # The default, without a prospect above ½, is D' at high scores, at the expected ends.
     sides.sort(key=lambda side: (not side.present_high, side.ends_judged != expected))
     side = max(sides, key=lambda side: max(0.5, side.prospect))
     stop = side.choose()
@@ -221,7 +222,7 @@ def label_test(
 
 def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int, seed: int) -> LabelTest:
     top, bottom = int(side.top[stop]), int(side.bottom[stop])
-    # The rates are those of one end, from all its trials that are no pilot.
+    # The rates are those of one end, from all its trials outside the pilot.
     end = (np.array([top]), np.array([0])) if top else (np.array([0]), np.array([bottom]))
     size, hits, of_pilot, hits_of_pilot = (
         int(counts[0]) for counts in tally.counts(*end, side.present_high)
@@ -243,7 +244,7 @@ def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int, seed: in
 
 
 def revealed_labels(trials: int, delta: float, alpha: float) -> tuple[int, float]:
-    """The number r of revealed labels that is exceeded rarely, and how rarely: β in (1)."""
+    """Return r, a number of revealed labels that is rarely exceeded, and β of (1)."""
     if delta == 0:
         return 0, 0.0
     from scipy.stats import binom
@@ -255,10 +256,11 @@ def revealed_labels(trials: int, delta: float, alpha: float) -> tuple[int, float
 def _flip(
     absent: Scores, present: Scores, alpha: float, rng: np.random.Generator
 ) -> tuple[Scores, Scores]:
-    """As many of either class as fair coin flips ask for; beyond that with probability α at most.
+    """Draw from either class the number of scores that fair coin flips ask for.
 
-    Raises nothing where the flips ask for too many: it then uses what there is, and the law of
-    what is used differs from that of coin flips with probability at most α.
+    The number of flips is the largest for which they ask for too many scores with probability at
+    most α. If they do, all scores of the class are used. So the law of the drawn scores differs
+    from that of coin flips with probability at most α.
     """
     from scipy.special import bdtrc
 
@@ -266,7 +268,7 @@ def _flip(
         return sum(float(bdtrc(min(len(each), trials), trials, 0.5)) for each in (absent, present))
 
     low, high = 1, len(absent) + len(present)
-    while low < high:  # the most trials for which the flips ask for too many rarely enough
+    while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if short(middle) <= alpha else (low, middle - 1)
     heads = min(int(rng.binomial(low, 0.5)), len(present))
@@ -274,19 +276,19 @@ def _flip(
 
 
 def _digest(absent: Scores, present: Scores) -> bytes:
-    """A digest of how the scores of the two classes follow on one another."""
+    """Return a digest of the order of the two classes' sorted scores."""
     pooled = np.concatenate((np.sort(absent), np.sort(present)))
     order = np.argsort(pooled, kind="stable").astype("<i8")
     return hashlib.blake2b(order.tobytes(), digest_size=16).digest()
 
 
 def _some(scores: Scores, count: int, rng: np.random.Generator) -> Scores:
-    """So many of the scores, drawn without replacement: the few that are left out are drawn."""
+    """Draw `count` of the scores without replacement, by drawing the few that are left out."""
     return np.delete(scores, rng.choice(len(scores), len(scores) - count, False, shuffle=False))
 
 
 def _shown(score: float) -> str:
-    """A score in words; games put 1e300 for an output that only one trial can have."""
+    """Format a score; ±1e300 stands for an output that is possible on one data set only."""
     return f"{score:g}" if abs(score) < 1e300 else "∞" if score > 0 else "−∞"
 
 

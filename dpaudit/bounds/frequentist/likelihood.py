@@ -1,11 +1,11 @@
-"""Lower bounds on ε and δ from the log-likelihood ratio of the release's known law.
+"""Lower bounds on ε from the log-likelihood ratio of the release's known law.
 
-With the output laws P (D') and Q (D) and L = ln dP/dQ, δ(ε) = E_P[(1 − e^{ε−L})_+] is
-the smallest δ for which P ≤ e^ε Q + δ on every event. Runs of D' alone estimate it, drawn from P or
-from a proposal with importance weights. A wrong L certifies a fiction: `two_sample` bounds ε
-from real runs of both trials for any L. Both are betting games on the trials in their
-order; the stakes, and the proof that rejected candidates form an interval, stand in
-`dpaudit.bounds.frequentist.means`.
+With the output laws P (on D') and Q (on D) and L = ln dP/dQ, δ(ε) = E_P[(1 − e^{ε−L})_+] is the
+smallest δ for which P ≤ e^ε Q + δ on every event. Trials on D' suffice to estimate it, drawn from P
+or from a proposal with importance weights. The bound is invalid if L is wrong; `two_sample` bounds
+ε for any L, from trials on both data sets. Both bounds bet on the trials in their order.
+`dpaudit.bounds.frequentist.means` describes the stakes and proves that the rejected candidates form
+an interval.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from dpaudit.core.estimate import Estimate
 
 Values = NDArray[np.float64]
 
-# Plans are made when this many trials, and this share of all, are known, and at each doubling.
+# Plan once this many trials, and this share of all, are known, and again at each doubling.
 _FIRST, _FIRST_SHARE = 16, 1 / 16
-# Halvings of the interval in which a bound on ε is sought.
+# Halvings of the interval in the search for a bound on ε.
 HALVINGS = 11
 
 
 def log_ratios(values: ArrayLike, name: str) -> Values:
-    """Log-likelihood ratios of one class: numbers or ±inf."""
+    """Return the log-likelihood ratios of one class as an array of numbers or ±inf."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} are not numbers: {error}") from error
     if found.ndim != 1 or not len(found):
-        raise InputError(f"{name} have shape {found.shape}: give one number a trial, at least one")
+        raise InputError(f"{name} have shape {found.shape}: give at least one, one per trial")
     bad = np.flatnonzero(np.isnan(found))
     if len(bad):
-        raise InputError(f"{name}[{bad[0]}] = nan is not a number: score no evidence with 0")
+        raise InputError(f"{name}[{bad[0]}] = nan is not a number: use 0 for no evidence")
     return found
 
 
 def weights(values: ArrayLike | None, like: Values, name: str) -> Values:
-    """Importance weights of one class; 1 where none are given."""
+    """Return the importance weights of one class; 1 by default."""
     if values is None:
         return np.ones(len(like))
     found = np.asarray(values, dtype=np.float64)
     if found.shape != like.shape:
-        raise InputError(f"{name} have shape {found.shape}: give one for each of {len(like)} runs")
+        raise InputError(f"{name} have shape {found.shape}: give {len(like)}, one per trial")
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
     if len(bad):
         raise InputError(f"{name}[{bad[0]}] = {found[bad[0]]} is not a finite number of at least 0")
@@ -64,23 +64,23 @@ def weights(values: ArrayLike | None, like: Values, name: str) -> Values:
 
 
 def _excess(log_ratio: Values, epsilon: float) -> Values:
-    """(1 − e^{ε−L})_+, in [0, 1]."""
+    """Return (1 − e^{ε−L})_+, in [0, 1]."""
     if epsilon == math.inf:
         return np.asarray(log_ratio == math.inf, dtype=np.float64)
     return -np.expm1(np.minimum(epsilon - log_ratio, 0))
 
 
 def plan_times(starts: NDArray[np.intp], n: int) -> NDArray[np.intp]:
-    """For each block the number of earlier trials that its plan rests on; 0: no plan yet."""
+    """Return for each block the number of earlier trials that its plan uses; 0: no plan yet."""
     first = max(_FIRST, n * _FIRST_SHARE)
     doublings = 2 ** np.floor(np.log2(np.maximum(starts, 1) / first)) * first
     later = np.where(starts < first, 0, doublings).astype(int)
-    # The first block at which so many are known makes the plan.
+    # The plan is made at the first block that starts after this many trials.
     return np.array([starts[np.argmax(later == t)] if t else 0 for t in later])
 
 
 def _planned_variances(log_ratio: Values, weight: Values, delta: float) -> Values:
-    """Predicted variance of w (1 − e^{ε−L})_+ in each block, at the ε that seems within reach."""
+    """Predict the variance of w (1 − e^{ε−L})_+ in each block, at the largest plausible ε."""
     times = plan_times(block_starts(len(weight)), len(weight))
     found = {0: math.inf}
     for t in set(times.tolist()) - {0}:
@@ -94,13 +94,13 @@ def _planned_variances(log_ratio: Values, weight: Values, delta: float) -> Value
 
 
 def _moments(log_ratio: Values, weight: Values, epsilon: float) -> tuple[float, float]:
-    """Mean and variance of w (1 − e^{ε−L})_+, the latter as if one extreme value were missing."""
+    """Return mean and variance of w (1 − e^{ε−L})_+, the latter with one more extreme value."""
     values = _excess(log_ratio, epsilon) * weight
     return float(values.mean()), float(values.var() + values.max() ** 2 / (4 * len(values)))
 
 
 def _within(log_ratio: Values, weight: Values, delta: float, epsilon: float) -> bool:
-    """Whether the mean exceeds δ by two standard errors."""
+    """Return whether the mean exceeds δ by two standard errors."""
     mean, variance = _moments(log_ratio, weight, epsilon)
     return mean - 2 * math.sqrt(variance / len(weight)) > delta
 
@@ -113,27 +113,27 @@ def likelihood_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε at δ, if L is the true log-likelihood ratio (kind `assumes-law`).
+    """Return a lower bound on ε at δ if L is the true log-likelihood ratio (kind `assumes-law`).
 
-    Certified are the ε at which the wealth of a bet on E[w (1 − e^{ε−L})_+] > δ grew from α to 1.
-    Were the mechanism (ε*, δ)-DP, the mean would be at most δ at ε*, and the wealth there would be
-    a supermartingale. The values fall with ε, the plan does not depend on it, and the wealth grows
-    with the values: so whoever is certified above ε* was certified at ε*, which has probability at
-    most α. No level is split. At δ = 0, ε is the essential supremum of L: each L with a positive
-    weight bounds it, with certainty. Steinke 2022, arXiv:2210.00597, Proposition 7; betting after
-    Waudby-Smith & Ramdas 2024, arXiv:2010.09686.
+    An ε is certified if the wealth of a bet on E[w (1 − e^{ε−L})_+] > δ grows from α to 1. If the
+    mechanism is (ε*, δ)-DP, the mean is at most δ at ε*, and the wealth there is a supermartingale.
+    The values fall with ε, the plan does not depend on ε, and the wealth grows with the values. So
+    a bound above ε* implies that ε* is certified too, which has probability at most α. No level is
+    split. At δ = 0, ε is the essential supremum of L, and each L with a positive weight is a lower
+    bound with certainty. Steinke 2022, arXiv:2210.00597, Proposition 7; betting after Waudby-Smith
+    & Ramdas 2024, arXiv:2010.09686.
 
     Args:
         log_ratio: L = ln(dP/dQ) at outputs of P, in the order of the trials; `inf` where Q has no
             mass; shape (n,).
-        delta: δ in [0, 1).
-        weight: dP/dR at outputs drawn from a proposal R instead; ≥ 0, need not be bounded;
+        delta: the δ, in [0, 1).
+        weight: dP/dR, if the outputs were drawn from a proposal R; ≥ 0, need not be bounded;
             shape (n,).
-        alpha: level of the bound.
-        confidence: the confidence to state.
+        alpha: the level of the bound.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
-        InputError: a ratio is NaN, a weight negative, shapes differ, or a parameter is not in its
+        InputError: a ratio is NaN, a weight is negative, shapes differ, or a parameter is out of
             range.
     """
     check_delta(delta)

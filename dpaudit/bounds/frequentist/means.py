@@ -1,33 +1,33 @@
-"""Tight confidence bounds for means of bounded quantities, by betting on the values in turn.
+"""Tight confidence bounds for means of bounded values, by betting on the values in order.
 
-A gambler who believes the mean exceeds m stakes on each value in turn, by rules that see earlier
-values only. Were the mean at most m, the wealth would be a non-negative supermartingale, which
-grows from α to 1 with probability at most α (Ville's inequality). The bound is the least m at which
-it did not. Waudby-Smith & Ramdas 2024, arXiv:2010.09686, Theorem 1.
+To test the hypothesis "the mean is at most m", a bettor bets on each value by rules that depend on
+earlier values only. Under the hypothesis the wealth is a non-negative supermartingale, which grows
+from α to 1 with probability at most α (Ville's inequality). The bound is the smallest m that is not
+rejected. Waudby-Smith & Ramdas 2024, arXiv:2010.09686, Theorem 1.
 
-The stakes. After the known number n of values only "reached 1" counts, so the gambler replicates
-the binary option that a one-sided z-test pays: with wealth y and a standard deviation r of the sum
-of all values to come, the option's value moves by φ(Φ⁻¹(y))/r per unit of the sum. This is about
-1.5 times narrower than one fixed stake, whose √(2 ln(1/α)) takes the place of the normal quantile.
-Aiming again at the target from the wealth at hand is the idea of Voracek & Orabona 2025,
-arXiv:2505.22422; validity needs the supermartingale alone, not the normal law.
+**Stakes.** The number n of values is known, and only whether the wealth reaches 1 counts. So the
+bettor replicates the binary option that a one-sided z-test pays: with wealth y, and r the standard
+deviation of the sum of all remaining values, the option's value changes by φ(Φ⁻¹(y))/r per unit of
+the sum. The bound is about 1.5 times narrower than that of a fixed stake, which has √(2 ln(1/α))
+in place of the normal quantile. Re-aiming at the target from the current wealth follows Voracek &
+Orabona 2025, arXiv:2505.22422. Validity needs the supermartingale only, not the normal law.
 
-Blocks. Stakes change at the starts of some hundred blocks. Inside block j the share λ_j of a
-portfolio is staked on each value: the portfolio multiplies by p_j = Π(1 + λ_j (x_i − m)), so a unit
+**Blocks.** Stakes change at the starts of at most 256 blocks. In block j, the share λ_j of a
+portfolio is staked on each value. The portfolio multiplies by p_j = Π(1 + λ_j (x_i − m)), so a unit
 stake gains T_j = (p_j − 1)/λ_j ≥ −1/λ_j. With b_j(y) = min(φ(Φ⁻¹(a y))/(a r_j), λ_j y), a = 0.95,
 
     y_{j+1} = y_j + b_j(y_j) T_j(m),   y_0 = α,   rejected once y_j ≥ 1.
 
-The rejected m form an interval, so that bisection finds its end:
+**The rejected m form an interval**, so bisection finds its end:
 
 1. y → y + b(y) T keeps the order of two wealths, or takes the larger one to 1. b is concave (the
-   normal isoperimetric profile, and a line), b(0) = 0 ≤ b(1/a) and b' ≤ b(y)/y ≤ λ. For T < 0 the
-   slope is 1 + b'T ≥ 1 − λ/λ = 0. For T > 0, were the larger wealth y below 1 afterwards,
-   T < (1 − y)/b(y), and by concavity −b' ≤ b(y)/(1/a − y) on [0, y]: the slope is positive.
-2. At a given y the gain falls as m grows. r_j does not depend on m; λ_j = min(l_j, c/m), with l_j
-   free of m. While λ_j = l_j, T_j falls with m. Beyond, p_j = Π(1 − c + c x_i/m) is a polynomial in
-   1/m with non-negative coefficients and a constant term at most 1, so T_j = (m/c)(p_j − 1) and p_j
-   both fall with m, hence b T does, whichever of the two is the least in b.
+   minimum of the normal isoperimetric profile and a line), b(0) = 0 ≤ b(1/a) and b' ≤ b(y)/y ≤ λ.
+   For T < 0 the slope is 1 + b'T ≥ 1 − λ/λ = 0. For T > 0, if the larger wealth y stays below 1,
+   T < (1 − y)/b(y), and by concavity −b' ≤ b(y)/(1/a − y) on [0, y], so the slope is positive.
+2. At a given y the gain falls as m grows. r_j does not depend on m. λ_j is min(l_j, c/m) with l_j
+   independent of m. While λ_j = l_j, T_j falls with m. Beyond, p_j = Π(1 − c + c x_i/m) is a
+   polynomial in 1/m with non-negative coefficients and a constant term of at most 1, so both
+   T_j = (m/c)(p_j − 1) and p_j fall with m. Hence b T falls with m for either term of the minimum.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ from dpaudit.core.estimate import Estimate
 
 Values = NDArray[np.float64]
 
-# The most of a portfolio that one value can lose.
+# The largest share of a portfolio that one value can lose: c above.
 LOSS = 0.9
 
 _BLOCKS = 256
-# Stakes b(y)/y stay below this many times 1/r for wealths y > 0.01.
+# b(y)/y is below this multiple of 1/r for wealths y > 0.01.
 _STEEPEST = 2.7
-# The option is priced as if it were to reach 1/_AIM: its stakes do not vanish just below 1.
+# The target is 1/_AIM, so that stakes do not vanish just below 1: a above.
 _AIM = 0.95
 
 
 @dataclass(frozen=True)
 class Stakes:
-    """What a gambler plans from earlier values, block by block.
+    """Planned stakes of each block, from earlier values.
 
     Attributes:
         starts: index of each block's first value, ascending from 0; shape (J,).
-        shares: share of a portfolio staked on each value, before any cap; shape (J,); 0: no bet.
-        roots: standard deviation of the sum of the values to come; shape (J,).
-        n: number of values.
+        shares: share of a portfolio staked on each value, before any cap; 0: no bet; shape (J,).
+        roots: standard deviation of the sum of the remaining values; shape (J,).
+        n: the number of values.
     """
 
     starts: NDArray[np.intp]
@@ -75,39 +75,39 @@ class Stakes:
 
     @cached_property
     def lengths(self) -> NDArray[np.intp]:
-        """Number of values of each block."""
+        """Number of values in each block."""
         return np.diff(np.append(self.starts, self.n))
 
     def each(self, of_block: Values) -> Values:
-        """A block's number for each of its values."""
+        """Repeat each block's number for all its values; from shape (J,) to (n,)."""
         return np.repeat(of_block, self.lengths)
 
 
 def block_starts(n: int) -> NDArray[np.intp]:
-    """Where blocks start: shorter towards either end, where stakes change fastest."""
+    """Return where blocks start; they are shorter at both ends, where stakes change fastest."""
     return np.unique((n * np.sin(np.linspace(0, math.pi / 2, _BLOCKS + 1)[:-1]) ** 2).astype(int))
 
 
 def stakes(starts: NDArray[np.intp], variances: Values, n: int) -> Stakes:
-    """The stakes for predicted variances of a value; shape (J,), `inf` for no bet in a block."""
+    """Plan the stakes for predicted variances of a value; shape (J,), `inf` for no bet."""
     roots = np.sqrt((n - starts) * variances)
     shares = np.divide(_STEEPEST, roots, out=np.zeros_like(roots), where=roots > 0)
     return Stakes(starts, shares, roots, n)
 
 
 def grows(factors: Values, shares: Values, plan: Stakes, alpha: float) -> bool:
-    """Whether the wealth grows from `alpha` to 1: the hypothesis is rejected.
+    """Return whether the wealth grows from `alpha` to 1, which rejects the hypothesis.
 
     Args:
-        factors: what each value multiplies its block's portfolio by, ≥ 0; given the earlier values
-            none may exceed 1 on average under the hypothesis; shape (n,).
-        shares: share of the portfolio that is staked in each block; shape (J,).
+        factors: the factor by which each value multiplies its block's portfolio, ≥ 0; under the
+            hypothesis its mean given the earlier values must be at most 1; shape (n,).
+        shares: share of the portfolio staked in each block; shape (J,).
         plan: the stakes.
         alpha: the level.
     """
     quantile, wealth = NormalDist().inv_cdf, alpha
     scale = 1 / (_AIM * math.sqrt(2 * math.pi))
-    with np.errstate(over="ignore"):  # infinite wealth rejects, as it should
+    with np.errstate(over="ignore"):  # infinite wealth rejects correctly
         products = np.multiply.reduceat(factors, plan.starts)
     for product, share, root in zip(
         products.tolist(), shares.tolist(), plan.roots.tolist(), strict=True
@@ -118,22 +118,22 @@ def grows(factors: Values, shares: Values, plan: Stakes, alpha: float) -> bool:
             wealth += stake * (product - 1) / share
         if wealth >= 1:
             return True
-        if wealth < 1e-12 * alpha:  # too little is left to win
+        if wealth < 1e-12 * alpha:  # too little wealth is left to reach 1
             return False
     return False
 
 
 def last_held(holds: Callable[[float], bool], high: float, step: float, halvings: int = 9) -> float:
-    """Where a condition that holds up to some number ceases to hold, approached from below.
+    """Search from below for the end of the interval on which a condition holds.
 
     Args:
-        holds: the condition on positive numbers; once false it must stay so.
-        high: where the search ends.
-        step: scale of the distance from `high`; doubled until the condition holds.
-        halvings: of the interval between two steps, or between the first and `high`.
+        holds: the condition on positive numbers; once false, it is false for all larger numbers.
+        high: the largest number considered.
+        step: first distance from `high`; doubled until the condition holds.
+        halvings: the number of bisections of the last step.
 
     Returns:
-        A number at which `holds` was seen, or 0.
+        A number at which `holds` was true, or 0.
     """
     low = high - step
     while low > 0 and not holds(low):
@@ -154,7 +154,7 @@ def _variances(values: Values, starts: NDArray[np.intp]) -> Values:
     The sum of squares around the mean and a quarter of the squared range, which stands for one
     extreme value not yet seen. The range counts as 1 until two values differ.
     """
-    # Around the first value: small variances of large values do not cancel.
+    # Centre at the first value, so that small variances of large values do not cancel.
     around = values - values[0]
     first, second = (np.append(0, np.cumsum(around**k))[starts] for k in (1, 2))
     high, low = (np.append(0, f.accumulate(around))[starts] for f in (np.maximum, np.minimum))
@@ -177,7 +177,7 @@ def _checked(values: ArrayLike, alpha: float) -> Values:
 
 
 def _lower(values: Values, alpha: float) -> float:
-    """The bound of `lower_mean` on checked values."""
+    """Return the bound of `lower_mean` for checked values."""
     n, high = len(values), float(values.mean())
     starts = block_starts(n)
     plan = stakes(starts, _variances(values, starts), n)
@@ -190,7 +190,7 @@ def _lower(values: Values, alpha: float) -> float:
         np.add(factors, 1, out=factors)
         return grows(factors, shares, plan, alpha)
 
-    # Half as wide again as the bound of a fixed stake: at once rejected as a rule.
+    # 1.5 times as wide as the bound of a fixed stake: usually rejected at the first try.
     width = float(values.std()) * math.sqrt(-2 * math.log(alpha) / n)
     return last_held(rejected, high, max(1.5 * width, high / n))
 
@@ -226,12 +226,12 @@ def upper_mean(values: ArrayLike, *, alpha: float) -> float:
 
 
 def betting_mean(values: ArrayLike, alpha: float, confidence: float) -> Estimate:
-    """The mean of values in [0, 1] with its two-sided interval, `alpha/2` on either side.
+    """Estimate the mean of values in [0, 1] with a two-sided interval, `alpha/2` on either side.
 
-    See `lower_mean` for what the values must satisfy, and its source.
+    Assumptions and source as for `lower_mean`.
 
     Raises:
-        InputError: a value is not in [0, 1], there is none, or alpha is not in (0, 1).
+        InputError: there is no value, one is not in [0, 1], or alpha is not in (0, 1).
     """
     found = _checked(values, alpha)
     return Estimate(

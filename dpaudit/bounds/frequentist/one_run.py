@@ -1,38 +1,38 @@
-"""Lower bounds on ε and δ from one run with many canaries, each included by its own fair coin.
+"""Lower bounds on ε from one run with many canaries, each included by its own fair coin.
 
-The auditor sees the output, makes `guesses` statements "in" or "out" about canaries of its choice
-among `m`, abstains on the rest, and V of its statements are correct.
+The auditor sees the output, guesses "in" or "out" for r canaries of their choice among m, and
+abstains on the rest. V of the guesses are correct.
 
 **Exact tail.** Let the output be (ε, δ)-DP for the presence of one canary, q = e^ε/(1 + e^ε),
 W ~ Binomial(r, q), β = P[W ≥ v], b = P[W = v]. Then for 1 ≤ v ≤ r ≤ m
 
     P[V ≥ v] ≤ β + δ · m β (1 − β) / (v b)                                               (1)
 
-and some (ε, δ)-DP output attains it as long as the right side is at most 1. Proof: fix a canary j,
-the other coins and a set T of numbers. "Right on j and V ∈ T" becomes "wrong on j and V + 1 ∈ T"
-when coin j is flipped; averaging the definition of DP over j and the coins gives, for p_i = P[V=i],
+and some (ε, δ)-DP output attains it if the right side is at most 1. Proof: fix a canary j, the
+other coins and a set T of numbers. Flipping coin j turns "right on j and V ∈ T" into "wrong on j
+and V + 1 ∈ T". Averaging the definition of DP over j and the coins gives, for p_i = P[V = i],
 
     Σ_{i∈T} (i p_i − e^ε (r − i + 1) p_{i−1}) ≤ δ m        for every T,
 
 so the positive parts of the terms sum to at most δ m. Write p_i = C(r, i) w_i and
 w_i = Σ_{j≤i} x_j e^{ε(i−j)}; maximising P[V ≥ v] over p is a linear program in x with the two
 constraints Σ p_i = 1 and Σ_j j C(r, j) (x_j)_+ ≤ δ m. Its optimum mixes W with W given W ≥ v: by
-log-concavity of the binomial, (P[W < j])/(j P[W = j]) grows in j, so no j < v pays more.
-Equality: the number of right guesses is drawn from that mixture, their places uniformly.
+log-concavity of the binomial, (P[W < j])/(j P[W = j]) grows in j, so no j < v gives more. An output
+that draws the number of right guesses from this mixture, and their places uniformly, attains (1).
 
 **Published tail.** Steinke, Nasr & Jagielski 2023, Theorem 5.2, arXiv:2305.08846:
 
     P[V ≥ v] ≤ β + 2 m δ · max_{1≤i≤v} P[v − i ≤ W < v] / i                               (2)
 
-At δ = 0 both are the binomial tail β. Elsewhere (1) is smaller, often by far, where β is small; but
-(2) falls below (1) for β near 1, where it is then no bound (ε = 0, m = r = 3, v = 1: an output
-uniform on the seven answers with a right guess is (0, 1/7)-DP and has V ≥ 1 always; (2) says
-at most 55/56). Hence "steinke23" takes the larger of the two.
+At δ = 0 both are the binomial tail β. At δ > 0 and small β, (1) is smaller, often by far. For β
+near 1, (2) falls below (1) and is not a valid bound. Example: ε = 0, m = r = 3, v = 1. An output
+uniform on the seven answers with a right guess is (0, 1/7)-DP and always has V ≥ 1, but (2) is
+55/56. Hence "steinke23" takes the larger of the two.
 
-**Any cut of the parameter.** For each v let B(v) be any number with p(B(v), v) ≤ α, where p(ε, v)
+**From tails to bounds.** For each v let B(v) be any number with p(B(v), v) ≤ α, where p(ε, v)
 bounds P[V ≥ v] for every (ε, δ)-DP output. If the output is (ε*, δ)-DP, B(V) > ε* has probability
-at most α: with v0 the least v with B(v) > ε*, the output is (B(v0), δ)-DP as well, so
-P[V ≥ v0] ≤ p(B(v0), v0) ≤ α. Neither p's monotonicity nor the choice among several such p matters.
+at most α: with v0 the smallest v with B(v) > ε*, the output is (B(v0), δ)-DP too, so
+P[V ≥ v0] ≤ p(B(v0), v0) ≤ α. This needs neither monotonicity of p nor one p for all v.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _TOLERANCE = 1e-9
 
 
 def check_guesses(m: int, guesses: int, correct: int) -> None:
-    """Refuse numbers that are no outcome of a one-run audit: 0 ≤ correct ≤ guesses ≤ m, m ≥ 1.
+    """Refuse numbers that violate 0 ≤ correct ≤ guesses ≤ m and m ≥ 1.
 
     Raises:
-        InputError: one is not a whole number, above 10^9, or they are out of order.
+        InputError: a number is not whole, is above 10^9, or violates the inequalities.
     """
     for name, value in (("m", m), ("guesses", guesses), ("correct", correct)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -76,19 +76,19 @@ def check_guesses(m: int, guesses: int, correct: int) -> None:
     if m < 1:
         raise InputError(f"m = {m} canaries: give at least one")
     if not 0 <= guesses <= m:
-        raise InputError(f"guesses = {guesses} is not in 0 to m = {m}: count each canary once")
+        raise InputError(f"guesses = {guesses} is not in 0 to m = {m}: guess each canary once")
     if not 0 <= correct <= guesses:
         raise InputError(
-            f"correct = {correct} is not in 0 to guesses = {guesses}: count correct guesses alone"
+            f"correct = {correct} is not in 0 to guesses = {guesses}: count only correct guesses"
         )
 
 
 def last_rejected(margin: Callable[[float], float]) -> float:
-    """The largest parameter at least 0 that is found to be rejected, 0 where none is.
+    """Search for the largest rejected parameter; return 0 if 0 is not rejected.
 
     Args:
-        margin: at least 0 where the parameter is rejected, negative where it is not, and negative
-            from some number on.
+        margin: function of the parameter that is at least 0 if it is rejected, else negative; it
+            must be negative for all large parameters.
     """
     from scipy.optimize import brentq
 
@@ -98,7 +98,7 @@ def last_rejected(margin: Callable[[float], float]) -> float:
     while margin(high) >= 0:
         low, high = high, 2 * high
     root = float(brentq(margin, low, high, xtol=_TOLERANCE))
-    # A root may lie on either side; the number returned must itself be rejected.
+    # The root may lie on either side; the returned number must itself be rejected.
     step = _TOLERANCE
     while root > low and margin(root) < 0:
         root, step = root - step, 2 * step
@@ -108,20 +108,20 @@ def last_rejected(margin: Callable[[float], float]) -> float:
 def one_run_p_value(
     m: int, guesses: int, correct: int, *, epsilon: float, delta: float = 0.0, tail: Tail = "exact"
 ) -> float:
-    """The bound on P[V ≥ correct] for an (ε, δ)-DP output, in [0, 1].
+    """Return the bound on P[V ≥ correct] for an (ε, δ)-DP output, in [0, 1].
 
-    Equation (1) of this module, or (2) for `tail="steinke23"`.
+    Equation (1) of this module, or the larger of (1) and (2) for `tail="steinke23"`.
 
     Args:
-        m: number of canaries, each included independently with probability 1/2.
-        guesses: number of guesses r that the auditor makes, fixed before the run.
-        correct: number v of them that are correct.
+        m: the number of canaries, each included independently with probability 1/2.
+        guesses: the number r of guesses, fixed before the run.
+        correct: the number v of correct guesses.
         epsilon: the ε of the claim, for the presence or absence of one canary.
-        delta: its δ.
-        tail: which bound.
+        delta: the δ of the claim.
+        tail: which bound to use.
 
     Raises:
-        InputError: the numbers are no outcome, ε or δ is out of range, or `tail` is unknown.
+        InputError: the numbers fail `check_guesses`, ε or δ is out of range, or `tail` is unknown.
     """
     check_guesses(m, guesses, correct)
     check_epsilon(epsilon)
@@ -140,12 +140,12 @@ def one_run_epsilon(
     confidence: float | None = None,
     tail: Tail = "exact",
 ) -> Estimate:
-    """Lower bound on ε at a given δ: the largest ε with `one_run_p_value` at most `alpha`.
+    """Return a lower bound on ε: the largest ε with `one_run_p_value` at most `alpha`.
 
-    It holds for every auditor and every law of the output, given that the coins of the canaries are
-    fair, independent of one another and of all else, and that `guesses` was fixed before the run
-    (for a number chosen from the scores see `one_run_scores_epsilon`). The point estimate is the ε
-    at which `correct` is the largest mean of V, r q + m δ (1 − q).
+    It holds for every auditor and every law of the output if the canaries' coins are fair and
+    independent of each other and of all else, and `guesses` was fixed before the run. For a number
+    chosen from the scores see `one_run_scores_epsilon`. The point estimate is the ε at which
+    `correct` is the largest possible mean of V, r q + m δ (1 − q).
 
     Raises:
         InputError: as `one_run_p_value`, or `alpha` is out of range.
@@ -165,10 +165,10 @@ def one_run_epsilon(
 
 
 def default_grid(m: int) -> list[tuple[int, int]]:
-    """The numbers of guesses (in, out) that `one_run_scores_epsilon` tries on `m` canaries.
+    """Return the numbers of guesses ("in", "out") that `one_run_scores_epsilon` tries.
 
-    A half, a quarter, … of the canaries, at least 8 guesses, at most 5 halvings, once with as many
-    guesses "out" and once with none. It depends on `m` alone.
+    "in" is a half, a quarter, … of the `m` canaries, in at most 5 halvings with at least 8 guesses
+    each. "out" is the same number or 0.
     """
     sizes = [m >> j for j in range(1, 6) if m >> j >= 8] or [max(1, m // 2)]
     both, high = [(k, k) for k in sizes if 2 * k <= m], [(k, 0) for k in sizes]
@@ -176,7 +176,7 @@ def default_grid(m: int) -> list[tuple[int, int]]:
 
 
 def balanced_grid(m: int) -> list[tuple[int, int]]:
-    """Those pairs of `default_grid` with as many guesses "in" as "out"; one of each at least."""
+    """Return the pairs (k, k) of `default_grid`, or (m // 2, m // 2) if there is none."""
     return [(high, low) for high, low in default_grid(m) if high == low] or [(m // 2, m // 2)]
 
 
@@ -191,40 +191,40 @@ def one_run_scores_epsilon(
     grid: Sequence[tuple[int, int]] | None = None,
     seed: int | None = None,
 ) -> Estimate:
-    """Lower bound on ε from the scores of one run, the number of guesses chosen with a correction.
+    """Return a lower bound on ε from the scores of one run, with a chosen number of guesses.
 
-    For each pair (k₊, k₋) of a grid that is fixed beforehand the auditor guesses "in" for the k₊
-    highest scores and "out" for the k₋ lowest. Each pair is an auditor that `one_run_epsilon`
-    admits, at any δ; the largest bound is returned, each taken at level α/(number of pairs), so by
-    Bonferroni's inequality all hold together with probability 1 − α. (The largest of bounds at
-    level α itself makes false claims far more often than α.) The order of the guesses depends on
-    the scores and `seed` alone, never on `included`.
+    For each pair (k₊, k₋) of a grid fixed beforehand the auditor guesses "in" for the k₊ highest
+    scores and "out" for the k₋ lowest. `one_run_epsilon` holds for each pair, at any δ. Each bound
+    has the level α/(number of pairs), so all hold together with probability 1 − α (Bonferroni), and
+    the largest is returned. (The largest of bounds at level α is too large far more often than α.)
+    The order of the guesses depends on the scores and `seed` only, never on `included`.
 
-    **Coins that are not fair.** Where k₊ = k₋ the bound at δ = 0 holds for coins of any common
-    chance p. Let η = ln(p/(1 − p)). A guess "in" is right with probability at most expit(ε + η),
-    one "out" with at most expit(ε − η), whatever the others are, so that V is at most a sum of
-    independent coins with these chances. Their mean is at most q = expit(ε), since
+    **Unfair coins.** If k₊ = k₋ and δ = 0, the bound holds for independent coins with any common
+    probability p. Let η = ln(p/(1 − p)). A guess "in" is right with probability at most
+    expit(ε + η), a guess "out" with at most expit(ε − η), given all other coins. So V is
+    stochastically at most a sum of independent coins with these probabilities. Their mean is at
+    most q = expit(ε), since
 
-        tanh(a + b) + tanh(a − b) = 2 sinh 2a / (cosh 2a + cosh 2b) ≤ 2 tanh a    for a ≥ 0,
+        tanh(a + b) + tanh(a − b) = 2 sinh 2a / (cosh 2a + cosh 2b) ≤ 2 tanh a    for a ≥ 0.
 
-    and of all such sums of one mean the binomial has the heaviest tail from one above the mean on
-    (Hoeffding 1956, Theorem 5). Grids for coins that nobody vouches for are `balanced_grid(m)`.
+    Of all such sums with one mean, the binomial has the heaviest tail from one above the mean on
+    (Hoeffding 1956, Theorem 5). Use `balanced_grid(m)` for coins that are not known to be fair.
 
     Args:
-        canary_scores: one finite score per canary, higher where inclusion is likelier, shape (m,).
-        included: the coins, 0 or 1 (or booleans), shape (m,): fair and independent. The order in
-            which the canaries are listed must not depend on them where scores are equal.
+        canary_scores: one finite score per canary, higher for likelier inclusion; shape (m,).
+        included: the fair, independent coins, 0 or 1 (or booleans); shape (m,). The order of
+            canaries with equal scores must not depend on them.
         delta: the δ of the claim.
-        alpha: the level of the bound, all pairs together.
-        confidence: the confidence to state; 1 − α by default.
+        alpha: the level of the bound, for all pairs together.
+        confidence: the confidence to state; default 1 − α.
         tail: as `one_run_p_value`.
         grid: the pairs (k₊, k₋), chosen before the run; `default_grid(m)` by default.
-        seed: decides among equal scores; None draws one from the operating system's entropy.
+        seed: orders equal scores; None draws one from the operating system's entropy.
 
     Raises:
-        InputError: scores that are not finite, coins that are not bits or that fair coins do not
-            give, unequal shapes, an empty grid or one with more guesses than canaries, or a level
-            out of range.
+        InputError: a score is not finite, a coin is not 0 or 1, the coins contradict fair coins,
+            shapes differ, the grid is empty or has a pair with more guesses than canaries, or a
+            level is out of range.
     """
     values = scores(canary_scores, "canary_scores")
     bits = _bits(included, len(values))
@@ -241,7 +241,7 @@ def one_run_scores_epsilon(
         if not whole or high + low > m:
             raise InputError(f"grid has ({high}, {low}): give two counts, together at most m = {m}")
 
-    # Equal scores in random order: that of the list could tell the coins.
+    # Order equal scores at random: the order of the list could reveal the coins.
     order = np.lexsort((generator(settled(seed)).permutation(m), values))
     right = np.concatenate(([0], np.cumsum(bits[order])))
     bounds = []
@@ -272,7 +272,7 @@ def _epsilon(m: int, r: int, v: int, delta: float, alpha: float, tail: Tail) -> 
 
 
 def _point(m: int, r: int, v: int, delta: float) -> float:
-    """ε where E V may reach v: E V ≤ r q + m δ (1 − q), inequality (1)'s with T = {1, …, r}."""
+    """Return the ε at which E V may reach v: E V ≤ r q + m δ (1 − q), from T = {1, …, r}."""
     right, wrong = v - m * delta, r - v
     if right <= wrong:
         return 0.0
@@ -280,7 +280,7 @@ def _point(m: int, r: int, v: int, delta: float) -> float:
 
 
 def _tail(m: int, r: int, v: int, epsilon: float, tail: Tail, sloped: bool) -> tuple[float, float]:
-    """β and the factor of δ in the bound on P[V ≥ v]; the factor is 0 where it is not asked for."""
+    """Return β and the factor of δ in the bound on P[V ≥ v]; the factor is 0 unless `sloped`."""
     from scipy.special import betaincc, gammaln, log_expit
 
     if v == 0:
@@ -298,8 +298,8 @@ def _tail(m: int, r: int, v: int, epsilon: float, tail: Tail, sloped: bool) -> t
     if at > 1e-280:
         ratio = beta / at
     else:
-        # b underflows. v far below the mean: β = 1. Far above: b(k + 1) ≤ odds · b(k), so a
-        # geometric sum bounds β/b.
+        # b underflows. If v is far below the mean, β = 1. If it is far above,
+        # b(k + 1) ≤ odds · b(k), so a geometric sum bounds β/b.
         odds = (r - v) / (v + 1) * math.exp(min(epsilon, 700.0))
         if odds >= 1:
             return 1.0, 0.0
@@ -322,5 +322,5 @@ def _bits(included: ArrayLike, m: int) -> NDArray[np.int64]:
     if found.shape != (m,):
         raise InputError(f"included has shape {found.shape}: give one coin for each of {m} scores")
     if found.dtype.kind not in "biuf" or not np.isin(found, (0, 1)).all():
-        raise InputError("included holds something other than 0 and 1: give the inclusion coins")
+        raise InputError("included holds something other than 0 and 1: give one coin per score")
     return found.astype(np.int64)

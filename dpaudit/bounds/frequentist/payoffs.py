@@ -1,4 +1,4 @@
-"""Payoffs that no (ε, δ)-DP pair lets grow on average: the proof stands in `sequential`."""
+"""Payoffs with a mean of at most 1 under (ε, δ)-DP: the proof is in `sequential`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bets:
-    """A bet on each event: the payoff is Π (1 + slope (φ − centre)) over the two trials.
+    """A bet on each event, with the payoff Π (1 + slope (φ − centre)) over the trials on D and D'.
 
-    Both arrays have shape (2 trials, events), data set D first.
+    Attributes:
+        slope: slopes on D and on D'; shape (2, events).
+        centre: centres on D and on D'; shape (2, events).
     """
 
     slope: Floats
     centre: Floats
 
     def log_payoff(self, values: Floats) -> Floats:
-        """Log payoffs, (rounds, events), of the events' values, (2, rounds, events)."""
+        """Return log payoffs (rounds, events) for the events' values (2, rounds, events)."""
         slope, centre = self.slope[:, None], self.centre[:, None]
         return np.log1p(slope * (values - centre)).sum(axis=0)
 
     def growth(self, rates: Floats) -> Floats:
-        """The expected log payoff of each event if its probabilities were `rates`."""
+        """Return the expected log payoff of each event if its probabilities are `rates`."""
         hit = np.log1p(self.slope * (1 - self.centre))
         miss = np.log1p(-self.slope * self.centre)
         return (rates * hit + (1 - rates) * miss).sum(axis=0)
 
 
 def _nearest_on_edge(high: Floats, low: Floats, r: float, delta: float) -> Floats:
-    """The p of the point nearest to (high, low) on the line q = r (p − δ), where r = e^−ε.
+    """Return the p of the point nearest to (high, low) on the line q = r (p − δ), r = e^−ε.
 
-    With u = p − δ the derivative of the divergence vanishes at the middle one of three real roots
+    With u = p − δ, the derivative of the divergence vanishes at the middle of the three real roots
     of
 
         (high − δ − u) u (1 − r u) + (low − r u) (u + δ) (1 − δ − u) = 0,
 
-    found by the trigonometric formula; Newton steps undo its rounding.
+    which the trigonometric formula gives; Newton steps remove its rounding error.
     """
     c0 = low * delta * (1 - delta)
     c1 = high - delta + low * (1 - 2 * delta) - r * delta * (1 - delta)
@@ -58,9 +60,10 @@ def _nearest_on_edge(high: Floats, low: Floats, r: float, delta: float) -> Float
 
 
 def fastest_bets(rates: Floats, epsilon: float, delta: float) -> Bets:
-    """The payoffs that grow fastest if `rates`, shape (2, events), were the events' probabilities.
+    """Return the payoffs that grow fastest if `rates` (2, events) are the events' probabilities.
 
-    Whatever the rates, the slopes are normal to K up to rounding, so the payoffs are fair.
+    For any rates, the slopes are normal to K of `sequential` up to rounding, so the payoffs have a
+    mean of at most 1 under (ε, δ)-DP.
     """
     r = math.exp(-epsilon)
     slope, centre = np.zeros_like(rates), np.full_like(rates, 0.5)
@@ -70,18 +73,18 @@ def fastest_bets(rates: Floats, epsilon: float, delta: float) -> Bets:
         return Bets(slope, centre)
     high, low = high[outside], low[outside]
 
-    # The corner, where both constraints are tight; there any r ≤ a/b ≤ 1/r is normal.
+    # At the corner both constraints are tight; there any (a, −b) with r ≤ a/b ≤ 1/r is normal.
     corner = np.array([[1 + delta * r], [r - delta * r]]) / (1 + r)
     a, b = (high - corner[0], corner[1] - low) / (corner * (1 - corner))
     first, second = r * b > a, b < r * a
-    # The second edge is the first for the complement, with the trials exchanged.
+    # The second edge is the first edge of the complement, with D and D' exchanged.
     p1, q1 = np.where(second, (1 - low, 1 - high), (high, low))
     p = _nearest_on_edge(p1, q1, r, delta)
     q = r * (p - delta)
     y = (q - q1) / (q * (1 - q))
     point = np.where(first, (p, q), np.where(second, (1 - q, 1 - p), corner))
     normal = np.where(first, (r * y, -y), np.where(second, (y, -r * y), (a, -b)))
-    # From (larger, smaller) share to (D, D').
+    # From the order (larger, smaller) share to (D, D').
     exchanged = rates[0, outside] > rates[1, outside]
     slope[:, outside] = np.where(exchanged, normal, normal[::-1])
     centre[:, outside] = np.where(exchanged, point, point[::-1])

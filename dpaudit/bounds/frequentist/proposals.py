@@ -40,7 +40,7 @@ class NoiseProposal:
         if not 0 < self.scale < math.inf:
             raise InputError(f"scale = {self.scale} is not a finite number above 0")
         if not self.shift or not all(map(math.isfinite, self.shift)):
-            raise InputError(f"shift = {self.shift} holds a number that is not finite, or none: give one per coordinate")
+            raise InputError(f"shift = {self.shift} is not one finite number per coordinate")
         if not 0 < self.share < 1:
             raise InputError(f"share = {self.share} is not in (0, 1): use e.g. 0.5")
 

@@ -1,6 +1,6 @@
-"""Where the label test stops: events of growing bins, of which the far ones' labels are known.
+"""The choice of the label test's event, from a pilot and from labels outside the event.
 
-A choice that is bad loses power, never the level: it looks at no label of the event it chooses.
+The choice uses no label of the event that it chooses. A bad choice costs power, never the level.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from dpaudit.bounds.outcomes import Scores
 # The ends of the scores that an event takes its trials from.
 Ends = Literal["top", "bottom", "both"]
 
-# Sizes of the prefixes at which the revealing may stop: the least, and the ratio of two.
+# Sizes of candidate events: the smallest, and the ratio of one to the one before.
 _LEAST, _RATIO = 8, 1.08
-# How far, in the logarithm of the rank, the local fits look, how strongly their slope is shrunk,
-# and how many standard errors are taken off it, for events at one end and at both.
+# Widths of the two local fits in the logarithm of the rank, the shrinkage of their slope, and the
+# number of standard errors subtracted from the slope, for events at one end and at both.
 _REACH, _SHRINK, _DOUBT = (0.3, 0.9), 1.0, (1.0, 0.25)
-# The share by which the slope of estimated log-odds may well be off.
+# The relative error expected of the slope of estimated log-odds.
 _TRUSTED = 0.5
-# The quantile of what the pilot has seen that is believed, of events at one end and at both: one
-# end alone must be clearly better. From so many trials on it is smaller.
+# The quantile of the pilot's posterior share that counts, for events at one end and at both: a
+# single end must be clearly better. Above `_MANY` trials it is smaller.
 _CAUTION, _MANY = (0.02, 0.1), 1000
-# Events of about half the trials at most tell the direction.
+# Only one-sided events of at most this share of the trials decide the direction.
 _LARGEST = 0.6
 
 
 class Tally:
-    """Trials sorted by falling score, to be counted from either end.
+    """Trials sorted by descending score, to be counted from either end.
 
     Attributes:
         scores: the scores `(m,)`.
-        spread: their standard deviation if they are about the log-odds of D', else 0.
+        spread: their standard deviation if they estimate the log-odds of D', else 0.
     """
 
     def __init__(
@@ -56,9 +56,10 @@ class Tally:
         self._sums = sums(present), sums(pilot), sums(present & pilot)
 
     def sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Events that grow, as the numbers of trials that they take from the top and the bottom.
+        """Yield three sequences of growing events: at the top, at the bottom and at both ends.
 
-        From the top, from the bottom, and from both ends alike. Equal scores stay together.
+        An event is given by the numbers of trials it takes from the top and from the bottom. Equal
+        scores stay together.
         """
         top, bottom = _ends(self.scores), _ends(self.scores[::-1])
         yield top, np.zeros_like(top)
@@ -70,7 +71,7 @@ class Tally:
             yield both[0][apart], both[1][apart]
 
     def outward(self, top: NDArray[np.int64], bottom: NDArray[np.int64]) -> NDArray[np.float64]:
-        """By how many deviations the scores of each bin lie further out than the mean."""
+        """Return each bin's mean distance outwards from the mean score, in standard deviations."""
         sums = self._total[top] - (self._total[-1] - self._total[len(self._total) - 1 - bottom])
         found: NDArray[np.float64] = np.diff(sums, prepend=0.0) / np.diff(top + bottom, prepend=0)
         return found / self.spread
@@ -78,9 +79,9 @@ class Tally:
     def counts(
         self, top: NDArray[np.int64], bottom: NDArray[np.int64], present_high: bool
     ) -> tuple[NDArray[np.int64], ...]:
-        """Trials of each event, those guessed rightly, and the same two of the pilot alone.
+        """Return each event's trials and correct guesses, and both numbers for the pilot alone.
 
-        Guessed is D' at the top and D at the bottom, or the other way round.
+        The guess is D' at the top and D at the bottom if `present_high`, else the reverse.
         """
         present, pilot, both = (
             (sums[top], sums[-1] - sums[len(sums) - 1 - bottom]) for sums in self._sums
@@ -98,14 +99,14 @@ class Tally:
 
 
 class Side:
-    """Events that grow bin by bin, with their trials and right guesses.
+    """A sequence of growing events, with the trials and correct guesses of each bin.
 
     Attributes:
-        top: number of trials that each takes from the highest scores.
-        bottom: number that it takes from the lowest.
+        top: number of trials that each event takes from the highest scores.
+        bottom: number of trials that each event takes from the lowest scores.
         present_high: whether D' is guessed at the top.
-        size: trials of each bin that are no pilot.
-        hits: those of them that are guessed rightly.
+        size: number of trials of each bin outside the pilot.
+        hits: number of correct guesses among these.
     """
 
     def __init__(
@@ -130,20 +131,20 @@ class Side:
 
     @property
     def ends_judged(self) -> Ends:
-        """Where it takes trials from."""
+        """The ends from which events take trials."""
         return "both" if self.both else "top" if self.top[-1] > 0 else "bottom"
 
     @property
     def both(self) -> bool:
-        """Whether it takes trials from both ends."""
+        """Whether events take trials from both ends."""
         return bool(self.top[-1] > 0 and self.bottom[-1] > 0)
 
     def promise(self, caution: float) -> NDArray[np.float64]:
-        """The share that each event lets expect to certify, by the pilot's labels alone.
+        """Return the share that each event is expected to certify, from the pilot's labels.
 
         Args:
-            caution: the quantile of a share that is believed; smaller by `_MANY` over the number
-                of trials, as the best of many events is.
+            caution: the posterior quantile of a share that counts. Above `_MANY` trials it is
+                scaled by `_MANY` over their number, since the best of many events is chosen.
         """
         from scipy.special import betaincinv
 
@@ -154,23 +155,25 @@ class Side:
 
     @property
     def prospect(self) -> float:
-        """The best promise; at one end among events of about half the trials at most.
+        """Largest promise; one-sided events count up to `_LARGEST` of the trials.
 
-        Of a larger event the complement has the larger ratio; all trials together tell nothing.
+        The complement of a larger event has the larger ratio, and the event of all trials certifies
+        nothing.
         """
         few = self.both | (self.ends <= _LARGEST * self.trials)
         return float(self.promise(_CAUTION[self.both])[few].max(initial=0.0))
 
     def choose(self) -> int:
-        """The last bin of the event: reveal bins from the far end until no smaller one is better.
+        """Reveal bins from the largest event inwards; return the last bin of the chosen event.
 
-        What the bins that are left would show is foreseen from the pilot's labels and those
-        revealed so far: the log-odds of a label are taken as linear in the score if that is what
-        it estimates, or else in the normal quantile of the rank, as they are between two normal
-        laws; fitted near the edge of what is revealed. Of a narrow and a wide fit the flatter
-        counts: a steep one may be luck, or have a kink behind.
+        It stops when no smaller event is expected to certify more. The labels of the remaining bins
+        are predicted from the pilot's labels and the revealed ones. The log-odds of a label are
+        modelled as linear in the score if the score estimates them, else in the normal quantile of
+        the rank, as between two normal laws. The fit is local to the edge of the revealed bins. Of
+        a narrow and a wide fit the one with the smaller slope counts: a steep slope may be due to
+        chance or end at a kink.
 
-        Row i of every matrix is the state in which bins beyond i are revealed, column j a bin.
+        Row i of every matrix is the state in which bins beyond i are revealed; column j is a bin.
         """
         from scipy.special import expit
 
@@ -199,24 +202,24 @@ class Side:
         promised = np.maximum.accumulate(np.append(0.5, self.promise(_CAUTION[0])[:-1]))
         stops = here > np.maximum(certified.max(axis=1), promised)
         if not self.both:
-            stops[-1] = False  # all trials together certify nothing
+            stops[-1] = False  # the event of all trials certifies nothing
         stops = np.flatnonzero(stops)
         return int(stops[-1]) if len(stops) else 0
 
     def _quantiles(self) -> NDArray[np.float64]:
-        """The normal quantile of each bin's rank."""
+        """Return the normal quantile of each bin's rank."""
         from scipy.special import ndtri
 
         found: NDArray[np.float64] = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
         return found
 
     def _guess(self) -> tuple[float, float]:
-        """A guess at the slope, and how strongly slopes are shrunk to it.
+        """Return a prior slope of the log-odds and the strength of the shrinkage towards it.
 
-        That of log-odds is the pilot's, about 1. Of other scores the slope is that of two normal
-        laws whose labels the pilot guessed as rightly: between N(0, 1) and
-        N(μ, 1) the share of right guesses at both ends is Φ(μ/2), and the log-odds have the slope
-        μ. One end alone says little, so 0 is guessed there.
+        For log-odds scores it is the slope fitted to the pilot, near `spread`. For other scores at
+        both ends it is that of two normal laws with the pilot's share of correct guesses: between
+        N(0, 1) and N(μ, 1) this share is Φ(μ/2), and the log-odds have the slope μ. For one end,
+        which has little information, it is 0.
         """
         from scipy.special import ndtri
 
@@ -237,7 +240,7 @@ class Side:
 def share_limit(
     hits: NDArray[np.float64] | int, size: NDArray[np.int64] | int, alpha: float
 ) -> NDArray[np.float64]:
-    """One-sided Clopper-Pearson lower limit of each share; counts may be expected ones."""
+    """Return the one-sided Clopper-Pearson lower limit of each share; counts may be fractional."""
     from scipy.special import betaincinv
 
     hits, size = np.asarray(hits, float), np.asarray(size, float)
@@ -246,7 +249,7 @@ def share_limit(
 
 
 def _ends(scores: Scores) -> NDArray[np.int64]:
-    """Ends of bins of sorted scores whose sizes grow geometrically; equal scores share a bin."""
+    """Return ends of bins of sorted scores that grow geometrically; equal scores share a bin."""
     count = len(scores)
     steps = max(1, math.ceil(math.log(max(count / _LEAST, 1)) / math.log(_RATIO)))
     wanted = np.unique(np.ceil(np.geomspace(min(_LEAST, count), count, steps + 1)).astype(int))
@@ -263,9 +266,12 @@ def _logistic(
     *,
     doubt: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Level and slope of a logistic regression on binned labels in each row, by Newton's method.
+    """Fit a logistic regression to binned labels in each row by Newton's method.
 
-    The slope is shrunk towards the guess, and taken smaller by `doubt` standard errors.
+    The slope is shrunk towards `guess`, then reduced by `doubt` standard errors, to at least 0.
+
+    Returns:
+        The level and the slope of each row.
     """
     from scipy.special import expit
 

@@ -1,8 +1,8 @@
 """ROC of scores of (user, item) pairs, with intervals that treat users as independent, not pairs.
 
 All pairs of a user share that user's vector, noise and number of ratings, so their scores are
-dependent. The intervals treat a user's pairs as one cluster and stay valid for any dependence within
-it. They are asymptotic in the number of users, hence `assumes-law`.
+dependent. The intervals treat a user's pairs as one cluster and stay valid for any dependence
+within it. They are asymptotic in the number of users, hence `assumes-law`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Pairs:
         return int(self.user.max()) + 1
 
     def per_user(self, of: NDArray[np.bool_], weights: Values | None = None) -> Values:
-        """Return each user's sum of weights over the pairs in `of`, or their number; shape (users,)."""
+        """Return each user's sum of weights, or number, of the pairs in `of`; shape (users,)."""
         return np.bincount(self.user[of], weights, minlength=self.users).astype(np.float64)
 
 

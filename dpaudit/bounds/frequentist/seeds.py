@@ -31,5 +31,5 @@ def settled(seed: int | None) -> int:
     if seed is None:
         return fresh_seed()
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed = {seed!r} is not a whole number of at least 0: use e.g. 0")
+        raise InputError(f"seed = {seed!r} is not a whole number of at least 0")
     return int(seed)

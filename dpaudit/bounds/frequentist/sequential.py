@@ -1,38 +1,41 @@
-"""Auditing (ε, δ)-DP round by round: stop at any time, for any reason, at a stated error.
+"""Sequential audits of (ε, δ)-DP that may stop at any time with a stated error probability.
 
-Test by betting, as in González, Dulce-Rubio, Ramdas, Ribero 2025 ("Sequentially auditing
+Testing by betting, as in González, Dulce-Rubio, Ramdas, Ribero 2025 ("Sequentially auditing
 differential privacy", arXiv:2509.07055) and, for f-DP, Kutta et al. 2026 (arXiv:2602.06518). A
-round shows one score x of D' (law P) and one score y of D (law Q), independent of each
-other and of the past. H0: the pair (P, Q) is (ε, δ)-DP, so that for every φ in [0, 1] the means
-p = E_P φ and q = E_Q φ lie in the convex set K of points with
+round gives one score x on D' (law P) and one score y on D (law Q), independent of each other and of
+the past. H0: the pair (P, Q) is (ε, δ)-DP, so that for every φ in [0, 1] the means p = E_P φ and
+q = E_Q φ lie in the convex set K of points with
 
     p ≤ e^ε q + δ,    1 − q ≤ e^ε (1 − p) + δ,    and both with p and q exchanged.
 
-**A round's payoff.** Let φ depend on the past alone, and let a point (p₀, q₀) on the edge of K and
-a vector (a, −b), normal to K there, do so too: a (p − p₀) − b (q − q₀) ≤ 0 on K. The payoff
+**A round's payoff.** Let φ, a point (p₀, q₀) on the edge of K and a vector (a, −b) normal to K
+there depend on the past only: a (p − p₀) − b (q − q₀) ≤ 0 on K. Let both factors of the payoff
 
     S = (1 + a (φ(x) − p₀)) · (1 − b (φ(y) − q₀))
 
-has, both factors being non-negative, a mean of at most 1 under H0: x and y are independent, so E S
-= A·B with A = 1 + a (p − p₀) ≥ 0, B = 1 − b (q − q₀) ≥ 0, and A·B ≤ ((A + B)/2)² ≤ 1 as A + B ≤ 2.
-Equality holds at (p₀, q₀). With a = (p₁ − p₀)/(p₀ (1 − p₀)), b = (q₀ − q₁)/(q₀ (1 − q₀)) and (p₀,
-q₀) the point of K nearest to (p₁, q₁) in Kullback-Leibler divergence, S of an event is the
-likelihood ratio of (p₁, q₁) to (p₀, q₀), which grows fastest if (p₁, q₁) is the truth: the
-two-proportion E-variable of Turner & Grünwald 2022, arXiv:2203.09785. (p₁, q₁) are the past's
-shares of the event, (count + c)/(n + 2c); inside K there is no bet. The bet 1 + λ (φ(x) − e^ε φ(y)
-− δ), 0 ≤ λ ≤ 1/(e^ε + δ), is the factors' average, not product, for a = 2λ, b = 2λ e^ε; it needs no
-independence of x and y, but an attack without errors takes it twice the rounds, since it cannot
-use both constraints at once.
+be non-negative. Its mean under H0 is at most 1: x and y are independent, so E S = A·B with
+A = 1 + a (p − p₀) ≥ 0, B = 1 − b (q − q₀) ≥ 0, and A·B ≤ ((A + B)/2)² ≤ 1 as A + B ≤ 2. Equality
+holds at (p₀, q₀).
 
-**The wealth** W_t, a product of such payoffs, is a non-negative supermartingale from W_0 = 1, and
+Let (p₀, q₀) be the point of K nearest to (p₁, q₁) in Kullback-Leibler divergence, and let
+a = (p₁ − p₀)/(p₀ (1 − p₀)), b = (q₀ − q₁)/(q₀ (1 − q₀)). Then S of an event is the likelihood ratio
+of (p₁, q₁) to (p₀, q₀), which grows fastest if (p₁, q₁) is the truth: the two-proportion E-variable
+of Turner & Grünwald 2022, arXiv:2203.09785. (p₁, q₁) are the event's past shares,
+(count + c)/(n + 2c). There is no bet if they lie inside K.
+
+For comparison, the bet 1 + λ (φ(x) − e^ε φ(y) − δ), 0 ≤ λ ≤ 1/(e^ε + δ), is the average of the
+factors, not their product, for a = 2λ, b = 2λ e^ε. It does not need x and y to be independent, but
+an attack without errors needs twice the rounds, since the bet cannot use both constraints at once.
+
+**The wealth** W_t, a product of such payoffs, is a non-negative supermartingale with W_0 = 1, and
 so is any average of such products (Waudby-Smith & Ramdas 2024, arXiv:2010.09686). Ville 1939:
-P(sup_t W_t ≥ 1/α) ≤ α. Here a third of the stake lies in equal parts on events at the past's
-quantiles; the rest follows the event that promises most, a third with c = ½ and a third with the
-boldness of c = 0.02, which pays where an attack makes no errors.
+P(sup_t W_t ≥ 1/α) ≤ α. A third of the stake is split equally over events at past quantiles. The
+rest follows the event with the largest expected growth: a third with c = ½, and a third with the
+bolder c = 0.02, which pays if an attack makes no errors.
 
-**No test can be faster** than ln(1/α) / (2 ln((1 + e^ε)/(e^ε + δ))) rounds: randomised response
-that meets (ε, δ) shows the scores of an error-free attack with probability (e^ε + δ)/(1 + e^ε) a
-trial, and no wealth may reach 1/α with a probability above α.
+**No test can be faster** than ln(1/α) / (2 ln((1 + e^ε)/(e^ε + δ))) rounds. A randomised response
+that is (ε, δ)-DP produces the scores of an error-free attack with probability (e^ε + δ)/(1 + e^ε)
+per trial, and under H0 no wealth may reach 1/α with a probability above α.
 """
 
 from __future__ import annotations
@@ -55,19 +58,19 @@ from dpaudit.core.estimate import Estimate
 
 Floats = NDArray[np.float64]
 
-# Where the past's scores are cut: symmetric, since either tail may tell the trials apart.
+# Quantiles of past scores that are cut; symmetric, since either tail may distinguish D and D'.
 _LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
-# The c of the cautious and of the bold shares.
+# The constants c of the cautious and of the bold shares.
 _PRIOR_COUNTS = (0.5, 0.02)
-# Rounds that are settled at once: bounds the memory.
+# The largest number of rounds settled at once, which bounds the memory.
 _BLOCK = 8192
 
 
 def _cuts(pooled: Floats) -> Floats:
-    """Thresholds around the quantiles of sorted scores: either side of the score that lies there.
+    """Return thresholds below and above each quantile of the sorted scores.
 
-    Halfway to the next score, so that an atom is never cut; two cuts, so that an event holds or
-    excludes it.
+    They lie halfway to the next distinct score, so that no atom is split. There are two, so that
+    one event includes the atom at the quantile and another excludes it.
     """
     atoms = pooled[(_LEVELS * len(pooled)).astype(int)]
     below = pooled[np.maximum(np.searchsorted(pooled, atoms) - 1, 0)]
@@ -78,23 +81,23 @@ def _cuts(pooled: Floats) -> Floats:
 class EProcess:
     """The wealth of a bettor against "the pair is (ε, δ)-DP": an e-process.
 
-    It keeps the scores seen and its stakes, since a stream has no end at which to compute. How the
-    stream is cut into updates does not matter. Thresholds and bets change after rounds 1, 2, 3,
-    4 and then whenever the stream has grown by half.
+    The object keeps all scores and its stakes between updates. The result does not depend on how
+    the stream is divided into updates. Thresholds and bets change after rounds 1, 2, 3, 4 and then
+    whenever the stream has grown by half.
 
-    Trials of one round must not share private randomness; see the module. Scores that are equal but
-    for rounding must be made equal (e.g. by `np.round`) before they come here: the last bits of a
-    floating-point mechanism differ between D and D', and a bettor finds that.
+    The trials of one round must be independent. Round scores that are equal up to rounding errors
+    (e.g. by `np.round`) before an update: the last bits of a floating-point mechanism differ
+    between D and D', and the bettor detects this.
 
     Args:
         epsilon: the ε of the claim, at least 0.
         delta: the δ of the claim, in [0, 1).
-        likelihood: also bet on (1 − e^{ε−s})₊ and (1 − e^{ε+s})₊, telling where a score s is the
-            log-likelihood ratio of D' to D, and fair whatever it is.
+        likelihood: also bet on (1 − e^{ε−s})₊ and (1 − e^{ε+s})₊ of a score s. This is valid for
+            any score, and powerful if s is the log-likelihood ratio of D' to D.
 
     Attributes:
-        rounds: how many rounds were run.
-        log_wealth: ln W after the last of them.
+        rounds: the number of rounds so far.
+        log_wealth: ln W after the last round.
         peak: the largest ln W so far, at least 0.
 
     Raises:
@@ -121,18 +124,18 @@ class EProcess:
 
     @property
     def p_value(self) -> float:
-        """exp(−peak): under H0, at most α with probability at most α, whenever one stops."""
+        """Anytime-valid p-value exp(−peak): under H0 at most α with probability at most α."""
         return math.exp(-self.peak)
 
     @property
     def plug_in(self) -> float:
-        """The least ε at δ that fits the followed event's shares of the past; not certified."""
+        """Smallest ε at δ that fits the followed event's past shares; not certified."""
         share = self._shares[:, -2]
         hits, others = np.r_[share, 1 - share], np.r_[share[::-1], 1 - share[::-1]]
         return math.log(max(1.0, ((hits - self.delta) / others).max()))
 
     def falsified(self, alpha: float = 0.05) -> bool:
-        """Whether the wealth has ever reached 1/α: under H0 with probability at most α.
+        """Return whether the wealth has reached 1/α, which has probability at most α under H0.
 
         Raises:
             InputError: α is not in (0, 1).
@@ -144,14 +147,14 @@ class EProcess:
         """Run further rounds.
 
         Args:
-            absent: scores of new data set D, one a round.
-            present: scores of new data set D', as many.
+            absent: scores of new trials on data set D, one per round.
+            present: scores of new trials on data set D', one per round.
 
         Returns:
-            The log wealth after each of the new rounds.
+            The log wealth after each new round.
 
         Raises:
-            InputError: no score, one that is not finite, or the two differ in number.
+            InputError: there is no score, a score is not finite, or the numbers differ.
         """
         pair = _rounds(absent, present)
         path = []
@@ -163,18 +166,18 @@ class EProcess:
         return np.concatenate(path)
 
     def _values(self, pair: Floats) -> Floats:
-        """The events' values in [0, 1], shape (2, rounds, events)."""
+        """Return the events' values in [0, 1], shape (2, rounds, events)."""
         values = (pair[..., None] >= self._cuts).astype(float)
         return np.concatenate((values, self._soft(pair)), axis=2) if self.likelihood else values
 
     def _soft(self, pair: Floats) -> Floats:
-        """(1 − e^{ε−s})₊ and (1 − e^{ε+s})₊ of the scores s."""
+        """Return (1 − e^{ε−s})₊ and (1 − e^{ε+s})₊ of the scores s."""
         return -np.expm1(np.minimum(self.epsilon - np.stack((pair, -pair), axis=2), 0))
 
     def _run(self, pair: Floats) -> Floats:
-        """Settle rounds under the present bets."""
+        """Settle rounds with the current bets; return the log wealth after each."""
         gains = self._bets.log_payoff(self._values(pair)[..., self._event])
-        # Summed one by one from the carried value: the same rounding however the stream is cut.
+        # Sum in order from the carried value, so that rounding does not depend on the updates.
         gains[0] += self._logs
         logs = np.cumsum(gains, axis=0)
         top = logs.max(axis=1)
@@ -187,7 +190,7 @@ class EProcess:
         return wealth
 
     def _learn(self) -> None:
-        """Renew thresholds and bets from all rounds so far."""
+        """Choose new thresholds and bets from all rounds so far."""
         past = np.concatenate(self._past, axis=1)
         self._past = [past]
         ordered = np.sort(past, axis=1)
@@ -205,12 +208,12 @@ class EProcess:
 
 
 def _rounds(absent: ArrayLike, present: ArrayLike) -> Floats:
-    """The scores of both trials, shape (2, rounds)."""
+    """Return the checked scores on D and D', shape (2, rounds)."""
     pair = scores(absent, "absent"), scores(present, "present")
     if len(pair[0]) != len(pair[1]):
         raise InputError(
-            f"absent has {len(pair[0])} scores and present {len(pair[1])}: a round needs one of "
-            "each, so drop the surplus"
+            f"absent has {len(pair[0])} scores and present {len(pair[1])}: give one of "
+            "each per round"
         )
     return np.stack(pair)
 
@@ -235,23 +238,23 @@ def sequential_epsilon(
     resolution: float = 0.05,
     likelihood: bool = False,
 ) -> Estimate:
-    """A lower bound on ε that holds at whichever round the stream was stopped.
+    """Return a lower bound on ε that holds at any stopping time of the stream.
 
-    The claims ε = 0, h, 2h, … for h = `resolution` are tested in turn, each by an `EProcess` of its
-    own at level α, up to the first that is not falsified. The bound is the last that is, or 0. It
-    is too large only if the least of these claims that is true was falsified, so no correction for
-    their number is due; nor for looking at the bound at several times, if each look uses the stream
-    from its start. It lies up to h below what the wealth alone would give. The value is the plug-in
-    ln((p − δ)/q) of the event that the first unfalsified claim's bettor follows; it is not
-    certified.
+    The claims ε = 0, h, 2h, … for h = `resolution` are tested in turn, each by its own `EProcess`
+    at level α, up to the first that is not falsified. The bound is the last falsified claim, or 0.
+    It is too large only if the smallest true claim was falsified, so the number of claims needs no
+    correction. Computing the bound at several times needs none either, if each time uses the stream
+    from its start. The bound is up to h below what a finer grid would give. The value is the
+    plug-in ln((p − δ)/q) of the event that the bettor of the first unfalsified claim follows; it is
+    not certified.
 
     Args:
-        absent: scores of data set D, shape (n,), in the order in which they were run.
-        present: scores of data set D', shape (n,).
+        absent: scores of trials on data set D, in the order of the trials; shape (n,).
+        present: scores of trials on data set D', in the order of the trials; shape (n,).
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: what to state; 1 − α by default.
-        resolution: the distance h of the claims tested.
+        confidence: the confidence to state; default 1 − α.
+        resolution: the distance h between tested claims.
         likelihood: see `EProcess`.
 
     Raises:

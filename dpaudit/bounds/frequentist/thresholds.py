@@ -1,4 +1,4 @@
-"""Counting at a threshold of the scores: chosen on other scores, or simultaneous over a grid."""
+"""Counting at a threshold on the scores that a held-out half of them chose."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from dpaudit.bounds.outcomes import Counts, Scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
-# How much stricter the choice is than the certificate: a threshold picked at the certifying level
-# is picked for its luck, a stricter one prefers events that do not rest on a few outcomes.
+# The choice uses α divided by this. A threshold chosen at the certifying level is often due to
+# chance; a stricter level prefers events that do not depend on a few outcomes.
 _STRICTER = 10.0
-# Thresholds looked at first, and between two of them when they may hide a better one.
+# The number of thresholds tried first, and between two of them if a better one may lie there.
 _COARSE, _FINE = 256, 16
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """When an attack says "present".
+    """The rule by which an attack answers "present".
 
     Attributes:
-        value: the score that separates.
-        above: whether it says present at `score >= value`, otherwise at `score < value`.
+        value: the threshold on the score.
+        above: whether "present" means `score >= value`; otherwise it means `score < value`.
     """
 
     value: float
     above: bool = True
 
     def counts(self, absent: Scores, present: Scores) -> Counts:
-        """What it says of these trials."""
+        """Return the counts of this rule on the scores of either class."""
         tp = int(((present >= self.value) == self.above).sum())
         fp = int(((absent >= self.value) == self.above).sum())
         return Counts(tp=tp, fp=fp, fn=len(present) - tp, tn=len(absent) - fp)
 
     def __str__(self) -> str:
-        """The rule in words."""
+        """Describe the rule."""
         return f"says D' at score {'>=' if self.above else '<'} {self.value:g}"
 
 
@@ -51,20 +51,21 @@ def held_out_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> tuple[Estimate, Threshold]:
-    """Clopper-Pearson at the threshold, the direction and the split of α that other scores chose.
+    """Return a Clopper-Pearson bound at a held-out choice of threshold, direction and split of α.
 
-    The first half of either class chooses among all thresholds, the second half, which it has not
-    seen, certifies at level `alpha`. `labels.label_epsilon` is tighter.
+    The first half of either class chooses among all thresholds. The second half certifies at level
+    `alpha`. `labels.label_epsilon` is tighter.
 
     Args:
-        absent: scores of data set D, independent.
-        present: scores of data set D', independent.
+        absent: independent scores of trials on data set D.
+        present: independent scores of trials on data set D'.
         delta: the δ of the claim.
         alpha: the level of the bound.
-        confidence: the confidence to state; 1 − α where none is given.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
-        InputError: scores that are not finite, fewer than 2 a class, or δ or α out of range.
+        InputError: a score is not finite, a class has fewer than 2 scores, or δ or α is out of
+            range.
     """
     absent, present = _two_classes(absent, present, 2)
     first, second = (scores[: len(scores) // 2] for scores in (absent, present))
@@ -92,14 +93,15 @@ def held_out_epsilon(
 def choose_threshold(
     absent: Scores, present: Scores, *, delta: float = 0.0, alpha: float = 0.05
 ) -> Threshold:
-    """Of all thresholds and both directions, the one with the largest bound on these scores.
+    """Return the threshold and direction with the largest bound on these scores.
 
-    Its bound is no certificate: these scores chose it. A bound grows with the true and falls with
-    the false positives, so between two thresholds none exceeds the bound at the one's true and the
-    other's false positives; only intervals that may hide a better one are looked into.
+    This bound is not a certificate, since the same scores chose it. A bound grows with the true
+    positives and falls with the false positives. So no threshold between two others exceeds the
+    bound at the lower one's true positives and the upper one's false positives. The search skips
+    intervals where that bound is too small.
 
     Raises:
-        InputError: scores that are not finite, an empty class, or δ or α out of range.
+        InputError: a score is not finite, a class is empty, or δ or α is out of range.
     """
     outcomes.check_delta(delta)
     outcomes.check_alpha(alpha)
@@ -109,12 +111,12 @@ def choose_threshold(
     values = pooled[order]
     starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
     below = np.append(0, np.cumsum(order >= len(absent)))[starts]
-    # How many of either class lie at or above each distinct score.
+    # The numbers of either class at or above each distinct score.
     tp, fp = len(present) - below, len(absent) - (starts - below)
     sizes = (len(present), len(absent))
     best, rule = -1.0, Threshold(float(values[starts[0]]))
     for above in (True, False):
-        # Below a threshold the roles of the counts are those of their complements.
+        # Below a threshold the counts are the complements of those above.
         hits = (tp, fp) if above else (len(present) - tp[::-1], len(absent) - fp[::-1])
         place, bound = _best_place(*hits, sizes, delta, alpha / _STRICTER)
         if bound > best:
@@ -130,7 +132,7 @@ def _best_place(
     delta: float,
     alpha: float,
 ) -> tuple[int, float]:
-    """Where the bound is largest among counts that fall from place to place, and the bound."""
+    """Return the index of the largest bound among non-increasing counts, and this bound."""
     looked = np.unique(np.linspace(0, len(tp) - 1, _COARSE).astype(int))
     bounds = _bounds(tp[looked], fp[looked], sizes, delta, alpha)
     place, best = int(looked[bounds.argmax()]), float(bounds.max())
@@ -157,7 +159,7 @@ def _bounds(
     delta: float,
     alpha: float,
 ) -> NDArray[np.float64]:
-    """`clopper_pearson_epsilon` of each pair of counts alone, not for all together."""
+    """Return `clopper_pearson_epsilon` of each pair of counts, each at level `alpha` by itself."""
     from scipy.special import betainccinv, betaincinv
 
     present, absent = sizes

@@ -1,8 +1,8 @@
-"""Lower bounds on ε and δ from real runs of both trials, valid for any score.
+"""Lower bounds on ε from trials on both data sets, valid for any score.
 
 Under (ε, δ)-DP every test h of the output with values in [0, 1] has E_P[h] − e^ε E_Q[h] ≤ δ, with P
-the law of D' and Q that of D. So h = 1{L ≥ τ} certifies whatever L is; for L = ln dP/dQ and τ = ε
-both sides meet at δ(ε). What is staked, and on which τ, is decided by earlier trials only.
+the output law on D' and Q that on D. So h = 1{L ≥ τ} gives a valid bound for any L. The difference
+is largest, and equals δ(ε), for L = ln dP/dQ and τ = ε. Only earlier trials decide the stake and τ.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from dpaudit.core.estimate import Estimate
 Values = NDArray[np.float64]
 Bound = float | Callable[[float], float]
 
-# How many standard errors a planned probability is kept on the wrong side of what trials show.
+# A plan shifts each estimated probability against the claim by this many standard errors.
 _CAUTION = 1.2
-# Events among which a plan chooses.
+# The number of candidate events of a plan.
 _EVENTS = 256
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Trials of both trials side by side, and weights with the bound on those of data set D.
+    """Paired trials on both data sets, their weights, and a bound on the weights of data set D.
 
-    The larger class is cut into as many groups as the smaller one has members; the shapes are
-    (g, n), one of the two g is 1.
+    The larger class is divided into n groups, n being the size of the smaller class. The shapes are
+    (g, n); for the smaller class g is 1.
     """
 
     present: Values
@@ -49,18 +49,18 @@ class _Pairs:
         return self.present.shape[1]
 
     def most(self, threshold: float) -> float:
-        """A bound on the weights of the outputs of data set D with L at or above the threshold."""
+        """Return a bound on the weights of the outputs on data set D with L ≥ threshold."""
         bound = self.bound(threshold) if callable(self.bound) else self.bound
         hit = self.absent_weight[self.absent >= threshold]
         if not 0 < bound < math.inf or hit.max(initial=0) > bound:
             raise InputError(
                 f"weight_absent_bound = {bound} does not bound a weight_absent of "
-                f"{hit.max(initial=0)} at L >= {threshold}: give a true, finite bound"
+                f"{hit.max(initial=0)} at L >= {threshold}: give a valid, finite bound"
             )
         return float(bound)
 
     def hits(self, threshold: float | Values) -> tuple[Values, Values]:
-        """Weighted share of each trial's runs with L ≥ threshold, in D' and in D; shapes (n,)."""
+        """Return each pair's weighted share of outputs with L ≥ threshold, on D' and on D; (n,)."""
         return (
             ((self.present >= threshold) * self.present_weight).mean(0),
             ((self.absent >= threshold) * self.absent_weight).mean(0),
@@ -74,13 +74,13 @@ def _paired(
     weight_absent: ArrayLike | None,
     bound: Bound | None,
 ) -> tuple[_Pairs, Literal["frequentist", "assumes-law"]]:
-    """Checked trials, paired in order, and the kind of what they certify."""
+    """Return the checked trials, paired in order, and the kind of their bound."""
     p, q = log_ratios(present, "log_ratio_present"), log_ratios(absent, "log_ratio_absent")
     wp = weights(weight_present, p, "weight_present")
     wq = weights(weight_absent, q, "weight_absent")
     if (weight_absent is None) != (bound is None):
         raise InputError(
-            f"weight_absent_bound = {bound}: give it with weight_absent, and only then"
+            f"weight_absent_bound = {bound}: give it together with weight_absent, or neither"
         )
     n = min(len(p), len(q))
     p, q, wp, wq = (x[: len(x) // n * n].reshape(-1, n) for x in (p, q, wp, wq))
@@ -91,7 +91,7 @@ def _paired(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is bet in each block: the event L ≥ τ, and the stakes; arrays have shape (J,)."""
+    """The bet of each block: the stakes, τ of the event L ≥ τ, bounds of weights; shape (J,)."""
 
     stakes: Stakes
     thresholds: Values
@@ -99,11 +99,11 @@ class _Plan:
 
 
 def _plan(pairs: _Pairs, delta: float) -> _Plan:
-    """For each block the event that earlier trials recommend.
+    """Choose each block's event from earlier trials.
 
-    With E_P[h] and E_Q[h] kept `_CAUTION` standard errors below and above their estimates p and q,
-    the best event has the largest (p − δ)/q. An event never seen in data set D counts as seen once
-    in all, with a weight at its bound.
+    The best event has the largest (p − δ)/q, with p `_CAUTION` standard errors below the estimate
+    of E_P[h] and q as many above that of E_Q[h]. If an event never occurred on data set D, the
+    standard error is that of one occurrence with its weight at the bound.
     """
     starts = block_starts(pairs.n)
     times = plan_times(starts, pairs.n)
@@ -134,7 +134,7 @@ def _plan(pairs: _Pairs, delta: float) -> _Plan:
 
 
 def _tail_moments(ratio: Values, weight: Values, events: Values) -> tuple[Values, Values]:
-    """Mean and second moment (of a trial's mean) of w 1{L ≥ τ} for each τ."""
+    """Return the mean and the second moment (of a group's mean) of w 1{L ≥ τ} for each τ."""
     groups, t = ratio.shape
     order = np.argsort(ratio, axis=None, kind="stable")[::-1]
     sorted_, w = ratio.ravel()[order], weight.ravel()[order]
@@ -154,38 +154,38 @@ def two_sample_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε at δ from runs of both trials, valid for any L (kind `frequentist`).
+    """Return a lower bound on ε at δ from trials on both data sets (kind `frequentist`).
 
-    (ε, δ)-DP says E_P[h] − e^ε E_Q[h] ≤ δ for each test h with values in [0, 1]. Trial i pairs a
-    run x_i of D' with one of D, y_i (or the mean over a group, where the classes differ in size);
-    the event h_j of block j is chosen by earlier trials. With A = e^ε, the bound W_j of the
-    weights, λ_j ≤ (1 − c)/δ free of A and λ_j(A) = min(λ_j, c/(A W_j)),
+    It is valid for any L. (ε, δ)-DP says E_P[h] − e^ε E_Q[h] ≤ δ for each test h with values in
+    [0, 1]. Pair i consists of an output x_i on D' and an output y_i on D (or of means over a group
+    if the classes differ in size). Earlier pairs choose the event h_j of block j. With A = e^ε, the
+    bound W_j of the weights, λ_j ≤ (1 − c)/δ independent of A, and λ_j(A) = min(λ_j, c/(A W_j)),
 
         factor_i = 1 + λ_j(A) (h_j(x_i) w_i − A h_j(y_i) w'_i) − λ_j δ ≥ 0
 
-    has mean at most 1 + (λ_j(A) − λ_j) δ ≤ 1 under (ε, δ)-DP, and falls with A: so do the gains of
-    part 2 in `frequentist.means` (where the cap binds, a block's product is a polynomial in 1/A
-    with non-negative coefficients and a constant term at most 1). The certified ε form an interval,
-    and one level covers both means. Betting after Waudby-Smith & Ramdas 2024, arXiv:2010.09686;
-    other martingales for the same end: Gonzalez et al. 2025, arXiv:2509.07055.
+    has mean at most 1 + (λ_j(A) − λ_j) δ ≤ 1 under (ε, δ)-DP, and falls with A. So do the gains of
+    part 2 in `frequentist.means`: where the cap binds, a block's product is a polynomial in 1/A
+    with non-negative coefficients and a constant term of at most 1. Hence the certified ε form an
+    interval, and one level covers both means. Betting after Waudby-Smith & Ramdas 2024,
+    arXiv:2010.09686; other martingales for this purpose: Gonzalez et al. 2025, arXiv:2509.07055.
 
     Args:
-        log_ratio_present: L, or any score, at runs of D' in the order of the trials; on a stated
-            grid where its law has atoms, which rounding would split; shape (n,).
-        log_ratio_absent: the same at runs of D; shape (n',); trials beyond the largest multiple of
-            the smaller number are not used.
-        delta: δ in [0, 1).
-        weight_present: dP/dR of runs of D' under a proposal R for the noise, ≥ 0. With weights the
-            noise's law is assumed (kind `assumes-law`), L is not.
+        log_ratio_present: L, or any score, of trials on D' in their order; if its law has atoms,
+            round L to a grid, so that rounding errors do not split them; shape (n,).
+        log_ratio_absent: the same for trials on D; shape (n',). Of the larger class, trials beyond
+            the largest multiple of the smaller class's size are not used.
+        delta: the δ, in [0, 1).
+        weight_present: dP/dR of trials on D' under a proposal R for the noise, ≥ 0. With weights
+            the bound assumes the noise's law (kind `assumes-law`), but not L.
         weight_absent: the same for D.
-        weight_absent_bound: largest weight possible for D where L ≥ τ, as a number or as a
+        weight_absent_bound: largest possible weight for D where L ≥ τ, as a number or as a
             non-increasing function of τ; required with `weight_absent`. A single number, such as
-            that of a proposal, is mostly too large to certify anything.
-        alpha: level of the bound.
-        confidence: the confidence to state.
+            that of a proposal, is usually too large to certify anything.
+        alpha: the level of the bound.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
-        InputError: a ratio is NaN, a weight negative or above its bound, shapes differ, or a
+        InputError: a ratio is NaN, a weight is negative or above its bound, shapes differ, or a
             parameter is out of range.
     """
     check_delta(delta)
@@ -205,7 +205,7 @@ def two_sample_epsilon(
         factors = 1 + each(capped) * (present - factor * absent) - loss
         return grows(factors, capped, plan.stakes, alpha)
 
-    # To grow by 1/α, Σ λ h w ≥ ln(1/α) with λ ≤ c/(A W): no larger A can be certified.
+    # Growth by 1/α needs Σ λ h w ≥ ln(1/α) with λ ≤ c/(A W): no larger A can be certified.
     reach = LOSS * float((present / each(plan.bounds)).sum()) / -math.log(alpha)
     top = math.log(max(reach, 1.0))
     p, q = (float(x.mean()) for x in pairs.hits(plan.thresholds[-1]))

@@ -1,10 +1,10 @@
 """Gaussian differential privacy: its (ε, δ) curve, and lower bounds on its μ.
 
-A mechanism is μ-GDP if telling D from D' is never easier than telling N(0, 1) from N(μ, 1): every
-attack has Φ⁻¹(TPR) ≤ Φ⁻¹(FPR) + μ (Dong, Roth, Su 2019, arXiv:1905.02383). A lower bound on μ is
-read off where errors can be counted, and stated as ε at a δ far too small to be counted. That step
-rests on the trade-off curve being Gaussian, hence `assumes-gdp`. What needs no assumption is that
-the mechanism is not μ-GDP for any μ below the bound.
+A mechanism is μ-GDP if distinguishing D from D' is never easier than distinguishing N(0, 1) from
+N(μ, 1): every attack has Φ⁻¹(TPR) ≤ Φ⁻¹(FPR) + μ (Dong, Roth, Su 2019, arXiv:1905.02383). A lower
+bound on μ comes from error rates that are large enough to count, and is converted to ε at a δ that
+is far too small to count. The conversion assumes a Gaussian trade-off curve, hence `assumes-gdp`.
+Without this assumption, the bound says only that the mechanism is not μ-GDP for any smaller μ.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from dpaudit.bounds.outcomes import (
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
-# The share of α of the rank a quarter from the top, which is near the best one for 0 < μ < 2; the
-# other ranks, which matter for strong attacks and for few trials that leak much, have the rest.
+# The share of α for the rank a quarter from the top, which is near the best one for 0 < μ < 2. The
+# other ranks, which matter for strong attacks and for rare large leaks, share the rest.
 _MAIN_SHARE = 0.75
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The δ of a μ-GDP mechanism at ε: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
+    """Return the δ of a μ-GDP mechanism at ε: Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2).
 
     Balle & Wang 2018, Theorem 8, arXiv:1805.06530, with μ the sensitivity over σ.
 
@@ -47,7 +47,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     _check_mu(mu)
     if mu == 0:
         return 0.0
-    # In logarithms: e^ε overflows where δ is still far from 0.
+    # In logarithms, since e^ε overflows while δ is still far from 0.
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     if math.isinf(first) or second >= first:
@@ -56,9 +56,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The ε of a μ-GDP mechanism at δ, the inverse of `gaussian_delta`.
+    """Return the ε of a μ-GDP mechanism at δ, the inverse of `gaussian_delta`.
 
-    Infinite at δ = 0 for any μ > 0; 0 where total variation 2Φ(μ/2) − 1 is at most δ.
+    Infinite at δ = 0 for any μ > 0; 0 if the total variation 2Φ(μ/2) − 1 is at most δ.
 
     Raises:
         InputError: μ is negative or not finite, or δ is out of range.
@@ -75,12 +75,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     high = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
     if math.isinf(high):
         return math.inf
-    high *= 1 + 1e-9  # for the rounding of t at a large μ
+    high *= 1 + 1e-9  # covers the rounding of t at a large μ
     return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The μ whose `gaussian_epsilon` at δ is ε; the largest such where ε = 0.
+    """Return the μ whose `gaussian_epsilon` at δ is ε; the largest such μ if ε = 0.
 
     Raises:
         InputError: ε is negative or not finite, or δ is not in (0, 1).
@@ -102,17 +102,17 @@ def gdp_mu(
     split: float = 0.5,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
+    """Return a lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
 
-    TPR is replaced by its lower, FPR by its upper Clopper-Pearson limit. Nasr et al. 2023,
+    TPR is replaced by its lower and FPR by its upper Clopper-Pearson limit. Nasr et al. 2023,
     arXiv:2302.07956.
 
     Args:
         counts: the attack's outcomes, its event chosen beforehand.
         alpha: the level of the bound.
-        split: the share of α that the upper limit on FPR may err with; the lower limit on TPR has
-            the rest. It must not depend on these counts.
-        confidence: the confidence to state; 1 − α where none is given.
+        split: the share of α for the upper limit on FPR; the lower limit on TPR has the rest. It
+            must not depend on these counts.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
         InputError: α or the split is out of range.
@@ -137,7 +137,7 @@ def gdp_epsilon(
     split: float = 0.5,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε at δ > 0 of a GDP mechanism from one event: `gdp_mu` read as ε.
+    """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_mu` converted to ε.
 
     Raises:
         InputError: δ, α or the split is out of range.
@@ -153,36 +153,36 @@ def gdp_roc_mu(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on μ from the scores of n data set D and m data set D', a high score for D'.
+    """Return a lower bound on μ from scores of n trials on D and m on D', high for D'.
 
-    Let N be the number of scores of D' above the k-th largest score of D. In a mechanism that is
-    μ-GDP, whatever its law,
+    Let N be the number of scores of D' above the k-th largest score of D. For every μ-GDP mechanism
 
         P(N ≥ t) ≤ p_k(t; μ) = ∫₀¹ Beta(v; k, n − k + 1) P(Binomial(m, Φ(Φ⁻¹(v) + μ)) ≥ t) dv,   (1)
 
-    with equality for Gaussian scores. No threshold has to be estimated or held out, and no rate is
-    left over as a nuisance. The bound is the largest μ with p_k(N; μ) ≤ α_k for one of about
-    2 log₄ n ranks k fixed by n alone; p_k grows with μ, so a bound above the truth means
-    p_k(N; μ) ≤ α_k at the true μ for some k, of probability at most Σ α_k = α. With equal laws in
-    both trials a bound above 0 has that probability at most.
+    with equality for Gaussian scores. The test needs no estimated or held-out threshold, and has no
+    nuisance rate. The bound is the largest μ with p_k(N; μ) ≤ α_k for one of about 2 log₄ n ranks
+    k, which depend on n only. p_k grows with μ, so a bound above the truth means p_k(N; μ) ≤ α_k at
+    the true μ for some k, which has probability at most Σ α_k = α. In particular, with equal laws
+    on both data sets, a bound above 0 has probability at most α.
 
-    Proof of (1). Give each trial the level V = Q(S > s) + W·Q(S = s), s its score, Q the law of
-    scores in D, W uniform: a score in D is then a level U uniform on (0, 1), and the k-th smallest
-    of n has the Beta density in (1). Given that, levels of D' are independent; P(V ≤ v) is the
-    power of the randomised threshold test of size v, at most Φ(Φ⁻¹(v) + μ) by μ-GDP. A higher score
-    has a smaller level, so N, which counts ties as below, is at most the number of V ≤ v.
+    Proof of (1). With s the score of a trial, Q the law of scores on D and W uniform, give the
+    trial the level V = Q(S > s) + W·Q(S = s). On D the levels are uniform on (0, 1), and the k-th
+    smallest of n has the Beta density in (1). Given that level v, the levels on D' are independent,
+    and P(V ≤ v) is the power of the randomised threshold test of size v, at most Φ(Φ⁻¹(v) + μ) by
+    μ-GDP. A higher score has a smaller level, so N, which counts ties as below, is at most the
+    number of V ≤ v.
 
     Args:
-        absent: scores of data set D, independent.
-        present: scores of data set D', independent; as many or not.
+        absent: independent scores of trials on data set D.
+        present: independent scores of trials on data set D'; the number may differ.
         alpha: the level of the bound.
-        confidence: the confidence to state; 1 − α where none is given.
+        confidence: the confidence to state; default 1 − α.
 
     Returns:
         The bound; its value is the μ at which p_k is ½ at the rank that gave the bound.
 
     Raises:
-        InputError: scores that are not finite, an empty class, or α out of range.
+        InputError: a score is not finite, a class is empty, or α is out of range.
     """
     check_alpha(alpha)
     absent, present = np.sort(scores(absent, "absent")), np.sort(scores(present, "present"))
@@ -214,10 +214,10 @@ def gdp_roc_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε at δ > 0 of a GDP mechanism from scores: `gdp_roc_mu` read as ε.
+    """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_roc_mu` converted to ε.
 
     Raises:
-        InputError: scores that are not finite, an empty class, or δ or α out of range.
+        InputError: a score is not finite, a class is empty, or δ or α is out of range.
     """
     _check_positive(delta)
     return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha, confidence=confidence), delta)
@@ -228,9 +228,9 @@ class RankTest:
     """The test of μ-GDP behind `gdp_roc_mu`, at one rank.
 
     Attributes:
-        rank: which of the largest scores of D is the threshold, 1 being the largest.
+        rank: the rank k of the score of D that is the threshold; 1 is the largest.
         n: the number of scores of D.
-        above: how many scores of D' lay above the threshold.
+        above: the number of scores of D' above the threshold.
         m: the number of scores of D'.
     """
 
@@ -240,11 +240,11 @@ class RankTest:
     m: int
 
     def p_value(self, mu: float) -> float:
-        """p_k of equation (1) at t = `above`, which grows with μ.
+        """Return p_k of equation (1) at t = `above`, which grows with μ.
 
-        In z = Φ⁻¹(v), where both factors are smooth. Gauss-Legendre between quantiles of v and of
-        the rate at which `above` turns likely, so that neither is steep within a panel; tails of
-        1e-20 are left out.
+        The integral is over z = Φ⁻¹(v), in which both factors are smooth. Gauss-Legendre panels end
+        at quantiles of v and of the rate at which `above` becomes likely, so that neither factor is
+        steep within a panel. Tails of 1e-20 are omitted.
         """
         from scipy.special import betainc, betaincinv, betaln, log_ndtr, ndtr, ndtri
 
@@ -253,7 +253,7 @@ class RankTest:
         v, rate = (self.rank, self.n - self.rank + 1), (self.above, self.m - self.above + 1)
         tails = np.array([1e-20, 1e-14, 1e-9, 1e-5, 1e-3, 0.03, 0.2, 0.5])
         z, turn = (
-            # Upper quantiles through 1 − v, which is exact where v rounds to 1.
+            # Upper quantiles from 1 − v, which is exact where v rounds to 1.
             np.concatenate((ndtri(betaincinv(a, b, tails)), -ndtri(betaincinv(b, a, tails))))
             for a, b in (v, rate)
         )
@@ -265,10 +265,10 @@ class RankTest:
         return float(np.sum(half * _WEIGHTS * density * betainc(*rate, ndtr(at + mu))))
 
     def bound(self, level: float, least: float) -> float:
-        """The μ at which the p-value is `level`, or `least` where it is no larger."""
+        """Return the μ at which the p-value is `level`, or `least` if that is larger."""
         from scipy.optimize import brentq
 
-        level = min(level, 1 - 1e-9)  # the quadrature need not reach 1; less is a smaller bound
+        level = min(level, 1 - 1e-9)  # the quadrature may not reach 1; a lower level is valid
         if self.p_value(least) >= level:
             return least
         high = least + 1
@@ -278,7 +278,7 @@ class RankTest:
 
 
 def ranks(n: int) -> list[tuple[int, float]]:
-    """Ranks among n scores, a quarter, a sixteenth, … from either end, with their shares of α."""
+    """Return ranks among n scores, ¼, 1/16, … from either end, with their shares of α."""
     top = [max(1, round((n + 1) / 4))]
     while top[-1] > 1:
         top.append(max(1, round(top[-1] / 4)))
@@ -289,14 +289,14 @@ def ranks(n: int) -> list[tuple[int, float]]:
 
 
 def _shift(tpr: float, fpr: float) -> float:
-    """Φ⁻¹(TPR) − Φ⁻¹(FPR); 0 where TPR is no larger."""
+    """Return Φ⁻¹(TPR) − Φ⁻¹(FPR), or 0 if TPR is not larger than FPR."""
     from scipy.special import ndtri
 
     return float(ndtri(tpr) - ndtri(fpr)) if tpr > fpr else 0.0
 
 
 def _as_epsilon(mu: Estimate, delta: float) -> Estimate:
-    """The ε at δ of a bound on μ; ε grows with μ."""
+    """Convert a bound on μ to ε at δ, which grows with μ."""
     value = gaussian_epsilon(mu.value, delta) if math.isfinite(mu.value) else math.inf
     return mu.changed(value=value, lower=gaussian_epsilon(mu.lower, delta))
 

@@ -1,4 +1,4 @@
-"""Credible lower bounds on ε and δ from the joint posterior of an attack's two error rates.
+"""A credible lower bound on ε from the joint posterior of an attack's two error rates.
 
 Zanella-Béguelin et al. 2023, arXiv:2206.05199. With Jeffreys priors the error rates are independent
 given the counts, FPR ~ Beta(½ + fp, ½ + tn) and FNR ~ Beta(½ + fn, ½ + tp). (ε, δ)-DP confines them
@@ -6,7 +6,8 @@ to the privacy region
 
     R(ε, δ) = {(x, y): x + e^ε y ≥ 1 − δ, y + e^ε x ≥ 1 − δ, and both again for (1 − x, 1 − y)},
 
-the second pair being the event with the trials swapped. Its posterior mass grows with ε and δ.
+where the second pair of inequalities is the first with D and D' swapped. The posterior mass of
+R(ε, δ) grows with ε and δ.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from dpaudit.bounds.outcomes import Counts, check_alpha, check_delta, lower_boun
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
-# Far above the error of the mass.
+# Far above the numerical error of the posterior mass.
 _LEAST_ALPHA = 1e-6
-# Panels of the quadrature, in units that bound a posterior's standard deviation: see `_Posterior`.
+# Edges of the quadrature's panels, in the `unit` of `_Posterior`.
 _EDGES = np.linspace(-8.0, 8.0, 9)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -37,16 +38,17 @@ def joint_beta_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Credible lower bound on ε: the ε at which R(ε, δ) has posterior mass α.
+    """Return a credible lower bound on ε: the ε at which R(ε, δ) has posterior mass α.
 
-    Its value is the posterior median, where the mass is ½. At δ = 0 the region has no mass at
-    ε = 0, so that **every null run claims ε > 0**: a posterior statement, no confidence bound.
+    The value is the posterior median, where the mass is ½. At δ = 0 the region has no mass at
+    ε = 0, so **every audit of a mechanism without any leak claims ε > 0**: this is a posterior
+    statement, not a confidence bound.
 
     Args:
         counts: the attack's outcomes, its event chosen beforehand.
         delta: the δ of the claim.
         alpha: the posterior mass below the bound, at least 1e-6.
-        confidence: the credibility to state; 1 − α where none is given.
+        confidence: the credibility to state; default 1 − α.
 
     Raises:
         InputError: δ or α is out of range.
@@ -78,12 +80,12 @@ def joint_beta_epsilon(
 
 @dataclass(frozen=True)
 class _Posterior:
-    """A rate x ~ Beta(½ + hits, ½ + misses), seen as an angle θ with x = sin²θ.
+    """A rate x ~ Beta(½ + hits, ½ + misses), as an angle θ with x = sin²θ.
 
-    The angle has the density 2 sin^{2 hits}θ cos^{2 misses}θ / B: no singularity at either end.
-    Its logarithm has a second derivative of at most −2(√hits + √misses)² ≤ −2n, so it falls from
-    its mode at least as fast as a normal law of standard deviation 1/√(2n), the `unit`: beyond 8
-    units either way lies less than 1e-14.
+    The angle has the density 2 sin^{2 hits}θ cos^{2 misses}θ / B, without a singularity at either
+    end. The second derivative of its logarithm is at most −2(√hits + √misses)² ≤ −2n. So it falls
+    from its mode at least as fast as a normal law with standard deviation 1/√(2n), the `unit`. The
+    mass beyond 8 units on either side is less than 1e-14.
     """
 
     hits: int
@@ -91,19 +93,19 @@ class _Posterior:
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
-        """Angles between which the density is smooth, and outside which it vanishes."""
+        """Ends of panels in which the density is smooth; outside them it is negligible."""
         mode = math.atan2(math.sqrt(self.hits), math.sqrt(self.misses))
         return np.clip(mode + _EDGES / math.sqrt(2 * (self.hits + self.misses)), 0.0, math.pi / 2)
 
     def density(self, angle: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Density of the angle."""
+        """Return the density of the angle."""
         from scipy.special import betaln, xlogy
 
         log = 2 * (xlogy(self.hits, np.sin(angle)) + xlogy(self.misses, np.cos(angle)))
         return 2 * np.exp(log - betaln(self.hits + 0.5, self.misses + 0.5))
 
     def cdf(self, x: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """P(rate ≤ x)."""
+        """Return P(rate ≤ x)."""
         from scipy.special import betainc
 
         return betainc(self.hits + 0.5, self.misses + 0.5, x)
@@ -111,7 +113,7 @@ class _Posterior:
 
 @dataclass(frozen=True)
 class _Joint:
-    """The posterior of both error rates, and that of their complements."""
+    """The posteriors of both error rates and of their complements."""
 
     fpr: _Posterior
     fnr: _Posterior
@@ -120,25 +122,25 @@ class _Joint:
 
     @classmethod
     def of(cls, counts: Counts) -> _Joint:
-        """The posterior given the counts."""
+        """Return the posteriors given the counts."""
         tp, fp, fn, tn = int(counts.tp), int(counts.fp), int(counts.fn), int(counts.tn)
         return cls(_Posterior(fp, tn), _Posterior(fn, tp), _Posterior(tn, fp), _Posterior(tp, fn))
 
     def mass(self, epsilon: float, delta: float) -> float:
-        """Posterior mass of R(ε, δ), to 1e-9.
+        """Return the posterior mass of R(ε, δ), to 1e-9.
 
-        Outside R lie two corners that do not overlap, below and above its pairs of lines; the upper
-        one is the lower one of (1 − x, 1 − y).
+        The complement of R consists of two disjoint corners, below and above its pairs of lines.
+        The upper one is the lower one of (1 − x, 1 − y).
         """
         lower = _corner(self.fpr, self.fnr, epsilon, delta)
         return 1 - lower - _corner(self.tnr, self.tpr, epsilon, delta)
 
 
 def _corner(x: _Posterior, y: _Posterior, epsilon: float, delta: float) -> float:
-    """P(x + e^ε y < 1 − δ or y + e^ε x < 1 − δ).
+    """Return P(x + e^ε y < 1 − δ or y + e^ε x < 1 − δ).
 
-    The lines cross at x = y = c = (1 − δ)/(1 + e^ε): the corner is a square of side c and, beyond
-    either of its sides, a triangle.
+    The lines cross at x = y = c = (1 − δ)/(1 + e^ε). The corner consists of a square of side c and
+    two triangles beside it.
     """
     shrink = math.exp(-epsilon)
     side = (1 - delta) * shrink / (1 + shrink)
@@ -147,10 +149,11 @@ def _corner(x: _Posterior, y: _Posterior, epsilon: float, delta: float) -> float
 
 
 def _triangle(x: _Posterior, y: _Posterior, side: float, shrink: float, delta: float) -> float:
-    """P(x < c, c < y < 1 − δ − e^ε x) = ∫₀ᶜ f(x) (F(1 − δ − e^ε x) − F(c)) dx, by angles.
+    """Return P(x < c, c < y < 1 − δ − e^ε x) = ∫₀ᶜ f(x) (F(1 − δ − e^ε x) − F(c)) dx.
 
-    Gauss-Legendre between the edges of x and those where the line meets the edges of y, so that
-    neither factor is steep within a panel however much the classes differ in size.
+    The integral is over the angle of x. Gauss-Legendre panels end at the edges of x and where the
+    line meets the edges of y, so that neither factor is steep within a panel, even if the classes
+    differ much in size.
     """
     end = math.asin(math.sqrt(side))
     met = np.maximum(0.0, (1 - delta - np.sin(y.edges) ** 2) * shrink)
@@ -166,7 +169,7 @@ def _triangle(x: _Posterior, y: _Posterior, side: float, shrink: float, delta: f
 
 
 def _root(excess: Callable[[float], float], high: float) -> float:
-    """The point in [0, high] where an increasing function reaches 0; 0 where it starts above."""
+    """Return the root in [0, high] of an increasing function; 0 if it is positive at 0."""
     from scipy.optimize import brentq
 
     return 0.0 if excess(0.0) >= 0 else float(brentq(excess, 0.0, high, xtol=1e-9))
@@ -175,4 +178,6 @@ def _root(excess: Callable[[float], float], high: float) -> float:
 def _check_mass(alpha: float) -> None:
     check_alpha(alpha)
     if alpha < _LEAST_ALPHA:
-        raise InputError(f"alpha = {alpha} is too small for this posterior: use at least 1e-6")
+        raise InputError(
+            f"alpha = {alpha} is too small for this method's accuracy: use at least 1e-6"
+        )

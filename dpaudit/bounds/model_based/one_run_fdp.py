@@ -1,26 +1,27 @@
-"""Lower bounds on μ and ε from one run with many canaries, for a whole trade-off function f.
+"""Lower bounds on μ and ε from one run with many canaries, under Gaussian DP.
 
-The setting is that of `frequentist.one_run`: m canaries, r guesses, V of them correct. An output
-is f-DP if for each canary and either of its states every event has probability at most
-f̄(x) = 1 − f(x) in one state where it has probability x in the other; f is convex, non-increasing,
-f(x) ≤ 1 − x, and symmetric (f⁻¹ = f), as every tight f is.
+The setting is that of `frequentist.one_run`: m canaries, r guesses, V of them correct. An output is
+f-DP for a trade-off function f if for each canary every event of probability x in one of its states
+(in or out) has probability at most f̄(x) = 1 − f(x) in the other. f is convex, non-increasing,
+f(x) ≤ 1 − x, and symmetric (f⁻¹ = f), as every tight f is. μ-GDP is f(x) = Φ(Φ⁻¹(1 − x) − μ) (Dong,
+Roth & Su 2022, Definition 3, arXiv:1905.02383).
 
 **Theorem** (Mahloujifar, Melis & Chaudhuri 2024, arXiv:2410.22235). With p_i = P[V = i] and
 
     R_i = Σ_{j≥i} (j/m) p_j          H_i = Σ_{j≥i} ((r − j)/m) p_j
 
-R_{i+1} ≤ f̄(H_i) for every i. (Flip the coin of canary j: "right on j, V > i" becomes "wrong on j,
-V ≥ i"; average over j and the coins, f̄ being concave.) As f̄⁻¹(y) = f(1 − y) for a symmetric f,
-H_i ≥ f(1 − R_{i+1}).
+R_{i+1} ≤ f̄(H_i) for every i. (Flipping the coin of canary j turns "right on j, V > i" into "wrong
+on j, V ≥ i"; average over j and the coins, as f̄ is concave.) As f̄⁻¹(y) = f(1 − y) for a symmetric
+f, H_i ≥ f(1 − R_{i+1}).
 
 Suppose P[V ≥ v] = τ. The recursion starts at R = τ v/m, H = τ (r − v)/m and sets, for i = v − 1
 down to 0,
 
     H' = max(H, f(1 − R))          R' = R + (H' − H) · i/(r − i)
 
-which is the least that the theorem leaves: by induction the true (R_i, H_i) lies in the cone that
-(1, −1) and (i, r − i) span at the computed point, so that R + H ≤ R_0 + H_0 = r/m. Where R + H
-ends above r/m, no f-DP output has P[V ≥ v] ≥ τ. Whether it does is monotone in τ and in v.
+which are the smallest values that the theorem allows: by induction the true (R_i, H_i) lies in the
+cone that (1, −1) and (i, r − i) span at the computed point, so that R + H ≤ R_0 + H_0 = r/m. If R +
+H ends above r/m, no f-DP output has P[V ≥ v] ≥ τ. This condition is monotone in τ and in v.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dpaudit.bounds.outcomes import check_alpha, check_delta, lower_bound
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
-_ROUNDING = 1e-12  # relative, on R + H: never rejected for its rounding
+_ROUNDING = 1e-12  # relative tolerance on R + H, so that rounding alone never rejects
 
 
 def one_run_gdp_mu(
@@ -45,21 +46,21 @@ def one_run_gdp_mu(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on μ if the output is μ-GDP for some μ: the largest μ excluded at τ = α.
+    """Return a lower bound on μ of a μ-GDP output: the largest μ excluded at τ = α.
 
-    It says nothing of outputs whose trade-off is not Gaussian, hence the kind `assumes-gdp`. The
+    It does not hold for outputs with another trade-off curve, hence the kind `assumes-gdp`. The
     point estimate is the μ at which `correct` is the largest mean that the theorem allows with
     i = 0: v/m = f̄((r − v)/m), μ = Φ⁻¹(v/m) − Φ⁻¹((r − v)/m).
 
     Args:
-        m: number of canaries, each included independently with probability 1/2.
-        guesses: number of guesses r, fixed before the run.
-        correct: number v of them that are correct.
+        m: the number of canaries, each included independently with probability 1/2.
+        guesses: the number r of guesses, fixed before the run.
+        correct: the number v of correct guesses.
         alpha: the level of the bound.
-        confidence: the confidence to state; 1 − α by default.
+        confidence: the confidence to state; default 1 − α.
 
     Raises:
-        InputError: the numbers are no outcome, or `alpha` is out of range.
+        InputError: the numbers fail `check_guesses`, or `alpha` is out of range.
     """
     check_guesses(m, guesses, correct)
     check_alpha(alpha)
@@ -84,7 +85,7 @@ def one_run_gdp_epsilon(
     alpha: float = 0.05,
     confidence: float | None = None,
 ) -> Estimate:
-    """Lower bound on ε at δ > 0 if the output is μ-GDP for some μ: that of `one_run_gdp_mu`.
+    """Return a lower bound on ε at δ > 0 of a μ-GDP output: `one_run_gdp_mu` converted to ε.
 
     ε solves δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ). Dong, Roth & Su 2022, Corollary 2.13,
     arXiv:1905.02383.
@@ -94,7 +95,7 @@ def one_run_gdp_epsilon(
     """
     check_delta(delta)
     if delta == 0:
-        raise InputError("delta = 0.0: a Gaussian trade-off has no finite ε there, use e.g. 1e-5")
+        raise InputError("delta = 0.0 has no finite ε under a Gaussian trade-off: use e.g. 1e-5")
     mu = one_run_gdp_mu(m, guesses, correct, alpha=alpha)
     return lower_bound(
         gaussian_epsilon(mu.lower, delta),
@@ -108,12 +109,12 @@ def one_run_gdp_epsilon(
 
 
 def _excess(m: int, r: int, v: int, tau: float, inverse: Callable[[float], float]) -> float:
-    """How far R + H ends above r/m, where `inverse` is f̄⁻¹."""
+    """Return how far R + H ends above r/m; `inverse` is f̄⁻¹."""
     right, wrong = tau * v / m, tau * (r - v) / m
     for i in range(v - 1, -1, -1):
         needed = inverse(right)
         if needed <= wrong:
-            break  # neither changes from here on
+            break  # R and H no longer change
         right, wrong = min(1.0, right + (needed - wrong) * i / (r - i)), needed
     return right + wrong - r / m * (1 + _ROUNDING)
 

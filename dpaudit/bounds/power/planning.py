@@ -1,8 +1,8 @@
-"""Which method finds what, before a trial is run.
+"""Plans of audits: which violations each method can find with a number of trials.
 
-A plan supposes a mechanism whose true ε' exceeds the claim, and whose log-likelihood ratio the
-attack knows. Laws of the log-likelihood ratio L are given by their tails P(L ≥ τ) and Q(L ≥ τ) in
-data set D' and D; each method uses the event L ≥ τ that serves it best.
+A plan assumes a mechanism whose true ε' exceeds the claim and whose log-likelihood ratio L the
+attack knows. The laws of L are given by their tails P(L ≥ τ) on D' and Q(L ≥ τ) on D. Each method
+uses its best event L ≥ τ.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ Method = Literal[
     "one-run",
 ]
 
-# Events among which each method's best is sought, and points at which laws are summed.
+# The number of candidate events, and of points at which laws are integrated.
 _EVENTS, _POINTS = 16, 600
-# From simulations. What the trials are worth where scores have no atoms and the method has to find
-# its event among them.
+# From simulations: the effective share of the trials if scores have no atoms and the method has to
+# find its event among them.
 _SMOOTH = {"held-out clopper-pearson": 0.65, "label test": 0.65, "two-sample": 0.4}
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What one method can find.
+    """The violations that one method can find.
 
     Attributes:
-        method: which.
+        method: the method.
         kind: what its bound assumes.
-        at_80: the least true ε that it finds to exceed the claim with 80 % power; infinite for
-            none.
+        at_80: the smallest true ε at which its bound exceeds the claim with 80 % power; infinite
+            if there is none.
         at_95: the same with 95 % power.
-        rounds: of the sequential method, about how many rounds, each of one data set D and one
-            D', are run on average until it finds the ε of `at_95`; none for other methods, or
-            if that is infinite.
+        rounds: for the sequential method, the approximate mean number of rounds, each of one trial
+            on D and one on D', until it finds the ε of `at_95`; None for other methods, or if
+            that ε is infinite.
     """
 
     method: Method
@@ -76,21 +76,21 @@ class Reach:
 
     @property
     def may_gate(self) -> bool:
-        """Whether its bound holds for every law, so that a user's model may fail by it."""
+        """Whether its bound holds for every law, so that a gate may use it."""
         return self.kind == "frequentist"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a budget can find, method by method.
+    """The violations that each method can find with a number of trials.
 
     Attributes:
         claimed: the ε of the claim.
-        delta: its δ.
-        confidence: of each bound.
-        trials: trials of both classes together; in one run, canaries.
-        game: the mechanism that was supposed.
-        reaches: one for each method.
+        delta: the δ of the claim.
+        confidence: the confidence of each bound.
+        trials: the number of trials on both data sets together; for one run, of canaries.
+        game: the assumed mechanism.
+        reaches: one entry per method.
     """
 
     claimed: float
@@ -102,10 +102,10 @@ class Plan:
 
     @property
     def recommended(self) -> Method | None:
-        """The method that may gate and finds the least ε with 95 % power; none if none does.
+        """The method that may gate and finds the smallest ε with 95 % power; None if none does.
 
-        Two are left out: clopper-pearson, whose threshold and split of α must be known in advance,
-        and one run, whose trials are canaries of a single trial that disturb one another.
+        Two methods are excluded: clopper-pearson, whose threshold and split of α must be known in
+        advance, and one-run, whose trials are canaries of a single run that affect each other.
         """
         left_out = {"clopper-pearson", "one-run"}
         able = [r for r in self.reaches if r.may_gate and r.method not in left_out]
@@ -121,22 +121,22 @@ def plan(
     trials: int,
     game: Game,
 ) -> Plan:
-    """The least violations that each method finds with this many trials; deterministic.
+    """Compute the smallest violations that each method finds; deterministic.
 
-    Binomial sums: clopper-pearson at a threshold known in advance, held-out clopper-pearson as the
-    same on half the trials, the label test and one run. Normal approximations: the others (see
-    `power.power` and `_likelihood`). What it costs a method to find its event was read
-    off simulations of the methods, whose power at the ε given for 95 % was 0.92 to 1.
+    Binomial sums give the power of clopper-pearson at a threshold known in advance, of held-out
+    clopper-pearson (the same on half the trials), of the label test and of one run. Normal
+    approximations give the others (see `power.power` and `_likelihood`). The cost of finding the
+    event is calibrated by simulations of the methods, whose power at `at_95` was 0.92 to 1.
 
     Args:
         claimed: the ε of the claim.
         delta: the δ of the claim.
-        confidence: of each bound.
-        trials: trials, half of them D and half D'; all of them D' for the likelihood form; canaries
-            of one run for the one-run bound.
-        game: the mechanism supposed at true ε': the Laplace mechanism with a shift of ε' at
-            scale 1; N(0, 1) against N(μ, 1) with δ(ε') = δ > 0; or randomised response that is
-            right with probability (e^ε' + δ)/(1 + e^ε').
+        confidence: the confidence of each bound.
+        trials: the number of trials, half of them on D and half on D'; all on D' for the likelihood
+            form; canaries of one run for the one-run bound.
+        game: the mechanism assumed at true ε': the Laplace mechanism with a shift of ε' at scale 1;
+            N(0, 1) against N(μ, 1) with δ(ε') = δ > 0; or randomised response that is right with
+            probability (e^ε' + δ)/(1 + e^ε').
 
     Raises:
         InputError: an argument is out of range, or the game is Gaussian at δ = 0, where its ε is
@@ -146,7 +146,7 @@ def plan(
     check_trials(trials)
 
     def reach(method: Method) -> Reach:
-        @cache  # both searches begin alike
+        @cache  # both searches start with the same ε
         def found(epsilon: float) -> float:
             return _power(method, epsilon, claimed, delta, 1 - confidence, trials, game)
 
@@ -173,9 +173,9 @@ def trials_needed(
     game: Game,
     method: Method = "label test",
 ) -> int:
-    """The number of trials at which a method finds a true ε of `factor` times the claim.
+    """Return the number of trials at which a method finds a true ε of `factor` times the claim.
 
-    To within 1 %; trials as in `plan`.
+    The result is within 1 % of the smallest such number; trials count as in `plan`.
 
     Raises:
         InputError: the factor is not a finite number above 1, the claim is 0 or infinite, more
@@ -202,7 +202,7 @@ def trials_needed(
         low, high = high, 2 * high
         if high > 1e9:
             raise InputError(
-                f"factor = {factor} is too fine: {method} would need more than 1e9 trials"
+                f"factor = {factor} is too fine: {method} needs more than 1e9 trials, so raise it"
             )
     while high - low > max(1, high // 200):
         middle = (low + high) // 2
@@ -219,13 +219,13 @@ def _power(
     trials: int,
     game: Game,
 ) -> float:
-    """The chance that the method finds the true ε, at the event that serves it best."""
+    """Return the probability that the method finds the true ε, at its best event."""
     if method == "likelihood":
         return _likelihood(game, epsilon, trials, claimed, delta, alpha)
     if game == "gaussian":
         trials = int(_SMOOTH.get(method, 1.0) * trials)
     if method == "held-out clopper-pearson":
-        trials //= 2  # the other half chooses
+        trials //= 2  # the other half chooses the event
     trials = max(trials, 2)
     p, q = _events(game, epsilon, delta)
     claim = {"claimed": claimed, "delta": delta, "alpha": alpha}
@@ -239,7 +239,7 @@ def _power(
 
 
 def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Floats], Floats]]:
-    """The largest L that matters, and P(L ≥ τ), Q(L ≥ τ) at 0 ≤ τ up to that, shape (2, …)."""
+    """Return the largest relevant L, and the function τ → (P(L ≥ τ), Q(L ≥ τ)), shape (2, …)."""
     from scipy.special import ndtr
 
     if game == "laplace":
@@ -256,7 +256,7 @@ def _law(game: Game, epsilon: float, delta: float) -> tuple[float, Callable[[Flo
 
 
 def _events(game: Game, epsilon: float, delta: float) -> Floats:
-    """Probabilities of candidate events in data set D' and D, shape (2, events)."""
+    """Return probabilities of candidate events on D' and D, shape (2, events)."""
     top, tails = _law(game, epsilon, delta)
     return tails(np.linspace(0, top, 1 if game == "randomized-response" else _EVENTS))
 
@@ -264,10 +264,11 @@ def _events(game: Game, epsilon: float, delta: float) -> Floats:
 def _likelihood(
     game: Game, epsilon: float, trials: int, claimed: float, delta: float, alpha: float
 ) -> float:
-    """That of `likelihood_epsilon`: at δ = 0 the chance that any L exceeds the claim.
+    """Return the power of `likelihood_epsilon`.
 
-    At δ > 0 that of a one-sided z-test of E_P[(1 − e^{ε−L})_+] ≤ δ, which the bets replicate, on
-    the trials that are left once the variance is known, rare large values being allowed for.
+    At δ = 0 it is the probability that any L exceeds the claim. At δ > 0 it is the power of a
+    one-sided z-test of E_P[(1 − e^{ε−L})_+] ≤ δ, which the bets replicate, on the trials that
+    remain after the variance is known, with a variance increased for rare large values.
     """
     from scipy.special import ndtr, ndtri
 
@@ -294,6 +295,6 @@ def _check(claimed: float, delta: float, confidence: float, game: Game) -> None:
         raise InputError(f"game = {game!r} is unknown: use one of {', '.join(get_args(Game))}")
     if game == "gaussian" and delta == 0:
         raise InputError(
-            "delta = 0 has epsilon = infinity for the gaussian game: use a positive delta, e.g. "
+            "delta = 0 gives an infinite epsilon for the gaussian game: use a positive delta, e.g. "
             "1e-5"
         )

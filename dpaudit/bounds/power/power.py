@@ -1,9 +1,9 @@
-"""What a budget of trials can find: the chance that a method certifies more than is claimed.
+"""Power: the probability that a method certifies an ε above the claim.
 
-A violation has a most informative event, of probability p in D' and q in D; its size is
-what the trials have to show. Each function takes p and q, and the number of trials of both trials
-together, and returns the probability that the method's bound exceeds the claim. Where a sum over
-an outcome has more than 80 terms, as many stand for all, which costs some thousandths.
+A violation has a most informative event, of probability p on D' and q on D. Each function takes p,
+q and the number of trials on both data sets together, and returns the probability that the method's
+bound exceeds the claim. Sums over more than 80 outcomes use 80 of them, with errors of some
+thousandths.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from dpaudit.core.errors import InputError
 
 Floats = NDArray[np.float64]
 
-# The share of the best events of both ends that the label test finds, from simulations.
+# The effective share of the best event that the label test finds, from simulations.
 _FOUND = 0.75
-# Outcomes of a count at which a sum is evaluated.
+# The number of outcomes at which a sum is evaluated, and the step of a low-discrepancy shift.
 _NODES, _GOLDEN = 80, (math.sqrt(5) - 1) / 2
-# Bettors also lose, in simulations: bets start late, and miss this share of the trials;
+# From simulations: betting starts late and misses this share of the trials;
 LEARNING = 1 / 8
-# they see the variances as if so many more of the rarer outcomes had occurred;
+# its planned variances are as if this many more of the rarer outcomes had occurred;
 UNSEEN = 16.0
-# and a sequential bettor spends ½ ln(rounds) less this much of log wealth on learning.
+# and sequential betting spends ½ ln(rounds) minus this much log wealth on learning.
 _KNOWN = 1.7
-# The rarest events a sequential bettor bets on.
+# The smallest probability of an event that sequential betting uses.
 _RAREST = 0.02
-# Violations are sought between the claim plus e^low and plus e^high, to this precision of the log.
+# The search range of ln(ε − claim), and its precision.
 _LOW, _HIGH, _PRECISION = math.log(1e-4), math.log(700.0), 1e-3
 
 
 def detectable_epsilon(
     claimed: float, trials: int, alpha: float, *, delta: float = 0.0, power: float = 0.95
 ) -> float:
-    """A forecast: the least true ε that the label test certifies to exceed the claim.
+    """Forecast the smallest true ε at which the label test certifies an ε above the claim.
 
-    Planned for the Laplace mechanism at the edge of a violation, whose most informative event
-    has the probabilities ½ and ½e^−ε in D and D'; see `label_power`.
+    The forecast assumes a Laplace mechanism, whose most informative event has the probabilities ½
+    and ½e^−ε on the two data sets; see `label_power`.
 
     Args:
-        claimed: the ε of the claim, infinite for none.
-        trials: trials of both classes together, assigned by a fair coin.
+        claimed: the ε of the claim, infinite for no claim.
+        trials: the number of trials on both data sets together, assigned by a fair coin.
         alpha: the level of the bound.
         delta: the δ of the claim.
-        power: the chance wanted, in (0, 1), if the score and the pair are as supposed.
+        power: the wanted probability, in (0, 1), if the assumptions hold.
 
     Returns:
-        An ε above the claim; infinite where none would be found.
+        An ε above the claim; infinite if no ε suffices.
 
     Raises:
         InputError: an argument is out of range.
@@ -71,10 +71,10 @@ def detectable_epsilon(
 
 
 def least_found(found: Callable[[float], float], claimed: float, power: float) -> float:
-    """The least ε above the claim whose chance `found(ε)`, which grows with ε, is at least `power`.
+    """Return the smallest ε above the claim with `found(ε)` of at least `power`.
 
-    Infinite where it stays below for violations of up to 700. Violations below 1e-4 are not
-    told apart.
+    `found` is a probability that grows with ε. The result is infinite if ε − claim would have to
+    exceed 700. The smallest ε − claim considered is 1e-4.
 
     Raises:
         InputError: the power is not in (0, 1).
@@ -87,7 +87,7 @@ def least_found(found: Callable[[float], float], claimed: float, power: float) -
     if math.isinf(claimed):
         return math.inf
 
-    # Normal quantiles of the chance are almost straight in the size of the violation.
+    # The normal quantile of the probability is almost linear in the size of the violation.
     def margin(log_excess: float) -> float:
         chance = found(claimed + math.exp(log_excess))
         return float(ndtri(np.clip(chance, 1e-9, 1 - 1e-9)) - ndtri(power))
@@ -106,16 +106,15 @@ def least_found(found: Callable[[float], float], claimed: float, power: float) -
 def label_power(
     p: float, q: float, trials: int, *, claimed: float, delta: float, alpha: float
 ) -> float:
-    """The chance that the label test (`frequentist.labels`) refutes the claim at this event.
+    """Return the probability that the label test (`frequentist.labels`) refutes the claim.
 
-    The event and its mirror image, at the other end of the scores, hold s of the m trials that are
-    no pilot; of them Binomial(s, p/(p + q)) are guessed rightly, and equation (1) of the label test
-    refutes the claim where these exceed a quantile of r + Binomial(s − r, e^ε/(1 + e^ε)).
+    The event and its mirror image at the other end of the scores contain s of the m trials outside
+    the pilot. Binomial(s, p/(p + q)) of them are guessed right. Equation (1) of the label test
+    refutes the claim if this exceeds a quantile of r + Binomial(s − r, e^ε/(1 + e^ε)).
 
-    The test finds most of them by itself, s being Binomial(m, 0.75 (p + q)) in effect, as
-    simulations show. The pilot of k trials takes one direction for the other with the probability
-    (1 − Φ(√(k(p + q)) (p − q)/(p + q)))/2, that of a sign test, halved since high scores speak for
-    D' until the contrary is seen.
+    In simulations the test's own event is as good as s ~ Binomial(m, 0.75 (p + q)). The pilot of k
+    trials chooses the wrong direction with probability (1 − Φ(√(k(p + q)) (p − q)/(p + q)))/2: that
+    of a sign test, halved since D' at high scores is the default.
     """
     from scipy.special import expit, ndtr
     from scipy.stats import binom
@@ -133,11 +132,12 @@ def label_power(
 def counting_power(
     p: float, q: float, trials: int, *, claimed: float, delta: float, alpha: float
 ) -> float:
-    """The chance that `clopper_pearson_epsilon` at this event, known in advance, exceeds the claim.
+    """Return the probability that `clopper_pearson_epsilon` exceeds the claim.
 
-    With n trials of either class, and the split of α that is best at p and q. For limits P and Q on
-    the two rates the claim is refuted where Q < max((P − δ)/e^ε, 1 − δ − e^ε (1 − P)), i.e. for all
-    false positives below a quantile of Binomial(n, that).
+    The event is known in advance, there are n trials on either data set, and the split of α is best
+    at p and q. With limits P and Q on the two rates, the claim is refuted if
+    Q < max((P − δ)/e^ε, 1 − δ − e^ε (1 − P)), i.e. if the false positives are below a quantile of
+    the binomial law of n and this rate.
     """
     from scipy.special import betaincinv
     from scipy.stats import binom
@@ -149,7 +149,7 @@ def counting_power(
     ceiling = np.maximum(
         (lower - delta) * math.exp(-claimed), 1 - delta - (1 - lower) * math.exp(min(claimed, 700))
     )
-    # The least count whose distribution function exceeds the level is the first not refuted.
+    # The smallest count whose distribution function exceeds the level does not refute the claim.
     fp = binom.ppf(alpha * split, n, np.clip(ceiling, 0, 1)) - 1
     return float((weight * np.where(ceiling > 0, binom.cdf(fp, n, q), 0.0)).sum())
 
@@ -157,10 +157,11 @@ def counting_power(
 def one_run_power(
     p: float, q: float, canaries: int, *, claimed: float, delta: float, alpha: float
 ) -> float:
-    """The chance that `one_run_epsilon` exceeds the claim, guessing at either end of the scores.
+    """Return the probability that `one_run_epsilon` exceeds the claim.
 
-    As many canaries are guessed as lie in the event or its mirror image on average; each guess is
-    right with probability p/(p + q), as if canaries did not disturb one another.
+    The number of guesses is the expected number of canaries in the event and its mirror image at
+    the other end of the scores. Each guess is right with probability p/(p + q), assuming that
+    canaries do not affect each other.
     """
     from scipy.stats import binom
 
@@ -180,11 +181,11 @@ def one_run_power(
 def two_sample_power(
     p: Floats, q: Floats, trials: int, *, claimed: float, delta: float, alpha: float
 ) -> float:
-    """About the chance that `two_sample_epsilon` exceeds the claim, which chooses among events.
+    """Approximate the probability that `two_sample_epsilon` exceeds the claim at the best event.
 
-    That of the one-sided z-test of p − e^ε q ≤ δ on pairs, which the bets replicate: with the
-    second moment p + e^2ε q that the stakes are made for, as if some more events had been seen in
-    data set D, since events that are rare there are avoided.
+    It is that of a one-sided z-test of p − e^ε q ≤ δ on pairs, which the bets replicate, with the
+    second moment p + e^2ε q of the planned stakes. q is increased by `UNSEEN` outcomes in this
+    moment, since the method avoids events that are rare on D.
     """
     from scipy.special import ndtr, ndtri
 
@@ -197,10 +198,10 @@ def two_sample_power(
 def sequential_power(
     p: Floats, q: Floats, trials: int, *, claimed: float, delta: float, alpha: float
 ) -> float:
-    """About the chance that `EProcess` refutes the claim within trials/2 rounds.
+    """Approximate the probability that `EProcess` refutes the claim within trials/2 rounds.
 
-    The first passage of a normal random walk (`walk`) whose variance is twice its drift, as it is
-    near the claim.
+    It is the first-passage probability of a normal random walk (`walk`) whose variance is twice its
+    drift, which holds near the claim.
     """
     from scipy.special import log_ndtr, ndtr
 
@@ -215,10 +216,10 @@ def sequential_power(
 def walk(
     p: Floats, q: Floats, trials: int, *, claimed: float, delta: float, alpha: float
 ) -> tuple[float, float]:
-    """The log wealth that `EProcess` wins a round at the best event, and what it has to win.
+    """Return the log wealth that `EProcess` gains per round, and the log wealth it needs.
 
-    A third of the stake must grow to 1/α, after what it costs to learn the event in trials/2
-    rounds.
+    The gain is that of the best event. A third of the stake must grow to 1/α, plus the cost of
+    learning the event in trials/2 rounds.
     """
     common = (p + q) / 2 >= _RAREST
     drift = float(growth(p[common], q[common], claimed, delta).max(initial=0.0))
@@ -226,10 +227,10 @@ def walk(
 
 
 def growth(p: Floats, q: Floats, claimed: float, delta: float) -> Floats:
-    """Log wealth a round that bets on each event can win against the claim.
+    """Return the log wealth per round that bets on each event can gain against the claim.
 
-    The Kullback-Leibler divergence from (p, q) to the nearest pair of rates that is (ε, δ)-DP; see
-    `dpaudit.bounds.frequentist.sequential`.
+    It is the Kullback-Leibler divergence from (p, q) to the nearest pair of rates that is
+    (ε, δ)-DP; see `dpaudit.bounds.frequentist.sequential`.
     """
     r = math.exp(-claimed)
 
@@ -250,14 +251,14 @@ def growth(p: Floats, q: Floats, claimed: float, delta: float) -> Floats:
 
 
 def _divergence(x: Floats, y: Floats) -> Floats:
-    """Of a coin of rate x from one of rate y."""
+    """Return the Kullback-Leibler divergence of a coin of rate x from one of rate y."""
     from scipy.special import rel_entr
 
     return np.asarray(rel_entr(x, y) + rel_entr(1 - x, 1 - y))
 
 
 def _outcomes(n: int, rate: float) -> tuple[Floats, Floats]:
-    """Likely counts of n trials and their weights."""
+    """Return likely counts of n trials and their weights."""
     from scipy.stats import binom
 
     reach = 6 * math.sqrt(n * rate * (1 - rate))
@@ -265,7 +266,7 @@ def _outcomes(n: int, rate: float) -> tuple[Floats, Floats]:
     step = max(1.0, (high - low) / _NODES)
     nodes = np.arange((high - low) // step + 1)
     if step > 1:
-        # Even steps may keep time with those of the critical values, which are whole numbers.
+        # Shift the nodes: equal steps may resonate with the steps of integer critical values.
         nodes += nodes * _GOLDEN % 1
     counts = np.minimum(low + np.floor(nodes * step), high)
     weight = binom.pmf(counts, n, rate)
@@ -273,7 +274,7 @@ def _outcomes(n: int, rate: float) -> tuple[Floats, Floats]:
 
 
 def check_claim(claimed: float, delta: float) -> None:
-    """Refuse an ε that is negative or no number, and a δ outside [0, 1)."""
+    """Refuse an ε that is negative or NaN, and a δ outside [0, 1)."""
     if not claimed >= 0:
         raise InputError(f"claimed = {claimed} is not at least 0: give the claim's epsilon")
     check_delta(delta)
@@ -283,5 +284,5 @@ def check_trials(trials: int) -> None:
     """Refuse a number of trials that is not whole, below 2 or above 10^9."""
     whole = isinstance(trials, int | np.integer) and not isinstance(trials, bool)
     if not whole or trials < 2:
-        raise InputError(f"trials = {trials!r} is not a whole number of at least 2: run more")
+        raise InputError(f"trials = {trials!r} is not a whole number of at least 2: use e.g. 1000")
     check_size("trials", trials)

@@ -1,7 +1,7 @@
-"""Berlioz et al. 2015: matrix factorisation by descent on noised errors, as wt17 runs it.
+"""Berlioz et al. 2015: matrix factorisation by gradient descent on noised errors.
 
-Its text is not among ours: the mechanism is the one that Wang & Tang 2017, section 5.1, compare
-with.
+The paper's text is not available to us: the mechanism is the one that Wang & Tang 2017 describe and
+compare with in section 5.1.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dpaudit.defenses.factorization.sgd import SgdFactors
 
 _SOURCE = "Berlioz et al. 2015, section 4, as in Wang & Tang 2017, section 5.1"
 _CLAIM = (
-    "Descent whose every error gets Laplace noise of scale KΔr/ε, K passes, is ε-differentially "
-    "private"
+    "Gradient descent over K epochs that adds Laplace noise of scale KΔr/ε to every error is "
+    "ε-differentially private"
 )
 
 
 def _rounds() -> SgdFactors:
-    """One round of clipped sums with normal noise, for a user who is replaced.
+    """Return the corrected form with one epoch of clipped sums and normal noise, for user-replace.
 
-    All factors start at 0, so a rating's part is along its item's bias, of the full norm.
+    All factors start at 0, so a rating's gradient is along its item's bias and has the full norm.
     """
     return SgdFactors(
         epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,
@@ -36,7 +36,7 @@ def _rounds() -> SgdFactors:
 
 
 def _normal() -> Estimate:
-    """Of opposite parts of the full norm: the guarantee itself."""
+    """Return the ε of opposite gradients of the full norm, which attains the guarantee."""
     defense = _rounds()
     about: dict[str, Any] = {"delta": defense.delta, "compositions": 1, "neighbors": "replace"}
     return gaussian_mechanism_epsilon(noise_multiplier(defense.epsilon, **about), **about)
@@ -50,10 +50,10 @@ CLAIMS = (
         adjacency="rating-replace",
         observer="iterates",
         recorded="holds",
-        because="Given all that was seen before, a rating enters through its own K noised errors "
-        "alone, each of which moves by at most Δr; all else is computed from these. K ratios of "
-        "e^{ε/K}: sharp. Who rates what, the order of the ratings and b_0 must be public, and "
-        "every rating be visited K times.",
+        because="Given all earlier outputs, a rating enters only through its own K noised errors, "
+        "each of which shifts by at most Δr; everything else is computed from the noised errors. "
+        "The K ratios of e^{ε/K} can all be attained. Who rates what, the order of the ratings and "
+        "b_0 must be public, and every rating must be visited K times.",
         published=(
             StepsGame(
                 "K = 1, ε = 1",
@@ -88,8 +88,8 @@ CLAIMS = (
         observer="iterates",
         recorded="falsified",
         basis="on a reading",
-        because="Noise falls on the errors of the ratings that there are: an item without any is "
-        "released as it began, one with a rating almost surely is not. ε = ∞.",
+        because="Noise is added only to the errors of existing ratings: an item without ratings is "
+        "released as initialised, and one with a rating almost surely is not. ε = ∞.",
         published=(
             MovedGame(
                 "the item's only rating",
@@ -108,8 +108,8 @@ CLAIMS = (
             ),
         ),
         weak={
-            "clipped sums with normal noise, for whole users": "A rating that is added is half of "
-            "what the noise is for; its power is measured in berlioz15-s4-value.",
+            "clipped sums with normal noise, for whole users": "An added rating is half of what "
+            "the noise covers; its power is measured in berlioz15-s4-value.",
         },
         reading="who rates what is not public",
     ),
@@ -121,8 +121,9 @@ CLAIMS = (
         observer="iterates",
         recorded="falsified",
         basis="on a reading",
-        because="Of n ratings one moves by Δr (1 − 1/n) against the mean, the others by Δr/n each: "
-        "2 Δr (1 − 1/n) together in a pass, ε' = 2ε (1 − 1/n). With n = 5 it is 1.6.",
+        because="The error of one of n ratings shifts by Δr (1 − 1/n), as the mean moves too, and "
+        "the others' errors by Δr/n each: 2 Δr (1 − 1/n) together in an epoch, "
+        "ε' = 2ε (1 − 1/n). With n = 5 it is 1.6.",
         published=(
             StepsGame(
                 "n = 5, K = 1, no error clamped",
@@ -141,6 +142,6 @@ CLAIMS = (
                 trials=20_000,
             ),
         ),
-        reading="b_0 is read from the data and not public",
+        reading="b_0 is computed from the data and not public",
     ),
 )

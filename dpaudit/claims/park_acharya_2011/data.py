@@ -45,7 +45,7 @@ def _stars(
 
 
 def above_threshold(_: ItemItem) -> PredictionPair:
-    """Return a pair in which similarities of −4, from 11 co-raters, change by 8/12 with a twelfth."""
+    """Return a pair in which a twelfth co-rater changes similarities of −4 by 8/12."""
     rest = range(1, _T + 1)
     profiles = [_rows(rest, 3), _rows(rest, 1), *[[(0, 1.0), *_rows(rest, 5)]] * _CO_RATERS]
     return _stars(
@@ -71,14 +71,14 @@ def own_added(_: ItemItem) -> PredictionPair:
         [_rows(rest, 1), *[low] * _CO_RATERS, *[high] * _CO_RATERS],
         RatingAdded(user=0, item=new, value=5),
         (0,),
-        f"{_CO_RATERS} users rate the predicted item 4 below each of the target's, and as many rate "
-        "it 4 above one more item; the target, who gave all items the lowest rating, gives that "
-        "item the highest",
+        f"{_CO_RATERS} users rate the predicted item 4 below each of the target's, and as many "
+        "rate it 4 above one more item; the target, who gave all items the lowest rating, gives "
+        "that item the highest",
     )
 
 
 def other_replaced(_: ItemItem) -> PredictionPair:
-    """Return a pair in which one of 11 co-raters moves a rating from end to end: a shift of 4/11."""
+    """Return a pair in which one of 11 co-raters moves a rating from end to end: 4/11."""
     rest = range(1, _T + 1)
     profiles = [_rows(rest, 3), *[[(0, 1.0), *_rows(rest, 3)]] * _CO_RATERS]
     return _stars(

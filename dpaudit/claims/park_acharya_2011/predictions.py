@@ -23,7 +23,7 @@ _OWN_SCALE, _PAPERS_RUN = "Δr = 4, the scale's", "Δr = 5, as in the paper's ru
 def _slope_one(
     make_pair: data.MakePair, epsilon: float = 1.0, adjacency: RatingAdjacency = "rating-add-remove"
 ) -> tuple[PredictionGame, ...]:
-    """Return games on the published noise, with Δr of the scale and with that of the paper's run."""
+    """Return games on the published noise, with the scale's Δr and with that of the paper's run."""
     return (
         PredictionGame(_OWN_SCALE, SlopeOne(epsilon=epsilon, adjacency=adjacency), make_pair),
         PredictionGame(

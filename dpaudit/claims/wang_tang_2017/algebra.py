@@ -1,6 +1,6 @@
-"""Statements of algebra in Wang & Tang 2017, tried on instances.
+"""Mathematical statements in Wang & Tang 2017, tested on instances.
 
-Each function returns the instance on which the statement fails, in words, or None.
+Each check takes a seed and describes an instance on which its statement fails, or returns None.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _EXPONENT = 0.3  # ξ of the paper's run
 def uneven_sensitivity(seed: int) -> str | None:
     """`‖G − G'‖_1 ≤ ΔF` wherever `|S_i| I_u ≥ C`, for one rating replaced.
 
-    All of a user's other ratings are equal and hang on that one by nearly their whole weight, so
-    that none has an error before the change and each the largest after it.
+    All of a user's other ratings are equal, and the replaced rating has nearly the whole weight in
+    their predictions. So no other rating has an error before the change, and each has the largest
+    error after it.
     """
     size, near = 8, 0.01
     defense = SgdSimilarity(epsilon=1.0, steps=1, more_than=0)
@@ -51,14 +52,14 @@ def uneven_sensitivity(seed: int) -> str | None:
     bound = 2 * defense.largest_error(1, STARS) * STARS.width / defense.weight
     if least < defense.weight * (1 - _ROUNDING) or moved <= bound * (1 + _ROUNDING):
         return None
-    return f"one rating from 1 to 5 moves the gradient by {moved / bound:.2f} ΔF in L1"
+    return f"one rating from 1 to 5 changes the gradient by {moved / bound:.2f} ΔF in L1"
 
 
 def negative_similarities(seed: int) -> str | None:
-    """`|∂r̂_ui/∂s_ij| ≤ φ/(|S_i| I_u)` where s_ij < 0 too, |x_uj − f| ≤ φ holding of every rating.
+    """`|∂r̂_ui/∂s_ij| ≤ φ/(|S_i| I_u)` also for s_ij < 0, if |x_uj − f| ≤ φ for every rating.
 
-    `∂r̂/∂s_ij = (x_uj − sign(s_ij) f)/Σ|s|`, taken by differences of r̂. All ratings are 5 and the
-    items' means 1 (centred), or left out (raw), and one small similarity is negative.
+    `∂r̂/∂s_ij = (x_uj − sign(s_ij) f)/Σ|s|`, computed by differences of r̂. All ratings are 5, the
+    items' means are 1 (centred) or left out (raw), and one small similarity is negative.
     """
     found = []
     for means, name in ((1.0, "centred ratings"), (0.0, "raw ratings")):
@@ -79,7 +80,7 @@ def negative_similarities(seed: int) -> str | None:
 
 
 def touched_coordinates(seed: int) -> str | None:
-    """An added rating touches no coordinate of the gradient that none touched before."""
+    """An added rating touches only coordinates of the gradient that other ratings touch too."""
     before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3, STARS)
     after = apply(before, RatingAdded(0, 1, 5.0))
     touched = [
@@ -91,7 +92,7 @@ def touched_coordinates(seed: int) -> str | None:
         return None
     i, j = new[0]
     return (
-        f"the coordinate ({i}, {j}) is noised in every run with the added rating and in none "
+        f"the coordinate ({i}, {j}) is noised in every run with the added rating and in no run "
         f"without it: ε = ∞"
     )
 
@@ -101,47 +102,51 @@ def _profiles(ratings: Ratings) -> Iterator[NDArray[np.int32]]:
 
 
 def printed_schedule(seed: int) -> str | None:
-    """`Σ η_t = ∞` of the printed step sizes."""
+    """`Σ η_t = ∞` for the printed step sizes."""
     count = 100
     sizes = step_sizes(1.0, _EXPONENT, "printed", count)
-    # From here on each step is less than half the last: count^−ξ < ½.
+    # From here on each step is less than half the previous one: count^−ξ < ½.
     if count**-_EXPONENT >= 0.5:
         return None
     total = math.fsum(sizes)
-    return f"all steps come to {total:.4f} η_1, the rest to less than {sizes[-1]:.1e} η_1"
+    return (
+        f"the first {count} steps add up to {total:.4f} η_1, all others to less than "
+        f"{sizes[-1]:.1e} η_1"
+    )
 
 
 def squared_steps(seed: int) -> str | None:
-    """`Σ η_t² < ∞` of the steps `t^−ξ`, by blocks of steps each as long as all before it."""
+    """`Σ η_t² < ∞` for the steps `t^−ξ`, by blocks that are each as long as all before it."""
     sizes = np.array(step_sizes(1.0, _EXPONENT, "text", 2**16))
     blocks = [float((sizes[2**k : 2 ** (k + 1)] ** 2).sum()) for k in range(4, 16)]
-    # Each is more than the last: a block's sum is 2^{k(1−2ξ)} times a number that tends to one.
+    # The sums increase: a block's sum is 2^{k(1−2ξ)} times a factor that converges.
     if any(later <= earlier for earlier, later in itertools.pairwise(blocks)):
         return None
     return f"Σ η_t² over steps 2^k to 2^(k+1) grows with k: {blocks[0]:.2f} … {blocks[-1]:.1f}"
 
 
-# Ratings as (user, item): one user has rated both items 0 and 1, and others one of them each.
+# Ratings as (user, item): user 0 has rated both items 0 and 1, users 1 and 2 one of them each.
 _DRAWN = ((0, 0), (0, 1), (1, 0), (2, 1), (3, 2), (4, 2))
 _BATCH = 3
 
 
 def _left_out(share: float) -> float:
-    """The probability that a mini-batch has none of a share of the ratings."""
+    """Return the probability that a mini-batch contains none of a `share` of the ratings."""
     return (1 - share) ** _BATCH
 
 
 def _meanings() -> Iterator[tuple[str, float, float]]:
-    """What “a mini-batch has the pair of items 0 and 1” can mean.
+    """Yield what “a mini-batch has the pair of items 0 and 1” can mean.
 
-    Each with its probability in closed form and the share of all mini-batches that have it.
+    Each meaning comes with its probability in closed form, and with the share of all mini-batches
+    for which it is true.
     """
     batches = list(itertools.product(_DRAWN, repeat=_BATCH))
     a, b = _shares()
     one = 1 / len(_DRAWN)
 
     def share(*wanted: set[tuple[int, int]]) -> float:
-        """Of the mini-batches that have one of each set."""
+        """Return the share of mini-batches that contain a rating of each set."""
         return sum(all(each & set(batch) for each in wanted) for batch in batches) / len(batches)
 
     of_0, of_1 = ({(user, item) for user, item in _DRAWN if item == i} for i in (0, 1))
@@ -156,18 +161,18 @@ def _meanings() -> Iterator[tuple[str, float, float]]:
 
 
 def _shares() -> tuple[float, float]:
-    """`|I_i|/𝓛` of items 0 and 1."""
+    """Return `|I_i|/𝓛` of items 0 and 1."""
     a, b = (sum(item == i for _, item in _DRAWN) / len(_DRAWN) for i in (0, 1))
     return a, b
 
 
 def printed_h(a: float, b: float, size: int) -> float:
-    """H of section 4.2 for items that have the shares a and b of the ratings."""
+    """Return H of section 4.2 for items with the shares a and b of the ratings."""
     return float(1 - a * b * (1 - b) ** (size - 1) * (1 - a) ** (size - 1))
 
 
 def printed_inclusion(seed: int) -> str | None:
-    """The printed H is the probability that a mini-batch has the pair, whatever is meant by it."""
+    """The printed H is the probability of some meaning of “a mini-batch has the pair”."""
     printed = printed_h(*_shares(), _BATCH)
     found = [(name, share) for name, _, share in _meanings()]
     if any(math.isclose(printed, share, abs_tol=_ROUNDING) for _, share in found):
@@ -177,11 +182,11 @@ def printed_inclusion(seed: int) -> str | None:
 
 
 def prior_term(seed: int, *, indicator: bool) -> str | None:
-    """The prior's term has the mean λS with the true H, whatever is meant by a pair's being drawn.
+    """The prior's term has mean λS with the true H, for every meaning of “the pair is drawn”.
 
     Args:
-        seed: decides nothing, all mini-batches are tried.
-        indicator: whether the term is 0 where the pair is not drawn.
+        seed: unused; all mini-batches are tested.
+        indicator: whether the term is 0 if the pair is not drawn.
     """
     for name, inclusion, share in _meanings():
         mean = (share if indicator else 1.0) / inclusion

@@ -1,4 +1,4 @@
-"""Games on trainings whose mini-batches the observer does not know."""
+"""Games on training with mini-batches that the observer does not know."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dpaudit.kernels.lanes import LANES
 class BatchGame(StepsGame):
     """Observer `iterates` of steps on one rating, or one user, drawn uniformly.
 
-    The noised gradient g of a step is a mixture over who was drawn: with noise of scale b, n that
-    may be drawn and their gradients `m_1 … m_n`,
+    The law of a step's noised gradient g is a mixture over the n units that can be drawn. With
+    noise of scale b and the units' gradients `m_1 … m_n`,
 
-        ln p(g) = ln (1/n) Σ_k exp(Σ_c (|g_c| − |g_c − m_kc|)/b) + what is the same in D and D'.
+        ln p(g) = ln (1/n) Σ_k exp(Σ_c (|g_c| − |g_c − m_kc|)/b) + terms that D and D' share.
 
     The score is the sum of `ln p'/p` over the steps, on a grid: the exact likelihood ratio.
     """
@@ -49,10 +49,13 @@ class BatchGame(StepsGame):
     def _check_size(self, data: SimilarityData) -> None:
         drawn = self.defense.sampling_rate * self._count(data)
         if not math.isclose(drawn, 1):
-            raise ValueError(f"a mini-batch has {drawn:g} of {self._count(data)}: make it 1")
+            raise ValueError(
+                f"a mini-batch has {drawn:g} of {self._count(data)} units: make it 1 by "
+                "sampling_rate, as the mixture's density is known for one"
+            )
 
     def _count(self, data: SimilarityData) -> int:
-        """How many may be drawn: users if the corrected mechanism samples them, else ratings."""
+        """Number of units to draw from: users in the corrected mechanism, else ratings."""
         users = self.defense.variant == "corrected"
         return len(data.profiles.start) - 1 if users else len(data.places)
 
@@ -78,7 +81,7 @@ class BatchGame(StepsGame):
     def _log_density(
         self, data: SimilarityData, rows: list[Floats], shown: list[NDArray[np.float64]], t: int
     ) -> NDArray[np.float64]:
-        """`ln p` of the step from `rows`, less what no gradient enters, `(16,)`."""
+        """Return `ln p` of the step from `rows`, up to terms without gradients, `(16,)`."""
         slope = self.defense.slope(data, t)
         scale = self.defense.noise_scale(t, data.scale, data.n_items)
         losses: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(LANES))
@@ -90,7 +93,7 @@ class BatchGame(StepsGame):
                 mean = slope.of(data, item, row, taken)[0]
                 unit = int(user) if self.defense.variant == "corrected" else entries.start + k
                 losses[unit] += (abs(noised) - abs(noised - mean)).sum(0) / scale
-        # Users without ratings, if any, have gradient 0.
+        # Users without ratings have gradient 0.
         idle = self._count(data) - len(losses)
         mixed = np.logaddexp.reduce(list(losses.values()), axis=0)
         return np.logaddexp(mixed, math.log(idle)) if idle else mixed

@@ -1,4 +1,4 @@
-"""Wang & Tang 2017, section 4: what is said of the chain that is to reach the posterior."""
+"""Wang & Tang 2017, section 4: statements about the Markov chain that samples the posterior."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ CHAIN = (
     PublishedClaim(
         id="wt17-alg2-schedule",
         sentence="The step sizes of line 6, η_{t+1} = η_t/t^ξ, have Σ η_t = ∞, as convergence "
-        "asks.",
+        "requires.",
         source=f"{_PAPER}, Algorithm 2, line 6, with section 4.1",
         adjacency=None,
         observer=None,
         recorded="falsified",
         basis="by a misprint",
-        because="η_t = η_1/((t − 1)!)^ξ: at ξ = 0.3 all steps together come to 4.32 η_1, and the "
-        "chain freezes where it is. Section 4.1 has η_t = η_1 t^−ξ.",
+        because="η_t = η_1/((t − 1)!)^ξ: at ξ = 0.3 all steps add up to 4.32 η_1, and the chain "
+        "stops moving. Section 4.1 has η_t = η_1 t^−ξ.",
         published=(Check("ξ = 0.3", algebra.printed_schedule),),
         reading="line 6 as printed; section 4.1 has η_t = η_1 t^−ξ",
     ),
     PublishedClaim(
         id="wt17-s4.1-squares",
-        sentence="The step sizes η_1 t^−ξ with ξ in [0.3, 1] have Σ η_t² < ∞, as convergence asks.",
+        sentence="The step sizes η_1 t^−ξ with ξ in [0.3, 1] have Σ η_t² < ∞, as convergence "
+        "requires.",
         source=f"{_PAPER}, section 4.1",
         adjacency=None,
         observer=None,
@@ -34,7 +35,7 @@ CHAIN = (
         basis="on a reading",
         because="Σ t^−2ξ is finite only for ξ > ½, and the paper's run has ξ = 0.3.",
         published=(Check("ξ = 0.3", algebra.squared_steps),),
-        reading="the steps that the section chooses meet the two conditions that it names before",
+        reading="the section's step sizes meet the two conditions that it states before",
     ),
     PublishedClaim(
         id="wt17-s4.2-h",
@@ -44,22 +45,22 @@ CHAIN = (
         adjacency=None,
         observer=None,
         recorded="falsified",
-        because="It tends to 1 as the items get rarer, where the pair is hardly ever drawn: "
-        ".9999992 for shares of .001 and L = 100, where .00898 have both. It is none of five "
-        "things that “has the pair” can mean.",
+        because="It tends to 1 as the items get rarer, although the pair is then hardly ever "
+        "drawn: .9999992 for shares of .001 and L = 100, where a share .00898 of mini-batches has "
+        "both items. It matches none of five meanings of “has the pair”.",
         published=(Check("all mini-batches of a small instance", algebra.printed_inclusion),),
     ),
     PublishedClaim(
         id="wt17-eq11",
-        sentence="The prior's term of the update, λS∘H^{−1}, has the mean λS, H being the true "
+        sentence="The prior's term of the update, λS∘H^{−1}, has mean λS, where H is the true "
         "probability of a pair.",
         source=f"{_PAPER}, eq. (11) and Algorithm 2, line 5, with eqs (9) and (10)",
         adjacency=None,
         observer=None,
         recorded="falsified",
         basis="by a misprint",
-        because="Eq. (9) has the indicator of the pair and eq. (11) has lost it: without it the "
-        "term is λS/H in every step, 1/H times too much. With the printed H, near 1, the two "
+        because="Eq. (9) has the indicator of the pair and eq. (11) lacks it: without it the term "
+        "is λS/H in every step, which is 1/H times too large. With the printed H, near 1, the two "
         "mistakes nearly cancel.",
         published=(
             Check(
@@ -72,14 +73,14 @@ CHAIN = (
     ),
     PublishedClaim(
         id="wt17-eq9",
-        sentence="The prior's term λS∘𝕀∘H^{−1}, with the indicator of the drawn pairs, has the "
-        "mean λS where H is the true probability of a pair and not 0.",
+        sentence="The prior's term λS∘𝕀∘H^{−1}, with the indicator of the drawn pairs, has mean λS "
+        "if H is the true probability of a pair and not 0.",
         source=f"{_PAPER}, section 4.2, eqs (9) and (10)",
         adjacency=None,
         observer=None,
         recorded="holds",
-        because="E[𝕀]/H = 1. A pair that nobody has co-rated has H = 0 and never feels the prior; "
-        "we take the prior whole in every step, which needs no H.",
+        because="E[𝕀]/H = 1. The prior never acts on a pair that nobody has co-rated, since H = 0; "
+        "dpaudit applies the whole prior in every step, which needs no H.",
         published=(
             Check(
                 "all mini-batches of a small instance", partial(algebra.prior_term, indicator=True)

@@ -1,6 +1,7 @@
 """Neighbouring data sets for the claims of Wang & Tang 2017, on the scale 1..5.
 
-User 0 is the one whose ratings differ. Means are public and those of a data set of their own.
+The data sets differ in the ratings of user 0. Item means are public and come from a separate data
+set, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dpaudit.data.ratings import Ratings, Scale
 STARS = Scale(1, 5, 1)
 
 Profile = Mapping[int, float]
-# Users with the same ratings, and how many they are.
+# Profiles, each with the number of users who share it.
 Crowd = Sequence[tuple[Profile, int]]
 
 
@@ -34,28 +35,28 @@ def _pair(
 
 
 def replaced(profile: Profile) -> UserReplaced:
-    """User 0's ratings give way to these."""
+    """Return the change that replaces user 0's ratings by `profile`."""
     items = np.array(list(profile), np.int32)
     return UserReplaced(0, items, np.array(list(profile.values()), np.float32))
 
 
 def means_of(*profile: float) -> Ratings:
-    """Public data in which the items' means are these ratings."""
+    """Return public data whose item means are these ratings."""
     return _ratings([dict(enumerate(profile))], len(profile))
 
 
 def near_one(items: int) -> Ratings:
-    """Public data in which every item's mean is 1.05: nineteen rate 1 and one rates 2."""
+    """Return public data with all item means 1.05: nineteen users rate 1 and one rates 2."""
     return _ratings([dict.fromkeys(range(items), value) for value in [1.0] * 19 + [2.0]], items)
 
 
 def _split(size: int) -> dict[int, float]:
-    """Items 1 to n: the first half rated lowest, the second highest."""
+    """Return a profile of items 1 to n: the first half rated lowest, the second half highest."""
     return {item: 1.0 if item <= size // 2 else 5.0 for item in range(1, size + 1)}
 
 
 def one_rating(size: int) -> DataPair:
-    """P1: one user alone, whose rating of item 0 goes from end to end; means 3."""
+    """Return P1: a single user whose rating of item 0 moves from end to end; the means are 3."""
     return _pair(
         {0: 1.0, **_split(size)},
         (),
@@ -63,12 +64,12 @@ def one_rating(size: int) -> DataPair:
         size + 1,
         means_of(*[3] * (size + 1)),
         f"a user has rated {size} items, half lowest and half highest, and one more, whose rating "
-        "goes from lowest to highest; the means are 3",
+        "changes from lowest to highest; the means are 3",
     )
 
 
 def sampled(size: int) -> DataPair:
-    """P2: as P1, and others whose gradients are 0, so that 10 ratings may be drawn."""
+    """Return P2: P1 with other users, whose gradients are 0, so that there are 10 ratings."""
     flat = dict.fromkeys(range(size + 1), 3.0)
     others: Crowd = ((flat, 1),)
     if size == 2:
@@ -81,13 +82,13 @@ def sampled(size: int) -> DataPair:
         items,
         means_of(*[3] * items),
         f"a user has rated {size} items, half lowest and half highest, and one more, whose rating "
-        "goes from lowest to highest; with others, who rate all 3, there are 10 ratings, of which "
-        "one is drawn; the means are 3",
+        "changes from lowest to highest; with others, who rate everything 3, there are 10 ratings, "
+        "of which one is drawn; the means are 3",
     )
 
 
 def recomputed(size: int, raters: int) -> DataPair:
-    """P1 with so many others who rate item 0, where each data set has its own means."""
+    """Return P1 with `raters` other raters of item 0, where each data set has its own means."""
     mine = _split(size)
     opposite = {item: 6 - value for item, value in mine.items()}
     return _pair(
@@ -96,16 +97,17 @@ def recomputed(size: int, raters: int) -> DataPair:
         RatingReplaced(0, 0, 5.0),
         size + 2,
         None,
-        f"a rating goes from lowest to highest, and with it the mean of the item, which {raters} "
-        "more have rated; all other means are 3",
+        f"a rating changes from lowest to highest, and with it the mean of the item, which has "
+        f"{raters} other raters; all other means are 3",
     )
 
 
 def whole_user(others: int) -> DataPair:
-    """The worst pair of the corrected steps: opposite gradients, and all others as in D'.
+    """Return the worst pair of the corrected steps: opposite gradients, all others as in D'.
 
-    Of three items the similarities of each go apart, by its error times the difference of the other
-    two ratings. To swap two ratings turns all three rows around: 2c on six coordinates, the fewest.
+    With three items, an item's row of the gradient is its error times the difference of the other
+    two ratings, with opposite signs. Swapping two ratings reverses all three rows: a shift of 2c on
+    six coordinates, the fewest possible.
     """
     mine, theirs = {0: 1.0, 1: 2.0, 2: 5.0}, {0: 1.0, 1: 5.0, 2: 2.0}
     return _pair(
@@ -114,17 +116,17 @@ def whole_user(others: int) -> DataPair:
         replaced(theirs),
         3,
         means_of(*[3] * 3),
-        "a user with the ratings 1, 2, 5 of three items gives way to one with 1, 5, 2, as "
-        f"{others} {'other has' if others == 1 else 'others have'}: every gradient turns around",
+        "a user with the ratings 1, 2, 5 of three items is replaced by one with 1, 5, 2, as "
+        f"{others} {'other has' if others == 1 else 'others have'}: every gradient is reversed",
     )
 
 
 def signs(against: int, for_it: int) -> DataPair:
-    """P3: two items rated 5 give way to two others rated 5; others keep the signs rare.
+    """Return P3: two items rated 5 are replaced by two others; other users make the signs rare.
 
     Args:
-        against: how many rate items 0 and 1 at opposite ends.
-        for_it: how many rate items 2 and 3 highest.
+        against: number of users who rate items 0 and 1 at opposite ends.
+        for_it: number of users who rate items 2 and 3 highest.
     """
     half = against // 2
     crowd: Crowd = (
@@ -138,26 +140,26 @@ def signs(against: int, for_it: int) -> DataPair:
         replaced({2: 5.0, 3: 5.0}),
         4,
         near_one(4),
-        f"a user who rates two items 5 gives way to one who rates two others 5; {against} rate the "
-        f"first two at opposite ends and {for_it} the other two 5; the means are 1.05",
+        f"a user who rates two items 5 is replaced by one who rates two others 5; {against} users "
+        f"rate the first two at opposite ends and {for_it} the other two 5; the means are 1.05",
     )
 
 
 def signs_alone(for_it: int) -> DataPair:
-    """P3 without means, where nobody need rate the first two items."""
+    """Return P3 without means, which needs no other raters of the first two items."""
     return _pair(
         {0: 5.0, 1: 5.0},
         (({2: 5.0, 3: 5.0}, for_it),),
         replaced({2: 5.0, 3: 5.0}),
         4,
         means_of(3, 3, 3, 3),
-        "a user who rates two items 5 gives way to one who rates two others 5, as "
+        "a user who rates two items 5 is replaced by one who rates two others 5, as "
         f"{for_it} others do",
     )
 
 
 def three_items(for_it: int) -> DataPair:
-    """Three items rated 5 give way to three others: a chain of small steps sees it."""
+    """Return the pair with three items in place of two, which a chain of small steps can learn."""
     mine, theirs = dict.fromkeys(range(3), 5.0), dict.fromkeys(range(3, 6), 5.0)
     return _pair(
         mine,
@@ -165,25 +167,25 @@ def three_items(for_it: int) -> DataPair:
         replaced(theirs),
         6,
         means_of(*[3] * 6),
-        f"a user who rates three items 5 gives way to one who rates three others 5, as {for_it} "
+        f"a user who rates three items 5 is replaced by one who rates three others 5, as {for_it} "
         "others do",
     )
 
 
 def opposite(*means: float) -> DataPair:
-    """P4: one user alone, all of whose three ratings go from end to end."""
+    """Return P4: a single user, all of whose three ratings move from end to end."""
     return _pair(
         {0: 5.0, 1: 1.0, 2: 5.0},
         (),
         replaced({0: 1.0, 1: 5.0, 2: 1.0}),
         3,
         means_of(*means),
-        "a user with the ratings 5, 1, 5 gives way to one with 1, 5, 1, alone in the data",
+        "the only user, with the ratings 5, 1, 5, is replaced by one with 1, 5, 1",
     )
 
 
 def one_of_two(against: int) -> DataPair:
-    """P5: one of two ratings 5 becomes 1; others rate both at opposite ends."""
+    """Return P5: one of two ratings changes from 5 to 1; others rate both at opposite ends."""
     half = against // 2
     crowd: Crowd = (({0: 5.0, 1: 1.0}, against - half), ({0: 1.0, 1: 5.0}, half))
     return _pair(
@@ -192,12 +194,12 @@ def one_of_two(against: int) -> DataPair:
         RatingReplaced(0, 0, 1.0),
         2,
         near_one(2),
-        f"one of a user's two ratings goes from 5 to 1; {against} others rate the two items at "
+        f"one of a user's two ratings changes from 5 to 1; {against} others rate the two items at "
         "opposite ends; the means are 1.05",
     )
 
 
-# Others with ratings of up to three items, who make P5 with three of them visible.
+# Other users with ratings of up to three items, who make the loss of P5 with three items visible.
 _PINS: Crowd = (
     ({1: 1.0, 2: 5.0}, 101),
     ({1: 5.0, 2: 1.0}, 13),
@@ -213,13 +215,13 @@ _PINS: Crowd = (
 
 
 def one_of_three() -> DataPair:
-    """One of three ratings 5 becomes 1; the others were found by search."""
+    """Return P5 with three items; the other users were found by search."""
     return _pair(
         dict.fromkeys(range(3), 5.0),
         _PINS,
         RatingReplaced(0, 0, 1.0),
         3,
         near_one(3),
-        "one of a user's three ratings goes from 5 to 1; 465 others have rated two or three of "
+        "one of a user's three ratings changes from 5 to 1; 465 others have rated two or three of "
         "the items; the means are 1.05",
     )

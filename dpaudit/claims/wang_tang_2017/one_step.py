@@ -23,10 +23,11 @@ from dpaudit.defenses.training import lane_blocks
 
 @dataclass(frozen=True, eq=False)
 class OneStepGame(StepsGame):
-    """Observer `iterates` of a single step on all ratings.
+    """Observer `iterates` of a single full-batch step.
 
-    All trials begin alike, so that the two gradients are formed once and not in every trial. What
-    is shown comes from trainings, each with its own noise. The ε of the pair is a closed form.
+    All trials start from the same similarities, so the two gradients are computed once and not in
+    every trial. Each observed step comes from a training with its own noise. The exact ε of the
+    pair has a closed form.
     """
 
     defense: SgdSimilarity
@@ -35,7 +36,7 @@ class OneStepGame(StepsGame):
         """Train and score.
 
         Raises:
-            ValueError: the steps are several, or on mini-batches.
+            ValueError: there is more than one step, or a mini-batch.
         """
         before, after = prepared(self.defense, self.data)
         rows = list(gradients(self.defense, before, after))
@@ -59,20 +60,23 @@ class OneStepGame(StepsGame):
 
 
 def prepared(defense: SgdSimilarity, pair: DataPair) -> tuple[SimilarityData, SimilarityData]:
-    """What is learned from in D and in D'."""
+    """Return the prepared training data of D and of D'."""
     return defense.prepare(pair.before, pair.public), defense.prepare(pair.after, pair.public)
 
 
 def gradients(
     defense: SgdSimilarity, before: SimilarityData, after: SimilarityData
 ) -> Iterator[tuple[int, NDArray[np.int64], StepsPair]]:
-    """Of each row that differs: its item, the coordinates that move, and both gradients there.
+    """Yield each row that differs: its item, the coordinates that change, and both gradients there.
 
     Raises:
-        ValueError: the steps are several, or on mini-batches.
+        ValueError: there is more than one step, or a mini-batch.
     """
     if defense.steps != 1 or defense.sampling_rate != 1:
-        raise ValueError("the gradients are known beforehand in one step on all ratings alone")
+        raise ValueError(
+            "the gradients have a closed form only for one step on all ratings: set steps and "
+            "sampling_rate to 1"
+        )
     streams = Streams.first(0, "law", 1)
     for item in moved_rows(before, after).tolist():
         row = next(defense.iterates(before, item, streams))
@@ -86,12 +90,13 @@ def gradients(
 
 
 def one_step_epsilon(defense: SgdSimilarity, pair: DataPair) -> Estimate:
-    """The ε of one step on all ratings: the gradient's L1 shift over the noise's scale.
+    """Return the ε of one full-batch step: the gradient's L1 shift over the noise's scale.
 
-    The noise is independent on every coordinate, and all may lie beyond both gradients at once.
+    The noise is independent on every coordinate, and an output can lie beyond both gradients on all
+    coordinates at once.
 
     Raises:
-        ValueError: the steps are several, or on mini-batches.
+        ValueError: there is more than one step, or a mini-batch.
     """
     epsilon = sum(
         float((abs(steps.present - steps.absent) / steps.scale).sum())

@@ -1,8 +1,8 @@
 """Exact draws of a few rows of a similarity posterior on ratings of any size.
 
-Rows are independent given the ratings and see only what their raters have rated, so that the rows
-of items with few raters are drawn exactly though the whole matrix is not: what an observer of all
-of them could do, she can do with these.
+Rows are independent given the ratings, and each depends only on the ratings of its item's raters.
+So the rows of items with few raters can be drawn exactly, even if the whole matrix cannot. An
+observer of the whole matrix sees these rows too, so their ε is a lower bound on the matrix's.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from dpaudit.kernels import exact_noise, noise
 
 Numbers = NDArray[np.float64]
 
-# Trials at a time, no draw depends on it; and proposals of a trial before it is given up.
+# Trials per block, which no draw depends on, and the largest number of proposals per trial.
 _BLOCK, _MOST_ATTEMPTS = 2048, 5000
-# The share of proposals that are accepted where a game is quick enough, and on how many it rests.
+# The least acceptance rate of a game that is quick enough, and the proposals that estimate it.
 _ACCEPTED, _PROPOSALS = 0.1, 500
-# The chance that a normaliser's interval misses it; a denominator below this is taken as it.
+# The probability that the normalisers' intervals miss them, and the least denominator.
 _MISSED, _TINY = 1e-9, 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class RaterLoss:
-    """`k (clip(y, low, high) − x_i)²` of one rater of a row, `y = Σ s_j x_j / Σ |s_j|`.
+    """The loss `k (clip(y, low, high) − x_i)²` of one rater of a row, `y = Σ s_j x_j / Σ |s_j|`.
 
     Attributes:
-        places: where her other items stand among the row's neighbours `(n,)`.
-        values: `x_j` of these `(n,)`.
+        places: indices of the rater's other items among the row's neighbours `(n,)`.
+        values: `x_j` of these items `(n,)`.
         target: `x_i`.
-        low: y is cut below it,
-        high: and above it.
+        low: lower clipping bound of y.
+        high: upper clipping bound of y.
     """
 
     places: NDArray[np.int64]
@@ -53,14 +53,14 @@ class RaterLoss:
     high: float
 
     def of(self, s: Numbers) -> Numbers:
-        """The loss for k = 1 of the rows `(W, N)` of so many trials `(W,)`."""
+        """Return the loss for k = 1 of the rows `s` `(W, N)` of W trials `(W,)`."""
         mine = s[:, self.places]
         y = (mine * self.values).sum(1) / np.maximum(abs(mine).sum(1), _TINY)
         found: Numbers = (np.clip(y, self.low, self.high) - self.target) ** 2
         return found
 
     def range(self) -> tuple[float, float]:
-        """The least and the largest loss for k = 1: y has any value between `± max |x_j|`."""
+        """Return the least and the largest loss for k = 1: y takes any value in `± max |x_j|`."""
         most = float(abs(self.values).max())
         low, high = max(self.low, -most), min(self.high, most)
         nearest = min(max(self.target, low), high)
@@ -71,12 +71,12 @@ class RaterLoss:
 
 @dataclass(frozen=True, eq=False)
 class SeenRow:
-    """The row of an item that the target user rates in D' alone.
+    """The row of an item that the target user rates in D' only.
 
     Attributes:
-        size: the number of its neighbours: items that a rater of it has rated.
-        others: its raters in both data sets.
-        target user: the one who rates it in D'.
+        size: number of the row's neighbours, the other items of its raters.
+        others: losses of the raters in both data sets.
+        target: loss of the target user, who rates the item in D' only.
     """
 
     size: int
@@ -84,7 +84,7 @@ class SeenRow:
     target: RaterLoss
 
     def loss(self, s: Numbers, *, present: bool) -> Numbers:
-        """The loss for k = 1 in D' or in D, of the rows `(W, N)` of so many trials `(W,)`."""
+        """Return the loss for k = 1 on D' or on D of the rows `s` `(W, N)` of W trials `(W,)`."""
         total = np.zeros(len(s))
         for rater in (*self.others, self.target) if present else self.others:
             total += rater.of(s)
@@ -94,7 +94,7 @@ class SeenRow:
 def seen_rows(
     before: SimilarityData, after: SimilarityData, slope: Slope, user: int
 ) -> list[SeenRow]:
-    """The rows of the items that `user` rates in D' and not in D; nothing else differs in them."""
+    """Return the rows of the items that `user` rates in D' only; other raters are the same."""
     profiles = before.profiles
     mine = slice(int(profiles.start[user]), int(profiles.start[user + 1]))
     theirs = slice(int(after.profiles.start[user]), int(after.profiles.start[user + 1]))
@@ -134,15 +134,15 @@ class RowsGame(DataGame):
     """Observer `public` of a posterior sampler on ratings: the rows of the target user's new items.
 
     A row's law has density `∝ exp(−k Σ_u e_ui²)` on its directions, under the normal prior. With
-    `h = −k e²` of the target user alone its log-ratio is `h − ln E_D[e^h]`, so the trials are told
-    apart by the mean of her squared errors.
+    `h = −k e²` of the target user its log-ratio is `h − ln E_D[e^h]`, so the score is the negative
+    mean of the target user's squared errors.
 
     Attributes:
-        label: what sets it apart within its entry.
+        label: name of the game within its entry.
         defense: the mechanism.
         data: the two data sets, which differ in the target user.
-        user: the target user, none of whose items in D' she rates in D.
-        trials: trials on either data set.
+        user: the target user, who rates in D' only items that they do not rate in D.
+        trials: number of trials on each data set.
     """
 
     label: str
@@ -152,15 +152,15 @@ class RowsGame(DataGame):
     trials: int
 
     def mechanism(self) -> str:
-        """The defense with its parameters."""
+        """Description of the defense with its parameters."""
         return f"{super().mechanism()}; exact draws of rows of its law"
 
     def run(self, trials: int, seed: int) -> GameScores:
-        """Draw from either law and score by the ratio of the densities.
+        """Draw from both laws, and score by the target user's mean squared error.
 
         Raises:
             ConfigError: a user has so many ratings that N_k binds.
-            RunError: a row was proposed 5000 times and not accepted.
+            RunError: 5000 proposals of a row were rejected.
         """
         rows, weight = self._rows
 
@@ -177,7 +177,7 @@ class RowsGame(DataGame):
         )
 
     def drawable(self) -> bool:
-        """Whether a proposal of each row is accepted in one of ten cases, by a few proposals.
+        """Whether the estimated acceptance rate of every row is at least one in ten.
 
         Raises:
             ConfigError: a user has so many ratings that N_k binds.
@@ -194,7 +194,7 @@ class RowsGame(DataGame):
 
     @cached_property
     def _rows(self) -> tuple[list[SeenRow], float]:
-        """The rows that are seen, and k."""
+        """The observed rows, and k."""
         before, after = (
             self.defense.prepare(ratings, self.data.public)
             for ratings in (self.data.before, self.data.after)
@@ -202,7 +202,7 @@ class RowsGame(DataGame):
         most = int(max(np.diff(data.profiles.start).max() for data in (before, after))) - 1
         if most > self.defense.neighbors:
             raise ConfigError(
-                f"a user has {most} neighbours of an item and params.neighbors = "
+                f"a user has {most} neighbours of an item, and params.neighbors = "
                 f"{self.defense.neighbors} would leave some out: raise it"
             )
         slope = self.defense.slope(before)
@@ -212,12 +212,12 @@ class RowsGame(DataGame):
 
 
 def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present: bool) -> Numbers:
-    """The target user's squared error in each row of each trial `(W, R)`; rows have their law.
+    """Draw rows from their law and return the target user's squared errors `(W, R)`.
 
-    Von Neumann's rejection: directions of normal numbers, accepted with probability `exp(−k ℓ)`.
+    Rejection sampling (von Neumann): normal proposals, accepted with probability `exp(−k ℓ)`.
 
     Raises:
-        RunError: a row was proposed 5000 times and not accepted.
+        RunError: 5000 proposals of a row were rejected.
     """
     ends = np.cumsum([row.size for row in rows])
     found = np.full((len(streams), len(rows)), np.nan)
@@ -230,7 +230,7 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
         exact_noise.laplace(limits, trials, 2 * attempt + 1, streams.key)
         for r, (row, end) in enumerate(zip(rows, ends, strict=True)):
             s = draws[:, end - row.size : end].astype(np.float64)
-            # P(E >= x) = e^−x of an exponential E, the size of a Laplace number
+            # P(E >= x) = e^−x for an exponential E, the absolute value of a Laplace draw.
             accepted = weight * row.loss(s, present=present) <= abs(limits[:, r])
             new = accepted & np.isnan(found[left, r])
             found[left[new], r] = row.target.of(s[new])
@@ -238,21 +238,21 @@ def draw_errors(rows: list[SeenRow], weight: float, streams: Streams, *, present
         if not len(left):
             return found
     raise RunError(
-        f"rows of the exact law were proposed {_MOST_ATTEMPTS} times and not accepted: use items "
-        "with fewer raters or a smaller epsilon"
+        f"{_MOST_ATTEMPTS} proposals of a row of the exact law were not accepted: use items with "
+        "fewer raters or a smaller epsilon"
     )
 
 
 def rows_epsilon(rows: list[SeenRow], weight: float, absent: Numbers) -> Estimate:
-    """The ε of the rows together, `sup |Σ_i h_i − ln E_D[e^{h_i}]|` with `h = −k e²`.
+    """Return the ε of all rows together, `sup |Σ_i h_i − ln E_D[e^{h_i}]|` with `h = −k e²`.
 
-    The suprema are closed forms, since a rater's prediction has any value between `± max |x_j|`;
-    each mean is one of draws, within an interval by Hoeffding 1963.
+    The suprema have closed forms, since a rater's prediction takes any value in `± max |x_j|`. Each
+    expectation is estimated from draws, with an interval by Hoeffding 1963.
 
     Args:
         rows: the rows.
         weight: k.
-        absent: the target user's squared errors in draws from D `(W, R)`.
+        absent: the target user's squared errors in draws from the law on D `(W, R)`.
     """
     ends = np.array([row.target.range() for row in rows])
     top, bottom = np.exp(-weight * ends).T

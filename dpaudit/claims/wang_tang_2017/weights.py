@@ -1,4 +1,4 @@
-"""How often the denominators of Algorithm 1 (Wang & Tang 2017) lie below what Theorem 1 assumes."""
+"""Count denominators of Algorithm 1 (Wang & Tang 2017) below the bound that Theorem 1 assumes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.checks import Shortfall, shortfalls
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 
-# GameScores that are trained for a count: their noise moves it little.
+# Number of trainings for the counts, which noise hardly changes.
 _TRIALS = 4
 
 
 def short_weights(ratings: Ratings, defense: SgdSimilarity, seed: int) -> str | None:
-    """`Σ_j |s_ij| ≥ C` in every prediction of the first step and of the last."""
+    """`Σ_j |s_ij| ≥ C` in every prediction of the first and the last step."""
     streams = Streams.first(seed, "weights", _TRIALS)
     first, last = shortfalls(defense, defense.prepare(ratings), streams)
     found = [first, last] if defense.steps > 1 else [first]
@@ -29,5 +29,5 @@ def _words(found: Shortfall) -> str:
 
 
 def generated() -> Ratings:
-    """Ratings of a hundred users, some of whom have few more than 20."""
+    """Return ratings of a hundred users, some of whom have just over 20."""
     return generate(SyntheticParams(n_users=100, n_items=120, mean_per_user=30, seed=1))

@@ -1,7 +1,8 @@
-"""MATLAB and parquet files as tables, unpacked by a process of their own.
+"""Read MATLAB and parquet files as tables, in a separate process.
 
-Their readers are native code: a file with one changed byte can crash them, and a small file can
-unpack to all memory there is. Then that process ends and the audit's own says so in one sentence.
+Their libraries are native code: a file with one changed byte can crash them, and a small file can
+unpack to more than the available memory. Then only the separate process ends, and the audit reports
+one error.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from dpaudit.data.readers.cells import Table, position
 from dpaudit.data.source_parts import Column
 
 _SCRIPT = Path(__file__).with_name("untrusted.py")
-# What a process needs to start and to find its libraries.
+# Environment variables that a process needs to start and to find its libraries.
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-# Threads of their own, and their memory, would not pay for one table.
+# One table does not need more threads, nor the memory that they take.
 _SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _AGAIN = {"matlab": "save it again", "parquet": "write it again"}
 _UNCOMPRESSED = {
@@ -69,9 +70,9 @@ def read_matlab(
 
     Args:
         path: the file.
-        columns: the columns that are needed, by what they hold.
-        variable: the array's name; None where it is the only one.
-        table: the table of the config that describes the file, for messages.
+        columns: the needed columns, by their meaning.
+        variable: the name of the array; None if it is the only one.
+        table: the config table that describes the file, for messages.
 
     Raises:
         DataError: the file cannot be read, or lacks the variable or a column.
@@ -94,10 +95,10 @@ def read_matlab(
 def _unpack(
     path: Path, kind: Kind, columns: Mapping[str, Column], variable: str | None = None
 ) -> tuple[Reply, list[NDArray[Any]]]:
-    """What the file's process says of it, and the arrays that it hands back.
+    """Unpack a file in a separate process; return the reply and its arrays.
 
     Raises:
-        DataError: the file is damaged, or unpacks to more than it should.
+        DataError: the file is damaged, or exceeds the limits when unpacked.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -140,16 +141,16 @@ def _unpack(
         )
     if fault == "columns":
         raise DataError(
-            f"{place(path)} has more than {limits.COLUMNS} columns: give a file with a rating a row"
+            f"{place(path)} has more than {limits.COLUMNS} columns: give one rating per row"
         )
     return reply, arrays
 
 
 def _parsed(output: bytes) -> tuple[Reply, list[NDArray[Any]]]:
-    """The reply and its arrays.
+    """Parse the reply and its arrays.
 
     Raises:
-        ValueError, TypeError, KeyError, RecursionError: the output is not whole, or no reply.
+        ValueError, TypeError, KeyError, RecursionError: the output is incomplete or not a reply.
     """
     head, _, body = output.partition(b"\n")
     reply = json.loads(head)
@@ -176,10 +177,10 @@ def _check_columns(
 
 
 def _values(codes: NDArray[np.int64], distinct: list[Any]) -> Any:
-    """A column from the number of each row's value; missing are those that are not a number."""
+    """Build a column from the index of the value of each row; −1 is a missing value."""
     import pandas as pd
 
-    # A null may be a value of its own here, and a value stand twice.
+    # The distinct values may include a null or repeat a value.
     values = np.array([*distinct, None], dtype=object)
     numbers, known = pd.factorize(values)
     return pd.Categorical.from_codes(numbers[codes], known)

@@ -1,4 +1,4 @@
-"""A file's columns as they were read, and the ids and numbers that their cells mean."""
+"""The columns of a file as read, and the conversion of cells to ids and numbers."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from dpaudit.data.source_parts import Column
 Codes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# A row of a table and what is wrong with a cell of it, as (row, what the cell holds, fault).
+# A fault in a cell of a table: (row, meaning of the column, description).
 Fault = tuple[int, str, str]
 
-# Python refuses to convert endless digits, so longer numbers are sorted as text.
+# Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The needed columns of a file, as read: strings from text, else whatever the file holds.
+    """The needed columns of a file, as read: strings from text, else the types of the file.
 
     Attributes:
-        path: the file, as a message shows it.
-        columns: where each column stands in the file, by what it holds.
-        unit: what a row is called, `line` or `row`.
-        number: the number of a row in the file.
-        cells: each column, by what it holds, as pandas or numpy give it `(n,)`.
+        path: the file, as shown in messages.
+        columns: the name or position of each column in the file, by its meaning.
+        unit: the word for a row, `line` or `row`.
+        number: maps a row of the table to its number in the file.
+        cells: each column, by its meaning, as given by pandas or numpy `(n,)`.
     """
 
     path: str
@@ -45,16 +45,16 @@ class Table:
     cells: Mapping[str, Any]
 
     def place(self, row: int) -> str:
-        """The row's line or row number, as `line 7`."""
+        """Return the place of a row in the file, such as `line 7`."""
         return f"{self.unit} {self.number(row)}"
 
     def label(self, what: str) -> str:
-        """The column that holds it, as `column 3 (counted from 0)`."""
+        """Return the column with this meaning, such as `column 3 (counted from 0)`."""
         column = self.columns[what]
         return f"column {show(column)}" + (" (counted from 0)" if isinstance(column, int) else "")
 
     def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> Table:
-        """The rows that are kept, in which some columns are others; all keep their numbers."""
+        """Return the kept rows with some columns replaced; rows keep their numbers in the file."""
         rows = np.flatnonzero(kept)
         return replace(
             self,
@@ -63,7 +63,7 @@ class Table:
         )
 
     def refuse(self, faults: list[Fault]) -> NoReturn:
-        """Name the first of the rows with a fault.
+        """Report the first row with a fault.
 
         Raises:
             DataError: always.
@@ -73,7 +73,7 @@ class Table:
 
 
 def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
-    """Number the distinct values of a column; -1 is a null."""
+    """Return the code of each row and the distinct values of a column; the code −1 is a null."""
     import pandas as pd
 
     codes, distinct = pd.factorize(table.cells[what])
@@ -81,7 +81,7 @@ def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
 
 
 def named(table: Table, what: str) -> tuple[Codes, list[str]]:
-    """Number the names in a column: the number of each row's, -1 where it is missing, and each."""
+    """Return the code of each row, −1 if its name is missing, and the distinct names."""
     codes, distinct = factorize(table, what)
     names = [identifier(value) for value in distinct]
     number = {name: index for index, name in enumerate(dict.fromkeys(filter(None, names)))}
@@ -89,7 +89,10 @@ def named(table: Table, what: str) -> tuple[Codes, list[str]]:
 
 
 def ids(table: Table, what: str) -> tuple[Codes, NDArray[np.object_]]:
-    """Number the ids in sorted order, by number where all are integers; -1 is a missing id."""
+    """Return the code of each row, −1 if its id is missing, and the sorted ids.
+
+    Ids are sorted as numbers if all are integers, else as text.
+    """
     codes, names = named(table, what)
     order = sorted(names)
     if all(_INTEGER.fullmatch(name) for name in names):
@@ -100,21 +103,21 @@ def ids(table: Table, what: str) -> tuple[Codes, NDArray[np.object_]]:
 
 
 def missing(codes: Codes, what: str, name: str) -> list[Fault]:
-    """The first row whose id is missing, if there is one."""
+    """Return the fault of the first row whose id is missing, if any."""
     gone = codes < 0
     fault = f"the {name} id is missing: complete or remove it"
     return [(int(np.argmax(gone)), what, fault)] if gone.any() else []
 
 
 def identifier(value: object) -> str:
-    """A cell as the name of something; empty where there is none."""
+    """Convert a cell to a name; an empty cell gives an empty name."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
 
 
 def number(value: Any) -> float:
-    """A cell as a number; not a number where it is none."""
+    """Convert a cell to a number; NaN if it is not a number."""
     try:
         return np.nan if "_" in str(value) else float(value)
     except (TypeError, ValueError):
@@ -124,11 +127,11 @@ def number(value: Any) -> float:
 def position(
     path: Path, column: Column, names: Sequence[str], width: int, table: str = "data"
 ) -> int:
-    """Where a column stands among the `width` of a file, whose names may not be known.
+    """Return the position of a column in a file of `width` columns; names may be unknown.
 
     Raises:
-        DataError: there is none of this name or at this position; `table` is the table of the
-            config that describes the file.
+        DataError: no column has this name or position; the message names `table`, the config table
+            that describes the file.
     """
     if isinstance(column, int) and column < width:
         return column
@@ -138,12 +141,12 @@ def position(
         raise DataError(
             f"{place(path)} has several columns {show(column)}: rename one or give its position"
         )
-    # To compare long names takes time that grows with their product.
+    # Matching takes time proportional to the product of the lengths.
     short = [name for name in names if len(name) <= 100]
     close = difflib.get_close_matches(str(column), short, n=1)
     hint = f"; did you mean {show(close[0])}?" if close else ""
     raise DataError(
         f"{place(path)} has no column {show(column)}: give "
         f"{'one of its names or ' if names else ''}a position from 0 to {width - 1}, or set "
-        f"{table}.format to how the file is laid out{hint}"
+        f"{table}.format to the layout of the file{hint}"
     )

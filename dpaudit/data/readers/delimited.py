@@ -1,4 +1,4 @@
-"""Delimited text as a table of the columns that are needed."""
+"""Read delimited text as a table of the needed columns."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _DELIMITERS = ("\t", "::", ";", ",", "|", " ")
 
 
 def read_text(path: Path, layout: Layout) -> Table:
-    """Read delimited text, also when it is packed by gzip.
+    """Read delimited text, also if it is compressed by gzip.
 
-    A line with nothing but spaces and delimiters is blank and is skipped. Double quotes protect a
-    field when the delimiter is a comma or a semicolon and are plain characters otherwise.
+    A line of only spaces and delimiters is blank and is skipped. Double quotes enclose a field if
+    the delimiter is a comma or a semicolon, and are plain characters otherwise.
 
     Raises:
-        DataError: the file cannot be read, or a line does not split like the first one.
+        DataError: the file cannot be read, or a line has another number of fields than the first.
     """
     import pandas as pd
 
@@ -44,12 +44,12 @@ def read_text(path: Path, layout: Layout) -> Table:
         frame = text.frame(names=range(text.width), skip_blank_lines=False, index_col=False)
     except pd.errors.ParserError:
         line = text.odd_line()
-        if line is None:  # the last record holds all that follows its quote
+        if line is None:  # the last record contains everything after its quote
             text.refuse_quote(max(line for line, _ in text.records()))
         text.refuse_line(line)
     blank = (frame.iloc[:, 1:] == "").all(axis=1) & (frame[0].str.strip() == "")
     rows = np.flatnonzero(~blank.to_numpy())
-    # The reader fills short lines up. Where every delimiter counts, their number tells at once.
+    # The reader pads short lines. Without quotes and blanks, the number of delimiters reveals them.
     if text.has_quotes or blank.any() or text.delimiters != (text.width - 1) * len(rows):
         line = text.odd_line()
         if line is not None:
@@ -67,7 +67,7 @@ def read_text(path: Path, layout: Layout) -> Table:
 
 
 class _Text:
-    """A text file in memory, and the way to a line's exact number when something is wrong."""
+    """A text file in memory; finds the exact number of a line for error messages."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.name, self.table = place(path), layout.table
@@ -97,19 +97,21 @@ class _Text:
         )
 
     def _first(self) -> list[str]:
-        """The fields of the first line that is not blank."""
+        """Return the fields of the first line that is not blank."""
         for number, record in self.records():
-            if len(record) > limits.COLUMNS:  # blank ones would keep the reader busy too
+            if (
+                len(record) > limits.COLUMNS
+            ):  # also of a blank line, which the reader would parse too
                 raise DataError(
                     f"{self.name}, line {number}: the line has more than {limits.COLUMNS} fields: "
-                    "give a file with a rating a line"
+                    "give a file with one rating per line"
                 )
             if _filled(record):
                 return record
         return self.refuse_empty()
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Each record with its first line's number; slow, so only the first where nothing is odd.
+        """Yield each record with the number of its first line; slow, so used only to find errors.
 
         Raises:
             DataError: a quoted field is longer than the module csv allows.
@@ -142,7 +144,7 @@ class _Text:
         return next(itertools.islice(self.records(), row, None))[0]
 
     def odd_line(self) -> int | None:
-        """The first line that does not split into the fields of the first one; a blank may less."""
+        """Return the first line with another number of fields; blank lines may have fewer."""
         for line, record in self.records():
             if len(record) > self.width or (_filled(record) and len(record) != self.width):
                 return line
@@ -179,10 +181,10 @@ def _filled(record: Sequence[str]) -> bool:
 
 
 def _bytes(path: Path) -> bytes:
-    """The text as UTF-8, unpacked if need be.
+    """Return the text as UTF-8 bytes, unpacked if needed.
 
     Raises:
-        DataError: it is damaged, not text, or larger than what is read.
+        DataError: the file is damaged, not UTF-8, or exceeds the limits.
     """
     data = b""
     try:
@@ -202,16 +204,16 @@ def _bytes(path: Path) -> bytes:
         ) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
-            f"{place(path)} is not a whole gzip file ({error}): fetch it again"
+            f"{place(path)} is not a complete gzip file ({error}): download it again"
         ) from None
     return data
 
 
 def _read(path: Path, source: io.BufferedIOBase, most: int, most_lines: int) -> bytes:
-    """All of a file, which ends within so many bytes and lines.
+    """Read a whole file of at most `most` bytes and `most_lines` lines.
 
     Raises:
-        DataError: it does not, or a line is longer than what is read.
+        DataError: the file is larger, or a line is longer than the limit.
     """
     data, lines = io.BytesIO(), 0
     while piece := source.read(limits.LINE):
@@ -220,13 +222,13 @@ def _read(path: Path, source: io.BufferedIOBase, most: int, most_lines: int) -> 
         if not ends and len(piece) == limits.LINE:
             raise DataError(
                 f"{place(path)}: a line is longer than {limits.LINE // limits.MIB} MiB: give a "
-                "text file with a rating a line"
+                "text file with one rating per line"
             )
         lines += ends
         if data.tell() > most or lines > most_lines:
             raise DataError(
-                f"{place(path)} holds more than the {most // limits.MIB} MiB or {most_lines} "
-                "lines of text that are read of a file of its size: unpack it, or keep the part "
-                "that the audit needs"
+                f"{place(path)} holds more than {most // limits.MIB} MiB or {most_lines} lines of "
+                "text, the limit for a file of its size: unpack it, or keep the part that the "
+                "audit needs"
             )
     return data.getvalue()

@@ -1,4 +1,4 @@
-"""Repairs of published data sets that are wrong as they are passed on."""
+"""Repairs of published data sets with errors in the distributed files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Repair
 from dpaudit.data.readers.cells import Table
 
-# In the edition of 770,000 rows this user's rows repeat the one's before.
+# In the edition of 770,000 rows, the rows of this user repeat those of the previous user.
 _TWICE = 2809
 
 
 def epinions(table: Table) -> tuple[Table, list[Repair]]:
-    """The ratings of Epinions with the users' ids that the links have.
+    """Repair the ratings of Epinions so that their user ids agree with the links.
 
-    A user stands twice in this edition: the rows of user 2809 repeat those of user 2808, and every
-    later id is one too high against the links. So her rows are dropped, and those ids lowered by 1.
+    One user occurs twice in this edition: the rows of user 2809 repeat those of user 2808, and all
+    later ids are one higher than in the links. The rows of user 2809 are dropped, and later ids are
+    lowered by 1.
 
     Raises:
         DataError: the rows of the two users differ, so this is another edition.
@@ -28,7 +29,7 @@ def epinions(table: Table) -> tuple[Table, list[Repair]]:
     if not len(second) or not np.array_equal(first, second):
         raise DataError(
             f"{table.path}: the rows of user {_TWICE} do not repeat those of user {_TWICE - 1}, so "
-            "this is another edition, which needs another repair or none: check its ids against "
+            "this is another edition, and this repair does not apply: check its ids against "
             "the links and read it with format = 'matlab' and data.trust"
         )
     late = user > _TWICE

@@ -1,4 +1,4 @@
-"""Who is whose friend, from a file of links."""
+"""Read the links between users from a file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SHOWN = 3
 def friends_of(
     table: Table, user_ids: NDArray[np.object_], ratings: Path, *, mutual: bool
 ) -> tuple[Friends, list[Repair]]:
-    """The links between the users of some ratings, and how many others were left out.
+    """Return the links between the users of some ratings, and count those left out.
 
-    Left out are, in this order, links of a user to herself, repeats, and links with an end that is
-    not among the users.
+    Left out are, in this order, self-links, repeats, and links with an end that is not among the
+    users.
 
     Args:
         table: the links, with the columns `truster` and `trustee`.
         user_ids: the ids of the users, in their order.
-        ratings: the file that the ids are from, for messages.
+        ratings: the file of the ids, for messages.
         mutual: whether every link counts in both directions.
 
     Raises:
@@ -36,7 +36,7 @@ def friends_of(
     number = {str(name): index for index, name in enumerate(user_ids)}
     left, right = _ends(table, number)
     other = left != right
-    # One number for each pair of names; the users' names come first.
+    # Encode each pair of names as one number; the names of users come first.
     pairs = np.unique(left[other] * len(number) + right[other])
     kept = (pairs // len(number) < known) & (pairs % len(number) < known)
     if not kept.any():
@@ -46,7 +46,7 @@ def friends_of(
         both = np.concatenate((truster * known + trustee, trustee * known + truster))
         truster, trustee = np.divmod(np.unique(both), known)
     repairs = [
-        Repair("links of a user to herself", int((~other).sum())),
+        Repair("links of a user to themselves", int((~other).sum())),
         Repair("repeated links", int(other.sum()) - len(pairs)),
         Repair("links with an end that is not among the raters", int((~kept).sum())),
     ]
@@ -54,7 +54,7 @@ def friends_of(
 
 
 def _ends(table: Table, number: dict[str, int]) -> tuple[Codes, Codes]:
-    """The number of each link's two ends; names without one get the next, in `number` too."""
+    """Return the numbers of both ends of each link; unknown names are added to `number`."""
     ends = []
     faults = []
     for what in ("truster", "trustee"):
@@ -68,13 +68,13 @@ def _ends(table: Table, number: dict[str, int]) -> tuple[Codes, Codes]:
 
 
 def _none_left(table: Table, other: Mask, user_ids: NDArray[np.object_], ratings: Path) -> str:
-    """Why no link is left of those of which some lead to another `(n,)`."""
+    """Say why no link is left; `other` is the mask of links that are not self-links `(n,)`."""
     count = len(other)
     if not count:
         return f"{table.path} holds no links: give a file with links"
     if not other.any():
         return (
-            f"{table.path}: every one of its {count} links leads from a user to herself: "
+            f"{table.path}: every one of its {count} links leads from a user to themselves: "
             "give a file of links between users"
         )
     row = int(np.argmax(other))
@@ -84,6 +84,6 @@ def _none_left(table: Table, other: Mask, user_ids: NDArray[np.object_], ratings
     link = " and ".join(map(show, pair))
     return (
         f"{table.path}: none of its {count} links leads from one user of {place(ratings)} to "
-        f"another, whose ids are such as {users} where a link is of {link}: "
-        "most likely they are the ids of another data set, so give the files of one"
+        f"another: its ids are such as {users}, and a link is between {link}; "
+        "most likely the files belong to different data sets, so give the files of one"
     )

@@ -1,4 +1,4 @@
-"""Load a data source: read its tables, check every row, and number the users and the items."""
+"""Load a data source: read its tables, check every row, and number users and items."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _PURCHASES = Scale(1.0, 1.0, 1.0)
 
 
 def load(source: DataSource) -> Ratings:
-    """Read or generate the ratings that `source` describes, and who is whose friend.
+    """Read or generate the ratings and links that `source` describes.
 
-    Users and items are numbered by their sorted ids: by number where all ids are integers, else as
-    text.
+    Users and items are numbered by their sorted ids: sorted as numbers if all ids are integers,
+    else as text.
 
     Raises:
-        DataError: the data cannot be read or break a rule; the message names the place, the value
+        DataError: the data cannot be read or are invalid; the message names the place, the value
             and the remedy.
     """
     ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
@@ -50,7 +50,7 @@ def _read(source: DataSource) -> Ratings:
     if folder != path and folder.is_file():
         raise DataError(
             f"{place(folder)} is a file and format {source.format!r} reads a folder: set data.path "
-            f"to the one that holds {path.name}"
+            f"to the one that contains {path.name}"
         )
     table, repairs = _table(path, plain), list[Repair]()
     if source.format == "epinions":
@@ -64,12 +64,12 @@ def _read(source: DataSource) -> Ratings:
 
 
 def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
-    """Those that there were."""
+    """Return the repairs with a count above 0."""
     return tuple(repair for repair in repairs if repair.count)
 
 
 def _table(path: Path, source: DataSource) -> Table:
-    """The file of ratings."""
+    """Read the file of ratings."""
     try:
         _check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
@@ -82,7 +82,7 @@ def _table(path: Path, source: DataSource) -> Table:
 
 
 def _links(source: TrustSource, field: str) -> Table:
-    """The file of links, whose path is from this field of the config."""
+    """Read the file of links; `field` is the config key of its path."""
     table = "data.trust"
     path = expanded(source.path or "", field)
     try:
@@ -100,12 +100,12 @@ def _unreadable(path: Path, error: OSError) -> DataError:
 
 
 def _check_file(path: Path, field: str, content: str) -> None:
-    """Refuse what is not a file to read; to open a pipe or a device could wait forever."""
+    """Refuse what is not a regular file; opening a pipe or a device could block."""
     try:
         about = path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL cannot be in a path
         raise DataError(
-            f"{place(path)} does not exist: correct {field} or fetch the data set"
+            f"{place(path)} does not exist: correct {field} or download the data set"
         ) from None
     if stat.S_ISDIR(about.st_mode):
         raise DataError(
@@ -117,7 +117,7 @@ def _check_file(path: Path, field: str, content: str) -> None:
         raise DataError(f"{place(path)} is empty: give a file with {content}")
     if about.st_size > limits.LARGEST:
         raise DataError(
-            f"{place(path)} is larger than the {limits.LARGEST // limits.GIB} GiB that are read: "
+            f"{place(path)} is larger than the limit of {limits.LARGEST // limits.GIB} GiB: "
             "keep the part that the audit needs"
         )
 
@@ -130,7 +130,7 @@ def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings
     if "rating" not in table.cells:
         scale = _PURCHASES
     elif scale is None and source.binarize is not None:
-        # Any scale will do, since these ratings only live until they become purchases.
+        # Any scale will do, as these ratings are converted to purchases.
         scale = Scale(float(rows.value.min()), float(rows.value.max()), 1.0)
     elif scale is None:
         raise DataError(_scale_missing(table.path, rows.value))

@@ -1,4 +1,4 @@
-"""The rows of a file of ratings: numbered, checked, and each (user, item) once."""
+"""The rows of a file of ratings: numbered, checked, and with repeats merged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpaudit.data.source import DataSource, OnDuplicate
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
 
-# Ratings are kept in single precision, where a larger one is infinite.
+# Ratings are stored in single precision, in which larger values are infinite.
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -27,14 +27,14 @@ class Rows:
     """The rows of a table, numbered, in the order of the file.
 
     Attributes:
-        place: each one's row in the table `(n,)`.
-        user: its user `(n,)`.
-        item: its item `(n,)`.
-        value: its rating `(n,)`; 1 where there are none.
-        sensitive: whether its column or its category makes it sensitive `(n,)`; None where there is
-            neither.
-        user_ids: the users' ids in sorted order, of dropped rows too.
-        item_ids: the items'.
+        place: the row in the table `(n,)`.
+        user: the user `(n,)`.
+        item: the item `(n,)`.
+        value: the rating `(n,)`; 1 if the table has no ratings.
+        sensitive: whether the rating is sensitive by its column or category `(n,)`; None if there
+            is neither.
+        user_ids: the sorted ids of all users, also of dropped rows.
+        item_ids: the sorted ids of all items, also of dropped rows.
     """
 
     place: Codes
@@ -49,7 +49,7 @@ class Rows:
         return len(self.user)
 
     def take(self, rows: Codes | Mask) -> Rows:
-        """Some of the rows; the ids stay."""
+        """Return some of the rows; the ids stay."""
         return replace(
             self,
             place=self.place[rows],
@@ -61,10 +61,10 @@ class Rows:
 
 
 def checked(table: Table, source: DataSource) -> tuple[Rows, list[Repair]]:
-    """Number the ids and convert the ratings, and count what was dropped or is unknown.
+    """Number the ids, convert the ratings, and count dropped rows and missing categories.
 
     Raises:
-        DataError: a row allows neither; the message names the first.
+        DataError: a row is invalid; the message names the first one.
     """
     user, user_ids = ids(table, "user")
     item, item_ids = ids(table, "item")
@@ -88,7 +88,7 @@ def checked(table: Table, source: DataSource) -> tuple[Rows, list[Repair]]:
 
 
 def _convert(table: Table, source: DataSource) -> tuple[Values, Mask, list[Fault]]:
-    """Convert the ratings; also which rows are kept, and the first row with a fault."""
+    """Return the ratings, the mask of kept rows, and the first fault if there is one."""
     scale, drop = source.rating_scale, source.outside_scale == "drop"
     codes, distinct = factorize(table, "rating")
     numbers = [number(value) for value in distinct]
@@ -103,7 +103,7 @@ def _convert(table: Table, source: DataSource) -> tuple[Values, Mask, list[Fault
     if not faulty.any():
         return value, kept, []
     row = int(np.argmax(faulty))
-    # A text's first line without a number is often a header.
+    # A first line of text without a number is often a header.
     words = table.unit == "line" and str(distinct[codes[row]]).strip()
     header = row == 0 and words and np.isnan(value[0])
     hint = ", or set data.header = true if the line holds the columns' names" if header else ""
@@ -133,19 +133,19 @@ def _fault(value: object, found: float, scale: Scale | None) -> str | None:
     steps = (found - scale.minimum) / scale.step
     if abs(steps - round(steps)) > 1e-4:
         return (
-            f"the rating {shown} is no step of the scale {extent} with step {scale.step:g}: "
+            f"the rating {shown} is not a step of the scale {extent} with step {scale.step:g}: "
             "correct it or set data.scale"
         )
     return None
 
 
 def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows, list[Repair]]:
-    """One row per (user, item), and how many others there were.
+    """Return one row per (user, item), and count the merged ones.
 
-    What is kept has the setting of the last one; a mean is sensitive where one of its ratings is.
+    The kept row is sensitive if the last one is; a mean is sensitive if any of its ratings is.
 
     Raises:
-        DataError: a pair is repeated, and `on_duplicate` is `error`.
+        DataError: a pair is repeated and `on_duplicate` is `error`.
     """
     pair = rows.user * len(rows.item_ids) + rows.item
     order = np.argsort(pair, kind="stable")
@@ -173,23 +173,23 @@ def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows,
 
 
 def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
-    """The ratings of items that so many users rated, numbered anew, and how many others there were.
+    """Keep the ratings of items with at least `least` raters, and count the dropped ones.
 
-    Users and items that keep no rating are gone.
+    Users and items without ratings are removed, and the others are renumbered.
 
     Args:
         table: the file, for messages.
-        rows: each (user, item) once.
+        rows: rows without repeated (user, item).
         least: the least number of raters, at least 1.
 
     Raises:
-        DataError: no item has so many.
+        DataError: no item has that many raters.
     """
     raters = np.bincount(rows.item, minlength=len(rows.item_ids))
     kept = rows.take(raters[rows.item] >= least)
     if not len(kept):
         raise DataError(
-            f"{table.path}: data.least_raters = {least} leaves no item, the one with the most "
+            f"{table.path}: data.least_raters = {least} leaves no item, as the one with the most "
             f"raters has {raters.max()}: lower it"
         )
     users, user = np.unique(kept.user, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What users keep to themselves: the privacy setting of each rating."""
+"""The privacy setting of each rating: whether its user keeps it private."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 40
 
 
 def stated(table: Table) -> tuple[Mask, list[Fault]]:
-    """What the column `sensitive` says of each row `(n,)`, and the first that is not 0 or 1."""
+    """Return the column `sensitive` as a mask `(n,)`, and the first value that is not 0 or 1."""
     codes, distinct = factorize(table, "sensitive")
     numbers = np.array([*(number(value) for value in distinct), np.nan])[codes]
     faulty = (numbers != 0) & (numbers != 1)
@@ -32,10 +32,10 @@ def stated(table: Table) -> tuple[Mask, list[Fault]]:
 
 
 def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repair]:
-    """Which rows are of the categories that are named `(n,)`; those without one are not.
+    """Return the mask of rows with a wanted category `(n,)`; count rows without a category.
 
     Raises:
-        DataError: no row has one of these categories, or any.
+        DataError: a wanted category, or any category, occurs in no row.
     """
     codes, distinct = factorize(table, "category")
     names = np.array([*map(identifier, distinct), ""], dtype=object)
@@ -53,7 +53,7 @@ def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repa
         more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         raise DataError(
             f"{table.path}, {table.label('category')}: no row has the category "
-            f"{show(unknown[0])} of data.sensitive.categories: give of {given}{more}"
+            f"{show(unknown[0])} of data.sensitive.categories: choose from {given}{more}"
         )
     without = Repair(
         "rows without a category, taken as not sensitive", int((names == "")[codes].sum())
@@ -62,10 +62,11 @@ def of_categories(table: Table, wanted: Sequence[str | int]) -> tuple[Mask, Repa
 
 
 def drawn(ratings: Ratings, settings: SensitiveSource) -> Ratings:
-    """The ratings with what is drawn at random to be sensitive, if anything is.
+    """Mark randomly drawn ratings as sensitive, if `settings` ask for it.
 
-    Each rating has a draw, and those of the least are sensitive: `round(share · R)`, or as many as
-    are sensitive by their category. So a larger share holds a smaller one of the same seed.
+    Each rating has a random draw, and the ratings with the smallest draws are sensitive:
+    `round(share · R)` of them, or as many as are sensitive by category. So for the same seed, a
+    larger share contains a smaller one.
     """
     if settings.share is not None:
         count = round(settings.share * len(ratings))

@@ -1,9 +1,9 @@
-"""Unpack one MATLAB or parquet file, in a process of its own that a hostile file may crash.
+"""Unpack one MATLAB or parquet file, in a separate process that a hostile file may crash.
 
-`dpaudit.data.readers.binary` runs this file as a script, so that it needs nothing but numpy and
-the file's own library. The file is standard input and the request, as JSON, the argument. The reply
-is a line of JSON, which describes the columns, and then their bytes; nothing in it is run by who
-reads it.
+`dpaudit.data.readers.binary` runs this file as a script that needs only numpy and the library of
+the file format. The file is standard input, and the argument is the request as JSON. The reply is a
+line of JSON, which describes the columns, followed by their bytes; the caller executes nothing in
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Reply = dict[str, Any]
 
 
 def main() -> None:
-    """Read standard input as the request says, and reply on standard output."""
+    """Read standard input according to the request, and reply on standard output."""
     request = json.loads(sys.argv[1])
     sys.path[:] = request["path"]
     arrays: list[Array] = []
@@ -45,19 +45,19 @@ def main() -> None:
 
 
 def _bound(most: int) -> None:
-    """Take no more memory than so many bytes, where the system can hold a process to that."""
+    """Limit the memory of this process to `most` bytes, if the system supports it."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    # A system may allow less already, and macOS none of this.
+    # The limit may already be lower, and macOS does not support it.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def _matlab(request: Request, arrays: list[Array]) -> Reply:
-    """The columns of the variable that is asked for, or of the only array where none is."""
+    """Return the columns of the requested variable, or of the only array if none is requested."""
     import numpy as np
     from scipy.io import loadmat
 
@@ -80,14 +80,14 @@ def _matlab(request: Request, arrays: list[Array]) -> Reply:
     wanted = _positions(request["columns"], [], table.shape[1])
     if len(table) > request["rows"]:
         return {"fault": "packed"}
-    # The file may hold its numbers in the byte order of another machine.
+    # The numbers may have the byte order of another machine.
     native = table.dtype.newbyteorder("=")
     arrays += [table[:, column].astype(native) for column in wanted]
     return {"names": [], "width": table.shape[1]}
 
 
 def _parquet(request: Request, arrays: list[Array]) -> Reply:
-    """The columns as the number of each row's value, -1 for none, and the distinct values."""
+    """Return each column as the index of each value, −1 for a null, and the distinct values."""
     import pyarrow.parquet as pq
 
     _bound(request["memory"])
@@ -103,12 +103,12 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
         if about.num_rows > request["rows"]:
             return {"fault": "packed"}
         asked = sorted({names[column] for column in wanted})
-        # All columns of a name are read, in the order of the names that are asked for.
+        # `file.read` returns all columns of each name, in the order of the names in `asked`.
         read = [column for name in asked for column, of in enumerate(names) if of == name]
         table = file.read(asked, use_threads=False)
     if table.num_columns != len(read):
         raise ValueError("two of its columns have one name")
-    # The reader does not look whether texts are UTF-8, and numbers of values lead to one.
+    # The reader does not check that text is UTF-8 and that indices of values are in range.
     table.validate(full=True)
     distinct = [
         _coded(table.column(read.index(column)), arrays, request["most_characters"])
@@ -118,7 +118,7 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
 
 
 def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -> list[int]:
-    """Where the columns stand; none where one is missing, which the reader of the reply names."""
+    """Return the positions of the columns; none if one is missing, which the caller reports."""
     try:
         found = [names.index(column) if isinstance(column, str) else column for column in columns]
     except ValueError:
@@ -131,7 +131,7 @@ def _coded(column: Any, arrays: list[Array], most: int) -> list[Any]:
     import numpy as np
     import pyarrow as pa
 
-    # Of one dictionary, in one piece.
+    # One chunk with one dictionary.
     coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
     arrays.append(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
     values, kind = coded.dictionary, coded.dictionary.type

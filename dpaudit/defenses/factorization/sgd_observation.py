@@ -14,12 +14,11 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.factorization.sgd_training import run_round, sum_clipped, taking_part
 from dpaudit.defenses.factors import FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, on_grid
+from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 from dpaudit.kernels.lanes import LANES
 
 if TYPE_CHECKING:
     from dpaudit.defenses.factorization.sgd_settings import SgdSettings
-
-Part = tuple[NoisedSteps, StepsPair]
 
 
 def observed_errors(
@@ -28,7 +27,7 @@ def observed_errors(
     after: FactorRows,
     trained: FactorRows,
     streams: Streams,
-) -> Part:
+) -> tuple[NoisedSteps, StepsPair]:
     """Return the noised errors of the ratings in which two data sets differ, and their laws.
 
     An observer of every iterate knows r̂ − b_0 at every step. So they know a rating's error in
@@ -80,8 +79,8 @@ def observed_rounds(
     after: FactorRows,
     trained: FactorRows,
     streams: Streams,
-) -> Iterator[Part]:
-    """Yield each round's noised sums at the items of the one user in whom two data sets differ.
+) -> Iterator[tuple[NoisedSteps, StepsPair]]:
+    """Return each round's noised sums at the items of the one user in whom two data sets differ.
 
     The observer knows what all other users sent, so it is subtracted. If users are sampled, the
     observer does not know whether the target user took part. The laws are then those of a round in
@@ -98,41 +97,80 @@ def observed_rounds(
         ConfigError: the data sets differ in more than one user.
         RunError: a training diverged.
     """
-    user = _one_user(before, after)
-    both = [_only(rows, user) for rows in (before, after)]
-    block = defense.drawn(trained, streams)
-    counterfactuals = [
-        FactorBlock(block.users[user : user + 1].copy(), block.items, block.trials, block.count)
-        for _ in both
-    ]
-    items = np.union1d(both[0].items, both[1].items)
-    deviation = defense.noise_deviation(before.n_items)
-    scale = np.full(len(items) * (defense.dimensions + 1), deviation)
-    others = np.zeros(block.items.size)
-    which, step = int(trained is after), grid(deviation)
-    keep = np.float32(1) - np.float32(defense.item_learning_rate) * np.float32(defense.decay)
+    training = _ClippedRounds(defense, before, after, trained, streams)
+    return observed_steps([training], defense.epochs, gaussian=True)
 
-    def at_items(whole: NDArray[np.floating]) -> NDArray[np.float64]:
-        picked = whole.reshape(block.items.shape)[items][:, :, : len(streams)]
-        return picked.reshape(-1, len(streams)).T.astype(np.float64)
 
-    for t in range(defense.epochs):
-        parts = []
-        for rows, counterfactual in zip(both, counterfactuals, strict=True):
-            part = np.zeros(block.items.size)
-            sum_clipped(defense, rows, counterfactual, part)
-            parts.append(at_items(part))
+class _ClippedRounds(ObservedTraining["_Counterfactual"]):
+    """The trainings of up to 16 trials, with the target user's clipped gradients on D and on D'."""
+
+    def __init__(
+        self,
+        defense: SgdSettings,
+        before: FactorRows,
+        after: FactorRows,
+        trained: FactorRows,
+        streams: Streams,
+    ) -> None:
+        self._user = _one_user(before, after)
+        self._defense, self._trained, self._streams = defense, trained, streams
+        self._block = defense.drawn(trained, streams)
+        self.counterfactuals = [
+            _Counterfactual(defense, _only(rows, self._user), self._block, self._user)
+            for rows in (before, after)
+        ]
+        self._which, self._done = int(trained is after), 0
+        self._items = np.union1d(*(each.rows.items for each in self.counterfactuals))
+        self._deviation = defense.noise_deviation(before.n_items)
+        self._others = np.zeros(self._block.items.size)
+
+    def submit(self) -> ObservedRound:
+        """Run a round, and return the noised sum less what all other users sent."""
+        defense, block, streams = self._defense, self._block, self._streams
+        parts = [self._at_items(each.clipped()) for each in self.counterfactuals]
         start = block.items.copy()
-        run_round(defense, trained, block, streams, t, others)
+        run_round(defense, self._trained, block, streams, self._done, self._others)
         # v' = keep v + η_v (sum + noise)
-        noised = (at_items(block.items) - keep * at_items(start)) / defense.item_learning_rate
-        noised = on_grid(noised, step)
+        keep = np.float32(1) - np.float32(defense.item_learning_rate) * np.float32(defense.decay)
+        moved = self._at_items(block.items) - keep * self._at_items(start)
+        step = grid(self._deviation)
+        noised = on_grid(moved / defense.item_learning_rate, step)
         # 1 in the trials in which the target user took part in this round.
-        part_taken = taking_part(defense, trained.n_users, streams, t)[user, : len(streams), None]
-        yield (
-            NoisedSteps(noised - at_items(others) + part_taken * parts[which]),
-            StepsPair(parts[0], parts[1], scale, gaussian=True, grid=step),
-        )
+        took_part = taking_part(defense, self._trained.n_users, streams, self._done)
+        took_part = took_part[self._user, : len(streams), None]
+        self._done += 1
+        shown = noised - self._at_items(self._others) + took_part * parts[self._which]
+        scale, steps = (np.full(shown.shape, each) for each in (self._deviation, step))
+        return ObservedRound(shown, parts[0], parts[1], scale, steps)
+
+    def learn(self) -> None:
+        """Leave the models as they are: they learned in the round that was observed."""
+
+    def _at_items(self, whole: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return the values at the target user's items in each trial `(W, C)`."""
+        trials = len(self._streams)
+        picked = whole.reshape(self._block.items.shape)[self._items][:, :, :trials]
+        return picked.reshape(-1, trials).T.astype(np.float64)
+
+
+class _Counterfactual:
+    """The target user with their ratings of one data set."""
+
+    def __init__(
+        self, defense: SgdSettings, rows: FactorRows, block: FactorBlock, user: int
+    ) -> None:
+        self._defense, self.rows = defense, rows
+        own = block.users[user : user + 1].copy()
+        self._block = FactorBlock(own, block.items, block.trials, block.count)
+
+    def clipped(self) -> NDArray[np.float64]:
+        """Fit the user's factors to the published items, and return the clipped gradient."""
+        part = np.zeros(self._block.items.size)
+        sum_clipped(self._defense, self.rows, self._block, part)
+        return part
+
+    def learn(self) -> None:
+        """Leave the factors as they are: each gradient fits them first."""
 
 
 def _one_user(before: FactorRows, after: FactorRows) -> int:

@@ -24,9 +24,6 @@ from dpaudit.defenses.precision import grid, kept_budget
 from dpaudit.defenses.training import check_epsilon, check_finite, check_rated
 from dpaudit.kernels.factorization import trials as kernels
 
-_NOBODY = np.empty(0, np.int32)
-_NOTHING = np.empty(0, np.float32)
-
 
 @parameters(frozen=True, config=STRICT)
 class SgdSettings(Part):
@@ -125,7 +122,7 @@ class SgdSettings(Part):
         return sigma * self.clip_norm
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> FactorRows:
-        """Build the rows, with `b_0`: the mean of `public`, or the middle of the scale if corrected.
+        """Build the rows; `b_0` is the mean of `public`, or the middle of the scale if corrected.
 
         Raises:
             ConfigError: there are no ratings.

@@ -16,6 +16,7 @@ from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated.clients import Clients
 from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.precision import grid
+from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
@@ -30,7 +31,7 @@ def observed_rounds(
     trained: Candidates,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Yield, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
+    """Return, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
 
     Given all earlier submissions, V and F are known. A user's factors are computed from their
     ratings and V, so what they would submit without noise on D and on D' is known too. All other
@@ -48,15 +49,8 @@ def observed_rounds(
         RunError: a training diverged.
     """
     targets = _TargetUsers.between(before, after)
-    sigma = defense.sigma(trained)
-    trials = [_ObservedTraining(defense, trained, targets, trial) for trial in streams.blocks(1)]
-    for _ in range(defense.rounds):
-        seen = [each.run_round() for each in trials]
-        shown, absent, present = (
-            np.stack([part[index] for part in seen]).astype(np.float64) for index in range(3)
-        )
-        scale = np.full(shown.shape[1], sigma)
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=grid(sigma))
+    trials = [_Submitting(defense, trained, targets, trial) for trial in streams.blocks(1)]
+    return observed_steps(trials, defense.rounds, gaussian=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +95,7 @@ class _TargetUsers:
         return cls(users, place, before.only(rows), after.only(rows))
 
 
-class _ObservedTraining:
+class _Submitting(ObservedTraining["_Counterfactual"]):
     """One trial's training, with the counterfactual target users on D and on D'."""
 
     def __init__(
@@ -113,39 +107,45 @@ class _ObservedTraining:
     ) -> None:
         self.training = FederatedTraining(defense, trained, trial, apart=targets.users)
         drawn = self.training.clients.factors
-        self.place = targets.place
+        self._place = targets.place
         self.counterfactuals = [
-            _Counterfactual(defense, own, np.where(targets.users[:, None], drawn, 0))
+            _Counterfactual(self.training, own, np.where(targets.users[:, None], drawn, 0))
             for own in (targets.before, targets.after)
         ]
 
-    def run_round(self) -> tuple[Floats, Floats, Floats]:
-        """Run a round.
+    def submit(self) -> ObservedRound:
+        """Return the target users' submissions."""
+        d = self.training.defense.dimensions
+        self._sent = self.training.submit()
+        places = self._place[self._sent.apart]
+        means = [each.means(places) for each in self.counterfactuals]
+        shown, absent, present = (
+            part[:, :d].reshape(1, -1).astype(np.float64) for part in (self._sent.shown, *means)
+        )
+        sigma = self.training.sigma
+        scale, step = (np.full(shown.shape, each) for each in (sigma, grid(sigma)))
+        return ObservedRound(shown, absent, present, scale, step)
 
-        Returns:
-            The target users' submissions, and what they would be without noise on D and on D'.
-        """
-        server, d = self.training.server, self.training.defense.dimensions
-        sent = self.training.submit()
-        places = self.place[sent.apart]
-        means = [each.means(places, server.factors, server.fakes) for each in self.counterfactuals]
-        self.training.learn(sent)
-        for counterfactual in self.counterfactuals:
-            counterfactual.clients.learn(server.factors)
-        absent, present = (mean[:, :d].reshape(-1) for mean in means)
-        return sent.shown[:, :d].reshape(-1), absent, present
+    def learn(self) -> None:
+        """Update the training with the last submissions."""
+        self.training.learn(self._sent)
 
 
 class _Counterfactual:
     """The target users with their ratings of one data set, trained beside the actual training."""
 
-    def __init__(self, defense: FakeGradientsSettings, own: Candidates, drawn: Floats) -> None:
+    def __init__(self, training: FederatedTraining, own: Candidates, drawn: Floats) -> None:
         factors = aligned(*drawn.shape)
         factors[:] = drawn
-        self.clients = Clients(defense, own, factors)
+        self.clients, self._server = Clients(training.defense, own, factors), training.server
 
-    def means(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
+    def learn(self) -> None:
+        """Update their factors from the current V."""
+        self.clients.learn(self._server.factors)
+
+    def means(self, order: Indices) -> Floats:
         """What they would submit without noise for their candidates in `order`, `(n, size)`."""
+        items, fakes = self._server.factors, self._server.fakes
         own, size = self.clients.candidates, items.shape[1]
         shown = aligned(len(order), size)
         kernels.submit(

@@ -1,8 +1,8 @@
-"""Whether Algorithm 1's assumption on its denominators holds in a training (Wang & Tang 2017, §3).
+"""Checks of Algorithm 1's assumption on its denominators in a training (Wang & Tang 2017, §3).
 
-`ΔF = 2 e_max φ/C` bounds a gradient's coordinate only where `|S_i| I_u = Σ_j |s_ij| ≥ C`. The
-algorithm assumes it and never looks. Here a training is run again on the rows in question and its
-denominators are counted; the training itself pays nothing for it.
+`ΔF = 2 e_max φ/C` bounds a gradient's coordinate only if `|S_i| I_u = Σ_j |s_ij| ≥ C`. The
+algorithm assumes this and never checks it. Here the training of some rows is repeated and its
+denominators below C are counted, so the training itself is not slowed down.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.similarity import Batches, Floats, SimilarityData
 from dpaudit.defenses.training import lane_blocks
 
-# What rounding in single precision may take from a sum that is C.
+# The share by which single precision may round down a sum that equals C.
 _ROUNDING = 1e-5
 
 
-# Rows of similarities that are looked at, evenly spread, and trainings of each.
+# The number of evenly spread rows of similarities that are checked, and of trainings of each.
 _ROWS, _TRAININGS = 200, 4
 
 
 class Descent(Protocol):
-    """Algorithm 1, as far as its denominators go."""
+    """The parts of Algorithm 1 that determine its denominators."""
 
     @property
     def steps(self) -> int:
@@ -48,18 +48,24 @@ class Descent(Protocol):
         ...
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these trials."""
+        """Return the mini-batches of these trials."""
         ...
 
     def iterates(
         self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
     ) -> Iterator[Floats]:
-        """The row of one item before the first step and after each."""
+        """Yield the row of one item before the first step and after each."""
         ...
 
 
 class _Counted(NamedTuple):
-    """One row in some trials: predictions below C `(W,)`, predictions, the least sum `(W,)`."""
+    """Counts of one row at one step.
+
+    Attributes:
+        below: the number of predictions whose denominator is below C, in each trial `(W,)`.
+        of: the number of predictions.
+        least: the smallest denominator in each trial `(W,)`.
+    """
 
     below: NDArray[np.int64]
     of: int
@@ -68,13 +74,13 @@ class _Counted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Shortfall:
-    """How often one step's denominators lay below C.
+    """How often one step's denominators were below C.
 
     Attributes:
         step: t, from 1 on.
-        below: the predictions with `Σ_j |s_ij| < C` in each trial `(W,)`.
-        of: the predictions: ratings that are learned from, with another of the same user.
-        least: the smallest denominator in each trial `(W,)`; inf where nothing is predicted.
+        below: the number of predictions with `Σ_j |s_ij| < C` in each trial `(W,)`.
+        of: the number of predictions: training ratings of users with at least one other rating.
+        least: the smallest denominator in each trial `(W,)`; inf without predictions.
     """
 
     step: int
@@ -84,7 +90,7 @@ class Shortfall:
 
     @property
     def share(self) -> float:
-        """The share of the predictions, a mean over the trials; 0 where nothing is predicted."""
+        """The share of predictions below C, averaged over the trials; 0 without predictions."""
         return float(self.below.mean()) / max(self.of, 1)
 
 
@@ -94,15 +100,15 @@ def shortfalls(
     streams: Streams,
     items: Sequence[int] | NDArray[np.int32] | None = None,
 ) -> tuple[Shortfall, Shortfall]:
-    """How often the denominators lie below C at the first step and at the last.
+    """Count the denominators below C at the first step and at the last.
 
-    With mini-batches all ratings are counted that a step may draw, drawn or not.
+    With mini-batches, all ratings that a step may draw are counted, whether drawn or not.
 
     Args:
         defense: the algorithm, with C.
-        prepared: what it learns from.
+        prepared: the training data.
         streams: the trials.
-        items: the rows, at least one; all unless given.
+        items: the rows to check, at least one; all unless given.
 
     Raises:
         RunError: a training diverged.
@@ -122,12 +128,12 @@ def shortfalls(
 def denominator_assumptions(
     defense: Descent, prepared: SimilarityData, seed: int
 ) -> Iterator[Assumption]:
-    """How often denominators lie below C among some rows, at the first step and at the last.
+    """Yield the share of denominators below C in some rows, at the first step and at the last.
 
     Args:
         defense: the algorithm, with C.
-        prepared: what it learns from.
-        seed: decides the streams.
+        prepared: the training data.
+        seed: the seed of the streams.
 
     Raises:
         RunError: a training diverged.
@@ -148,9 +154,9 @@ def _row(
     part: Streams,
     batches: Batches | None,
 ) -> tuple[_Counted, _Counted]:
-    """One row's denominators, counted, in the trials of one block, at both steps."""
+    """Count one row's denominators in the trials of one block, at both steps."""
     found = []
-    # The iterate before step t is what step t predicts from.
+    # Step t predicts from the iterate before it.
     iterates = defense.iterates(prepared, item, part, batches)
     for t, row in enumerate(islice(iterates, defense.steps), 1):
         if t in (1, defense.steps):
@@ -161,7 +167,7 @@ def _row(
 
 
 def _shortfall(step: int, parts: list[list[_Counted]]) -> Shortfall:
-    """All rows of all trials together."""
+    """Combine the counts of all rows, one list per block of trials."""
     return Shortfall(
         step=step,
         below=np.concatenate([np.sum([row.below for row in part], axis=0) for part in parts]),
@@ -173,14 +179,15 @@ def _shortfall(step: int, parts: list[list[_Counted]]) -> Shortfall:
 def denominators(
     data: SimilarityData, item: int, row: Floats, neighbors: int
 ) -> NDArray[np.float64]:
-    """`Σ_j |s_ij|` over the N_k largest of each rater's other items, `(n, W)`.
+    """Return `Σ_j |s_ij|` over the N_k largest of each rater's other items, `(n, W)`.
 
-    As in the gradient, all count that tie with the last; raters of nothing else are left out.
+    As in the gradient, items that tie with the N_k-th largest count too. Raters of no other item
+    are left out.
 
     Args:
         data: the ratings.
         item: i.
-        row: its similarities `(M, W)`.
+        row: the similarities of item i `(M, W)`.
         neighbors: N_k.
     """
     users = data.raters.column[data.entries(item)]
@@ -194,8 +201,8 @@ def denominators(
     sizes = abs(row[columns])
     sizes[columns == item] = 0
     for k in np.flatnonzero(counts - 1 > neighbors):
-        mine = sizes[first[k] : first[k] + counts[k]]
-        kth = np.partition(mine, -neighbors, axis=0)[-neighbors]
-        mine[mine < kth] = 0
+        own = sizes[first[k] : first[k] + counts[k]]
+        kth = np.partition(own, -neighbors, axis=0)[-neighbors]
+        own[own < kth] = 0
     found: NDArray[np.float64] = np.add.reduceat(sizes, first, axis=0, dtype=np.float64)
     return found

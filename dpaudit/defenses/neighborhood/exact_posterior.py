@@ -1,10 +1,10 @@
-"""Exact draws of the law that posterior sampling of item-item similarities is to reach.
+"""Exact draws from the target law of posterior sampling of item-item similarities.
 
-Rows are independent given the ratings. With ℓ the loss of a row's raters and `ℓ_σ` a lower bound on
-it where the similarities have the signs σ, a row gets its signs with probability `∝ exp(−ℓ_σ)`, its
-sizes from the normal prior, and is accepted with probability `exp(−(ℓ(s) − ℓ_σ))`: von Neumann's
-rejection, whose accepted draws have the law exactly. Without the bounds hundreds of raters would
-accept nothing.
+Rows are independent given the ratings. Let ℓ be the loss of a row's raters, and `ℓ_σ` a lower bound
+on it for similarities with the signs σ. A row gets its signs with probability `∝ exp(−ℓ_σ)` and its
+absolute values from the normal prior. It is accepted with probability `exp(−(ℓ(s) − ℓ_σ))`. This is
+von Neumann's rejection sampling, whose accepted draws have exactly the target law. Without the
+bounds, practically no row with hundreds of raters would be accepted.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from dpaudit.kernels import exact_noise
 
 Numbers = NDArray[np.float64]
 
-# A matrix of each trial is kept; and proposals of a row before it is given up.
+# The most items, since a matrix of each trial is kept; the most proposals of a row in a trial.
 _MOST_ITEMS, _MOST_ATTEMPTS = 64, 20_000
-# Trials at a time; no draw depends on it.
+# Trials at a time; draws do not depend on it.
 _BLOCK = 65_536
-# A denominator below it is taken as it: where every weight is 0, so is the numerator.
+# The least denominator, against division by 0: if all weights are 0, so is the numerator.
 _TINY = 1e-300
-# What rounding may add to a minimum, as a share of it.
+# The share that rounding may add to a computed minimum.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class _Raters:
-    """Users with the same ratings, as one row sees them.
+    """Raters of one item with the same ratings.
 
     Attributes:
-        places: where their other items stand among the row's neighbours `(n,)`.
-        values: `x_j` of these `(n,)`.
+        places: the indices of their other items among the row's neighbours `(n,)`.
+        values: `x_j` of these items `(n,)`.
         target: `x_i`.
-        count: how many users they are.
+        count: the number of these users.
     """
 
     places: tuple[int, ...]
@@ -50,21 +50,24 @@ class _Raters:
     count: int
 
     def reach(self, low: float, high: float) -> tuple[float, float]:
-        """The least and the largest of all predictions."""
+        """Return the least and the largest possible prediction, clipped to [low, high]."""
         most = max(map(abs, self.values))
         return max(low, -most), min(high, most)
 
 
 @dataclass(frozen=True, eq=False)
 class RowLoss:
-    """`ℓ(s) = k Σ_u (clip(y_u, low, high) − x_ui)²`, `y_u = Σ s_j x_uj / Σ |s_j|`.
+    """The loss of row i as a function of its similarities s.
+
+        ℓ(s) = k Σ_u (clip(y_u, low, high) − x_ui)²,    y_u = Σ s_j x_uj / Σ |s_j|
 
     Attributes:
-        neighbors: the items that some rater of the row's has rated `(n,)`; no other enters.
-        raters: the users, those alike together.
+        neighbors: the items, other than the row's, that some rater of the row's item has rated
+            `(n,)`. No other item enters the loss.
+        raters: the users, grouped by equal ratings.
         weight: k.
-        low: predictions are cut below it,
-        high: and above it.
+        low: the lower bound of predictions.
+        high: the upper bound of predictions.
     """
 
     neighbors: NDArray[np.int64]
@@ -74,10 +77,10 @@ class RowLoss:
     high: float
 
     def of(self, s: Numbers) -> Numbers:
-        """The loss by the similarities to the neighbours `(n, W)` in each trial `(W,)`."""
+        """Return the loss in each trial `(W,)`; `s` are similarities to the neighbours `(n, W)`."""
         sizes, total = abs(s), np.zeros(s.shape[1])
         for alike in self.raters:
-            # One after another, since a matrix product's rounding may depend on W.
+            # Not a matrix product, whose rounding may depend on W.
             top = sum(x * s[j] for j, x in zip(alike.places, alike.values, strict=True))
             weight = sum(sizes[j] for j in alike.places)
             y = np.clip(top / np.maximum(weight, _TINY), self.low, self.high)
@@ -85,14 +88,15 @@ class RowLoss:
         return self.weight * total
 
     def floors(self) -> tuple[Numbers | None, Numbers]:
-        """Lower bounds on the loss.
+        """Return lower bounds on the loss.
 
-        With one or two neighbours they are the least losses by the signs: y is linear in
-        `w = |s_1|/(|s_1| + |s_2|)` and the loss a parabola in it. With more, and where predictions
-        are cut, there is one for all signs, of every user's own least loss.
+        With at most two neighbours there is a bound for each combination of signs, its least loss:
+        y is linear in `w = |s_1|/(|s_1| + |s_2|)`, and the loss is a parabola in w. With more
+        neighbours, or if predictions are clipped, there is one bound for all signs, the sum of
+        every user's least loss.
 
         Returns:
-            the signs `(Q, n)`, or None for all, and their bounds `(Q,)`.
+            The signs `(Q, n)`, or None for all, and their bounds `(Q,)`.
         """
         known = len(self.neighbors)
         ranges = [alike.reach(-np.inf, np.inf) for alike in self.raters]
@@ -108,11 +112,11 @@ class RowLoss:
         return None, np.array([self.weight * (1 - _ROUNDING) * found])
 
     def _least_within(self, signs: tuple[float, ...]) -> float:
-        """The least of `Σ n (slope·w + level)²` over w in [0, 1], with these signs of s."""
+        """Return the least `Σ n (slope·w + level)²` over w in [0, 1], for these signs of s."""
         square = mixed = constant = 0.0
         for alike in self.raters:
             ends = [signs[j] * x for j, x in zip(alike.places, alike.values, strict=True)]
-            # Of one neighbour alone y is that end, whatever w.
+            # With one neighbour y does not depend on w.
             slope, level = ends[0] - ends[-1], ends[-1] - alike.target
             square += alike.count * slope**2
             mixed += alike.count * slope * level
@@ -123,11 +127,11 @@ class RowLoss:
 
 @dataclass(frozen=True, eq=False)
 class ExactSimilarity:
-    """The law with density `∝ exp(−Σ_i ℓ_i(S_i) − ‖S‖²/2s²)` on the similarities S, `(M, M)`.
+    """The law with density `∝ exp(−Σ_i ℓ_i(S_i) − ‖S‖²/2s²)` of the similarities S, `(M, M)`.
 
-    The diagonal is read by nothing and has its prior. A draw rests on the noise source's Laplace
-    draws: their sizes are exponential, which is what the radius of two normal numbers and the
-    acceptance need, on 31 bits. Signs whose probability is below 2^-31 are not drawn.
+    The diagonal is never read and follows the prior. Draws are made from Laplace draws of the noise
+    source. Their absolute values are exponential, as needed for the radius of two normal numbers
+    and for the acceptance test, with 31 bits. Signs whose probability is below 2^-31 are not drawn.
 
     Attributes:
         losses: `ℓ_i` of each item.
@@ -141,22 +145,23 @@ class ExactSimilarity:
     def of(
         cls, data: SimilarityData, slope: Slope, *, weight: float, spread: float
     ) -> ExactSimilarity:
-        """The law of these ratings.
+        """Build the law for these ratings.
 
         Args:
             data: the ratings.
-            slope: which predictions are cut, and N_k.
-            weight: k, what a squared error is multiplied with.
+            slope: the range of predictions, and N_k.
+            weight: k, the factor of a squared error.
             spread: the standard deviation of the prior.
 
         Raises:
-            ConfigError: N_k binds, or there are too many items to keep a matrix of each trial.
+            ConfigError: a user has more than N_k neighbours of an item, or there are too many items
+                to keep a matrix of each trial.
         """
         most = int(np.diff(data.profiles.start).max(initial=0)) - 1
         if most > slope.neighbors:
             raise ConfigError(
                 f"a user has {most} neighbours of an item and params.neighbors = {slope.neighbors} "
-                "would leave some out, which the exact law does not know: raise it"
+                "leaves some out, which the exact law does not support: raise it"
             )
         if data.n_items > _MOST_ITEMS:
             raise ConfigError(
@@ -170,10 +175,10 @@ class ExactSimilarity:
         return cls(tuple(losses), spread)
 
     def draw(self, streams: Streams) -> Numbers:
-        """The similarities of each trial `(W, M, M)`; a trial's index alone decides its draw.
+        """Draw the similarities of each trial `(W, M, M)`, from the trial's index alone.
 
         Raises:
-            RunError: a row was proposed 20 000 times and not accepted.
+            RunError: 20 000 proposals of a row were rejected.
         """
         items = len(self.losses)
         draws = np.empty((len(streams), items, items))
@@ -185,7 +190,7 @@ class ExactSimilarity:
         return draws
 
     def log_density(self, draws: Numbers) -> Numbers:
-        """The logarithm of the density, less a constant, `(W,)`."""
+        """Return the logarithm of the density, up to a constant, `(W,)`."""
         total = -(draws**2).sum((1, 2)) / (2 * self.spread**2)
         for item, loss in enumerate(self.losses):
             total -= loss.of(np.ascontiguousarray(draws[:, item, loss.neighbors].T))
@@ -196,7 +201,7 @@ class ExactSimilarity:
         signs, floors = loss.floors()
         chances = np.exp(floors.min() - floors)
         ends, near = np.cumsum(chances)[:-1] / chances.sum(), loss.neighbors
-        # What no rater has rated has its prior.
+        # The similarities to all other items follow the prior.
         far = np.setdiff1d(np.arange(items), near)
         out[:, far] = self._propose(streams.key, streams.trials, item, len(far))[0].T
         left, proposals = np.arange(len(streams)), 0
@@ -215,16 +220,16 @@ class ExactSimilarity:
                 return
         share = (len(streams) - len(left)) / proposals
         raise RunError(
-            f"row {item} of the exact law: {share:.1e} of {proposals} proposals were accepted, too "
-            "few: use fewer ratings, a smaller epsilon or rows with at most two neighbours"
+            f"row {item} of the exact law: only {share:.1e} of {proposals} proposals were "
+            "accepted: use fewer ratings, a smaller epsilon or rows with at most two neighbours"
         )
 
     def _propose(
         self, key: Key, trials: NDArray[np.int64], step: int, count: int
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Numbers of the prior `(count, W)`, exponential ones and uniform ones `(W,)`.
+        """Draw numbers from the prior `(count, W)`, an exponential and a uniform number `(W,)`.
 
-        Box & Muller 1958.
+        The normal numbers are by Box & Muller 1958.
         """
         pairs = (count + 1) // 2
         draws = np.empty((len(trials), 2 * pairs + 2), np.float64)
@@ -237,15 +242,15 @@ class ExactSimilarity:
 
 
 def _raters(data: SimilarityData, item: int) -> tuple[NDArray[np.int64], tuple[_Raters, ...]]:
-    """The row's neighbours, and the item's raters who have rated any, those alike together."""
+    """Return the row's neighbours and the item's raters who rated any, grouped by equal ratings."""
     entries, profiles = data.entries(item), data.profiles
     counts: Counter[tuple[tuple[int, ...], tuple[float, ...], float]] = Counter()
     for user, target in zip(data.raters.column[entries], data.targets[entries], strict=True):
-        mine = slice(int(profiles.start[user]), int(profiles.start[user + 1]))
-        others = profiles.column[mine] != item
-        items = tuple(profiles.column[mine][others].tolist())
+        own = slice(int(profiles.start[user]), int(profiles.start[user + 1]))
+        others = profiles.column[own] != item
+        items = tuple(profiles.column[own][others].tolist())
         if items:
-            counts[items, tuple(data.centred[mine][others].tolist()), float(target)] += 1
+            counts[items, tuple(data.centred[own][others].tolist()), float(target)] += 1
     near = sorted({other for items, _, _ in counts for other in items})
     return np.array(near, np.int64), tuple(
         _Raters(tuple(near.index(other) for other in items), values, target, count)

@@ -1,4 +1,4 @@
-"""Item neighbourhood models without privacy: the baselines PCC and COS of Wang & Tang 2017."""
+"""Item neighbourhood models without privacy, the baselines PCC and COS of Wang & Tang 2017."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from dpaudit.defenses.neighborhood.similarity import item_means
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 
-# Their dense matrix of similarities takes 1 GiB.
+# The dense matrix of their similarities takes 1 GiB.
 MOST_ITEMS = 16_384
 
-# A variance below this share of the scale's squared width is what rounding leaves of none.
+# A variance below this share of the scale's squared width counts as 0, a rounding error.
 _FLAT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborStatistics:
-    """What predictions are made of.
+    """The statistics that predictions are computed from.
 
     Attributes:
         ratings: the training ratings.
-        means: `r̄` of every item `(M,)`; the mean of all ratings where an item has none.
+        means: `r̄` of every item `(M,)`; the mean of all ratings for an item without ratings.
         similarity: `s_ij` `(M, M)`, 0 on the diagonal and for items without ratings.
     """
 
@@ -51,8 +51,8 @@ class Neighbors:
     """The same neighbourhood model in every trial.
 
     Attributes:
-        statistics: what it predicts from.
-        centred: whether ratings less their item's mean are averaged, or raw ratings.
+        statistics: the means and similarities.
+        centred: whether ratings minus their item's mean are averaged, rather than raw ratings.
         count: `N_k`.
         trials: the number of trials.
     """
@@ -63,12 +63,12 @@ class Neighbors:
     trials: int
 
     def predict(self, users: IntArray, items: IntArray) -> NDArray[np.float32]:
-        """The predicted ratings of pairs of a user and an item, `(W, n)`; the rows are one array.
+        """Predict the ratings of (user, item) pairs, `(W, n)`; all rows are views of one.
 
-        Pairs of one user that follow each other are predicted faster.
+        Prediction is faster if the pairs of a user are consecutive.
 
         Raises:
-            InputError: `users` and `items` are not of one length, or hold an unknown index.
+            InputError: `users` and `items` differ in length, or hold an unknown index.
         """
         ratings = self.statistics.ratings
         _check_pairs(ratings, users, items)
@@ -92,34 +92,35 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
 
         r̂_ui = r̄_i + Σ_{j ∈ N} s_ij (r_uj − r̄_j) / Σ_{j ∈ N} |s_ij|
 
-    or, not `centred`, without the items' means, as libraries often have it,
+    or, if `centred` is false, without the items' means, as in many libraries,
 
         r̂_ui = Σ_{j ∈ N} s_ij r_uj / Σ_{j ∈ N} |s_ij|.
 
-    N are the `neighbors` items j ≠ i of largest |s_ij| among those that u rated. It is `r̄_i` where
-    the denominator is 0, the mean of all ratings where an item has none, and is clipped to the
-    scale. With `U_i` the raters of item i and `U_ij` those of both i and j, `s_ij` is one of
+    N is the set of the `neighbors` items j ≠ i of largest |s_ij| among those that u rated. If the
+    denominator is 0, the prediction is `r̄_i`, which for an item without ratings is the mean of all
+    ratings. Predictions are clipped to the scale. With `U_i` the raters of item i, and `U_ij` those
+    of both i and j, `s_ij` is one of
 
         pearson   Σ (r_ui − m_i)(r_uj − m_j) / sqrt(Σ (r_ui − m_i)² Σ (r_uj − m_j)²), all over U_ij,
-                  m_i the mean of item i over U_ij; 0 where either item has one value alone there
+                  m_i the mean of item i over U_ij; 0 if either item has only one value there
         cosine    Σ_{U_ij} r_ui r_uj / sqrt(Σ_{U_i} r_ui² Σ_{U_j} r_uj²)
 
-    The cosine is that of whole columns, 0 where there is no rating. (With sums over U_ij alone, as
-    some libraries have it, a pair with a single co-rater has cosine 1; on MovieLens-100K its RMSE
-    is larger by .013.) `shrinkage` β multiplies `s_ij` by `|U_ij| / (|U_ij| + β)`, which trusts
-    a similarity of few co-raters less.
+    The cosine is that of whole columns, with 0 for a missing rating. (With all sums over U_ij, as
+    in some libraries, a pair with a single co-rater has cosine 1. On MovieLens-100K the RMSE is
+    then larger by .013.) `shrinkage` β multiplies `s_ij` by `|U_ij| / (|U_ij| + β)`, which reduces
+    similarities of few co-raters.
 
-    It is no defense but what defenses are measured against: it promises nothing.
+    The model is a baseline without any privacy guarantee.
 
     Attributes:
-        epsilon: not used; a sweep over ε gives one and the same model.
-        variant: `nonprivate` alone.
+        epsilon: ignored; a sweep over ε gives the same model each time.
+        variant: only `nonprivate`.
         similarity: see above; PCC is `pearson`, COS is `cosine`.
         neighbors: `N_k`; the paper has 900 on MovieLens-100K, more than any user rated there, and
             1300 on MovieLens-1M.
         shrinkage: β; 0 for none, as in the paper; 100 is usual.
-        centred: which of the two forms predicts. That of raw ratings is for the cosine: a negative
-            similarity would predict a rating below the scale.
+        centred: whether the first form predicts, else the second. The second allows only the
+            cosine, since a negative similarity would predict a rating below the scale.
     """
 
     epsilon: Annotated[float, Field(ge=1e-6)] = math.inf
@@ -142,36 +143,36 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
     def _check(self) -> Neighborhood:
         if self.variant != "nonprivate":
             raise ValueError(
-                f"variant {self.variant!r} does not exist: the model adds no noise and promises "
-                "nothing, use 'nonprivate'"
+                f"variant {self.variant!r} does not exist: the model adds no noise, use "
+                "'nonprivate'"
             )
         if self.epsilon > 1e6 and not math.isinf(self.epsilon):
-            raise ValueError(f"epsilon = {self.epsilon:g} is beyond 1e6: use inf for no privacy")
+            raise ValueError(f"epsilon = {self.epsilon:g} is above 1e6: use inf for no privacy")
         if self.similarity == "pearson" and not self.centred:
             raise ValueError(
-                "similarity 'pearson' may be negative, and means of raw ratings with negative "
+                "similarity 'pearson' may be negative, and averages of raw ratings with negative "
                 "weights lie below the scale: remove centred, or use 'cosine'"
             )
         return self
 
     def claim(self) -> None:
-        """None: it promises nothing."""
+        """Return None: the model has no privacy guarantee."""
         return
 
     def observers(self) -> Mapping[str, Observer[NeighborStatistics]]:
-        """Users are shown predictions; no model is published."""
+        """Return the observers of predictions and lists; no model is published."""
         return release_observers(self, None)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> NeighborStatistics:
-        """The items' means and the similarities; no randomness.
+        """Compute the items' means and the similarities, without randomness.
 
         Args:
             ratings: the training ratings.
             public: the data whose item means count as public, `ratings` unless given.
 
         Raises:
-            DataError: there are no ratings, all that the scale allows are the same, or there are
-                more than `MOST_ITEMS` items.
+            DataError: there are no ratings, the scale has one value, or there are more than
+                `MOST_ITEMS` items.
         """
         _check_ratings(ratings)
         scale = ratings.scale
@@ -188,29 +189,30 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
         return NeighborStatistics(ratings, item_means(known), similarity)
 
     def train(self, prepared: NeighborStatistics, streams: Streams) -> Neighbors:
-        """The same model in every trial, since nothing is drawn."""
+        """Return the same model in every trial, since nothing is drawn."""
         return Neighbors(prepared, self.centred, self.neighbors, len(streams))
 
 
 def _check_ratings(ratings: Ratings) -> None:
     if not len(ratings):
-        raise DataError("neighborhood needs ratings to learn from and there are none: add some")
+        raise DataError("neighborhood needs ratings to learn from, and there are none: add some")
     if ratings.scale.width == 0:
         raise DataError(
-            "neighborhood needs ratings with at least two values and these are purchases: remove "
+            "neighborhood needs ratings with at least two values, and these are purchases: remove "
             "data.binarize"
         )
     if ratings.n_items > MOST_ITEMS:
         raise DataError(
-            f"the data have {ratings.n_items} items and neighborhood holds the similarities of up "
-            f"to {MOST_ITEMS}: use fewer items"
+            f"the data have {ratings.n_items} items, and neighborhood supports up to {MOST_ITEMS}: "
+            "use fewer items"
         )
 
 
 def _check_pairs(ratings: Ratings, users: IntArray, items: IntArray) -> None:
     if users.shape != items.shape or users.ndim != 1:
         raise InputError(
-            f"users has shape {users.shape} and items {items.shape}: give one item for each user"
+            f"users has shape {users.shape} and items has shape {items.shape}: give one item for "
+            "each user"
         )
     for name, index, count in (("user", users, ratings.n_users), ("item", items, ratings.n_items)):
         outside = index[(index < 0) | (index >= count)]

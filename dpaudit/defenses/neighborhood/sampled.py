@@ -45,40 +45,44 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
 
         S ← S − (ε/4B) (η_t/2) (Σ_{(u,i)} e_ui ∂r̂_ui/∂S_i + λ S) + N(0, ϱ η_t),   B = (Δr)² τ
 
-    with the sum estimated from a share γ of the ratings, fresh in every step and trial. At ϱ = 1
-    its law is that with density `∝ exp(−(ε/4B) (½ Σ e² + ½ λ ‖S‖²))`. ϱ multiplies the noise alone
-    and so the true ε by 1/ϱ. The `likelihood` `squares` is eq. (6), `exp(−(ε/4B) (Σ e² + λ ‖S‖²))`
-    with its sign restored. The prior's pull is taken whole in every step, which needs no H.
+    where the sum is estimated from a share γ of the ratings, drawn anew in every step and trial. At
+    ϱ = 1 its target law has a density `∝ exp(−(ε/4B) (½ Σ e² + ½ λ ‖S‖²))`. ϱ multiplies only the
+    noise, and therefore the true ε by 1/ϱ. The `likelihood` `squares` is that of eq. (6),
+    `exp(−(ε/4B) (Σ e² + λ ‖S‖²))` with its sign corrected. Every step applies the whole gradient
+    λ S of the prior, so the paper's H is not needed.
 
     **Corrected** has ϱ = 1 and constant means, the middle of the scale. With `|x_j| ≤ Δr/2` no
-    prediction leaves the scale (the likelihood is flat beyond it, against rounding), so that
-    `Σ_i e_ui²` is at most B for every user. Replacing a user then changes the log-density by at
-    most ε/8 and its normaliser by as much: ε/4 with `halves`, ε/2 with `squares`, which is what the
-    claim says.
+    prediction leaves the scale (beyond it the likelihood is flat, against rounding). So `Σ_i e_ui²`
+    is at most B for every user. With `halves`, replacing a user changes the log-density by at most
+    ε/8 and its normaliser by at most as much, which makes ε/4. With `squares` it makes ε/2. The
+    claim states these.
 
-    Both claims are about that law, exactly drawn; no distance of a stopped chain from it is known.
-    The law jumps where a rater's single neighbour changes its sign, or where her N_k largest
-    change: no gradient shows that, so a chain reaches it only for raters with two neighbours or
-    more and an N_k that does not bind.
+    Both claims are about exact draws from the target law. The distance from it of a chain of
+    finitely many steps is not known. The density is discontinuous where a rater's single neighbour
+    changes its sign, and where the set of a rater's N_k largest similarities changes. No gradient
+    shows these jumps. So a chain reaches the law only if all raters have two neighbours or more and
+    at most N_k.
 
     Attributes:
-        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`, which follows the gradient alone.
-        variant: whose mechanism it is.
-        steps: K.
-        learning_rate: `(ε/4B) η_1/2`, twice that with `squares`: what the first gradient of
-            `½ (Σ e² + λ ‖S‖²)` is multiplied with.
+        epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`, which follows the gradient without
+            noise.
+        variant: `published`, `corrected` or `nonprivate`.
+        steps: K, the number of updates, each on a fresh sample of rate `sampling_rate`.
+        learning_rate: `(ε/4B) η_1/2`, twice that with `squares`: the factor of the first gradient
+            of `½ (Σ e² + λ ‖S‖²)`.
         exponent: ξ.
-        schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which freezes.
+        schedule: `text`: `η_t = η_1 t^−ξ`; `printed`: `η_{t+1} = η_t / t^ξ`, which soon stops the
+            chain.
         decay: λ.
         temperature: ϱ.
         likelihood: `halves` of Algorithm 2 or `squares` of eq. (6).
         start: the value of every similarity before the first step.
         neighbors: N_k.
-        sampling_rate: γ.
-        cap: τ, the most ratings of a user; more are a mistake: trim the data first.
-        more_than: users with more ratings than this are learned from.
-        centred: whether r̂ is that of eq. (2) with the items' means, or that of its last form, of
-            eqs (5) and (6), where they are omitted: a reading.
+        sampling_rate: γ, the probability with which a step uses each rating.
+        cap: τ, the largest number of ratings of a user; data with more are refused.
+        more_than: only users with more ratings than this are trained on.
+        centred: whether r̂ is that of eq. (2) with the items' means. If false, it is the last form
+            in eqs (5) and (6), which omits them; that is an interpretation of the paper.
     """
 
     epsilon: Annotated[float, Field(ge=1e-3)]
@@ -110,11 +114,11 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         if self.variant == "corrected" and self.temperature != 1:
             raise ValueError("the corrected form has temperature 1: remove temperature")
         if self.variant == "corrected" and not self.centred:
-            raise ValueError("the corrected form is centred at the scale's middle: remove centred")
+            raise ValueError("the corrected form subtracts the middle of the scale: remove centred")
         return self
 
     def claim(self) -> Claim | None:
-        """ε for a user, of the law that the chain is to reach."""
+        """Return the claim: ε for a user, about the target law; None for `nonprivate`."""
         if self.variant == "nonprivate":
             return None
         corrected = self.variant == "corrected"
@@ -132,18 +136,20 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         )
 
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
-        """Everybody has the final model."""
+        """Return the observers of the final model and of predictions."""
         return release_observers(self, SimilarityRows)
 
     def least_ratings(self) -> int:
-        """`more_than`."""
+        """Return `more_than`."""
         return self.more_than
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
-        """The ratings with the items' means: those of `public`, the middle if corrected.
+        """Prepare the ratings, with item means of `public` or the scale's middle if corrected.
 
         Raises:
-            ConfigError: a user has more than τ ratings, or none has enough.
+            ConfigError: there are no ratings, a user has more than τ ratings, or no user has more
+                than `more_than`.
+            DataError: the ratings have one value.
         """
         check_rated(self.name, ratings)
         most = int(np.diff(ratings.by_user.start).max(initial=0))
@@ -159,16 +165,17 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         return SimilarityData.of(ratings, means, self.more_than)
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """The models of these trials; a row is learned when it is read."""
+        """Return the models of these trials; each row is trained when it is read."""
         return SimilarityModels(self, prepared, streams)
 
     def law(self, prepared: SimilarityData) -> ExactSimilarity:
-        """What the chain is to reach, for exact draws on a small instance.
+        """Return the target law of the chain, for exact draws on small data.
 
-        At temperature ϱ that is the posterior to the power 1/ϱ.
+        At temperature ϱ it is the posterior to the power 1/ϱ.
 
         Raises:
-            ConfigError: without noise there is none, N_k binds, or there are too many items.
+            ConfigError: the variant is `nonprivate`, a user has more than N_k neighbours of an
+                item, or there are too many items.
         """
         if self.variant == "nonprivate":
             raise ConfigError(
@@ -184,12 +191,12 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         )
 
     def factor(self, scale: Scale) -> float:
-        """`ε/4B`, twice that with `squares`: what `−½ (Σ e² + λ ‖S‖²)` is multiplied with."""
+        """Return the factor of `−½ (Σ e² + λ ‖S‖²)`: `ε/4B`, twice that with `squares`."""
         twice = 2 if self.likelihood == "squares" else 1
         return twice * self.epsilon / (4 * scale.width**2 * self.cap)
 
     def slope(self, data: SimilarityData) -> Slope:
-        """How the gradient is formed."""
+        """Return how the gradient is computed."""
         if self.variant != "corrected":
             return Slope(self.neighbors)
         middle = float(data.means[0])
@@ -199,13 +206,13 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
     def iterates(
         self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
     ) -> Iterator[NDArray[np.float32]]:
-        """The row `(M, 16)` before the first step and after each; every one is the same array.
+        """Yield the row `(M, 16)` before the first step and after each, always the same array.
 
         Args:
             data: the ratings.
-            item: whose row it is.
-            streams: the trials.
-            batches: their mini-batches, kept from other rows; drawn unless given.
+            item: the item of the row.
+            streams: up to 16 trials.
+            batches: the trials' mini-batches, if already drawn for other rows.
 
         Raises:
             RunError: a training diverged.
@@ -238,7 +245,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these trials; None where every step takes all ratings."""
+        """Return the mini-batches of these trials, None if every step uses all ratings."""
         if self.sampling_rate == 1:
             return None
 

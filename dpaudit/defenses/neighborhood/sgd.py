@@ -42,7 +42,7 @@ from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
 
-# A similarity of 0 would stay in no prediction and keep its sign for ever.
+# The least initial similarity: one of 0 would enter no prediction and never change its sign.
 _LEAST = 1e-3
 
 
@@ -50,51 +50,55 @@ _LEAST = 1e-3
 class SgdSimilarity(TrainedDefense[SimilarityData]):
     """Item-item similarities learned by gradient descent with Laplace noise on every coordinate.
 
-    **Published**, Algorithm 1, for t = 1 … K, from the same value β s_1 of every similarity,
+    **Published**, Algorithm 1. Every similarity starts at β s_1. For t = 1 … K,
 
         e_ui = clamp(r̂_ui − r_ui, ±e_max),  e_max = 0.5 + (φ − 1)/(t + 1),  φ = Δr
         G = Σ_{(u,i) in Φ} e_ui ∂r̂_ui/∂S_i + Lap(γ K ΔF/ε) on every coordinate,  ΔF = 2 e_max φ/C
         S ← S − η (β G + λ S)
 
-    Φ a uniform share γ of the ratings, fresh in every step and trial. Its claim, Theorem 1, is
-    false: ΔF bounds one coordinate of a rater's part, while a rating moves all her part of its
-    item's row and, as a feature, all her part of the row of every other item that she rated; and
-    sampling multiplies ε by γ only where the steps' own ε is small and one drawn rating alone
-    depends on the record, not all of its user's. `|S_i| I_u ≥ C` is assumed, never enforced;
-    `Slope.of` says the least of it.
+    where Φ is a uniform sample of a share γ of the ratings, drawn anew in every step and trial. Its
+    claim, Theorem 1, is false for two reasons. First, ΔF bounds one coordinate of a rater's
+    gradient. But a rating changes the rater's whole gradient in its item's row and, as a feature,
+    the rater's whole gradient in the row of every other item that they rated. Second, sampling
+    multiplies ε by γ only if the ε of a step is small and only one drawn rating depends on the
+    record, not all ratings of its user. `|S_i| I_u ≥ C` is assumed and never enforced; `Slope.of`
+    returns its least value.
 
-    **Corrected** protects whole users, adjacency `user-replace`: of her `n_u` rows each gets a
-    gradient of L1 norm at most `c/n_u`, all together at most c, so with `Lap(2c/ε_0)` on every
-    coordinate a step on all users has ε_0. A step on a uniform sample of fixed size, a share γ of
-    the users, has `ln(1 + γ (e^{ε_0} − 1))`, since the law given a batch with her is within ε_0
-    both of that with her replacement and of that with another user in her place; so K steps have ε
-    for
+    **Corrected** protects whole users, with adjacency `user-replace`. In each of a user's `n_u`
+    rows the gradient is clipped to the L1 norm `c/n_u`, so all rows together have an L1 norm of at
+    most c. With `Lap(2c/ε_0)` on every coordinate, a step on all users has ε_0. A step on a uniform
+    sample of fixed size, a share γ of the users, has `ln(1 + γ (e^{ε_0} − 1))`: the law given a
+    batch with the user is within ε_0 both of the law with the user's replacement and of the law
+    with another user in their place. So K steps have ε for
 
         ε_0 = ln(1 + (e^{ε/K} − 1)/γ).
 
-    A gradient's norm is cut to a hair less than c, by what single precision may misjudge it, and
-    gradients are summed in double precision, so that c is a bound on what is computed too. The
-    noised sum is rounded to a public grid, and the step made from it (`precision`).
+    A gradient is clipped slightly below its bound, by the error that single precision may make in
+    its norm. Gradients are summed in double precision. So c also bounds the computed gradients. The
+    noised sum is rounded to a public grid, and the step is computed from the rounded sum
+    (`precision`).
 
-    The sample has `⌊γ N⌋` users, so its true share is γ at most. The means are the middle of the
-    scale; who rates what is not public, since every coordinate is noised. (Cutting row
-    by row costs little against cutting her whole gradient at c, since her rows' norms are alike,
-    and leaves the rows independent.)
+    The sample has `⌊γ N⌋` users, so its true share is at most γ. The means are the middle of the
+    scale. Who rates what is not public, since every coordinate is noised. (Clipping row by row
+    loses little compared with clipping a user's whole gradient to c, since the norms of the rows
+    are similar, and it leaves the rows independent.)
 
     Attributes:
-        epsilon: ε, 1e-3 to 1e6; `inf` only of `nonprivate`.
+        epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`.
         variant: `nonprivate` is Algorithm 1 without noise and clamp.
-        steps: K.
+        steps: K, the number of updates, each on a fresh sample of rate `sampling_rate`.
         learning_rate: η.
         decay: λ.
         rescale: β.
         start: s_1, before the rescaling: the value of every similarity, or the mean of each row.
-        initial: whether all begin at s_1, or rows in proportion to their cosine similarities; these
-            are computed from the ratings without noise, so `nonprivate` alone may have them.
+        initial: `constant` starts every similarity at s_1; `cosine` starts each row in proportion
+            to its cosine similarities. These are computed from the ratings without noise, so only
+            `nonprivate` may use them.
         weight: C, the assumed least `|S_i| I_u`.
         neighbors: N_k.
-        sampling_rate: γ, of the ratings, to the nearest whole number, or of the users if corrected.
-        more_than: users with more ratings than this are learned from.
+        sampling_rate: γ, the share of the ratings in a step's sample, whose size is rounded to the
+            nearest whole number; for `corrected` the share of the users, rounded down.
+        more_than: only users with more ratings than this are trained on.
         clip_norm: c.
     """
 
@@ -132,7 +136,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         return self
 
     def claim(self) -> Claim | None:
-        """ε for a rating's value, or for a user."""
+        """Return the claim: ε for a rating's value, or for a user if corrected."""
         if self.variant == "nonprivate":
             return None
         corrected = self.variant == "corrected"
@@ -149,10 +153,12 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         )
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
-        """The ratings with the items' means: those of `public`, the middle if corrected.
+        """Prepare the ratings, with item means of `public` or the scale's middle if corrected.
 
         Raises:
-            ConfigError: no user has enough ratings, or the corrected form would sample no user.
+            ConfigError: there are no ratings, no user has more than `more_than`, or the corrected
+                form would sample no user.
+            DataError: the ratings have one value.
         """
         check_rated(self.name, ratings)
         if self.variant == "corrected" and math.floor(self.sampling_rate * ratings.n_users) < 1:
@@ -172,17 +178,18 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         return replace(data, initial=np.maximum(found / sizes, _LEAST).astype(np.float32))
 
     def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """The models of these trials; a row is learned when it is read."""
+        """Return the models of these trials; each row is trained when it is read."""
         return SimilarityModels(self, prepared, streams)
 
     def largest_error(self, t: int, scale: Scale) -> float:
-        """`e_max` of step t, from 1 on."""
+        """Return `e_max` of step t, from 1 on."""
         return 0.5 + (scale.width - 1) / (t + 1)
 
     def noise_scale(self, t: int, scale: Scale, n_items: int) -> float:
-        """The scale of the Laplace noise on each coordinate of the gradient of step t.
+        """Return the scale of the Laplace noise on each coordinate of the gradient of step t.
 
-        Corrected, finite precision takes its part of ε: all M² coordinates of a step may differ.
+        In the corrected form, finite precision takes a part of ε, since all M² coordinates of a
+        step may differ.
 
         Raises:
             ConfigError: that part is too large.
@@ -200,7 +207,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         return 2 * self.clip_norm / math.log1p(math.expm1(one) / self.sampling_rate)
 
     def slope(self, data: SimilarityData, t: int) -> Slope:
-        """How the gradient of step t is formed."""
+        """Return how the gradient of step t is computed."""
         if self.variant == "nonprivate":
             return Slope(self.neighbors)
         if self.variant == "published":
@@ -210,13 +217,13 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
     def iterates(
         self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
     ) -> Iterator[NDArray[np.float32]]:
-        """The row `(M, 16)` before the first step and after each; every one is the same array.
+        """Yield the row `(M, 16)` before the first step and after each, always the same array.
 
         Args:
             data: the ratings.
-            item: whose row it is.
-            streams: the trials.
-            batches: their mini-batches, kept from other rows; drawn unless given.
+            item: the item of the row.
+            streams: up to 16 trials.
+            batches: the trials' mini-batches, if already drawn for other rows.
 
         Raises:
             RunError: a training diverged.
@@ -248,13 +255,13 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these trials; None where every step takes all ratings."""
+        """Return the mini-batches of these trials, None if every step uses all ratings."""
         if self.sampling_rate == 1:
             return None
         count = len(data.places)
         size = max(1, round(self.sampling_rate * count))
         if self.variant == "corrected":
-            # Rounding up would sample more than the share that ε_0 is computed from.
+            # Rounding up would sample a larger share than ε_0 is computed for.
             count = len(data.profiles.start) - 1
             size = math.floor(self.sampling_rate * count)
 
@@ -266,7 +273,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         return Batches(draw, streams)
 
     def _units(self, data: SimilarityData, item: int) -> slice | NDArray[np.int32]:
-        """What a mini-batch holds of an item: its ratings, its raters if corrected."""
+        """Return the indices of an item's ratings (its raters if corrected) in a mini-batch."""
         entries = data.entries(item)
         return data.raters.column[entries] if self.variant == "corrected" else entries
 
@@ -277,12 +284,12 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         following: NDArray[np.float32],
         t: int,
     ) -> NDArray[np.float64]:
-        """The noised gradient that step t reveals, from one iterate to the next.
+        """Return the noised gradient of step t, computed from the iterates before and after it.
 
         Args:
-            data: what is learned from; its sizes count.
-            row: the iterate before.
-            following: the one after.
+            data: the training data, of which only the sizes and the scale are read.
+            row: the iterate before the step.
+            following: the iterate after the step.
             t: the step, from 1 on.
         """
         step = grid(self.noise_scale(t, data.scale, data.n_items))
@@ -292,7 +299,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         return on_grid((before - after - pull * before) / gain, step)
 
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
-        """Everybody sees each iterate, and the final model."""
+        """Return the observers of every iterate and of the final model."""
         return {
             "iterates": step_observer(self.observe, "each iterate"),
             **release_observers(self, SimilarityRows),
@@ -301,11 +308,11 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
     counts: ClassVar[tuple[AssumptionMetric, ...]] = ("assumption.denominator",)
 
     def least_ratings(self) -> int:
-        """`more_than`."""
+        """Return `more_than`."""
         return self.more_than
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
-        """How often denominators lie below C, at the first step and at the last."""
+        """Yield the share of denominators below C, at the first step and at the last."""
         return denominator_assumptions(self, self.prepare(ratings), seed)
 
     def observe(
@@ -315,17 +322,17 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         trained: SimilarityData,
         streams: Streams,
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-        """What the steps on one of two data sets show where these differ, row by row.
+        """Train on one of two data sets; yield the noised gradients where they differ, row by row.
 
-        An observer of every iterate knows the gradient in either data set, and so reads the noised
-        gradient off the update. With mini-batches she does not know who is in them: the law is that
-        of whole batches, and what is shown is scaled to one.
+        An observer of every iterate knows the gradient in either data set, and reads the noised
+        gradient off the update. With mini-batches they do not know who is in them. The laws are
+        then those of full batches, and the noised gradient is divided by γ.
 
         Args:
             before: data set `D`.
             after: data set `D'`.
-            trained: which of the two is learned from.
-            streams: the trials, up to 16.
+            trained: the one of the two to train on.
+            streams: up to 16 trials.
 
         Raises:
             RunError: a training diverged.
@@ -358,7 +365,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
 
 
 def smallest(draws: NDArray[np.float64], size: int) -> NDArray[np.bool_]:
-    """Where the `size` smallest of some draws are, ties by index: a uniform sample `(n,)`."""
+    """Return a mask of the `size` smallest draws, ties by index: a uniform sample `(n,)`."""
     last = np.partition(draws, size - 1)[size - 1]
     taken: NDArray[np.bool_] = draws < last
     taken[np.flatnonzero(draws == last)[: size - taken.sum()]] = True

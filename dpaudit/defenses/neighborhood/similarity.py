@@ -1,4 +1,4 @@
-"""Learned item-item similarities: the data they are learned from and the rows they yield."""
+"""Learned item-item similarities: their training data, gradients, mini-batches and models."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
 
 Floats = NDArray[np.float32]
-# Of gradients that are clipped in double precision: a sum moves by what one moves if it is exact.
+# Clipped gradients are summed in double precision, so that a sum changes by no more than one of
+# its summands.
 Sums = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-# Mini-batches that are kept take so many bytes at most; further ones are drawn for every row.
+# The most bytes of cached mini-batches; further ones are drawn again for every row.
 _KEPT = 2**28
 
 
 @dataclass(frozen=True, eq=False)
 class SimilarityData:
-    """What a neighbourhood model knows of the ratings.
+    """The prepared ratings of a neighbourhood model.
 
     Attributes:
         profiles: the ratings by user.
         centred: `r_uj − r̄_j` of the ratings by user `(R,)`.
-        raters: for each item the users whose ratings of it are learned from, as rows.
+        raters: the training ratings by item, each row with the item's raters.
         targets: `r_ui − r̄_i` of the entries of `raters`.
-        places: where these entries stand among the ratings by user.
+        places: the indices of these entries among the ratings by user.
         means: `r̄_i` of each item `(M,)`.
         scale: the rating scale.
-        initial: what every row begins in proportion to `(M, M)`; None for a constant.
+        initial: the matrix `(M, M)` that the initial rows are proportional to; None for a constant.
     """
 
     profiles: Csr
@@ -55,10 +56,10 @@ class SimilarityData:
 
     @classmethod
     def of(cls, ratings: Ratings, means: Floats, more_than: int) -> SimilarityData:
-        """The users with more than so many ratings are learned from.
+        """Prepare the ratings, to train on users with more than `more_than` ratings.
 
         Raises:
-            ConfigError: there are none.
+            ConfigError: there are no such users.
         """
         counts = np.diff(ratings.by_user.start)
         kept = np.flatnonzero((counts > more_than)[ratings.user])
@@ -87,16 +88,16 @@ class SimilarityData:
 
     @property
     def row_space(self) -> int:
-        """Coordinates of the noise source that a row takes: `M`, rounded up to whole tiles."""
+        """The number of noise coordinates per row: `M`, rounded up to whole tiles."""
         return -(-self.n_items // LANE_TILE) * LANE_TILE
 
     def entries(self, item: int) -> slice:
-        """The entries of `raters` that are of this item."""
+        """Return the slice of the entries of `raters` for this item."""
         return slice(int(self.raters.start[item]), int(self.raters.start[item + 1]))
 
 
 def item_means(ratings: Ratings) -> Floats:
-    """`r̄_i`, the mean of all where an item has no rating `(M,)`."""
+    """Return `r̄_i` of each item, the mean of all ratings for items without any, `(M,)`."""
     counts = np.bincount(ratings.item, minlength=ratings.n_items)
     sums = np.bincount(ratings.item, ratings.value, ratings.n_items)
     overall = sums.sum() / max(len(ratings), 1)
@@ -104,13 +105,13 @@ def item_means(ratings: Ratings) -> Floats:
 
 
 def middle_means(ratings: Ratings) -> Floats:
-    """The middle of the scale for every item: known without the data `(M,)`."""
+    """Return the middle of the scale for every item, which needs no data, `(M,)`."""
     middle = (ratings.scale.minimum + ratings.scale.maximum) / 2
     return np.full(ratings.n_items, middle, np.float32)
 
 
 def moved_rows(before: SimilarityData, after: SimilarityData) -> Indices:
-    """The items whose gradients may differ: those that a user whose ratings differ has rated."""
+    """Return the items whose gradients may differ: those rated by users whose ratings differ."""
     n_items = before.n_items
     sides = []
     for data in (before, after):
@@ -126,20 +127,20 @@ def moved_rows(before: SimilarityData, after: SimilarityData) -> Indices:
             np.setxor1d(keys, others, assume_unique=True), common[values[at] != changed[there]]
         )
     users = np.unique(different // n_items)
-    mine = [whole[np.isin(whole // n_items, users)] % n_items for whole in (keys, others)]
-    return np.union1d(*mine).astype(np.int32)
+    items = [whole[np.isin(whole // n_items, users)] % n_items for whole in (keys, others)]
+    return np.union1d(*items).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """How the gradient of one row is formed.
+    """How the gradient of one row is computed.
 
     Attributes:
         neighbors: N_k.
-        bound: the largest error.
-        flat_from: predictions, less the item's mean, below which the likelihood is flat,
-        flat_to: and above which.
-        clip: the largest L1 norm of a rater's gradients of all her rows, in equal shares.
+        bound: the largest absolute error; larger ones are clamped.
+        flat_from: the prediction minus the item's mean below which the likelihood is flat.
+        flat_to: the prediction minus the item's mean above which the likelihood is flat.
+        clip: the largest L1 norm of a rater's gradients in all their rows, in equal shares.
     """
 
     neighbors: int
@@ -151,13 +152,13 @@ class Slope:
     def of(
         self, data: SimilarityData, item: int, row: Floats, taken: Floats | None = None
     ) -> tuple[Sums, Floats]:
-        """The gradient by the row `(M, 16)`, and the least `Σ |s_j|` of a rater `(16,)`.
+        """Return the gradient in the row `(M, 16)`, and the raters' least `Σ |s_j|` `(16,)`.
 
         Args:
             data: the ratings.
-            item: whose row it is.
+            item: the item of the row.
             row: the row `(M, 16)`.
-            taken: how often each rater's rating counts `(n, 16)`; once unless given.
+            taken: the weight of each rater's rating `(n, 16)`; 1 unless given.
         """
         entries = data.entries(item)
         users = data.raters.column[entries]
@@ -187,14 +188,14 @@ class Slope:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The mini-batches of up to 16 trials, each drawn once and kept for the rows to come.
+    """The mini-batches of up to 16 trials, each drawn once and cached for the following rows.
 
-    A row needs all of every batch to know its own part of it. A batch is kept as one bit a trial.
+    A batch must be drawn whole to find a row's part of it. It is cached as one bit per trial.
 
     Attributes:
-        draw: what the mini-batch of a step holds in one trial `(n,)`.
+        draw: maps a trial and a step to the mask of its mini-batch `(n,)`.
         streams: the trials.
-        kept: the batches so far, by step.
+        kept: the cached batches, by step.
     """
 
     draw: Callable[[Streams, int], NDArray[np.bool_]]
@@ -202,7 +203,7 @@ class Batches:
     kept: dict[int, NDArray[np.uint16]] = field(default_factory=dict)
 
     def taken(self, t: int, chosen: slice | Indices) -> Floats:
-        """1 where the mini-batch of step t holds what is chosen, else 0, `(n, 16)`."""
+        """Return 1 for each of `chosen` in the mini-batch of step t, else 0, `(n, 16)`."""
         bits = self._bits(t)[chosen]
         held: Floats = ((bits[:, None] >> _LANE) & np.uint16(1)).astype(np.float32)
         return held
@@ -220,7 +221,7 @@ class Batches:
 
 
 class RowTrainer(Protocol):
-    """Learns one row of the similarities in up to 16 trials."""
+    """A defense that trains one row of the similarities in up to 16 trials."""
 
     @property
     def neighbors(self) -> int:
@@ -228,32 +229,32 @@ class RowTrainer(Protocol):
         ...
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """The mini-batches of these trials; None where every step takes all ratings."""
+        """Return the mini-batches of these trials, None if every step uses all ratings."""
         ...
 
     def iterates(
         self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
     ) -> Iterator[Floats]:
-        """The row `(M, 16)` before the first step and after each; every one is the same array.
+        """Yield the row `(M, 16)` before the first step and after each, always the same array.
 
         Args:
             data: the ratings.
-            item: whose row it is.
-            streams: the trials.
-            batches: their mini-batches, kept from other rows; drawn unless given.
+            item: the item of the row.
+            streams: up to 16 trials.
+            batches: the trials' mini-batches, if already drawn for other rows.
         """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class SimilarityModels:
-    """Similarities of W trials: `r̂_ui = r̄_i + Σ s_ij (r_uj − r̄_j) / Σ |s_ij|`, cut to the scale.
+    """Similarities of W trials: `r̂_ui = r̄_i + Σ s_ij (r_uj − r̄_j) / Σ |s_ij|`, on the scale.
 
-    Rows do not depend on each other, and a row is learned when it is asked for: what is never read
-    is never computed, and no matrix is kept.
+    Predictions are clipped to the scale. Rows are independent, and a row is trained when it is
+    read. So rows that are never read are not computed, and no matrix is stored.
 
     Attributes:
-        trainer: learns a row.
+        trainer: trains a row.
         data: the ratings; predictions use the user's own.
         streams: the trials.
     """
@@ -263,13 +264,13 @@ class SimilarityModels:
     streams: Streams
 
     def row(self, item: int, streams: Streams, batches: Batches | None = None) -> Floats:
-        """The final row of up to 16 trials `(M, 16)`; mini-batches are drawn unless given."""
+        """Train the final row of up to 16 trials `(M, 16)`; mini-batches are drawn unless given."""
         for row in self.trainer.iterates(self.data, item, streams, batches):
             final = row
         return final
 
     def public(self, items: Indices) -> SimilarityRows:
-        """What is published of them: the final rows of these items."""
+        """Return the published part: the final rows of these items, and the item means."""
         found = []
         for part in lane_blocks(self.streams):
             batches = self.trainer.batches(self.data, part)
@@ -278,7 +279,7 @@ class SimilarityModels:
         return SimilarityRows(items, np.concatenate(found), self.data.means)
 
     def predict(self, users: Indices, items: Indices) -> Floats:
-        """The predicted ratings of pairs of a user and an item `(W, n)`."""
+        """Predict the ratings of (user, item) pairs `(W, n)`."""
         order = np.argsort(items, kind="stable")
         bounds = np.flatnonzero(np.diff(items[order])) + 1
         shown = np.empty((len(self.streams), len(users)), np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,10 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.social.observation import Counterfactual, Numbers, Round, TargetUsers, stacked
+from dpaudit.defenses.social.observation import Counterfactual, Numbers, TargetUsers
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import SocialTraining
+from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
@@ -27,7 +28,7 @@ def observed_messages(
     trained: SocialRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Yield, round by round, the messages of the user in whom D and D' differ, `(W, C)`.
+    """Return, round by round, the messages of the user in whom D and D' differ, `(W, C)`.
 
     The observer is the receiver for whom the user's messages have the highest signal-to-noise
     ratio. The receiver knows V and the h that they drew. Given these, a message is normal around
@@ -48,9 +49,7 @@ def observed_messages(
         _ObservedMessages(defense, targets, trained, trial, observed_link)
         for trial in streams.blocks(1)
     ]
-    for _ in range(defense.rounds):
-        shown, absent, present, scale, step = stacked([each.run_round() for each in trials])
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
+    return observed_steps(trials, defense.rounds, gaussian=True)
 
 
 def eligible(
@@ -101,7 +100,7 @@ def _receiver(rows: SocialRows, users: NDArray[np.int64]) -> tuple[int, int]:
     return int(receivers[np.argmax(np.where(sent, signal, -1))]), int(users[0])
 
 
-class _ObservedMessages:
+class _ObservedMessages(ObservedTraining["Counterfactual"]):
     """One trial's training, with the messages of one friend on D and on D'."""
 
     def __init__(
@@ -112,20 +111,21 @@ class _ObservedMessages:
         trial: Streams,
         observed_link: tuple[int, int],
     ) -> None:
-        self.training, self._observed_link = (
-            SocialTraining(defense, trained, trial, observed_link=observed_link),
-            observed_link,
-        )
+        self.training = SocialTraining(defense, trained, trial, observed_link=observed_link)
+        self._observed_link = observed_link
         self.counterfactuals = [
             Counterfactual(one, self.training) for one in (targets.before, targets.after)
         ]
 
-    def run_round(self) -> Round:
-        """Run a round, and return what the receiver observes of it."""
+    def submit(self) -> ObservedRound:
+        """Run a round with its messages, and return what the receiver observes."""
         means = [each.messages(*self._observed_link) for each in self.counterfactuals]
         self.training.run_round()
-        for counterfactual in self.counterfactuals:
-            counterfactual.learn()
         message = self.training.message
-        shown, absent, present = (part.astype(np.float64) for part in (message.shown, *means))
-        return shown, absent, present, message.deviations, message.steps
+        seen: tuple[NDArray[Any], ...] = (
+            message.shown, *means, message.deviations, message.steps,
+        )  # fmt: skip
+        return ObservedRound(*(part.astype(np.float64)[None] for part in seen))
+
+    def learn(self) -> None:
+        """Leave the training as it is: it learned in the round that was observed."""

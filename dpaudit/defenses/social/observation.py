@@ -16,14 +16,12 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import SocialTraining
+from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.settings import PrivSRSettings
 
 Numbers = NDArray[np.float64]
-# What is observed in a round: values with noise, noiseless values on D and on D', the scale of the
-# noise, and the step of the rounding grid.
-Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def observed_rounds(
@@ -33,7 +31,7 @@ def observed_rounds(
     trained: SocialRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Yield, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
+    """Return, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
 
     The recommender draws the factor h of the noise variance, and given h the noise is normal. Given
     all earlier submissions, V is known. A target user has no friends, so their factors are computed
@@ -53,9 +51,7 @@ def observed_rounds(
     """
     targets = TargetUsers.between(defense, before, after)
     trials = [_Submitting(defense, targets, trained, trial) for trial in streams.blocks(1)]
-    for _ in range(defense.rounds):
-        shown, absent, present, scale, step = stacked([each.run_round() for each in trials])
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian=True, grid=step)
+    return observed_steps(trials, defense.rounds, gaussian=True)
 
 
 def observed_sums(
@@ -65,7 +61,7 @@ def observed_sums(
     trained: SocialRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Yield, round by round, the sums of submissions for the target users' items, `(W, C)`.
+    """Return, round by round, the sums of submissions for the target users' items, `(W, C)`.
 
     Everybody has V, and two consecutive V reveal the sums of the submissions. Whoever knows all
     other ratings knows the sums without noise. The noise of a sum is Laplace,
@@ -78,15 +74,7 @@ def observed_sums(
     targets = TargetUsers.between(defense, before, after)
     _check_sums(defense, before.friends)
     trials = [_Summing(defense, targets, trained, trial) for trial in streams.blocks(1)]
-    for _ in range(defense.rounds):
-        shown, absent, present, scale, step = stacked([each.run_round() for each in trials])
-        gaussian = not trials[0].training.noise.shared
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=step)
-
-
-def stacked(seen: list[Round]) -> tuple[Numbers, ...]:
-    """Stack the parts of a round over several trials; the trials are the first axis."""
-    return tuple(np.stack(part) for part in zip(*seen, strict=True))
+    return observed_steps(trials, defense.rounds, gaussian=not defense.noise(trained).shared)
 
 
 def followed(defense: PrivSRSettings, ratings: Ratings, sums: bool) -> NDArray[np.bool_]:
@@ -195,65 +183,69 @@ class Counterfactual:
         self._training.move(self._users, self._training.slopes(self.rows, self._users))
 
 
-class _Submitting:
+class _Submitting(ObservedTraining["Counterfactual"]):
     """One trial's training, with the target users' submissions on D and on D'."""
 
     def __init__(
         self, defense: PrivSRSettings, targets: TargetUsers, trained: SocialRows, trial: Streams
     ) -> None:
         self.training = SocialTraining(defense, trained, trial, targets.users)
+        self._sums = self.training.items
         self.counterfactuals = [
             Counterfactual(one, self.training) for one in (targets.before, targets.after)
         ]
 
-    def run_round(self) -> Round:
-        """Run a round, and return what the recommender observes of it."""
+    def submit(self) -> ObservedRound:
+        """Return what the recommender observes."""
         d = self.training.defense.dimensions
         sent = self.training.submit()
+        self._sums = sent.sums
         means = [each.gradients()[0] for each in self.counterfactuals]
-        self.training.learn(sent.sums)
-        for counterfactual in self.counterfactuals:
-            counterfactual.learn()
         shown, absent, present = (
-            part[:, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
+            part[:, :d].reshape(1, -1).astype(np.float64) for part in (sent.shown, *means)
         )
         scale, step = (
-            np.broadcast_to(part, (len(sent.shown), d)).reshape(-1)
+            np.broadcast_to(part, (len(sent.shown), d)).reshape(1, -1)
             for part in (sent.deviations, sent.steps)
         )
-        return shown, absent, present, scale, step
+        return ObservedRound(shown, absent, present, scale, step)
+
+    def learn(self) -> None:
+        """Update the training with the last submissions."""
+        self.training.learn(self._sums)
 
 
-class _Summing:
+class _Summing(ObservedTraining["Counterfactual"]):
     """One trial's training, with the sums of submissions on D and on D'."""
 
     def __init__(
         self, defense: PrivSRSettings, targets: TargetUsers, trained: SocialRows, trial: Streams
     ) -> None:
         self.training = SocialTraining(defense, trained, trial)
-        self.counterfactuals = [
-            Counterfactual(one, self.training) for one in (targets.before, targets.after)
-        ]
-        self._mine = Counterfactual(trained.of_users(targets.users), self.training)
+        self._both = [Counterfactual(one, self.training) for one in (targets.before, targets.after)]
+        self._trained = Counterfactual(trained.of_users(targets.users), self.training)
+        self.counterfactuals = [*self._both, self._trained]
+        self._sums = self.training.items
         self._items = np.unique(trained.items[targets.rows])
         spread = np.bincount(trained.items, self.training.noise.of_rows(trained), trained.n_items)
         scale = np.sqrt(spread[self._items] / (2 if self.training.noise.shared else 1))
-        self._scale = np.repeat(scale, defense.dimensions)
-        self._step = np.repeat(self.training.steps[self._items], defense.dimensions)
+        self._scale = np.repeat(scale, defense.dimensions)[None]
+        self._step = np.repeat(self.training.steps[self._items], defense.dimensions)[None]
 
-    def run_round(self) -> Round:
-        """Run a round, and return what everybody observes of it."""
+    def submit(self) -> ObservedRound:
+        """Return what everybody observes."""
         training, d = self.training, self.training.defense.dimensions
         order = np.arange(len(training.rows), dtype=np.int32)
         exact = training.gradients(training.rows, order, training.users)[1]
-        rest = exact.astype(np.float64) - self._mine.gradients()[1]
-        means = [rest + each.gradients()[1] for each in self.counterfactuals]
-        sums = training.submit().sums
-        training.learn(sums)
-        for counterfactual in (*self.counterfactuals, self._mine):
-            counterfactual.learn()
-        seen: list[NDArray[Any]] = [sums, *means]
+        rest = exact.astype(np.float64) - self._trained.gradients()[1]
+        means = [rest + each.gradients()[1] for each in self._both]
+        self._sums = training.submit().sums
+        seen: list[NDArray[Any]] = [self._sums, *means]
         shown, absent, present = (
-            part[self._items, :d].reshape(-1).astype(np.float64) for part in seen
+            part[self._items, :d].reshape(1, -1).astype(np.float64) for part in seen
         )
-        return shown, absent, present, self._scale, self._step
+        return ObservedRound(shown, absent, present, self._scale, self._step)
+
+    def learn(self) -> None:
+        """Update the training with the last sums."""
+        self.training.learn(self._sums)

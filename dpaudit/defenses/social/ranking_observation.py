@@ -16,14 +16,12 @@ from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
 from dpaudit.defenses.social.ranking_training import NONE, RankingTraining, Submissions
+from dpaudit.defenses.step_observation import ObservedRound, ObservedTraining, observed_steps
 
 if TYPE_CHECKING:
     from dpaudit.defenses.social.ranking_settings import RankingSettings
 
 Numbers = NDArray[np.float64]
-# What is observed in a round: values with noise, noiseless values on D and on D', the scale of the
-# noise, and the step of the rounding grid.
-Round = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def observed_rounds(
@@ -33,7 +31,7 @@ def observed_rounds(
     trained: RankingRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Yield, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
+    """Return, round by round, all submissions of the users in whom D and D' differ, `(W, C)`.
 
     The recommender draws the factor h of the noise variance, and given h the noise is normal. Given
     all earlier submissions, V is known. With all triples, a user's factors are computed from their
@@ -56,7 +54,7 @@ def observed_rounds(
     targets.check(lambda noise, rows: noise.of_users(rows, targets.users))
     noise = defense.noise(trained)
     trials = [_Submitting(defense, targets, trained, noise, one) for one in streams.blocks(1)]
-    yield from _run(defense.rounds, trials, gaussian=True)
+    return observed_steps(trials, defense.rounds, gaussian=True)
 
 
 def observed_sums(
@@ -66,7 +64,7 @@ def observed_sums(
     trained: RankingRows,
     streams: Streams,
 ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    """Yield, round by round, the sums of submissions for all items, `(W, C)`.
+    """Return, round by round, the sums of submissions for all items, `(W, C)`.
 
     Everybody has V, and two consecutive V reveal the sums of the submissions. Whoever knows all
     other purchases knows the sums without noise. The noise of a sum is Laplace,
@@ -79,20 +77,7 @@ def observed_sums(
     targets.check(lambda noise, rows: noise.summed(rows))
     noise = defense.noise(trained)
     trials = [_Summing(defense, targets, trained, noise, one) for one in streams.blocks(1)]
-    yield from _run(defense.rounds, trials, gaussian=not noise.shared)
-
-
-def _run(
-    rounds: int, trials: Sequence[_Submitting | _Summing], gaussian: bool
-) -> Iterator[tuple[NoisedSteps, StepsPair]]:
-    for number in range(rounds):
-        # No observer sees the update after the last round.
-        if number:
-            for each in trials:
-                each.learn()
-        seen = zip(*(each.submit() for each in trials), strict=True)
-        shown, absent, present, scale, step = (np.stack(part) for part in seen)
-        yield NoisedSteps(shown), StepsPair(absent, present, scale, gaussian, grid=step)
+    return observed_steps(trials, defense.rounds, gaussian=not noise.shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +167,14 @@ class _Counterfactual:
         self._training.move(self._sets, self._users, (NONE, NONE))
 
 
-class _Observation:
+class _Observation(ObservedTraining["_Counterfactual"]):
     """One trial's training, with counterfactual target users on some data sets."""
 
     def __init__(
         self, training: RankingTraining, targets: _TargetUsers, data: Sequence[RankingRows]
     ) -> None:
         self._training = training
-        self._counterfactuals = [_Counterfactual(rows, targets.users, training) for rows in data]
+        self.counterfactuals = [_Counterfactual(rows, targets.users, training) for rows in data]
         self._dimensions = training.defense.dimensions
         self._sums = training.items
 
@@ -199,10 +184,8 @@ class _Observation:
         return sent
 
     def learn(self) -> None:
-        """Update the training and the counterfactuals with the last submissions."""
+        """Update the training with the last submissions."""
         self._training.learn(self._sums)
-        for counterfactual in self._counterfactuals:
-            counterfactual.learn()
 
 
 class _Submitting(_Observation):
@@ -219,18 +202,18 @@ class _Submitting(_Observation):
         training = RankingTraining(defense, trained, noise, trial, targets.users)
         super().__init__(training, targets, (targets.before, targets.after))
 
-    def submit(self) -> Round:
-        """Submit, and return what is observed of the round."""
+    def submit(self) -> ObservedRound:
+        """Return what is observed."""
         d, sent = self._dimensions, self._sent()
-        means = [counterfactual.each() for counterfactual in self._counterfactuals]
+        means = [counterfactual.each() for counterfactual in self.counterfactuals]
         shown, absent, present = (
-            part[:, :, :d].reshape(-1).astype(np.float64) for part in (sent.shown, *means)
+            part[:, :, :d].reshape(1, -1).astype(np.float64) for part in (sent.shown, *means)
         )
         scale, step = (
-            np.broadcast_to(part, (*sent.shown.shape[:2], d)).reshape(-1)
+            np.broadcast_to(part, (*sent.shown.shape[:2], d)).reshape(1, -1)
             for part in (sent.deviations, sent.steps)
         )
-        return shown, absent, present, scale, step
+        return ObservedRound(shown, absent, present, scale, step)
 
 
 class _Summing(_Observation):
@@ -247,14 +230,14 @@ class _Summing(_Observation):
         training = RankingTraining(defense, trained, noise, trial)
         super().__init__(training, targets, (targets.before, targets.after, trained))
         scale = np.sqrt(noise.summed(trained) / (2 if noise.shared else 1))
-        self._scale = np.repeat(scale, defense.dimensions)
-        self._step = np.repeat(training.steps, defense.dimensions)
+        self._scale = np.repeat(scale, defense.dimensions)[None]
+        self._step = np.repeat(training.steps, defense.dimensions)[None]
 
-    def submit(self) -> Round:
-        """Submit, and return what is observed of the round."""
+    def submit(self) -> ObservedRound:
+        """Return what is observed."""
         d, sent = self._dimensions, self._sent()
-        *means, own = (counterfactual.sum() for counterfactual in self._counterfactuals)
+        *means, own = (counterfactual.sum() for counterfactual in self.counterfactuals)
         rest = sent.exact - own
         seen = (sent.sums.astype(np.float64), *(rest + mean for mean in means))
-        shown, absent, present = (part[:, :d].reshape(-1) for part in seen)
-        return shown, absent, present, self._scale, self._step
+        shown, absent, present = (part[:, :d].reshape(1, -1) for part in seen)
+        return ObservedRound(shown, absent, present, self._scale, self._step)

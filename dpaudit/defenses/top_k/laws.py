@@ -116,7 +116,7 @@ class PeelingLaw:
 
     @cached_property
     def tree(self) -> Vector:
-        """The weights as a `kernels.lists.sum_tree`."""
+        """The weights as a `kernels.top_k.lists.sum_tree`."""
         return lists.sum_tree(np.exp(self.log_weights))
 
     def draw(self, streams: Streams) -> Items:
@@ -155,7 +155,7 @@ class JointLaw:
 
     @cached_property
     def sums(self) -> Vector:
-        """`kernels.lists.symmetric_sums` of the weights."""
+        """`kernels.top_k.lists.symmetric_sums` of the weights."""
         return lists.symmetric_sums(self.log_weights, self.k)
 
     def draw(self, streams: Streams) -> Items:

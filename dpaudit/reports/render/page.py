@@ -45,7 +45,7 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
 
 
 def _seen(value: Any) -> Any:
-    """Remove invisible characters from a string that a template shows, except line ends."""
+    """Replace invisible characters, except line ends, in a string that a template shows."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return "\n".join(plain(line) for line in value.split("\n"))

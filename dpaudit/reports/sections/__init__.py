@@ -1,1 +1,1 @@
-"""The parts of a report: table, note and chart of each topic."""
+"""The parts of a report: the tables, notes and charts of each topic."""

@@ -1,4 +1,4 @@
-"""What was measured of assumptions that published claims make and nothing enforces."""
+"""Columns and notes on the assumptions that published claims make and nothing enforces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpaudit.reports.table import NONE
 
 
 def columns(here: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
-    """The columns of a model's table, name and cells, where such an assumption was looked at."""
+    """Yield the name and cells of a model's columns for the assumptions that were measured."""
     for step in dict.fromkeys(step for row in here for step in row.short):
         share = [row.short.get(step) for row in here]
         yield f"below C, step {step}", [_percent(s) for s in share]
@@ -23,20 +23,20 @@ def columns(here: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
 
 
 def note(result: AuditResult) -> list[str]:
-    """How to read the columns."""
+    """Return the notes that explain the columns."""
     notes = []
     if any(found.metric == "assumption.denominator" for found in result.measurements):
         notes.append(
             "The claim of Wang & Tang 2017 assumes Σ_j |s_ij| ≥ C in every prediction of training, "
-            "which nothing enforces. 'below C' is the share of predictions where it fails, counted "
-            "in some rows; 0 % says nothing about other rows, noise or data."
+            "which nothing enforces. 'below C' is the share of predictions that violate this, "
+            "counted in some rows. 0 % says nothing about other rows, noise or data."
         )
     if any(found.metric == "assumption.norm" for found in result.measurements):
         notes.append(
             "The claims of Meng et al. 2018 assume that no user's factors are longer than 1, which "
-            "nothing enforces. 'users longer than 1' is the share of those with ratings whose "
-            "factors end longer in one training, of which 'longest user' is the greatest length; "
-            "0 % says nothing about earlier rounds, other noise or data."
+            "nothing enforces. 'users longer than 1' is the share of users with ratings whose "
+            "factors are longer than 1 at the end of one training, and 'longest user' is the "
+            "greatest length. 0 % says nothing about earlier rounds, other noise or data."
         )
     return notes
 

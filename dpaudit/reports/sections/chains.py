@@ -1,4 +1,4 @@
-"""How far a published chain is from the law that it tends to, as tables."""
+"""Tables of the divergence of published chains from their limit laws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpaudit.reports.table import Table
 
 
 def tables(by_model: Mapping[str, Sequence[Row]]) -> list[Table]:
-    """One table for each model that is a chain."""
+    """Return one table for each model that is a chain."""
     return [
         _table(model, here)
         for model, here in by_model.items()
@@ -20,18 +20,18 @@ def tables(by_model: Mapping[str, Sequence[Row]]) -> list[Table]:
 
 
 def note(result: AuditResult) -> list[str]:
-    """How to read the tables."""
+    """Return the notes that explain the tables."""
     if not any(found.metric == "chain.divergence" for found in result.measurements):
         return []
     return [
-        "The divergence of a chain is computed from its law: no trial is run, and no "
-        "interval is needed. A small one says nothing about ε, which is about single lists "
-        "and not about their average."
+        "The divergence of a chain is computed from its law, without trials, so it has no "
+        "interval. A small divergence says nothing about ε: it is an average over lists, and ε "
+        "is about single lists."
     ]
 
 
 def _table(model: str, here: Sequence[Row]) -> Table:
-    """The divergence of a chain after each number of steps, a column for every ε and states."""
+    """Return a table with a row for each number of steps, and a column for each ε and states."""
     columns = [
         (f"ε = {words.epsilon(row.point.epsilon)}, {states}", found)
         for states in dict.fromkeys(states for row in here for states in row.divergence)
@@ -40,8 +40,8 @@ def _table(model: str, here: Sequence[Row]) -> Table:
     ]
     steps = sorted({step for _, found in columns for step in found})
     return Table(
-        caption=f"{model}: divergence of the law after so many steps from the law that the chain "
-        "tends to, in nats (computed)",
+        caption=f"{model}: divergence of the chain's law after each number of steps from its limit "
+        "law, in nats (computed)",
         header=["steps", *(name for name, _ in columns)],
         cells=[
             [f"{step}", *(words.measured(found[step].value) for _, found in columns)]

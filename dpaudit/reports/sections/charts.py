@@ -1,4 +1,4 @@
-"""The interactive charts, as Vega-Lite specifications that hold their own data."""
+"""The interactive charts, as Vega-Lite specifications with their data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINE = 17  # height of a line of text above the plot
 
 
 def render(result: AuditResult) -> list[Chart]:
-    """Every chart that the record has numbers for."""
+    """Return every chart for which the record has numbers."""
     by_model = rows(result)
     look = Look(
         models=[plain(model.label) for model in result.models],
@@ -102,8 +102,9 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
         "certified",
         "Whether the claims hold",
         "The certified lower bound on ε against the claimed ε, both axes logarithmic. An orange "
-        "triangle above the dashed line breaks its claim. A short dash is the ε of a mutant's "
-        "noise, too small for the claim, that the same game found to break it: no dash, no power.",
+        "triangle above the dashed line breaks its claim. A short dash is the power of the game: "
+        "the ε of the least mutant that it found to break the claim. Without a dash, the game has "
+        "no power.",
         parts.spec(
             layers,
             "Certified lower bound on ε against the claimed ε",
@@ -114,7 +115,7 @@ def _certified(data: list[Datum], look: Look) -> Chart | None:
 
 
 def _claimed(high: float, x: Any) -> list[Any]:
-    """The line on which the certified ε is the claimed one, named at its upper end."""
+    """Return the line on which the certified ε equals the claimed ε, labelled at its upper end."""
     import altair as alt
 
     ends = parts.drawn_from("claimed").encode(x=x, y=alt.Y("claimed:Q"))
@@ -148,7 +149,7 @@ def _tradeoff(data: list[Datum], look: Look) -> Chart | None:
         x=alt.X(
             "utility:Q",
             title="ε-Utility: overlap",
-            # Room for a label at 1: were it to overhang, the plot would shrink as the slider moves.
+            # Leaves room for a label at 1, so that the plot does not resize as the slider moves.
             scale=alt.Scale(domain=[0, 1.06], nice=False),
             axis=alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
         ),
@@ -161,7 +162,7 @@ def _tradeoff(data: list[Datum], look: Look) -> Chart | None:
         .transform_calculate(score="(1 - weight) * datum.utility - weight * datum.risk")
         .transform_joinaggregate(top="max(score)", groupby=["model"])
         .transform_filter("datum.score >= datum.top")
-        # Of two that are as good, the smaller ε.
+        # With equal scores, the smaller ε is chosen.
         .transform_joinaggregate(first="min(rank)", groupby=["model"])
         .transform_filter("datum.rank == datum.first")
     )
@@ -181,16 +182,16 @@ def _tradeoff(data: list[Datum], look: Look) -> Chart | None:
     return Chart(
         "tradeoff",
         "Which ε to choose",
-        "Risk against utility, one point an ε. Move the slider: at weight w the best ε of a model "
-        "has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
-        "accuracy over the attacks at that ε (the strongest adversary). It is ringed, and named "
-        "above the plot. The choice rests on point estimates; near-ties may be chance.",
+        "Risk against utility, one point for each ε. The slider sets the weight w: the best ε of a "
+        "model has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
+        "accuracy of any attack at that ε (the strongest adversary). The best ε is ringed, and "
+        "named above the plot. It is chosen by point estimates; near-ties may be chance.",
         parts.spec(layers, "Risk against utility, with the best ε at a chosen weight", points=data),
     )
 
 
 def _label(best: Any, index: int) -> Any:
-    """The best ε under its ring or over it, in turns, so that close rings keep theirs apart."""
+    """Label the best ε alternately below and above its ring, so that labels do not overlap."""
     import altair as alt
 
     offset = 24 + 14 * (index // 2)
@@ -202,7 +203,7 @@ def _label(best: Any, index: int) -> Any:
 
 
 def _sentence(best: Any, line: int) -> Any:
-    """The best ε of a model in words, so many lines above the plot."""
+    """State the best ε of a model in a sentence, `line` lines above the plot."""
     import altair as alt
 
     words = (

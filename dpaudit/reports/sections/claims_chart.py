@@ -1,4 +1,4 @@
-"""The chart of a verification: every certificate and every law's ε, as multiples of the claim."""
+"""The chart of a verification: certified ε and ε by the law, as multiples of the claimed ε."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dpaudit.reports.chart_parts import Chart
 from dpaudit.reports.series import Datum
 
 _ROW = 20
-# The least multiple of a claim that is drawn.
+# The least multiple of a claim that is drawn; smaller ones are drawn there.
 _LEAST = 0.1
 
 
 def render(found: Verification) -> list[Chart]:
-    """The chart, if any game was run."""
+    """Return the chart, if any game was run."""
     data = [
         _datum(f"{entry.id}  {game.role}: {game.label}", game)
         for entry in found.entries
@@ -64,11 +64,11 @@ def render(found: Verification) -> list[Chart]:
     spec["height"] = _ROW * len(data)
     caption = (
         "Dots: the certified lower bound on ε over the claimed ε. Diamonds: the pair's ε by the "
-        "mechanism's law; at the right edge where it is infinite or far beyond what these trials "
-        "can certify. Right of the dashed line the claim is false. What is below a tenth of the "
-        "claim is drawn there."
+        "mechanism's law over the claimed ε, at the right edge if it is infinite or far beyond "
+        "what these trials can certify. Right of the dashed line the claim is false. Values below "
+        "a tenth of the claimed ε are drawn at a tenth."
     )
-    return [Chart("claims", "Certified, as a multiple of what is claimed", caption, spec)]
+    return [Chart("claims", "Certified ε as a multiple of the claimed ε", caption, spec)]
 
 
 def _datum(name: str, game: Game) -> Datum:

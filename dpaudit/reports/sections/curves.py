@@ -1,4 +1,4 @@
-"""The curves: attack accuracy, lost share of the list and error against ε; a chain's steps."""
+"""The charts of attack accuracy, list difference and error against ε, and of chains' steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpaudit.reports.series import MEASURED, UPPER, Datum
 
 
 def accuracy(data: list[Datum], look: Look) -> Chart | None:
-    """Attack accuracy against ε."""
+    """Return the chart of attack accuracy against ε."""
     if not _finite(data):
         return None
     import altair as alt
@@ -20,13 +20,13 @@ def accuracy(data: list[Datum], look: Look) -> Chart | None:
         "accuracy",
         "How much the attacks recover",
         "The share of hidden ratings that each attack recovered, with its interval. Click a "
-        "legend entry to pick it out, double-click to show all." + _infinite(data),
+        "legend entry to highlight it, double-click to show all." + _infinite(data),
         _against_epsilon(data, look, y, "accuracy", attacks=True),
     )
 
 
 def difference(data: list[Datum], look: Look) -> Chart | None:
-    """The lost share of the list against ε, both logarithmic."""
+    """Return the chart of the lost share of the list against ε, both axes logarithmic."""
     if not _finite(data):
         return None
     import altair as alt
@@ -42,7 +42,7 @@ def difference(data: list[Datum], look: Look) -> Chart | None:
     return Chart(
         "difference",
         "What the noise costs: the list",
-        "The share of the noiseless top-k list that the noised list loses, both axes logarithmic."
+        "The share of the noiseless top-k list that the private list loses, both axes logarithmic."
         + (" A triangle is the upper bound of a measured zero." if zeros else "")
         + _infinite(data),
         _against_epsilon(data, look, y, "difference", shape=drawn if zeros else None),
@@ -50,7 +50,7 @@ def difference(data: list[Datum], look: Look) -> Chart | None:
 
 
 def rmse(data: list[Datum], look: Look) -> Chart | None:
-    """The error on held-out ratings against ε."""
+    """Return the chart of the error on held-out ratings against ε."""
     if not _finite(data):
         return None
     import altair as alt
@@ -65,7 +65,7 @@ def rmse(data: list[Datum], look: Look) -> Chart | None:
 
 
 def convergence(data: list[Datum]) -> Chart | None:
-    """The divergence of a chain against its steps, both logarithmic, by ε."""
+    """Return the chart of a chain's divergence against its steps by ε, both axes logarithmic."""
     if not data:
         return None
     import altair as alt
@@ -110,10 +110,10 @@ def convergence(data: list[Datum]) -> Chart | None:
     ]
     return Chart(
         "convergence",
-        "How fast the chain gets to its law",
-        "The divergence of the law of the chain's state from the law that it tends to, a mean over "
-        "users, both axes logarithmic: computed, not sampled. No step is drawn at the left edge. "
-        "What is small here may be far from private: ε is about the least likely list.",
+        "How fast the chain converges",
+        "The divergence of the law of the chain's state from its limit law, a mean over users, "
+        "computed and not sampled; both axes logarithmic. Zero steps are drawn at the left edge. "
+        "A small divergence does not imply privacy: ε is about the least likely list.",
         parts.spec(layers, "Divergence of the chain against its steps", points=data),
     )
 
@@ -121,7 +121,7 @@ def convergence(data: list[Datum]) -> Chart | None:
 def _against_epsilon(
     data: list[Datum], look: Look, y: Any, title: str, *, attacks: bool = False, shape: Any = None
 ) -> dict[str, Any]:
-    """Lines with their intervals; what has no finite ε is a dotted rule with its name."""
+    """Draw lines with their intervals; a point with infinite ε is a dotted, labelled rule."""
     import altair as alt
 
     finite = _finite(data)
@@ -166,7 +166,7 @@ def _finite(data: list[Datum]) -> list[Datum]:
 
 
 def _infinite(data: list[Datum]) -> str:
-    """What is said of rules."""
+    """Return the sentence that explains dotted rules, if there are any."""
     if len(_finite(data)) == len(data):
         return ""
-    return " A dotted rule is a model without noise (ε = ∞), which has no place on the axis."
+    return " A dotted rule is a model without noise (ε = ∞), which the axis cannot show."

@@ -1,4 +1,4 @@
-"""What has to be said beside the numbers of a record so that they are not misread."""
+"""The notes that explain the numbers of a report, so that they are not misread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Key = TypeVar("_Key")
 
 
 def notes(result: AuditResult) -> list[str]:
-    """What has to be said beside the numbers so that they are not misread."""
+    """Return the notes on the numbers of this record."""
     family = result.family
     notes = []
     if intervals.judged(result):
@@ -29,24 +29,24 @@ def notes(result: AuditResult) -> list[str]:
         which = "it" if family.size == 1 else "each"
         notes.append(
             f"{intervals.together(family)}: {which} has the level {level}. "
-            "Interval ends are rounded outwards."
+            "The ends of intervals are rounded outwards."
         )
     notes.append(
         "A lower bound on ε is not a proof of privacy: other attacks or other data may reveal "
-        "more. What was tried is listed."
+        "more. The report lists what was tried."
     )
     if any(intervals.over_folds(found) for found in result.measurements):
         notes.append(
-            "The error is a mean over the folds, with Student's interval over folds: each stands "
-            "for itself. It shows scatter, assumes a normal law and independent folds, and gates "
-            "nothing."
+            "An error is a mean over the folds, with Student's interval over folds, and each such "
+            "interval holds by itself. It shows the scatter, assumes a normal law and independent "
+            "folds, and decides no gate."
         )
     notes += assumptions.note(result)
     if any(found.theory for found in result.measurements):
         notes.append(
-            f"Beside the certified ε stands the ε of the same pair by the law of {_drawn(result)}: "
-            "computed, not measured. It needs no trials and sees no mistake in the code; the "
-            "certified one sees both, and judges."
+            f"ε by the law is the ε of the same pair, computed by the law of {_drawn(result)}. It "
+            "needs no trials, and it misses mistakes in the code. The certified ε is measured on "
+            "the running code, and it alone decides gates."
         )
     notes += _power(result)
     if any(found.metric == "attack.accuracy" for found in result.measurements):
@@ -65,16 +65,16 @@ def notes(result: AuditResult) -> list[str]:
     notes += _uncovered(result)
     if any(point.claim and point.noise_scale is not None for point in result.points):
         notes.append(
-            "Released values are rounded to a public grid, so that their low-order bits tell "
-            "nothing, and noise is drawn finely enough, in its tail too, that finite precision "
-            "adds 2^-30 at most to ε for each number that differs; corrected claims have that "
-            "taken off. All of it holds against those who do not know the seed."
+            "Released values are rounded to a public grid, so that their low-order bits reveal "
+            "nothing. Noise is drawn finely enough, in its tail too, that finite precision adds at "
+            "most 2^-30 to ε for each number that differs; corrected claims allow for this. All "
+            "this holds against those who do not know the seed."
         )
     return notes
 
 
 def _drawn(result: AuditResult) -> str:
-    """What the laws beside the certified ε are laws of."""
+    """Return what the laws beside the certified ε describe: noise, lists, or both."""
     known = [found for found in result.measurements if found.theory]
     noise = "the noise that the defense says it adds"
     lists = "the list that the defense says it draws"
@@ -84,38 +84,39 @@ def _drawn(result: AuditResult) -> str:
 
 
 def _uncovered(result: AuditResult) -> Iterator[str]:
-    """Attacks that see more than the claims cover."""
+    """Yield a note on attacks that see more than the claims cover."""
     lists = [label for label, attack in result.attacks.items() if attack.get("observe") == "list"]
     if lists and any(point.claim for point in result.points):
         yield (
-            f"The list attacked by {', '.join(lists)} is chosen among all predictions: no claim "
-            "here covers it unless its parameter outputs is the number of a user's unrated items."
+            f"The list attacked by {', '.join(lists)} is chosen among all predictions. A claim "
+            "covers it only if the defense's parameter outputs is the number of a user's unrated "
+            "items."
         )
 
 
 def _power(result: AuditResult) -> Iterator[str]:
-    """Which mutants each game found; models of which the same is found share a sentence."""
-    told = False
+    """Yield which mutants each game found, one sentence for models with the same result."""
+    stated = False
     for (pair, found), models in _grouped(
         ((pair, _found(here, pair)), model)
         for model, here in rows(result).items()
         for pair in (here[0].games if here else ())
     ):
         if found:
-            told = True
+            stated = True
             yield f"Power of the game on pair {pair} ({models}): {found}."
-    if told:
+    if stated:
         yield (
-            "Power is measured and not computed: the same game, pair, attack and number of trials "
-            "on a mutant that breaks the claim, such as a copy whose noise is that of a larger ε. "
-            "It is found where more than the claimed ε is certified on it. That speaks of this "
-            "pair and of such mutants alone: a sensitivity that is too small for other pairs is "
-            "not shown there."
+            "Power is measured and not computed: the game runs with the same pair, attack and "
+            "number of trials on a mutant that breaks the claim, such as a copy with the noise of "
+            "a larger ε. The mutant is found if more than the claimed ε is certified on it. Power "
+            "is about this pair and such mutants only: it does not show a sensitivity that is too "
+            "small for other pairs."
         )
 
 
 def _found(here: list[Row], pair: str) -> str:
-    """What was found of mutants, and at which claims; nothing where the game broke the claim."""
+    """Return which mutants were found at which claims; empty where the game broke the claim."""
     said: dict[str, list[float]] = {}
     for row in here:
         if row.point.claim and (power := row.power(pair)):
@@ -126,7 +127,7 @@ def _found(here: list[Row], pair: str) -> str:
 
 
 def _public(result: AuditResult) -> Iterator[str]:
-    """The statistics that the claims treat as public."""
+    """Yield the statistics that the claims treat as public."""
     for public, models in _grouped(
         (public, model)
         for model, here in rows(result).items()
@@ -136,7 +137,7 @@ def _public(result: AuditResult) -> Iterator[str]:
 
 
 def _grouped(pairs: Iterable[tuple[_Key, str]]) -> Iterator[tuple[_Key, str]]:
-    """Each key with the labels that share it."""
+    """Return each key with the labels that share it."""
     groups: dict[_Key, list[str]] = {}
     for key, label in pairs:
         groups.setdefault(key, []).append(label)

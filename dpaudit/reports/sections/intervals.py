@@ -1,4 +1,4 @@
-"""The intervals of a record: which of them hold together, and how each was made."""
+"""The intervals of a record: which of them hold together, and how each was computed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dpaudit.record.result import AuditResult, Family, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
-# What the table calls the metrics, before what each is of.
+# The table's names of the metrics, each completed by a pair, an attack or a detail.
 _QUANTITIES = {
     "attack.accuracy": "accuracy of attack",
     "utility.overlap": "overlap@k",
@@ -31,7 +31,7 @@ _QUANTITIES = {
     "game.kl": "divergence by",
     "transcript.auc": "area of attack",
     "transcript.tpr": "true positives of attack",
-    "transcript.power": "single tests of attack",
+    "transcript.power": "power of single tests of attack",
     "transcript.exposed": "real pairs found by attack",
     "transcript.false": "fakes among those found by attack",
     "transcript.kl": "divergence of real submissions,",
@@ -41,7 +41,7 @@ _QUANTITIES = {
 
 
 def judged(result: AuditResult) -> bool:
-    """Whether any interval belongs to the family that holds together."""
+    """Return whether any interval belongs to the family of intervals that hold together."""
     return any(
         not over_folds(found) and not _alone(found) and found.estimate.kind != "exact"
         for found in result.measurements
@@ -49,13 +49,13 @@ def judged(result: AuditResult) -> bool:
 
 
 def over_folds(found: Measurement) -> bool:
-    """Whether it is Student's interval over folds, which stands for itself too."""
+    """Return whether it is Student's interval over folds, which holds only by itself."""
     over = found.metric.startswith(("utility.", "reconstruction.", "submissions."))
     return over and found.estimate.kind == "assumes-law"
 
 
 def together(family: Family) -> str:
-    """How sure all intervals are."""
+    """Return the confidence of the family of intervals as a phrase."""
     sure = f"{words.percent(family.confidence)} confidence"
     if family.size == 1:
         return f"The interval holds with {sure}"
@@ -63,7 +63,7 @@ def together(family: Family) -> str:
 
 
 def table(result: AuditResult) -> Table:
-    """How the intervals were made, what they assume and on how many trials they rest."""
+    """Return a table of each interval's trials, level, method and kind."""
     kinds = dict.fromkeys(_method(found) for found in result.measurements)
     return Table(
         "How each interval was made",
@@ -73,7 +73,7 @@ def table(result: AuditResult) -> Table:
 
 
 def _alone(found: Measurement) -> bool:
-    """Whether its interval stands for itself: of submissions, and of what games saw."""
+    """Return whether the interval holds only by itself: transcripts, and divergences of games."""
     return found.metric.startswith("transcript.") or found.metric == "game.kl"
 
 
@@ -81,7 +81,7 @@ def _method(found: Measurement) -> tuple[str, ...]:
     of = found.pair if found.metric == "epsilon" else found.attack or found.detail
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
-    if _alone(found):  # by the score of attacks and rounds, each on other numbers of users
+    if _alone(found):  # many intervals share this row, with different numbers of users
         return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
     trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
     if made.kind == "exact":

@@ -1,4 +1,4 @@
-"""What attackers recover of sensitive ratings, and errors compared, as tables."""
+"""Tables of what attackers recover of sensitive ratings, and of compared errors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dpaudit.record.result import (
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
-# The columns of a table, and their names in the record.
+# The columns of the table of reconstruction, and their names in the record.
 _COLUMNS = {
     "from the released model": RELEASED,
-    "from a model that saw none": WITHOUT,
-    "better than from that": BEYOND_WITHOUT,
+    "from a model without sensitive ratings": WITHOUT,
+    "better than without": BEYOND_WITHOUT,
     "leak": LEAK,
     "from item means": MEANS,
     "better than item means": BEYOND_MEANS,
 }
-# Of what recommenders recover from submissions.
+# The columns of the table of recovery from submissions.
 _READ = {
     "from submissions": SUBMITTED,
     "from the released model": RELEASED,
@@ -38,12 +38,12 @@ _READ = {
     "better than item means": BEYOND_MEANS,
 }
 
-# Beside which the others are read: their intervals stand in the record.
+# References for the other columns; the table leaves out their intervals, which the record has.
 _PLAIN = {WITHOUT, MEANS}
 
 
 def tables(result: AuditResult) -> list[Table]:
-    """The attackers' errors, one table each, and the comparison with one model."""
+    """Return a table of errors for each attacker, and the comparison of models with one model."""
     made = []
     for metric, columns in (("reconstruction.", _COLUMNS), ("submissions.", _READ)):
         found = [each for each in result.measurements if each.metric.startswith(metric)]
@@ -54,41 +54,42 @@ def tables(result: AuditResult) -> list[Table]:
 
 
 def note(result: AuditResult) -> list[str]:
-    """How to read the tables."""
+    """Return the notes that explain the tables."""
     kinds = {each.metric.partition(".")[0] for each in result.measurements}
     notes = []
     if "reconstruction" in kinds:
         notes.append(
-            "Sensitive ratings are recovered from a released model and what users share. Much of "
-            "that a model tells about ratings that it never saw. A model trained without any "
-            "sensitive rating shows what all of them together do for the attack, one rating for "
-            "another's too; where noise depends on which ratings are sensitive it has less of it, "
-            "and may serve the attack better. The leak is what a rating gives away of itself by "
-            "being learned from: two models are trained on a random half of the sensitive ratings "
-            "each, and it is by how much the attack on either does worse on the half that the "
-            "model never saw than the other model, which did. Where a rating that is learned from "
-            "adds noise to its item, which hides more than it shows, the leak may be below 0. "
-            "A mean over folds with Student's interval, which is a paired t test: where the "
-            "interval leaves out 0, the difference is significant, as far as folds that share "
-            "training data can say."
+            "Sensitive ratings are recovered from a released model and from what users share. Much "
+            "of this works for ratings that the model never saw. 'better than without' compares "
+            "with a model trained without any sensitive rating: it shows how much all sensitive "
+            "ratings together help the attack, including one rating's help for another. If noise "
+            "depends on which ratings are sensitive, the model without them has less noise, and "
+            "may serve the attack better. 'leak' is what a rating reveals about itself because it "
+            "is in the training data: two models are trained on a random half of the sensitive "
+            "ratings each, and the leak is by how much worse the attack does on the half that a "
+            "model never saw than with the other model, which did. If a rating in the training "
+            "data adds noise to its item that hides more than the rating reveals, the leak may be "
+            "below 0. Each number is a mean over folds with Student's interval, which is a paired "
+            "t test: if the interval does not contain 0, the difference is significant, as far as "
+            "folds that share training data can show."
         )
     if "submissions" in kinds:
         notes.append(
-            "From submissions the recommender recovers the sensitive ratings of some users, whom "
-            "it follows through the rounds of a training; the other columns of that table are of "
+            "From submissions, the recommender recovers the sensitive ratings of some users, whom "
+            "it observes in every round of a training. The other columns of that table are about "
             "the same ratings."
         )
     return notes
 
 
 def _attack(label: str, found: Sequence[Measurement], columns: Mapping[str, str]) -> Table:
-    mine = [each for each in found if each.attack == label]
-    points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in mine)
-    at = {(each.model, each.epsilon, each.metric, each.detail): each.estimate for each in mine}
-    # Who has no model lists what is popular.
-    guess = "the most popular" if mine[0].metric.endswith(("precision", "recall")) else "item means"
+    here = [each for each in found if each.attack == label]
+    points = dict.fromkeys((each.model, each.epsilon, each.metric) for each in here)
+    at = {(each.model, each.epsilon, each.metric, each.detail): each.estimate for each in here}
+    # Without a model, an attacker that lists items lists the most popular.
+    guess = "the most popular" if here[0].metric.endswith(("precision", "recall")) else "item means"
     return Table(
-        f"Sensitive ratings recovered by {label}, and by how much better than otherwise",
+        f"Sensitive ratings recovered by {label}, and the gain over other guesses",
         ["model", "ε", "measure", *(name.replace("item means", guess) for name in columns)],
         [
             [
@@ -109,7 +110,7 @@ def _compared(found: Sequence[Measurement]) -> Table:
     kinds = list(dict.fromkeys(each.detail or "" for each in found))
     at = {(each.model, each.epsilon, each.detail): each.estimate for each in found}
     return Table(
-        f"Difference on what is held out from {found[0].against}, fold by fold (paired)",
+        f"Difference on held-out data from {found[0].against}, fold by fold (paired)",
         ["model", "ε", *kinds],
         [
             [

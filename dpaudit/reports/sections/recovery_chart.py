@@ -1,4 +1,4 @@
-"""The chart of what attackers recover of sensitive ratings against what a model is worth."""
+"""The chart of the error on recovered sensitive ratings against the model's own error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpaudit.reports.series import Datum
 
 
 def chart(result: AuditResult, look: Look) -> Chart | None:
-    """The error of what is recovered beside the error of predictions, one point a model and ε."""
+    """Return the chart of both errors, with one point for each model and ε."""
     points, means = _points(result), _means(result)
     if not points:
         return None
@@ -50,10 +50,10 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
     return Chart(
         "recovery",
         "What is recovered of sensitive ratings",
-        "The attacker's error against the model's own, one point a model and ε; a bar is the "
-        "interval over folds. To the left predictions are better, and above the attacker errs "
-        "more. Above the dashed line he would do better to guess the items' means. How much of "
-        "what lies below it is a leak stands in the table.",
+        "The attacker's error against the model's own, one point for each model and ε; a bar is "
+        "the interval over folds. Predictions are better further left, and the attacker errs more "
+        "further up. Above the dashed line, guessing the items' means would be better than the "
+        "attack. The table says how much of the gain below the line is a leak.",
         parts.spec(
             layers,
             "Error of recovered sensitive ratings against the error on test ratings",
@@ -98,5 +98,5 @@ def _points(result: AuditResult) -> list[Datum]:
 
 
 def _means(result: AuditResult) -> list[Datum]:
-    # They are the same whatever the model.
+    # The item means are the same for every model.
     return [{"mean": each.estimate.value} for each in _of(result, MEANS)[:1]]

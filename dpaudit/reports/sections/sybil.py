@@ -1,4 +1,4 @@
-"""What Sybil attacks found: how much effort an attacker needs to read nine ratings in ten."""
+"""The results of Sybil attacks: the effort that an attacker needs to read 9 of 10 ratings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
-# The accuracy whose effort is asked for.
+# The accuracy for which the table gives the effort.
 LEVEL = 0.9
 
 Key = tuple[str, float]
 
 
 def table(result: AuditResult) -> Table | None:
-    """The accounts, changes or lists that 90 % accuracy takes, a column a Sybil attack."""
+    """Return the effort for 90 % accuracy, with a column for each Sybil attack."""
     found = found_in(result)
     labels = _labels(found)
     if not labels:
@@ -37,19 +37,19 @@ def table(result: AuditResult) -> Table | None:
     )
 
 
-# How to read the table.
+# The note that explains the table.
 NOTE = (
-    "An effort is the number of accounts that the attacker makes, those planted before the "
-    "learning phase included, of changes, or of lists observed. 'a to b': the first of the efforts "
-    f"tried with {words.percent(LEVEL)} accuracy is one from a to b; '> n' or 'a to > n': all of "
-    "them, up to n, fall short or may, and n has the accuracy in brackets. Who only guesses is "
-    "right once in as many times as a rating has values, and half the time about a purchase or by "
-    "observed lists. A claimed ε is of one release: m releases together have m times as much."
+    "An effort is the number of accounts that the attacker creates (those created before training "
+    "included), of changes, or of observed lists. 'a to b': the first effort tried that has "
+    f"{words.percent(LEVEL)} accuracy is from a to b. '> n' or 'a to > n': every effort tried, up "
+    "to n, falls short or may fall short, and n has the accuracy in brackets. An attacker who only "
+    "guesses a rating with v possible values is right in 1/v of the cases; for a purchase, or by "
+    "observed lists, in half. A claimed ε covers one release: m releases together have m ε."
 )
 
 
 def found_in(result: AuditResult) -> list[Measurement]:
-    """The accuracies of all Sybil attacks."""
+    """Return the accuracies of all Sybil attacks."""
     return [m for m in result.measurements if m.metric == "sybil.accuracy"]
 
 
@@ -63,10 +63,10 @@ def _of(found: Sequence[Measurement], key: Key, label: str) -> list[Measurement]
 
 
 def _effort(found: Sequence[Measurement]) -> str:
-    """From the first tried effort that may reach the level to the first that does.
+    """Return the range from the first tried effort that may reach the level to the first that does.
 
-    With less than the former the level is not reached; the first that reaches it is at most the
-    latter. Both hold with the family's confidence, since its intervals hold together.
+    Efforts below the former do not reach the level; the first effort that reaches it is at most the
+    latter. Both hold with the family's confidence, because its intervals hold together.
     """
     if not found:
         return NONE

@@ -12,7 +12,7 @@ from dpaudit.reports.series import Datum
 
 
 def chart(result: AuditResult) -> Chart | None:
-    """Accuracy against effort."""
+    """Return the chart of accuracy against effort, if there are Sybil attacks."""
     data = [_datum(found) for found in found_in(result)]
     if not data:
         return None
@@ -20,7 +20,7 @@ def chart(result: AuditResult) -> Chart | None:
 
     efforts = sorted({datum["effort"] for datum in data})
     low, high = parts.span(efforts)
-    base = parts.drawn_from("Sybil attacks").encode(
+    base = parts.drawn_from("sybil_attacks").encode(
         x=alt.X(
             "effort:Q",
             title="accounts, changes or observed lists",
@@ -32,11 +32,11 @@ def chart(result: AuditResult) -> Chart | None:
         detail=["series:N", "attack:N"],
         opacity=parts.picked("series", "attack"),
     )
-    tips = parts.tips(series="model", attack="sybil", effort="effort", words="accuracy")
+    tips = parts.tips(series="model", attack="Sybil attack", effort="effort", words="accuracy")
     layers = [
         parts.drawn_from("level").mark_rule(strokeDash=[4, 3], color="#444").encode(y="level:Q"),
         base.mark_line(strokeWidth=1.5).encode(
-            strokeDash=alt.StrokeDash("attack:N", title="sybil", sort=None)
+            strokeDash=alt.StrokeDash("attack:N", title="Sybil attack", sort=None)
         ),
         base.mark_point(filled=True, size=45)
         .encode(tooltip=tips)
@@ -45,9 +45,10 @@ def chart(result: AuditResult) -> Chart | None:
     return Chart(
         "sybil",
         "How many accounts, changes or lists an attacker needs",
-        "How often the attacker reads a hidden rating, by the number of accounts he makes (planted "
-        "ones included), changes he makes or lists he observes. The dashed line is "
-        f"{words.percent(LEVEL)}. Click a legend entry to pick it out.",
+        "How often the attacker reads a hidden rating, by the number of accounts that they create "
+        "(those created before training included), changes that they make, or lists that they "
+        f"observe. The dashed line is {words.percent(LEVEL)}. Click a legend entry to highlight "
+        "it.",
         parts.spec(
             layers,
             "Accuracy of Sybil attacks against their effort",

@@ -1,4 +1,4 @@
-"""The tables of a record, the same in Markdown and in HTML."""
+"""The tables of a report, the same in Markdown and in HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpaudit.reports.table import NONE, Table
 
 
 def results(result: AuditResult) -> list[Table]:
-    """One table a model, one row an ε; more of chains, of submissions and of Sybil attacks."""
+    """Return one table for each model with a row for each ε, then the tables of special topics."""
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
     tables += chains.tables(by_model) + recovery.tables(result) + transcripts.tables(result)
@@ -38,7 +38,7 @@ def _model_table(model: ModelRecord, here: list[Row]) -> Table:
 
 
 def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[str]]]:
-    """The columns of a model's table that hold anything."""
+    """Yield the name and cells of the columns of a model's table that are not empty."""
     points = [row.point for row in here]
     yield "ε", [words.epsilon(point.epsilon) for point in points]
     yield (
@@ -80,18 +80,18 @@ def _interval(estimate: Estimate | None) -> str:
 
 
 def certified(row: Row, pair: str) -> str:
-    """The certified lower bound on ε, with a remark when it breaks the claim."""
+    """Return the certified lower bound on ε, with a remark if it breaks the claim."""
     bound = f"≥ {words.at_least(row.games[pair].estimate.lower)}"
     return f"{bound} ({MORE})" if row.exceeds(pair) else bound
 
 
 def theory(found: Measurement) -> str:
-    """The ε of the pair by the law of the noise: an upper bound where it is no single number."""
+    """Return the ε of the pair by the law, as its upper bound if the number is not exact."""
     return NONE if found.theory is None else words.measured(found.theory.upper)
 
 
 def claim_words(here: list[Row]) -> str:
-    """What a model's claims hold for, without their ε."""
+    """Return what a model's claims hold for, without their ε."""
     claims = dict.fromkeys(
         words.claim(row.point.claim) if row.point.claim else "none" for row in here
     )
@@ -99,7 +99,7 @@ def claim_words(here: list[Row]) -> str:
 
 
 def gates(result: AuditResult) -> Table | None:
-    """The gates with their outcomes."""
+    """Return the gates with their outcomes."""
     if not result.gates:
         return None
     cells = [[gate.outcome.upper(), gate.rule, gate.reason] for gate in result.gates]
@@ -107,7 +107,7 @@ def gates(result: AuditResult) -> Table | None:
 
 
 def models(result: AuditResult) -> Table:
-    """What was audited."""
+    """Return the audited models."""
     cells = [
         [
             model.label,
@@ -122,7 +122,7 @@ def models(result: AuditResult) -> Table:
 
 
 def attacks(result: AuditResult) -> Table | None:
-    """The attacks that were tried."""
+    """Return the attacks and Sybil attacks that were run."""
     tried = [*result.attacks.items(), *result.sybil_attacks.items()]  # they may share a label
     if not tried:
         return None
@@ -140,7 +140,7 @@ def attacks(result: AuditResult) -> Table | None:
 
 
 def claims(result: AuditResult) -> Table | None:
-    """Every claim, those of one model that differ in ε alone together."""
+    """Return all claims; claims of one model that differ only in ε share a row."""
     grouped: dict[tuple[str, ...], list[float]] = {}
     for point in result.points:
         if point.claim:
@@ -160,7 +160,7 @@ def claims(result: AuditResult) -> Table | None:
 
 
 def pairs(result: AuditResult) -> Table | None:
-    """The neighbouring data sets that the games were run on."""
+    """Return the pairs of neighbouring data sets of the games."""
     if not result.pairs:
         return None
     cells = [[pair.model, pair.pair, pair.summary] for pair in result.pairs]
@@ -168,7 +168,7 @@ def pairs(result: AuditResult) -> Table | None:
 
 
 def games(result: AuditResult) -> Table | None:
-    """The event that certifies each lower bound on ε."""
+    """Return the event that certifies each lower bound on ε."""
     found = [found for found in result.measurements if found.metric == "epsilon"]
     if not found:
         return None
@@ -186,8 +186,8 @@ def games(result: AuditResult) -> Table | None:
         for game in found
     ]
     return Table(
-        "Games: the event whose probabilities certify ε, and by how much the exact prediction "
-        "differs between the two data sets",
+        "Games: the event whose probabilities certify ε, and the shift of the noiseless prediction "
+        "between the two data sets",
         [
             "model",
             "ε",
@@ -203,7 +203,7 @@ def games(result: AuditResult) -> Table | None:
 
 
 def provenance(result: AuditResult) -> Table:
-    """What is needed to make the numbers again."""
+    """Return what is needed to reproduce the numbers."""
     cells = [
         ["dpaudit", result.tool],
         *([key, value] for key, value in result.environment.items()),

@@ -1,4 +1,4 @@
-"""What the submissions of federated trainings give away, as tables."""
+"""Tables of what the submissions of federated trainings reveal."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]
 
-# What stands in a column: the metric, what it is about, its level.
+# A column's key: the metric, its detail, and its level.
 _Column = tuple[str, str | None, float | None]
 _ORDER = ("tpr", "power", "exposed", "false", "auc")
-# What the table of divergences calls its parts, and their names in the record.
+# The names of the parts in the table of divergences, and their names in the record.
 _PARTS = {
-    "users' gradients apart from their mean": "scatter",
-    "mean apart from the fake": "apart",
-    "the mean's delay": "delay",
-    "noise in the estimated mean": "estimate",
+    "gradients' distance from their mean": "scatter",
+    "mean's distance from the fake": "apart",
+    "due to the mean's delay": "delay",
+    "due to noise in the estimated mean": "estimate",
 }
 
 
 def found_in(result: AuditResult, metric: str) -> list[Measurement]:
-    """What was measured of a metric."""
+    """Return the measurements of a metric."""
     return [found for found in result.measurements if found.metric == metric]
 
 
 def tables(result: AuditResult) -> list[Table]:
-    """Areas by attack, then what each attack finds of each model, divergences, and rounds."""
+    """Return the tables of areas by attack and by round, of what attacks find, and divergences."""
     areas = found_in(result, "transcript.auc")
     if not areas:
         return []
     last = {key: max(m.step or 0 for m in areas if _key(m) == key) for key in _keys(areas)}
-    # These know what no server does.
+    # These attacks know the noiseless gradient, which no server does.
     ideal = {label for label, part in result.attacks.items() if part.get("knows") == "gradient"}
     found = [_areas(areas, last), _rounds(areas, ideal)]
     found += [_details(result, key, last[key]) for key in last]
@@ -42,7 +42,7 @@ def tables(result: AuditResult) -> list[Table]:
 
 
 def games(result: AuditResult) -> Table | None:
-    """The divergence that the games saw, by estimator."""
+    """Return the divergences that the games measured, by estimator."""
     found = found_in(result, "game.kl")
     if not found:
         return None
@@ -55,34 +55,35 @@ def games(result: AuditResult) -> Table | None:
             [model, words.epsilon(epsilon), pair, *(_interval(here.get(name)) for name in names)]
         )
     return Table(
-        "Divergence of what the games saw in D' from what they saw in D, in nats",
+        "Divergence of the games' observations on D' from those on D, in nats",
         ["model", "ε", "pair", *names],
         cells,
     )
 
 
 def note(result: AuditResult) -> list[str]:
-    """How to read the tables."""
+    """Return the notes that explain the tables."""
     if not found_in(result, "transcript.auc"):
         return []
     return [
-        "Area: how often an attacker gives a pair of a user and an item that she rated a higher "
-        "score than one for which she submits fakes; 0.5 is a guess, and an area below it tells as "
-        "much when read the other way round. A gradient-ratio that knows the gradient knows it "
-        "without its noise, which no server does: no test of one pair's submissions is more "
-        "powerful. All others use what the server has; what it knows before any round "
-        "(popularity) comes on top. Every interval of a transcript stands for itself, is "
-        "about users like these, takes them for independent, and gates nothing; a gate on "
-        "attack.auc is judged by the spread of the areas over trainings on these very data.",
-        "Of all tests together, those that the correction of Benjamini and Hochberg calls real "
-        "hold at most 5 % fakes on average, those of Holm any fake with at most 5 % probability. "
-        "Fakes among those found are a mean over trainings that found any, and may be more. Where "
-        "an attacker's law of fakes does not hold, he has no tests. The largest area after so many "
-        "rounds is that of the luckiest of several attacks: near 0.5 it is chance.",
+        "Area: how often an attacker scores a real pair of a user and an item, which the user has "
+        "rated, above a fake one. 0.5 is a guess, and an area below 0.5 reveals as much with the "
+        "scores reversed. The attack gradient-ratio, if it knows the gradient, knows "
+        "it without noise, which no server does: no test of one pair's submissions is more "
+        "powerful. All other attacks use only what the server has, including what it knows before "
+        "any round (popularity). Each interval of a transcript holds by itself, is about users "
+        "like these, assumes that they are independent, and decides no gate. A gate on attack.auc "
+        "is judged by the spread of the areas over trainings on these very data.",
+        "Among all tests together, those that the Benjamini-Hochberg correction calls real contain "
+        "at most 5 % fakes on average; those that Holm's calls real contain any fake with a "
+        "probability of at most 5 %. The share of fakes among those found is a mean over trainings "
+        "that found any, and may be larger. An attack whose law of fakes does not hold has no "
+        "tests. The largest area after a number of rounds is that of the luckiest of several "
+        "attacks: near 0.5 it is chance.",
         "The divergence of real submissions from fakes is Σ ‖g − F‖²/(2σ²) over rounds, a mean "
-        "over real pairs. What one F for all users cannot take away is how far their gradients are "
-        "from their mean; F is as far from that mean as its delay and the noise in its estimate "
-        "make it.",
+        "over real pairs. No single F for all users can reduce the distance of their gradients "
+        "from their mean. The distance of F from that mean is due to the mean's delay and to the "
+        "noise in its estimate.",
     ]
 
 
@@ -113,14 +114,14 @@ def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
         if m.detail is None and m.step == last[_key(m)]
     }
     return Table(
-        "Real submissions told from fakes after the last round: area under the curve, by attack",
+        "Area under the curve of real submissions against fakes after the last round, by attack",
         ["attack", *(_name(key) for key in last)],
         [[name, *(_interval(at.get((key, name))) for key in last)] for name in _attacks(areas)],
     )
 
 
 def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
-    """How fast the server's best attack gets there."""
+    """Return the largest area of any attack open to a server, by round."""
     steps = sorted({m.step or 0 for m in areas})
     cells = []
     for key in _keys(areas):
@@ -139,7 +140,7 @@ def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
             ]
         )
     return Table(
-        "How fast items are exposed: the largest area that a server reaches in so many rounds",
+        "How fast items are exposed: the largest area that a server reaches, by number of rounds",
         ["model", *(str(step) for step in steps)],
         cells,
     )
@@ -150,7 +151,7 @@ def _value(found: Measurement) -> float:
 
 
 def _details(result: AuditResult, key: Key, step: int) -> Table:
-    """What each attack finds, and of which items."""
+    """Return what each attack finds, by group of items."""
     cells: dict[str, dict[_Column, Estimate]] = {}
     for m in result.measurements:
         what = m.metric.removeprefix("transcript.")
@@ -177,7 +178,7 @@ def _header(what: str, states: str | None, at: float | None) -> str:
         case "tpr":
             return f"found at {level} false positives"
         case "power":
-            return f"{states} pairs that single tests at {level} call real"
+            return f"{states} pairs called real by single tests at {level}"
         case "exposed":
             return f"found, {states} at {level}"
         case "false":
@@ -195,7 +196,7 @@ def _divergences(found: Sequence[Measurement], last: dict[Key, int]) -> Table:
         ]
         cells.append([_name(key), str(step), *shown])
     return Table(
-        "Divergence of a real item's submissions from fakes, in nats, and what it consists of",
+        "Divergence of a real item's submissions from fakes, in nats, and its parts",
         ["model", "rounds", WHOLE, *_PARTS],
         cells,
     )

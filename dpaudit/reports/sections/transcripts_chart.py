@@ -14,11 +14,11 @@ from dpaudit.reports.chart_parts import Chart
 from dpaudit.reports.sections.transcripts import found_in
 from dpaudit.reports.series import Datum
 
-_PICK = " Click a legend entry to pick it out, double-click to show all."
+_PICK = " Click a legend entry to highlight it, double-click to show all."
 
 
 def charts(result: AuditResult) -> list[Chart]:
-    """Those that the record has numbers for."""
+    """Return the charts for which the record has numbers."""
     found = [_areas(result), _curves(result), _divergences(result), _errors(result)]
     return [chart for chart in found if chart]
 
@@ -69,9 +69,9 @@ def _areas(result: AuditResult) -> Chart | None:
     ]
     return Chart(
         "transcripts",
-        "How fast submissions give items away",
-        "How often an attacker who observes every round takes a real pair of a user and an item "
-        "for likelier than a fake one. The dashed line is a guess." + _PICK,
+        "How fast submissions reveal items",
+        "How often an attacker who observes every round scores a real pair of a user and an item "
+        "above a fake one. The dashed line is a guess." + _PICK,
         parts.spec(
             layers, "Area under the curve against rounds", areas=data, level=[{"level": 0.5}]
         ),
@@ -121,9 +121,9 @@ def _curves(result: AuditResult) -> Chart | None:
     guess = [{"at": rate} for rate in sorted({datum["at"] for datum in data})]
     return Chart(
         "roc",
-        "What is found at which price",
+        "How many pairs are found at which false positive rate",
         "The share of real pairs that each attack finds after the last round, against the share of "
-        "fakes that it takes for real, a logarithmic axis. The dashed line is a guess." + _PICK,
+        "fakes that it calls real, on a logarithmic axis. The dashed line is a guess." + _PICK,
         parts.spec(layers, "True against false positives", curves=data, guess=guess),
     )
 
@@ -156,7 +156,7 @@ def _errors(result: AuditResult) -> Chart | None:
     return Chart(
         "rounds",
         "How fast the model learns",
-        "The root mean squared error on held-out ratings after so many rounds, a mean over "
+        "The root mean squared error on held-out ratings after each number of rounds, a mean over "
         "trainings." + _PICK,
         _lines(data, y, "rmse"),
     )
@@ -194,7 +194,7 @@ def _rounds(data: Sequence[Datum]) -> Any:
 
 
 def _marks(data: Sequence[Datum]) -> list[int]:
-    """The rounds to name on the axis: each twice the one before at least."""
+    """Return the rounds to label on the axis, each at least twice the one before."""
     marks: list[int] = []
     for step in sorted({datum["step"] for datum in data}, reverse=True):
         if not marks or 2 * step <= marks[-1]:
@@ -208,7 +208,7 @@ def _datum(found: Measurement) -> Datum:
         "series": f"{plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
         "step": found.step,
         "shown": found.estimate.value,
-        # One training alone has no interval, and JSON no infinity.
+        # A single training has no finite interval, and JSON has no infinity.
         **{end: value for end, value in ends.items() if math.isfinite(value)},
         "words": words.interval(found.estimate),
     }

@@ -1,4 +1,4 @@
-"""The learned score: near the best where the best is known, equal on atoms, and reproducible.
+"""Test the learned score: near-optimal if the optimum is known, equal on atoms, reproducible.
 
 Seeds are fixed, so that no assertion fails by chance; rates are given for a change of seed.
 """
@@ -42,7 +42,7 @@ def test_laplace_has_nearly_the_best_power() -> None:
     generator = rng(1)
 
     def outputs(at: float, n: int) -> Floats:
-        """Rounded: the low bits of a floating sum show what was added."""
+        """Rounding: the low bits of a floating-point sum reveal the summand."""
         return generator.laplace(at, 1, n).round(6)
 
     score = LearnedScore.fit(outputs(0, N), outputs(1, N), 0)
@@ -54,12 +54,12 @@ def test_laplace_has_nearly_the_best_power() -> None:
     event = choose_threshold(absent, present).counts(absent, present)
     ratios = event.tp / event.fp, event.tn / event.fn
     assert np.log(max(ratios)) == pytest.approx(1, abs=0.05)
-    # A score in the wrong order has none of it.
+    # A score in the wrong order does not reach it.
     assert advantage(-absent, -present) < 0.01
 
 
 def test_differences_of_running_sums() -> None:
-    """Every step of a running sum has moved by 1: the sums alone tell far less."""
+    """Every step of a running sum is shifted by 1; the sums alone reveal far less."""
     generator = rng(2)
     steps = [generator.laplace(at, 2, (2 * N, 6)) for at in (0, 1)]
     absent, present = (each.cumsum(1) for each in steps)
@@ -73,7 +73,7 @@ def test_differences_of_running_sums() -> None:
 
 
 def marked(generator: np.random.Generator, at: float, n: int) -> Floats:
-    """Six marks, in one place of which stands an answer; its value tells the trials apart."""
+    """Six entries, all but one a mark; the value of the other one distinguishes D and D'."""
     found = np.full((n, 6), -1000.0)
     found[np.arange(n), generator.integers(6, size=n)] = generator.laplace(at, 1, n).round(6)
     return found
@@ -88,7 +88,7 @@ def test_answers_among_marks() -> None:
 
 
 def test_patterns_of_bits_by_their_frequencies() -> None:
-    """Parity: no single bit and no pair of bits tells anything."""
+    """Parity: single bits and pairs of bits carry no information."""
     generator = rng(4)
     bits = generator.integers(0, 2, (8 * N, 4))
     odd = bits.sum(1) % 2 == 1
@@ -176,7 +176,7 @@ def test_equal_trials_certify_nothing() -> None:
     score = LearnedScore.fit(outputs[0], outputs[1], 0)
     found, _ = label_epsilon(score.score(outputs[2]), score.score(outputs[3]), alpha=1e-6)
     assert found.lower == 0
-    # Outputs that all are the same tell nothing, and that is no error.
+    # Constant outputs carry no information, which is not an error.
     same = LearnedScore.fit(np.ones(20), np.ones(20), 0)
     assert same.score([1.0, 1.0, 5.0]).tolist() == [0.0, 0.0, 0.0]
     assert LearnedScore.fit([[]] * 20, [[]] * 20, 0).score([[], [3.0]]).tolist() == [0.0, 0.0]

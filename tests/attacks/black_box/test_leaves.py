@@ -1,4 +1,4 @@
-"""Outputs of every form: each is scored by itself, none is refused, and none is told by its batch.
+"""Test outputs of every form: each is scored independently of its batch, and none is refused.
 
 Seeds are fixed, so that no assertion fails by chance; rates are given for a change of seed.
 """
@@ -56,7 +56,7 @@ def outputs(form: str, seed: int, n: int = 150) -> list[Any]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_score_is_a_function_of_its_output_alone(form: str) -> None:
-    """One by one, in any order, beside outputs of any other form, as an array or as a list."""
+    """Scores are equal one by one, in any order, beside other forms, as an array or as a list."""
     score = LearnedScore.fit(outputs(form, 1), outputs(form, 2), 0)
     fresh = outputs(form, 3, 40)
     alone = [float(score.score([output])[0]) for output in fresh]
@@ -104,7 +104,7 @@ def test_forms_and_words_that_were_not_seen_are_one_category() -> None:
     assert np.isfinite(score.score(["new", {}, object(), [[]], np.zeros((3, 3, 3))])).all()
     one, other = score.encoding.encode([(5.0,), {"x": 5.0}]).form
     assert one == other == -1
-    # A list that holds itself.
+    # A list that contains itself.
     loop: list[Any] = [1]
     loop.append(loop)
     assert np.isfinite(score.score([loop])).all()
@@ -114,7 +114,7 @@ def alternating(common: Any, seldom: Any, share: float = 0.01) -> Callable[[Rng]
     return lambda rng: (seldom if rng.random() < share else common)(rng)
 
 
-# What a batch holds or lacks by chance: encoded together, 13 of 60 audits accused each of the first
+# Chance properties of a batch: if it is encoded jointly, 13 of 60 audits accused each of the first
 # two, and most others failed.
 RARE: dict[str, Callable[[Rng], Any]] = {
     "shape": alternating(lambda rng: np.zeros((2, 2)), lambda rng: np.zeros((1, 4))),
@@ -145,7 +145,7 @@ def test_mechanisms_that_ignore_their_data_are_not_accused() -> None:
 
 
 def test_a_word_in_an_array_makes_no_words_of_its_neighbours() -> None:
-    """An array of numbers and a word is one of words: a batch with it is as one without."""
+    """numpy converts numbers beside a word to strings; scores must not change by this."""
 
     def mechanism(data: int, rng: Rng, n: int) -> Any:
         found = rng.integers(3, size=n).tolist()

@@ -16,7 +16,7 @@ def trials(shift: float, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact(shift: float) -> float:
-    """What so many outputs let expect, from more than enough draws."""
+    """The expected bound for this many outputs, from more than enough draws."""
     return prospect(*trials(shift, 2_000_000, 99), TRIALS, believed=0.16, alpha=0.1).epsilon
 
 
@@ -34,7 +34,7 @@ def test_weak_signals_are_foreseen_where_tails_are_luck() -> None:
     # One standard error less than the truth on average, and on average no more.
     assert 0.35 * true < np.median(foreseen) < true
     assert max(foreseen) < 1.5 * true
-    # The luckiest of many tails, believed to its 20 % quantile, promises far too much.
+    # The best of many tails has far too large a forecast if its 20 % quantile is used.
     assert np.median(by_tails) > 2 * true
 
 
@@ -64,7 +64,7 @@ def test_equal_scores_promise_nothing(labels: np.ndarray) -> None:
 
 
 def test_a_rare_leak_is_foreseen_beside_the_calibration() -> None:
-    # One output in 500 tells D' for certain; a line through all outputs does not show it.
+    # One output in 500 proves D'; a calibration line through all outputs does not show it.
     rng = np.random.default_rng(2)
     scores, labels = rng.normal(0, 1e-3, 100_000), np.repeat([0, 1], 50_000)
     scores[50_000:50_100] = 5.0

@@ -1,4 +1,4 @@
-"""Which bits a release can have: certain of bare sums, silent on grids."""
+"""Test the possible bits of a release: unrounded sums reveal the data set, grids do not."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_on_a_grid_nothing_is_impossible(attack: FloatBits) -> None:
     for exact in (0.0, 1.0):
         shown = on_a_grid(exact, 1.0, Streams.first(2, "bits", N))[:, None]
         assert not FloatBits().score(*steps(shown, grid(1.0))).any()
-        # The grid does not help 31 bits far out, where cells are empty: that is what δ was.
+        # With 31 bits the grid does not help in the tail, where cells are empty (hence a δ).
         assert (attack.score(*steps(shown, grid(1.0))) != 0).mean() < 0.001
 
 

@@ -31,10 +31,10 @@ def test_score_is_the_log_density_ratio_on_its_grid(k: int, scale: float) -> Non
     score = attack.score(shown, LaplacePair(absent, present, scale))
     assert abs(score - naive).max() <= attack.grid / 2 + 1e-9
     np.testing.assert_array_equal(score, np.rint(score / attack.grid) * attack.grid)
-    # The trials' order decides the sign.
+    # The order of D and D' decides the sign.
     back = attack.score(shown, LaplacePair(present, absent, scale))
     np.testing.assert_array_equal(back, -score)
-    # A finer grid comes nearer: the grid is the only error.
+    # A finer grid reduces the error, so the grid is its only source.
     fine = LikelihoodRatio(grid=2.0**-16).score(shown, LaplacePair(absent, present, scale))
     assert abs(fine - naive).max() <= 2.0**-17 + 1e-9
 
@@ -95,7 +95,7 @@ def test_equal_predictions_score_zero() -> None:
 def steps(
     seed: int, *, gaussian: bool = False, bound: float = np.inf, trials: int = 4000
 ) -> tuple[NoisedSteps, StepsPair]:
-    """Four numbers a trial with their own centres and scales; noised, then clamped."""
+    """Four numbers per trial with different centres and scales; noised, then clamped."""
     rng = np.random.default_rng(seed)
     scale = np.array([0.3, 1.0, 2.0, 7.0])
     absent, present = rng.normal(0, 1, (2, trials, 4))
@@ -136,7 +136,7 @@ def test_clamped_steps_have_the_ratio_of_the_tails(bound: float) -> None:
     # Clamped in single precision, the numbers end at the bound's own rounding.
     single = NoisedSteps(release.shown.astype(np.float32).astype(np.float64))
     assert abs(FINE.score(single, pair) - naive).max() < 1e-4
-    # The clamp hides something: densities alone would say another thing.
+    # Clamping loses information: the ratio of densities would differ.
     plain = FINE.score(release, replace(pair, bound=np.inf))
     assert (abs(plain - naive) > 0.1).mean() > 0.02
 

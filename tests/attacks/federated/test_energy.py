@@ -1,4 +1,4 @@
-"""The energy detector against the laws of χ², central and not."""
+"""Test the energy detector against central and noncentral χ² distributions."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_scores_order_pairs_of_unlike_counts_as_p_values_do() -> None:
         shown = (SIGMA * 1.1 * source.normal(size=(len(place), SIZE))).astype(np.float32)
         rounds.append(Round(place, shown, zeros, zeros, zeros))
     verdicts = run(Energy(), pairs, rounds)
-    # The cube root is normal to about a hundredth: neighbours may change places.
+    # The cube root is normal to about a hundredth, so neighbours may swap.
     expected = stats.norm.isf(known(verdicts))
     np.testing.assert_allclose(verdicts.scores, expected, atol=0.05)
     assert verdicts.scores.max() > 2

@@ -41,11 +41,17 @@ def observed(
 
 
 def training(
-    pairs: Pairs, real: Numbers, count: int, seed: int, *, drift: float = 0.0, loud: float = 0.3
+    pairs: Pairs,
+    real: Numbers,
+    count: int,
+    seed: int,
+    *,
+    drift: float = 0.0,
+    fake_noise: float = 0.3,
 ) -> list[Round]:
-    """Real submissions are `a_ij u_i`, fakes the items' mean gradients, each with noise anew.
+    """Real submissions are `a_ij u_i`, fakes the items' mean gradients, each with fresh noise.
 
-    `loud` is the noise of the broadcast means, `drift` how much of a is redrawn each round.
+    `fake_noise` is the noise of the broadcast means, `drift` the share of a redrawn per round.
     """
     source = np.random.default_rng(seed)
     d, users = pairs.dimensions, int(pairs.users[-1]) + 1
@@ -59,7 +65,7 @@ def training(
         mean = np.zeros((len(pairs.shares), d))
         np.add.at(mean, pairs.items, gradients)
         mean /= np.maximum(np.bincount(pairs.items, minlength=len(mean)), 1)[:, None]
-        fakes = mean + loud * source.normal(size=mean.shape)
+        fakes = mean + fake_noise * source.normal(size=mean.shape)
         place = np.flatnonzero(source.random(len(pairs)) < 0.7).astype(np.int32)
         centre = np.where(real[place, None], gradients[place], fakes[pairs.items[place]])
         shown = centre + pairs.sigma * source.normal(size=centre.shape)
@@ -119,7 +125,7 @@ def test_of_made_up_ratings_only_who_knows_them_has_p_values() -> None:
     real = np.arange(len(pairs)) % 2 == 0
     source = np.random.default_rng(13)
     rounds = []
-    for r in training(pairs, np.ones(len(pairs), bool), 12, seed=14, loud=0.0):
+    for r in training(pairs, np.ones(len(pairs), bool), 12, seed=14, fake_noise=0.0):
         made_up = source.normal(size=r.shown.shape).astype(np.float32)
         fake = ~real[r.place]
         r.shown[fake] += made_up[fake] - r.gradients[fake]
@@ -127,7 +133,7 @@ def test_of_made_up_ratings_only_who_knows_them_has_p_values() -> None:
     ideal = p_of(run(KNOWN, pairs, rounds))
     assert stats.kstest(ideal[~real], "uniform").pvalue > 1e-6
     assert np.median(ideal[real]) < 0.01
-    # With F in their place, fakes are taken for real.
+    # With F instead of the made-up gradients, fakes look real.
     wrong = p_of(run(KNOWN, pairs, [replace(r, made_up=None) for r in rounds]))
     assert stats.kstest(wrong[~real], "uniform").pvalue < 1e-6
     for attack in (MODEL, ZeroMean(statistic="z"), ZeroMean(statistic="sign")):
@@ -175,7 +181,7 @@ def test_fakes_that_never_change_are_not_accused_by_rounding() -> None:
     # The prediction is close to the fake and both are a thousand times the noise. Rate 1e-6.
     pairs = observed(200, 9, 40, 8, 1e-3)
     fakes = np.zeros(len(pairs), bool)
-    p_values = p_of(run(MODEL, pairs, training(pairs, fakes, 150, seed=3, loud=0.0)))
+    p_values = p_of(run(MODEL, pairs, training(pairs, fakes, 150, seed=3, fake_noise=0.0)))
     for level in (0.01, 0.1, 0.5):
         assert (p_values <= level).sum() <= stats.binom.isf(1e-6 / 3, len(pairs), level)
 
@@ -200,7 +206,7 @@ def test_learned_p_values_of_fakes_are_valid(sigma: float, drift: float) -> None
 def test_the_learned_ratio_has_mean_one_where_it_varies_little() -> None:
     # With much noise e^Λ hardly has a tail: its mean is normal. Rate 1e-6.
     pairs = observed(1500, 4, 30, 4, 6.0)
-    rounds = training(pairs, np.zeros(len(pairs), bool), 25, seed=5, loud=2.0)
+    rounds = training(pairs, np.zeros(len(pairs), bool), 25, seed=5, fake_noise=2.0)
     ratio = np.exp(run(MODEL, pairs, rounds).scores)
     error = ratio.std() / math.sqrt(len(ratio))
     away = stats.norm.isf(5e-7)
@@ -220,16 +226,18 @@ def test_a_pair_is_judged_by_earlier_rounds_alone() -> None:
     before, after = (run(MODEL, pairs, [*past, end]).scores for end in (last, changed))
     assert before[mine] == after[mine]
     assert before[last.place[0]] != after[last.place[0]]
-    # The round after, what others submitted has moved the direction.
+    # In the next round, the submissions of others have moved the direction.
     again = [run(MODEL, pairs, [*past, end, last]).scores[mine] for end in (last, changed)]
     assert again[0] != again[1]
 
 
-@pytest.mark.parametrize(("drift", "loud"), [(0.0, 0.0), (0.05, 0.0), (0.0, 0.5)])
-def test_learning_the_direction_beats_the_mean_of_the_residuals(drift: float, loud: float) -> None:
+@pytest.mark.parametrize(("drift", "fake_noise"), [(0.0, 0.0), (0.05, 0.0), (0.0, 0.5)])
+def test_learning_the_direction_beats_the_mean_of_the_residuals(
+    drift: float, fake_noise: float
+) -> None:
     pairs = observed(60, 30, 80, 16, 3.0)
     real = np.random.default_rng(7).random(len(pairs)) < 0.5
-    rounds = training(pairs, real, 120, seed=8, drift=drift, loud=loud)
+    rounds = training(pairs, real, 120, seed=8, drift=drift, fake_noise=fake_noise)
     learned, mean, known = (
         auc(run(attack, pairs, rounds).scores, real)
         for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
@@ -273,7 +281,7 @@ def test_two_valued_submissions_are_told_apart() -> None:
     learned, mean, known = (
         run(attack, pairs, rounds) for attack in (MODEL, ZeroMean(statistic="z"), KNOWN)
     )
-    # What is added to the mean's area is little: a coordinate a round says little of a direction.
+    # The gain in area over the mean is small: one coordinate per round says little about u.
     assert auc(mean.scores, real) - 0.02 < auc(learned.scores, real) < auc(known.scores, real)
     for verdicts in (learned, known):
         # Rate 1e-6 a count.

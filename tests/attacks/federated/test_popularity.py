@@ -1,4 +1,4 @@
-"""What is known before any round."""
+"""Test the popularity baseline."""
 
 from __future__ import annotations
 

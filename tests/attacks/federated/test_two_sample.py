@@ -34,7 +34,7 @@ def observed(count: int, size: int, sigma: float, level: float | None = None) ->
 def rounds_of(
     pairs: Pairs, count: int, seed: int, *, wide: float = 1.0, share: float = 0.7
 ) -> list[Round]:
-    """Rounds in which each pair submits with a probability: the fake and noise, of any width."""
+    """Rounds in which each pair submits with a probability: the fake plus noise of any width."""
     source = np.random.default_rng(seed)
     found = []
     for _ in range(count):
@@ -59,7 +59,7 @@ def known(verdicts: Verdicts) -> NDArray[np.float64]:
 
 
 def paths_within(k: int, c: int) -> int:
-    """Orders of k values of either sample in which neither is ever c ahead, counted one by one."""
+    """Number of orders of k + k sample values in which neither sample is ever c ahead."""
     row = [int(j < c) for j in range(k + 1)]
     for i in range(1, k + 1):
         for j in range(k + 1):

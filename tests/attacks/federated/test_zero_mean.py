@@ -141,7 +141,7 @@ def test_without_noise_what_is_not_the_fake_stands_above_it(statistic: Any) -> N
     rounds = rounds_of(pairs, 30, seed=2)
     for round_ in rounds:
         real = round_.place % 2 == 1
-        # On one line, as gradients of one user are.
+        # All on one line, as the gradients of one user are.
         round_.shown[real] += 0.1 * np.random.default_rng(0).random((real.sum(), 1))
     verdicts = run(ZeroMean(statistic=statistic), pairs, rounds)
     assert verdicts.p_values is None
@@ -155,10 +155,10 @@ def test_about_zero_has_p_values_only_while_fakes_are_zero() -> None:
     silent = [Round(r.place, r.shown, r.factors, 0 * r.fakes, r.gradients) for r in rounds]
     alike = run(ZeroMean(statistic="z"), pairs, silent)
     np.testing.assert_array_equal(known(run(attack, pairs, silent)), known(alike))
-    loud = run(attack, pairs, [*silent[:-1], rounds[-1]])
-    assert loud.p_values is None
-    # The scores are those of x itself all the same.
-    np.testing.assert_array_equal(loud.scores, alike.scores)
+    nonzero = run(attack, pairs, [*silent[:-1], rounds[-1]])
+    assert nonzero.p_values is None
+    # The scores are still those of x itself.
+    np.testing.assert_array_equal(nonzero.scores, alike.scores)
 
 
 def test_of_two_valued_submissions_signs_alone_have_a_law() -> None:

@@ -153,14 +153,14 @@ def test_side_information_does_not_depend_on_the_hidden_rating(form: Any) -> Non
             arrays(known), arrays(part.side_information(model, edited, hidden)), strict=True
         ):
             np.testing.assert_array_equal(a, b)
-        # Her rating enters no similarity of an item that can be shown: built from the changed data,
-        # all that concerns the shown items is the same.
+        # The user's rating enters no similarity of an item that can be shown: the side information
+        # about shown items is the same if built from the changed data.
         anew = part.side_information(part.prepare(changed), edited, hidden)
         shown = known.shown[0].any(1)
         assert shown.sum() == 12 - len(profile)
         np.testing.assert_allclose(anew.known[:, shown], known.known[:, shown], atol=1e-9)
         np.testing.assert_allclose(anew.terms[:, shown], known.terms[:, shown], atol=1e-9)
-    # Another rating of hers does matter, so the comparison is not empty.
+    # Another rating of the user does matter, so the comparison is not vacuous.
     moved = apply(ratings, RatingReplaced(user, other, 6.0 - float(profile.values[1])))
     if profile.values[1] != 3:
         again = part.side_information(model, moved.profile(user), hidden)
@@ -168,7 +168,7 @@ def test_side_information_does_not_depend_on_the_hidden_rating(form: Any) -> Non
 
 
 def check_inversion(part: ItemItem, ratings: Ratings, hidden: NDArray[np.int32]) -> None:
-    """Under the true value the stated law is the mechanism's: what is shown, and its centre."""
+    """Under the true value the stated distribution is the mechanism's: shown items and centres."""
     model, profile = part.prepare(ratings), ratings.profile(1)
     exact = part.exact(model, profile)
     side = part.side_information(model, profile, hidden)
@@ -189,7 +189,7 @@ def test_side_information_inverts_the_prediction() -> None:
             epsilon=1, variant="corrected", similarity=form, min_ratings=1, min_co_ratings=2
         )
         check_inversion(part, stars, stars.profile(1).items.copy())
-    # Of purchases, also one that was not made: the hidden item itself is shown then.
+    # With purchases, the hidden item may also be one not bought; it is shown then.
     every = np.arange(12, dtype=np.int32)
     check_inversion(Cosine(epsilon=1, min_ratings=1), purchases, every)
     check_inversion(Cosine(epsilon=1, variant="corrected", min_ratings=1), purchases, every)
@@ -210,13 +210,13 @@ def test_a_hidden_item_is_shown_only_if_it_is_not_rated(scale: Scale) -> None:
     assert side.shown.shape == (len(np.unique(hidden)), 12, len(side.candidates))
     for trial, item in enumerate(hidden):
         for c, value in enumerate(side.candidates):
-            # Whether she rated it does not enter: the answer would be in the side information.
+            # Whether the user rated it must not enter: it would reveal the answer.
             expected = np.union1d(free, [item]) if value == 0 else np.setdiff1d(free, [item])
             shown = side.shown[side.place[trial], :, c]
             np.testing.assert_array_equal(np.flatnonzero(shown), expected)
 
 
-# How readings are made and joined, by hand: n = 2, terms 1 … 5 for every item, x_j = 2 A_j.
+# How estimates are made and combined, by hand: n = 2, terms 1 … 5 for every item, x_j = 2 A_j.
 
 
 def joined(attack: LinearIdeal, x: Sequence[float], excluded: Sequence[int] = ()) -> int:
@@ -264,7 +264,7 @@ def test_readings_are_joined_as_stated(
 ) -> None:
     attack = LinearIdeal(reader=reader, observe="list", combine=combine)
     assert joined(attack, x) == expected
-    # What a listed item excludes is not answered; whatever else was read stands.
+    # Values that a listed item excludes are not guessed; other guesses are unchanged.
     for excluded in range(5):
         guess = joined(attack, x, [excluded])
         assert guess != excluded
@@ -287,7 +287,7 @@ def instance(n: int, scale: Scale) -> Ratings:
 
 
 def hits(part: ItemItem, ratings: Ratings, item: int, *attacks: LinearIdeal) -> list[int]:
-    """How often each reads the rating of user 0 on `item` off the prediction of the last item."""
+    """Counts of correct inferences of user 0's rating of `item` from the last item's prediction."""
     trials = TRIALS
     model, profile = part.prepare(ratings), ratings.profile(0)
     exact = part.exact(model, profile)
@@ -310,7 +310,7 @@ def plausible(count: int, n: int, p: float, rate: float) -> bool:
 
 
 def check(counts: Sequence[tuple[int, float]], n: int = TRIALS) -> None:
-    """All counts agree with their probabilities; none would with one off by 2 percentage points.
+    """Check that counts agree with their probabilities; an error of 2 percentage points fails.
 
     False-failure rate 1e-6 over all of them (Bonferroni, binomial quantiles), were values not
     rounded; the grid, b/512 at most, moves a probability by 1/2048 at most for each threshold, less
@@ -353,7 +353,7 @@ def test_slope_one_accuracy(n: int, scale: Scale, delta_r: float | None, phi: in
 
 @pytest.mark.parametrize(("variant", "n"), [("published", 6), ("published", 15), ("corrected", 6)])
 def test_cosine_accuracy(variant: Any, n: int) -> None:
-    """Bought and not bought alike: `1 − ½ exp(−s/(2b))`, b = nΔf/ε."""
+    """The accuracy is `1 − ½ exp(−s/(2b))`, b = nΔf/ε, whether bought or not."""
     # User 0 holds items 0 … n−1; another user shares items 0, 1 and holds n (not bought) and n + 1,
     # the predicted item.
     mine = [(k, 1.0) for k in range(n)]
@@ -409,15 +409,15 @@ def test_bayes_with_one_prediction_and_uniform_prior_is_round_clip(epsilon: floa
 def test_population_prior_tends_to_the_most_frequent_rating() -> None:
     population = LinearIdeal(reader="bayes", prior="population")
     guess, clip, side = both_guesses(1e-4, (population, LinearIdeal()))
-    # Her 8 ratings 1 2 3 4 5 1 2 3, then four users' 1 … 5 in turns and their rating of item 8.
+    # The user's 8 ratings 1 2 3 4 5 1 2 3, then four users' 1 … 5 in turns and ratings of item 8.
     counts = np.zeros(5)
     table = instance(8, STARS)
     for value in table.value:
         counts[int(value) - 1] += 1
     np.testing.assert_allclose(side.frequency, counts / counts.sum())
     assert (guess == counts.argmax()).all()
-    # Her hidden ratings are 1 … 5 in equal parts here, so this reader has accuracy 1/5. The clipped
-    # one keeps answering at the ends: half its answers are 1, half 5 (normal quantile, rate 1e-6).
+    # Hidden ratings are 1 … 5 in equal parts here, so this reader has accuracy 1/5. The clipped one
+    # always guesses the ends: half its answers are 1, half 5 (normal quantile, rate 1e-6).
     assert np.isin(clip, [0, 4]).mean() > 0.999
     assert abs((clip == 0).mean() - 0.5) < 4.9 * 0.5 / np.sqrt(len(clip))
     # With little noise the prior does not matter.
@@ -478,7 +478,7 @@ def many_lists(
             np.where(possible[:, index], centre[:, index], -np.inf).astype(np.float32),
             part.sensitivity(scale),
         )
-        if value > 0:  # she rated it: this is the mechanism's own law
+        if value > 0:  # rated: this is the mechanism's own distribution
             mine = np.where(profile.items == hidden, value, profile.values)
             whole = part.exact(model, Profile(profile.items, mine.astype(np.float32)))
             np.testing.assert_allclose(actual.scores, whole.scores, rtol=1e-5)
@@ -570,7 +570,7 @@ def test_an_item_on_the_list_was_not_bought(reader: LinearIdeal, epsilon: float)
         assert not (guess[listed] == 1).any()
         if reader.reader != "round":
             assert (guess[listed] == 0).all()
-    # Were the hidden item's place unknown, "bought" would be guessed, also where it is listed.
+    # An attack that ignores the hidden item's place would guess "bought" even if it is listed.
     if epsilon == 1 and reader.reader != "round":
         blind = replace(side, shown=np.ones_like(side.shown))
         assert (reader.infer(release, blind, part.noise_scale(PURCHASES))[listed] == 1).any()

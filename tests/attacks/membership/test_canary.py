@@ -103,7 +103,7 @@ def test_features_that_do_not_vary_have_a_law_too() -> None:
     assert np.isfinite(found).all()
     assert found[0] < -1000 < 1000 < found[1]
     np.testing.assert_array_equal(NormalRatio.fit(one, one).score(one), 0)
-    # One that varies in one data set alone.
+    # A feature that varies in only one data set.
     varied = one + np.random.default_rng(0).normal(size=one.shape)
     for found in (
         NormalRatio.fit(one, varied).score(varied),

@@ -1,4 +1,4 @@
-"""Two laws of lists against frequencies that are counted by hand."""
+"""Test two distributions of lists against frequencies counted by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_score_is_the_ratio_of_counted_frequencies(counts: tuple[int, int], 
     ratio = Canary().fit(absent, present)
     assert isinstance(ratio, PlaceRatio)
     seen = {*absent.ravel().tolist(), *present.ravel().tolist()}
-    # Items 40 and up are in none of the lists; they are passed over.
+    # Items 40 and up are in none of the fitted lists; they are ignored.
     shown = np.concatenate([chosen(np.zeros(12), 20, k, 9), np.full((1, k), 40, np.int32)])
     wanted = [plain(present, row, seen) - plain(absent, row, seen) for row in shown]
     np.testing.assert_allclose(ratio.score(shown), wanted, atol=1e-12)
@@ -56,7 +56,7 @@ def test_the_score_is_the_ratio_of_counted_frequencies(counts: tuple[int, int], 
 
 
 def test_one_item_that_climbs_is_seen_in_it() -> None:
-    # Both trials hold every item: places alone tell them apart.
+    # Every list of D and D' has every item: only places distinguish them.
     before, after = np.zeros(4), np.array([0.0, 0.0, 1.5, 0.0])
     ratio = PlaceRatio.fit(chosen(before, 400, 4, 0), chosen(after, 400, 4, 1))
     scores = ratio.score(np.array([[2, 0, 1, 3], [0, 2, 1, 3], [0, 1, 2, 3], [0, 1, 3, 2]]))

@@ -1,4 +1,4 @@
-"""Purchases recovered from a released ranking and what users share."""
+"""Test the reconstruction of purchases from a released ranking and shared purchases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 
 
 def drawn(seed: int = 0, held_each: int = 12) -> tuple[ItemFactors, Ratings]:
-    """Two trials; everybody holds the items that the first trial's V ranks highest for her."""
+    """Two trials; each user holds the items that the first trial's V ranks highest for them."""
     source = np.random.default_rng(seed)
     factors = np.zeros((2, M, D + 1), np.float32)
     factors[:, :, :D] = source.normal(size=(2, M, D))
@@ -48,7 +48,7 @@ def kept(ratings: Ratings) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def found(attack: RankingReconstruction, release: ItemFactors, ratings: Ratings) -> Numbers:
-    """Recall of what is kept in each trial."""
+    """Recall of the private items in each trial."""
     lists = attack.lists(release, shared(ratings), EVERYBODY, 8, ratings)
     return precision_and_recall(lists, EVERYBODY, *kept(ratings))[1]
 

@@ -16,7 +16,7 @@ WIDE = Scale(-50.0, 50.0, 0.5)
 
 
 def drawn(noise: float = 0.0, share: float = 0.6, seed: int = 0) -> tuple[ItemFactors, Ratings]:
-    """A model of two trials whose first made the ratings."""
+    """A model of two trials; the ratings come from the first."""
     source = np.random.default_rng(seed)
     factors = source.normal(size=(2, M, D + 1)).astype(np.float32)
     own = 0.5 + source.normal(size=(N, D))
@@ -41,7 +41,7 @@ def test_of_a_model_without_noise_everything_is_recovered() -> None:
     found = Reconstruction(ridge=1e-6).reconstruct(release, shared, users, items)
     assert found.shape == (2, len(values))
     np.testing.assert_allclose(found[0], values, atol=1e-3)
-    # Another trial's items say nothing of these users.
+    # The items of the other trial carry no information about these users.
     assert abs(found[1] - values).mean() > 0.5
 
 

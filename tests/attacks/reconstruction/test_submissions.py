@@ -58,7 +58,7 @@ Seen = tuple[Submissions, ItemFactors, Ratings, Numbers]
 
 
 def seen_of(defense: PrivSR, ratings: Ratings, trials: int = 1, seed: int = 1) -> list[Seen]:
-    """What is read in each trial, and the truth."""
+    """The attack's result in each trial, and the true ratings."""
     shared = ratings.only(~ratings.kept_private)
     found = []
     for trial in Streams.first(seed, "x", trials).blocks(1):
@@ -75,7 +75,7 @@ def rmse(shown: Numbers, truth: Numbers) -> float:
 
 
 def error(attack: FromSubmissions, defense: PrivSR, trials: int = 3) -> float:
-    """Of what is read in all trials."""
+    """Root mean squared error over all trials."""
     read = [
         (attack.read(seen, release, shared)[1], truth)
         for seen, release, shared, truth in seen_of(defense, drawn(), trials)
@@ -91,7 +91,7 @@ def test_without_noise_everything_is_recovered(linked: bool, start: Any, rounds:
     [(seen, release, shared, truth)] = seen_of(defense, drawn(linked=linked))
     model, read = FromSubmissions(rounds=rounds).read(seen, release, shared)
     assert np.abs(read - truth).max() < 0.1
-    # The model alone does not give them.
+    # The model alone does not reveal them.
     assert rmse(model, truth) > 0.5
 
 
@@ -99,17 +99,17 @@ def test_a_cut_of_all_that_a_user_submits_hides_nothing_by_itself() -> None:
     defense = part(1e6, variant="corrected", clip_norm=0.5, spread=1.0, rounds=20)
     [(seen, release, shared, truth)] = seen_of(defense, drawn())
     away = abs(FromSubmissions().read(seen, release, shared)[1] - truth)
-    # One or another user is fitted by a wrong dip.
+    # For a few users the fit stops in a local minimum.
     assert np.median(away) < 0.02
     assert np.mean(away < 0.5) > 0.9
-    # Both bounds are met, so an attacker who knew of neither would err.
+    # Both bounds are active, so an attacker who ignored them would make errors.
     blind = replace(seen, learning=replace(seen.learning, clip=math.inf, ball=math.inf))
     away = abs(FromSubmissions().read(blind, release, shared)[1] - truth)
     assert np.median(away) > 0.3
 
 
 def test_with_much_noise_it_is_the_reconstruction() -> None:
-    # Learning so little that V stays near where it starts, whatever the noise.
+    # The learning rate is so small that V stays near its start, whatever the noise.
     defense = part(1e-3, learning_rate=1e-9)
     [(seen, release, shared, _)] = seen_of(defense, drawn())
     kept = drawn().kept_private
@@ -138,7 +138,12 @@ def test_errors_of_many_rounds_fall_like_their_root() -> None:
     # errors on either side give the ratio 1/4 a deviation of 0.018: a rate below 1e-6.
     def of(rounds: int) -> float:
         defense = part(
-            100.0, learning_rate=1e-9, spread=1.0, start="constant", rounds=rounds, noise_kind="equal"
+            100.0,
+            learning_rate=1e-9,
+            spread=1.0,
+            start="constant",
+            rounds=rounds,
+            noise_kind="equal",
         )
         return error(FromSubmissions(knows="h"), defense, trials=4)
 
@@ -188,7 +193,7 @@ def test_each_rating_left_out_is_fitted_without_it() -> None:
         item = factors[shared.item[row]]
         squares.append((shared.value[row] - release.mean - item[-1] - item[:-1] @ own) ** 2)
     assert attack.left_out(release, shared) == pytest.approx(np.mean(squares), rel=1e-6)
-    # In the fit they would be nearer.
+    # Residuals of ratings in the fit would be smaller.
     assert np.mean(squares) > 1.05 * np.mean(
         (
             attack.reconstruct(release, shared, shared.user, shared.item)[0]
@@ -240,13 +245,13 @@ def test_differences_of_fresh_noise_carry_no_more_than_what_they_are_made_of() -
         whole = slopes.T @ np.linalg.inv(noise) @ slopes
         apart = slopes.T @ take.T @ np.linalg.inv(take @ noise @ take.T) @ take @ slopes
         assert np.linalg.eigvalsh(whole - apart).min() > -1e-9
-        # A mean that stands still is in none of them.
+        # Differences do not contain a constant mean.
         still = np.ones((rounds, 1))
         assert np.abs(take @ still).max() == 0
         assert np.linalg.eigvalsh(whole - apart).max() > 1e-6
 
 
-# What it may not look at.
+# Values that the attack must not use.
 
 
 def test_hidden_ratings_are_not_looked_at() -> None:
@@ -255,7 +260,7 @@ def test_hidden_ratings_are_not_looked_at() -> None:
     kept = ratings.kept_private
     assert np.isnan(seen.shared).tolist() == kept.tolist()
     np.testing.assert_array_equal(seen.shared[~kept], ratings.value[~kept])
-    # All that could hold them is what was submitted: without it the model's guess is left.
+    # Only the submissions contain them; without these the model's guess remains.
     nothing = replace(seen, deviations=np.full_like(seen.deviations, 1e6), usual=seen.usual * 1e6)
     guess, read = FromSubmissions().read(nothing, release, shared)
     np.testing.assert_allclose(read, guess, atol=1e-3)
@@ -278,7 +283,7 @@ def test_one_round_has_no_differences() -> None:
     [(seen, release, shared, _)] = seen_of(part(1.0, rounds=1), drawn())
     with pytest.raises(ConfigError, match=r"params\.rounds = 'difference' .* one round has none"):
         FromSubmissions(rounds="difference").read(seen, release, shared)
-    # All of one round are read, and so are the differences of two.
+    # One round suffices to read all submissions, two rounds to read differences.
     assert np.isfinite(FromSubmissions().read(seen, release, shared)).all()
     [(seen, release, shared, _)] = seen_of(part(1.0, rounds=2), drawn())
     assert np.isfinite(FromSubmissions(rounds="difference").read(seen, release, shared)).all()

@@ -25,7 +25,7 @@ def near(rate: float, expected: float, n: int) -> bool:
 
 
 def accuracy(exact: NDArray[np.float64], truth: int, scale: float, releases: int) -> float:
-    """The share of correct guesses from so many releases."""
+    """The share of correct guesses from this many releases."""
     rng = np.random.default_rng(releases)
     shown = exact[truth] + scale * rng.laplace(size=(TRIALS, releases))
     attack, count = Averaging(), np.array([releases])
@@ -51,7 +51,7 @@ def test_a_contested_row_keeps_the_hidden_entry_and_sets_all_others() -> None:
     np.testing.assert_array_equal(
         row, np.array([5, -np.inf, 3.3, 5, 3.2, 1, -np.inf, 1], np.float32)
     )
-    # An entry beyond the scale cannot be set.
+    # Entries are clipped to the scale.
     assert Averaging().row(scores, 2, 5.4, 3, (1.0, 5.0)).max() == 5
     assert scores[0] == 2
 

@@ -1,4 +1,4 @@
-"""Audits of mechanisms of which outputs alone are seen.
+"""Black-box audits of mechanisms from their outputs.
 
 Where a test's outcome is random it states its false-failure rate, at most 1e-6: certificates of a
 single audit have the confidence 1 − 1e-6 there.
@@ -26,7 +26,7 @@ Rng = np.random.Generator
 
 
 def laplace(data: float, rng: Rng) -> float:
-    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum show what was added."""
+    """ε = 1 for data sets 0 and 1; rounded, as the low bits of a sum reveal its summands."""
     return round(data + rng.laplace(), 9)
 
 
@@ -49,7 +49,7 @@ def itself(outputs: Any) -> Any:
 
 
 def law(chances: Mapping[int, tuple[float, ...]], outputs: tuple[Any, ...]) -> Callable[..., Any]:
-    """A mechanism with these outputs, of these probabilities for data sets 0 and 1."""
+    """A mechanism with these outputs, and their probabilities for data sets 0 and 1."""
     return lambda data, rng: outputs[rng.choice(len(outputs), p=chances[data])]
 
 
@@ -72,7 +72,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_every_kind_of_output_is_read(kind: str) -> None:
     found = audit(law(CHANCES, OUTPUTS[kind]), 0, 1, trials=1600, confidence=SURE, seed=1)
-    # Failing to be told apart is as unlikely; ln 6 = 1.79.
+    # Failing to distinguish them is as unlikely; ln 6 = 1.79.
     assert 0.3 < found.epsilon.lower <= math.log(6)
     assert found.score.startswith("learned (")
     same = audit(
@@ -82,7 +82,7 @@ def test_every_kind_of_output_is_read(kind: str) -> None:
 
 
 def test_laplace_in_single_and_in_batched_calls() -> None:
-    """ε = 1: certified from below at confidence 1 − 1e-6, and most of it is found."""
+    """ε = 1: the bound at confidence 1 − 1e-6 is below it, and not far below."""
     for trials, found in (
         (6000, audit(laplace, 0.0, 1.0, trials=6000, confidence=SURE, seed=1)),
         (
@@ -94,7 +94,7 @@ def test_laplace_in_single_and_in_batched_calls() -> None:
         assert found.epsilon.kind == "frequentist"
         assert found.epsilon.confidence == SURE
         assert (found.pair, found.delta) == (0, 0.0)
-        # Learning takes half of the trials; the rest certifies.
+        # Half of the trials train the score; the others certify.
         assert found.epsilon.n == trials // 2
     assert dpaudit.audit is audit
     assert dpaudit.audit_pairs is audit_pairs
@@ -129,14 +129,14 @@ def test_randomised_response_is_exact() -> None:
     )
     event, right = found.event, math.e / (1 + math.e)
     assert found.score == "itself"
-    # A coin for every call: no share of α pays for fixed sizes.
+    # As every call has its own coin, no share of α is spent on fixed sample sizes.
     share = beta.ppf(alpha, event.hits, event.size - event.hits + 1)
     assert found.epsilon.lower == pytest.approx(math.log(share / (1 - share)), rel=1e-9)
     # False-failure rate 1e-6; the wrong law of odds 2 to 1 would be seen.
     low, high = binom.ppf((5e-7, 1 - 5e-7), event.size, right)
     assert low <= event.hits <= high
     assert not low <= event.size * 2 / 3 <= high
-    # Of either end of the scores, in data set D and D'.
+    # At either end of the scores, on D and D'.
     assert sorted(event.rates) == pytest.approx([1 - right, right], abs=0.03)
 
 
@@ -184,7 +184,7 @@ def test_a_seed_decides_everything() -> None:
     for batched in (False, True):
         assert found(3, batched) == found(3, batched)
         assert found(3, batched) != found(4, batched)
-        # As large as a config allows, which is more than scikit-learn does.
+        # The largest seed that a config allows, which is above scikit-learn's limit.
         assert found(2**64 - 1, batched) != found(2**32 - 1, batched)
     assert (np.random.get_state()[1] == state).all()  # type: ignore[index]  # noqa: NPY002
 
@@ -224,10 +224,10 @@ def test_the_telling_pair_is_found_among_useless_ones() -> None:
     given = audit_pairs(many_laplace, pairs, search=400, score=itself, **options)
     learned = audit_pairs(many_laplace, pairs[5:8], search=400, **options)
     assert (given.pair, learned.pair) == (6, 1)
-    # More than the weaker pair has.
+    # More than the ε of the weaker pair.
     for found in (given, learned):
         assert 0.4 < found.epsilon.lower <= 1.5
-    # The one pair that is left is audited as if it had been alone.
+    # The remaining pair is audited as if it were the only one.
     alone = audit(many_laplace, 0.0, 1.5, score=itself, **options)
     assert given.epsilon == alone.epsilon
 
@@ -238,7 +238,7 @@ def test_the_telling_pair_is_found_among_useless_ones() -> None:
 
 
 def test_the_search_sees_no_output_of_the_certificate() -> None:
-    """Else the choice of the pair would cost confidence that is not paid for."""
+    """Otherwise the choice of the pair would invalidate the confidence."""
     noises: list[float] = []
 
     def mechanism(data: float, rng: Rng) -> float:
@@ -371,7 +371,7 @@ def test_odd_outputs_are_outputs(odd: Any, score: Any) -> None:
 
 
 class Mute:
-    """What no library can read."""
+    """An output that no library can read."""
 
     def __array__(self, *arguments: Any, **options: Any) -> Any:
         raise RuntimeError
@@ -422,7 +422,7 @@ def test_a_known_law_gives_the_likelihood_form_beside_the_certified_bound() -> N
     assert right.likelihood.lower == pytest.approx(1, abs=1e-5)
     assert right.likelihood.kind == "assumes-law"
     assert 0.7 < right.epsilon.lower <= right.likelihood.lower
-    # A law that is not the true one certifies a fiction; the bound from the outputs stands.
+    # With a wrong law the likelihood bound is wrong; the certified bound still holds.
     assert twice.likelihood.lower > 1.9
     assert twice.epsilon.lower == right.epsilon.lower
     with pytest.raises(InputError, match="both score and log_ratio"):

@@ -1,4 +1,4 @@
-"""Audits of mechanisms with a memory, of batches and of scores that read their batch.
+"""Audits of mechanisms with memory, of batches, and of scores that read their whole batch.
 
 All of them ignore their data. Every rate has the false-failure probability 1e-6.
 """
@@ -38,7 +38,7 @@ MANY = int(binom.isf(1e-6, AUDITS, 0.05))
 @pytest.mark.parametrize("name", STATEFUL)
 @pytest.mark.long
 def test_a_state_between_calls_accuses_nobody(name: str) -> None:
-    """At the default seed, with a given and with a learned score."""
+    """Audit with the default seed, with a given and with a learned score."""
     false = sum(
         audit(STATEFUL[name](), 0, 1, trials=1000, score=itself).epsilon.lower > 0
         for _ in range(AUDITS)
@@ -76,7 +76,7 @@ def test_calls_of_many_outputs_are_refused_where_these_are_alike(
 
 
 def test_independent_batches_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Independent outputs, also on two data sets that differ: the test looks within each."""
+    """Independent outputs, also on different data sets, as the test is within each data set."""
     monkeypatch.setattr(blackbox, "MOST", 1000)
 
     def mechanism(data: float, rng: np.random.Generator, n: int) -> Any:
@@ -109,7 +109,7 @@ def test_every_call_gets_its_own_coin_and_its_own_stream() -> None:
     changes = sum(a != b for a, b in pairwise(trials))
     assert binom.ppf(5e-7, 1999, 0.5) <= changes <= binom.ppf(1 - 5e-7, 1999, 0.5)
     assert len({number for _, number in asked}) == 2000
-    # The stream does not tell the data set: it is that of the call's number.
+    # The stream does not reveal the data set: it depends only on the call's number.
     other = asked.copy()
     asked.clear()
     Calls(mechanism, False, 5).run((1, 0), "test", 2000)
@@ -154,7 +154,7 @@ def test_drift_is_said_where_the_score_does_not_see_it() -> None:
 
 @pytest.mark.parametrize("data", [0.0, 5.0])
 def test_no_drift_is_said_where_there_is_none(data: float) -> None:
-    """Twenty audits, also of a mechanism that leaks: its coins are no drift."""
+    """Twenty audits, also of a leaky mechanism, whose coins do not count as drift."""
     for values in (1.0, 0.01, 20.0):
         found = audit(
             lambda shift, rng, v=values: np.round(shift + rng.laplace(scale=v)),
@@ -183,7 +183,7 @@ def test_errors_of_fresh_processes_are_clear() -> None:
 
 
 def test_a_mechanism_that_changes_its_data_is_refused() -> None:
-    """What it counts there would tell the data sets apart: the numbers of their calls differ."""
+    """A counter stored there would distinguish the data sets: their numbers of calls differ."""
 
     def mechanism(data: list[int], rng: np.random.Generator) -> int:
         data[0] += 1
@@ -191,7 +191,7 @@ def test_a_mechanism_that_changes_its_data_is_refused() -> None:
 
     with pytest.raises(InputError, match="changes its data set in place"):
         audit(mechanism, [0, 1], [0, 2], trials=400, score=itself)
-    # What cannot be compared is not observed.
+    # Data that cannot be compared are not checked.
     audit(lambda data, rng: rng.normal(), object(), object(), trials=400, score=itself)
 
 

@@ -1,4 +1,4 @@
-"""Positive controls: mutants have the ε that they state, and blind audits do not find them."""
+"""Planted violations have the stated ε, and blind audits do not find them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_split_has_the_stated_epsilon_and_keeps_the_law_inside() -> None:
     high = trials.outputs >= np.median(trials.outputs)
     assert is_right(high, trials.present)
     assert len(np.unique(trials.outputs)) == 6000
-    # Given the half, values tell nothing more: quarters fall alike in both data sets.
+    # Given the half, values carry no more information: quarters are equally likely on D and D'.
     for half in (high, ~high):
         top = trials.outputs[half] >= np.median(trials.outputs[half])
         share = [float(top[trials.present[half] == dataset].mean()) for dataset in (False, True)]
@@ -113,7 +113,7 @@ def low_bit(output: float) -> bool:
 def test_a_written_bit_has_the_stated_epsilon(
     make: Callable[[Rng], Any], read: Callable[[Any], bool]
 ) -> None:
-    """One of the mutants shows it there; of zeros' signs, where there are zeros."""
+    """One of the mutants carries the violation there; in zeros' signs only if there are zeros."""
     shown = []
     for trials in mutants(make):
         outputs = list(trials.outputs)
@@ -154,7 +154,7 @@ def test_a_mutant_that_so_few_trials_cannot_show_is_not_tried() -> None:
 
 
 def grid(values: Any) -> Any:
-    """Values of one bit depth: what is finer would show the data by itself."""
+    """Values of one bit depth, as finer bits would reveal the data."""
     return np.round(values * 2**20) / 2**20
 
 
@@ -192,7 +192,7 @@ BROKEN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_no_broken_mechanism_is_given_a_power(name: str) -> None:
-    """It is certified to break its claim, or its audit is found blind."""
+    """Either the mechanism is certified to break its claim, or the control is not found."""
     mechanism, options = BROKEN[name]
     found = controlled(mechanism, **options)
     assert found.epsilon.lower > CLAIM or found.control is None or not found.control.found

@@ -10,7 +10,7 @@ from dpaudit.auditor.black_box.search_pairs import most_informative
 
 @pytest.mark.long
 def test_the_stronger_of_weak_pairs_is_found() -> None:
-    """Laplace noise whose shifts differ: the luckiest tail of twelve weaker pairs wins nothing."""
+    """Laplace noise with different shifts: twelve weaker pairs do not win by a lucky tail."""
     shifts = [0.01] * 6 + [0.06] + [0.01] * 6
 
     def chosen(seed: int) -> int:
@@ -24,7 +24,7 @@ def test_the_stronger_of_weak_pairs_is_found() -> None:
 
 
 def test_pairs_that_promise_nothing_are_compared_by_their_area() -> None:
-    """Binary outputs of which too few are drawn to certify anything: half of them are ties."""
+    """Binary outputs, too few to certify anything, so half of the pairs tie."""
     shares = [0.5, 0.5, 0.62, 0.5]
 
     def draw(index: int, turn: int, each: int) -> tuple[Any, Any]:

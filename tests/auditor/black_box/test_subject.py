@@ -20,7 +20,7 @@ from dpaudit.record import storage as record
 EVIL = "<script>alert(1)</script> `x` | [red]y[/red]"
 MODULE = '''
 import asyncio
-"""What a user keeps beside a config."""
+"""A module that a user keeps beside a config."""
 import pathlib
 import sys
 
@@ -34,7 +34,7 @@ def laplace(data, rng):
 
     The docstring's rest is not shown.
     """
-    # Rounded: the low bits of a floating sum show what was added.
+    # Rounded, as the low bits of a floating sum reveal its summands.
     return round(float(np.sum(data)) + rng.laplace(), 6)
 
 
@@ -161,7 +161,7 @@ class Project:
 
     @property
     def imported(self) -> bool:
-        """Whether the module was, and so its code ran."""
+        """Whether the module was imported, so that its code ran."""
         return (self.folder / "imported").exists()
 
     def measurement(self) -> Any:
@@ -249,7 +249,7 @@ def test_the_most_telling_of_the_named_pairs_is_audited(project: Project, pairs:
     result = record.load(project.out)
     number = 3 if pairs == "own:PAIRS" else 2
     assert result.pairs[0].summary == f"the most informative of {number} given, number 1"
-    # The others show nothing.
+    # The other pairs show nothing.
     assert project.measurement().estimate.lower > 0.5
 
 
@@ -260,7 +260,7 @@ def test_a_score_of_one_s_own_and_an_instance(project: Project) -> None:
     assert result.models[0].label == "mine"
     assert result.models[0].title == "An instance that is called."
     assert result.attacks["itself"]["source"] == f"{project.module}:itself"
-    # All trials certify, but for the few that are left out.
+    # All trials certify, except the few that are left out.
     assert project.measurement().estimate.n > 850
 
 
@@ -311,7 +311,7 @@ def test_code_that_cannot_be_used_is_one_sentence(
     "text", ["import sys\nsys.exit(0)", "raise RuntimeError('a\\nb')", "def broken(:"]
 )
 def test_a_module_that_cannot_be_imported_is_one_sentence(project: Project, text: str) -> None:
-    """One that exits would else be taken for a gate's outcome."""
+    """Otherwise its exit code would be taken for a gate's outcome."""
     (project.folder / f"{project.module}.py").write_text(text)
     refused(project.run("--allow-code"), 2, "cannot be imported (")
 
@@ -378,7 +378,7 @@ def test_the_exit_code_comes_from_the_gates(
     said = " ".join(result.stdout.split())
     assert ("PASS", "FAIL", "", "", "INCONCLUSIVE")[code] in said
     assert words in said
-    # The finished run says the same, without the code.
+    # The finished run reports the same, without the code.
     (project.folder / f"{project.module}.py").unlink()
     again = CliRunner().invoke(main, ["gate", str(project.out)])
     assert again.exit_code == code
@@ -484,9 +484,9 @@ def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--seed", "tomorrow"), "neither a whole number of 64 bits nor entropy"),
-        (("--seed", "-1"), "neither a whole number"),
-        (("--seed", 2**64), "neither a whole number"),
+        (("--seed", "tomorrow"), "neither a 64-bit integer nor entropy"),
+        (("--seed", "-1"), "neither a 64-bit integer"),
+        (("--seed", 2**64), "neither a 64-bit integer"),
         (("-s", "seed=tomorrow"), "seed = 'tomorrow' is neither a 64-bit integer"),
         (("-s", "keep_seed=false"), "keep_seed = false needs seed = 'entropy'"),
     ],
@@ -509,7 +509,7 @@ def test_the_power_is_that_found_on_a_mutant(project: Project) -> None:
     assert control.mutant == "a violation of ε = 3 planted in the values"
     assert (control.factor, control.found) == (3, True)
     assert 1 < control.certified <= 3
-    # Of several gates the one that asks for the smallest violation; held to its limit.
+    # Among several gates, the one with the smallest violation sets the limit and the control.
     more = "\n" + GATE.replace("'claim'", "1.2") + "2"
     project.write(score="'own:itself'", tail=GATE + "3" + more)
     project.run("--allow-code", "-q")

@@ -1,4 +1,4 @@
-"""Leaks that are easily overlooked are certified, and mechanisms without them are not accused.
+"""Leaks that are easily overlooked are certified; mechanisms without them are not.
 
 Certificates have the confidence 1 − 1e-6: the rate of a false accusation in each.
 """
@@ -28,7 +28,7 @@ def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
 @pytest.mark.parametrize("teller", [0, 1])
 @pytest.mark.parametrize("kind", ["number", pytest.param("word", marks=pytest.mark.long)])
 def test_a_rare_leak_breaks_its_claim(kind: str, teller: int) -> None:
-    """One output in a thousand tells; with 400,000 outputs some 100 of those certify.
+    """One output in a thousand leaks; with 400,000 outputs some 100 leaks are held out.
 
     100 right guesses certify 1.91 with confidence 1 − 1e-6: ln(p/(1 − p)), p = 1e-6^(1/100).
     """

@@ -1,4 +1,4 @@
-"""How well attackers do, against scikit-learn, statsmodels, and the users as the sample."""
+"""Scores of attacks, checked against scikit-learn, statsmodels, and users as the sample."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Key = tuple[str, Any, Any, Any]
 
 
 def truth_of(seed: int, users: int = 60, items: int = 40, each: int = 10) -> Truth:
-    """Every user has some pairs, about a half of them real; some items have many raters."""
+    """Every user has some pairs, about half of them real; some items have many raters."""
     source = np.random.default_rng(seed)
     popular = 1 / (1.0 + np.arange(items))
     mine = [
@@ -104,7 +104,7 @@ def test_areas_are_those_of_scikit_learn_ties_or_not(digits: int) -> None:
         assert area.kind == "assumes-law"
         assert area.alpha == pytest.approx(0.05)
         assert area.n == len(set(truth.pairs.users[rows].tolist()))
-        # The truth of other pairs would be noticed.
+        # The labels of other pairs would be noticed.
         wrong = float(roc_auc_score(truth.real[: len(rows)], scores[rows]))
         assert len(rows) == len(scores) or area.value != pytest.approx(wrong, rel=1e-3)
 
@@ -115,7 +115,7 @@ def test_rates_are_counted_on_users_who_did_not_choose_the_threshold() -> None:
     found = found_in(truth, checkpoint(truth, scores))
     even, real = truth.pairs.users % 2 == 0, truth.real
     fakes = np.sort(scores[even & ~real])[::-1]
-    # Some 750 fakes: the 7-th largest, and none shows a rate of 0.001 with less than 999.
+    # With some 750 fakes the threshold is the 7th largest; a rate of 0.001 needs at least 999.
     threshold = fakes[math.floor((len(fakes) + 1) * 0.01) - 1]
     expected = (scores[~even & real] > threshold).mean()
     assert found["transcript.tpr", "one", None, 0.01].estimate.value == pytest.approx(expected)
@@ -155,7 +155,7 @@ def test_corrections_are_those_of_statsmodels(name: str) -> None:
         expected = multipletests(p_values, MULTIPLE, method=method)[0]
         np.testing.assert_array_equal(correct(p_values), expected)
         np.testing.assert_array_equal(p_values, before)
-    # Whoever is found by Holm is found by the other.
+    # Every pair found by Holm is also found by Benjamini-Hochberg.
     assert (holm(p_values) <= benjamini_hochberg(p_values)).all()
     if name == "small":
         counts = [int(f(p_values).sum()) for f in (holm, benjamini_hochberg)]
@@ -164,7 +164,7 @@ def test_corrections_are_those_of_statsmodels(name: str) -> None:
 
 
 def test_holm_finds_a_fake_in_one_family_of_twenty_at_most() -> None:
-    # Rate 1e-6; without a correction nearly all families have one.
+    # Rate 1e-6; without a correction nearly all families have a false discovery.
     source, runs = np.random.default_rng(7), 3000
     families = source.random((runs, 40))
     wrong = sum(bool(holm(p_values).any()) for p_values in families)
@@ -229,7 +229,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
 ) -> None:
     truth, source = truth_of(11, users=80, items=60), np.random.default_rng(12)
     rows = np.flatnonzero(source.random(len(truth.pairs)) < share)
-    # A score tells which pair it is of.
+    # Each score identifies its pair.
     scores = source.permutation(len(truth.pairs)).astype(float)
     seen: list[Exact] = []
 
@@ -254,7 +254,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
         counts.append(truth.real[mine].sum() / truth.real[rows].sum())
         one = found["transcript.auc", "one", name, None].estimate
         assert one.value == pytest.approx(roc_auc_score(truth.real[mine], these), rel=1e-12)
-    # No item is in two of them, and each has about a quarter of the reals, but for large items.
+    # No item is in two groups; each has about a quarter of the real pairs, up to large items.
     assert all(before[1] < after[0] for before, after in pairwise(ends))
     assert all(0.1 < count < 0.4 for count in counts)
     monkeypatch.undo()
@@ -263,7 +263,7 @@ def test_quarters_part_the_pairs_by_how_often_their_item_is_rated(
 
 
 def test_quarters_that_too_few_users_have_are_left_out() -> None:
-    # One item is all that is rated: the others have none, and no real pair.
+    # Only one item is rated, so the other groups have no real pair.
     users = 10
     pairs = Pairs(
         np.repeat(np.arange(users), 3).astype(np.int32),
@@ -277,7 +277,7 @@ def test_quarters_that_too_few_users_have_are_left_out() -> None:
     truth = Truth(pairs, (pairs.items == 2) & (pairs.users > 2), 0.95)
     scores = np.random.default_rng(0).random(len(pairs))
     found = found_in(truth, checkpoint(truth, scores), last=True)
-    # The quarter up to the one rated item holds all pairs.
+    # The first group, up to the one rated item, holds all pairs.
     quarters = {key[2]: each for key, each in found.items() if key[2] in QUARTERS}
     assert list(quarters) == [QUARTERS[0]]
     whole = found["transcript.auc", "one", None, None].estimate
@@ -288,7 +288,7 @@ def test_quarters_that_too_few_users_have_are_left_out() -> None:
 
 
 def test_the_divergence_is_a_mean_over_real_pairs_with_users_as_the_sample() -> None:
-    # One pair a user: Student's interval. Fakes do not count.
+    # With one pair per user this is Student's interval. Fakes do not count.
     source, users = np.random.default_rng(13), 40
     pairs = Pairs(
         np.arange(users, dtype=np.int32),
@@ -331,12 +331,12 @@ def test_pairs_of_one_user_are_no_sample_of_their_own() -> None:
     assert whole.value == pytest.approx(mean, rel=1e-6)
     half = stats.t.isf(0.025, 19) * error
     assert whole.upper - whole.value == pytest.approx(half, rel=1e-4)
-    # Pairs as the sample would be sure four times as soon.
+    # With pairs as the sample the standard error would be less than half as large.
     alone = stats.sem(given.divergence[truth.real])
     assert error > 2 * alone
 
 
-# Of fakes' own law.
+# Coverage when a user's scores are correlated.
 
 
 def test_areas_of_scores_that_say_nothing_hold_one_half() -> None:
@@ -467,7 +467,7 @@ def test_the_curve_is_what_is_found_above_the_fakes() -> None:
     assert points[1.0] == 1
     for rate, share in points.items():
         assert rate is not None
-        # Of all thresholds that let no more fakes through, the one that finds most.
+        # Among thresholds that admit no more fakes, the one that finds the most.
         best = max(
             float((scores[real] > least).mean())
             for least in (*scores, -np.inf)

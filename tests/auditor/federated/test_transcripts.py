@@ -1,4 +1,4 @@
-"""Transcripts as the auditor runs them: divergences, who is observed, closed forms of detection."""
+"""Transcripts as the auditor runs them: divergences, observed pairs, closed forms of detection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(
 
 
 def kept(round_: Round) -> Round:
-    """A round whose arrays nobody overwrites."""
+    """A copy of a round, whose arrays are not overwritten."""
     names = ("place", "shown", "factors", "fakes", "gradients", "made_up")
     arrays: dict[str, Any] = {name: copy(getattr(round_, name)) for name in names}
     return Round(**arrays)
@@ -81,7 +81,7 @@ def divergence_of(pairs: Pairs, round_: Round, row: int) -> float:
     """Of one submission, in nats."""
     g = round_.gradients[row].astype(np.float64)
     if pairs.level is not None:
-        # One of 2 d outcomes; ± of a fake evenly.
+        # One of 2 d outcomes; for a fake both signs are equally likely.
         slope = np.clip(g, -1, 1) * len(g) / pairs.level
         return float(sum(
             p * math.log(2 * p) for s in slope.tolist() for p in ((1 + s) / 2, (1 - s) / 2) if p
@@ -103,7 +103,7 @@ def test_divergences_are_sums_over_the_rounds_so_far(name: str, users: Any) -> N
     outcome = run(transcript(MODELS[name], users))
     assert [each.step for each in outcome] == [2, 5, 8]
     for each in outcome:
-        # Those of an earlier checkpoint are not those of the last: nothing is overwritten.
+        # The last checkpoint must not overwrite the divergences of an earlier one.
         np.testing.assert_allclose(each.divergence, expected[each.step], rtol=1e-4, atol=1e-7)
         assert each.seen == {}
     assert (outcome[0].divergence <= outcome[2].divergence).all()
@@ -126,7 +126,7 @@ def test_parts_of_the_divergence_add_up_to_its_mean_over_all_ratings(name: str) 
         # Fakes of other pairs, or of other rounds, have other means.
         others = each.divergence[~given.real].mean(dtype=np.float64)
         assert others != pytest.approx(mean, rel=1e-3)
-        # Zero is no estimate of the mean before, and nothing is due to one.
+        # Fakes of mean zero estimate no previous mean, so these parts are 0.
         assert ((parts.delay, parts.estimate) == (0, 0)) is (name == "zero")
         if name == "zero" and each.step == 8:
             assert parts.apart > 0.05 * mean
@@ -145,12 +145,12 @@ def test_a_training_without_noise_is_run_and_claims_no_divergence() -> None:
     assert given.real.all()
 
 
-# Who is observed, and when.
+# Which pairs are observed, and when.
 
 
 @dataclass
 class Noted:
-    """Keeps what it is shown."""
+    """A reader that keeps all rounds."""
 
     pairs: Pairs
     rounds: list[Round] = field(default_factory=list)
@@ -167,7 +167,7 @@ class Noted:
 
 @dataclass
 class Passive(SubmissionTest):
-    """An attack that makes one such observer."""
+    """An attack that makes one such reader."""
 
     pairs: int | None = None
     made: list[Noted] = field(default_factory=list)
@@ -212,7 +212,7 @@ def test_attackers_of_some_are_shown_their_own_pairs_alone(name: str, count: int
     for same in ("dimensions", "sigma", "level", "shares", "candidates"):
         assert getattr(noted.pairs, same) is getattr(given.pairs, same)
     for seen, round_ in zip(noted.rounds, rounds, strict=True):
-        # Places are among his own: back among all they are those who submitted.
+        # Places index the attack's own pairs; mapped back, they are the pairs that submitted.
         mine = np.isin(round_.place, rows)
         np.testing.assert_array_equal(rows[seen.place], round_.place[mine])
         for part in ("shown", "gradients", "made_up"):
@@ -247,7 +247,7 @@ def test_attackers_are_asked_where_it_is_said_and_nowhere_else() -> None:
     for attack in attacks.values():
         assert attack.made[0].asked == [2, 8]
         assert len(attack.made[0].rounds) == 8
-    # What he said then is what he made of the rounds until then.
+    # Each verdict uses only the rounds up to its checkpoint.
     assert outcome[1].seen["all"].verdicts.scores[0] == 200
     assert outcome[4].seen["all"].verdicts.scores[0] == 800
     assert all(len(each.divergence) for each in outcome)
@@ -257,7 +257,7 @@ def test_attackers_are_asked_where_it_is_said_and_nowhere_else() -> None:
 
 
 class Fixed:
-    """Every pair has a user of her own and submits in every round, about one item.
+    """Every pair has its own user and submits in every round, all for one item.
 
     Real ones are `N(g_t, σ²)`, fakes `N(F_t, σ²)`.
     """
@@ -303,7 +303,7 @@ BOTH: dict[str, SubmissionTest] = {RATIO: GradientRatio(), DETECTOR: Energy()}
 
 @cache
 def fixed(k: int, mu: float) -> tuple[Fixed, Checkpoint]:
-    """k rounds whose real and fake means are μ apart in all: a half of the pairs is real."""
+    """k rounds whose real and fake means are at total distance μ; half of the pairs are real."""
     source = np.random.default_rng(k)
     fakes = source.standard_normal((k, D))
     away = source.standard_normal((k, D))
@@ -322,7 +322,7 @@ def findings(given: Fixed, found: Checkpoint) -> dict[tuple[str, Any, Any, Any],
 
 
 def inside(count: int, n: int, rate: float) -> bool:
-    """Whether a count is one of n trials at this rate; false with 1e-6."""
+    """Whether a count of n trials is consistent with this rate; wrong with probability 1e-6."""
     low, high = (float(law(5e-7, n, rate)) for law in (stats.binom.ppf, stats.binom.isf))
     return low <= count <= high
 
@@ -332,7 +332,7 @@ def test_the_known_ratio_has_the_area_of_its_normal_law(k: int) -> None:
     mu = 1.5
     given, outcome = fixed(k, mu)
     scores = outcome.seen[RATIO].verdicts.scores
-    # Every pair is once in a comparison, so that these are independent.
+    # Every pair is in one comparison only, so the comparisons are independent.
     right = int((scores[given.real] > scores[~given.real]).sum())
     for other, holds in ((mu, True), (mu * math.sqrt(2), False), (mu / math.sqrt(2), False)):
         assert inside(right, COUNT, float(ratio_auc(other))) is holds
@@ -347,7 +347,7 @@ def test_the_known_ratio_has_the_area_of_its_normal_law(k: int) -> None:
 
 @pytest.mark.parametrize("k", ROUNDS)
 def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None:
-    # So far apart that about half are found, which takes longer sequences farther.
+    # μ is such that about half are found; longer sequences need a larger one.
     mu, level = math.sqrt(2.5 * math.sqrt(2 * k * D)), 0.01
     given, outcome = fixed(k, mu)
     found = findings(given, outcome)
@@ -367,7 +367,7 @@ def test_the_energy_detector_has_the_power_of_the_noncentral_law(k: int) -> None
     assert not inside(round(false.value * COUNT), COUNT, 3 * level)
     assert caught.lower <= power <= caught.upper
     assert false.lower <= level <= false.upper
-    # Who knows the gradients misses none at this distance.
+    # An attack that knows the gradients misses none at this distance.
     assert found["transcript.power", RATIO, "real", level].estimate.value > power + 0.2
 
 
@@ -376,7 +376,7 @@ def test_the_mean_divergence_is_half_the_squared_distance(k: int) -> None:
     given, outcome = fixed(k, 1.5)
     whole = findings(given, outcome)["transcript.kl", None, "whole", None].estimate
     assert whole.value == pytest.approx(1.5**2 / 2, rel=1e-4)
-    # All pairs have the same: nothing scatters between users.
+    # All pairs have the same divergence, so it does not vary between users.
     assert whole.upper - whole.lower < 1e-6
 
 
@@ -404,7 +404,7 @@ def test_real_submissions_of_the_fakes_law_are_not_told_from_fakes() -> None:
         for area in areas.values():
             assert told or area.lower <= 0.5 <= area.upper
             assert area.upper - area.lower < 0.25
-        # A user with one pair has no direction to learn, and differences hardly see a shift.
+        # A user's direction cannot be learned from one pair, and differences barely show a shift.
         assert all(apart[label] for label in ("z", "t", "sign", "energy", "ks")) is told, areas
         exposed = found["transcript.exposed", "z", "Holm", 0.05].estimate.value
         assert (exposed > 0.05) is told

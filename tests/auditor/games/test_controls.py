@@ -1,4 +1,4 @@
-"""Controls: which mutants are tried, what is reported of them, and that their noise is smaller."""
+"""Controls: which mutants are tried and reported, and that their noise is smaller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dpaudit.auditor.games.controls import (
     LADDER,
     Bar,
-    Trial,
+    GameResult,
     control_seed,
     controls_of,
     mutant_of,
@@ -27,7 +27,7 @@ from dpaudit.record.result import Control
 
 def trial(
     lower: float, law: float | None, *, value: float = 1.0, claimed: float = 1.0, n: int = 20_000
-) -> Trial:
+) -> GameResult:
     estimate = Estimate(
         value=value,
         lower=lower,
@@ -37,7 +37,7 @@ def trial(
         n=n,
         method="label test",
     )
-    return Trial(claimed, 0.0, estimate, None if law is None else Estimate.exact(law, "law"))
+    return GameResult(claimed, 0.0, estimate, None if law is None else Estimate.exact(law, "law"))
 
 
 def showing(share: float, tried: list[float]) -> Callable[[float], float]:
@@ -56,11 +56,11 @@ def showing(share: float, tried: list[float]) -> Callable[[float], float]:
         (1.0, 1.0, 0.95, [1.25]),
         (1.0, 1.0, 0.75, [1.25, 1.5]),
         (0.6, 1.0, 0.55, [2.0]),
-        # Rare outputs have the law's ε, and the game shows less.
+        # Only rare outputs attain the law's ε, so the game shows less.
         (1.0, 0.3, 0.29, [4.0]),
         (None, 0.6, 0.55, [2.0]),
         (math.inf, 1.0, 0.1, list(LADDER)),
-        # What cannot be found at the top is tried there once.
+        # If no mutant is forecast to be found, the largest is tried once.
         (0.0, 0.1, 0.0, [4.0]),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_gates_ask_for_is_tried_first_and_then_more() -> None:
     found = controls_of(showing(0.6, factors), trial(0.5, 0.6, value=0.6), [Bar(1.0, 1.1)])
     assert factors == [1.1, 2.0]
     assert [each.found for each in found] == [False, True]
-    # A limit above the claim has mutants of its own.
+    # A limit above the claim has its own mutants.
     factors.clear()
     found = controls_of(showing(0.95, factors), trial(0.5, 1.0), [Bar(3.0, 1.5)])
     assert sorted(factors) == [1.25, 4.5]
@@ -97,10 +97,10 @@ def test_what_gates_ask_for_is_tried_first_and_then_more() -> None:
     [
         trial(1.2, 1.2),  # the game broke the claim itself
         trial(0.0, math.inf, claimed=math.inf),
-        trial(8.0, 30.0, value=8.0, claimed=30.0),  # so few trials certify no such ε
+        trial(8.0, 30.0, value=8.0, claimed=30.0),  # too few trials to certify such an ε
     ],
 )
-def test_where_a_mutant_would_say_nothing_none_is_tried(about: Trial) -> None:
+def test_where_a_mutant_would_say_nothing_none_is_tried(about: GameResult) -> None:
     assert controls_of(showing(1.0, []), about) == ()
 
 

@@ -1,4 +1,4 @@
-"""The ε of a list by its law, against simulation and closed forms."""
+"""The true ε of a list, against simulation and closed forms."""
 
 from __future__ import annotations
 

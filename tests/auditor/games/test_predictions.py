@@ -18,7 +18,7 @@ from dpaudit.auditor.games.predictions import entry_game, prediction_game, shift
 from dpaudit.auditor.games.search import search_pair
 from dpaudit.auditor.measures.risk import _shown_items, hidden_items, run_risk
 from dpaudit.auditor.measures.utility import run_held_out, run_overlap
-from dpaudit.auditor.trials import BLOCK, choose, eligible, plan
+from dpaudit.auditor.trials import BLOCK, choose, draw_trials, eligible
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import DataError
 from dpaudit.core.profile import Profile
@@ -70,13 +70,13 @@ def shifted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def test_plan_draws_users_and_the_rest_uniformly() -> None:
     # Rate 1e-6 over 5 tables.
-    games = plan(3, "x", TRIALS, 7)
-    assert games.draws.shape == (TRIALS, 3)
-    assert ((games.draws >= 0) & (games.draws < 1)).all()
-    tables = [np.bincount(games.user, minlength=7)]
-    tables += [np.bincount(choose(games.draws[:, i], 10), minlength=10) for i in range(3)]
+    drawn = draw_trials(3, "x", TRIALS, 7)
+    assert drawn.draws.shape == (TRIALS, 3)
+    assert ((drawn.draws >= 0) & (drawn.draws < 1)).all()
+    tables = [np.bincount(drawn.user, minlength=7)]
+    tables += [np.bincount(choose(drawn.draws[:, i], 10), minlength=10) for i in range(3)]
     # Independent: user, first and second draw together.
-    joint = (games.user * 3 + choose(games.draws[:, 0], 3)) * 2 + choose(games.draws[:, 1], 2)
+    joint = (drawn.user * 3 + choose(drawn.draws[:, 0], 3)) * 2 + choose(drawn.draws[:, 1], 2)
     tables.append(np.bincount(joint, minlength=42))
     for table in tables:
         assert uniform_over(table, 1e-6 / 5)
@@ -85,14 +85,14 @@ def test_plan_draws_users_and_the_rest_uniformly() -> None:
 
 def test_plan_joins_two_draws_of_23_bits() -> None:
     # Rate 1e-6 over 6 tables.
-    games = plan(3, "x", TRIALS, 2**40)
+    drawn = draw_trials(3, "x", TRIALS, 2**40)
     words = np.empty((TRIALS, 8), np.float32)
     noise.uniform(words, np.arange(TRIALS), 0, stream_key(3, "x/trials"))
     whole = (words.astype(np.float64) * 2**23).astype(np.int64)
     number = whole[:, ::2] * 2**23 + whole[:, 1::2]
     expected = (number + 0.5) / 2**46  # 47 bits: exact
-    np.testing.assert_array_equal(games.draws, expected[:, 1:])
-    np.testing.assert_array_equal(games.user, number[:, 0] >> 6)
+    np.testing.assert_array_equal(drawn.draws, expected[:, 1:])
+    np.testing.assert_array_equal(drawn.user, number[:, 0] >> 6)
     assert 2.0**-47 <= expected.min() < expected.max() <= 1 - 2.0**-47
     # The lower half is as uniform as the upper, so a choice among 2^40 things is too.
     for column in range(3):
@@ -103,22 +103,22 @@ def test_plan_joins_two_draws_of_23_bits() -> None:
 
 
 def test_a_trial_is_the_same_whatever_their_number() -> None:
-    short, long = plan(3, "x", 1000, 7), plan(3, "x", 5000, 7)
+    short, long = draw_trials(3, "x", 1000, 7), draw_trials(3, "x", 5000, 7)
     np.testing.assert_array_equal(short.user, long.user[:1000])
     np.testing.assert_array_equal(short.draws, long.draws[:1000])
     np.testing.assert_array_equal(short.key, long.key)
-    assert (plan(4, "x", 1000, 7).draws != short.draws).mean() > 0.99
-    assert (plan(3, "y", 1000, 7).draws != short.draws).mean() > 0.99
-    assert (plan(3, "y", 1000, 7).key != short.key).any()
+    assert (draw_trials(4, "x", 1000, 7).draws != short.draws).mean() > 0.99
+    assert (draw_trials(3, "y", 1000, 7).draws != short.draws).mean() > 0.99
+    assert (draw_trials(3, "y", 1000, 7).key != short.key).any()
 
 
 def test_blocks_hold_every_trial_once_with_its_user() -> None:
-    games = plan(1, "x", 5000, 3)
+    drawn = draw_trials(1, "x", 5000, 3)
     seen = []
-    for user, streams in games.blocks():
+    for user, streams in drawn.blocks():
         assert 0 < len(streams) <= BLOCK
-        assert (games.user[streams.trials] == user).all()
-        np.testing.assert_array_equal(streams.key, games.key)
+        assert (drawn.user[streams.trials] == user).all()
+        np.testing.assert_array_equal(streams.key, drawn.key)
         seen.append(streams.trials)
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(5000))
 
@@ -133,8 +133,8 @@ PROFILE = Profile(MINE, np.array([1, 5, 3, 2, 4], np.float32))
 
 
 def test_hidden_ratings_are_uniform() -> None:
-    draws = plan(5, "x", TRIALS, 1).draws
-    hidden = hidden_items(PROFILE, 14, False, draws)
+    drawn = draw_trials(5, "x", TRIALS, 1).draws
+    hidden = hidden_items(PROFILE, 14, False, drawn)
     assert np.isin(hidden, MINE).all()
     table = np.bincount(np.searchsorted(MINE, hidden), minlength=5)
     assert uniform_over(table, 1e-6)
@@ -143,7 +143,7 @@ def test_hidden_ratings_are_uniform() -> None:
 
 def test_hidden_purchases_are_half_bought_and_uniform_in_each_kind() -> None:
     # Rate 1e-6 over 3 tables.
-    hidden = hidden_items(PROFILE, 14, True, plan(6, "x", TRIALS, 1).draws)
+    hidden = hidden_items(PROFILE, 14, True, draw_trials(6, "x", TRIALS, 1).draws)
     missing = np.setdiff1d(np.arange(14), MINE)
     bought = np.isin(hidden, MINE)
     tables = [
@@ -161,7 +161,7 @@ def test_shown_items_are_uniform_and_never_the_hidden_one(item: int) -> None:
     # Items 0, 7 and 13 are candidates themselves (first, middle, last); 4 is not. Rate 1e-6 in all.
     candidates = np.setdiff1d(np.arange(14), MINE).astype(np.int32)
     hidden = np.full(TRIALS, item, np.int32)
-    shown = _shown_items(candidates, hidden, plan(7, "x", TRIALS, 1).draws[:, 2])
+    shown = _shown_items(candidates, hidden, draw_trials(7, "x", TRIALS, 1).draws[:, 2])
     assert shown.shape == (TRIALS, 1)
     rest = np.setdiff1d(candidates, [item])
     assert np.isin(shown, rest).all()
@@ -232,15 +232,15 @@ def test_utilities_do_not_depend_on_threads_or_trials() -> None:
 def test_plan_draws_users_in_proportion_to_their_weights() -> None:
     # Rate 1e-6 over 2 tables. Equal weights draw as none do.
     weights = np.array([3, 1, 5, 2])
-    games = plan(3, "x", TRIALS, 4, weights)
-    table = np.bincount(games.user, minlength=4)
+    drawn = draw_trials(3, "x", TRIALS, 4, weights)
+    table = np.bincount(drawn.user, minlength=4)
     low = stats.binom.ppf(1e-6 / 16, TRIALS, weights / 11)
     high = stats.binom.isf(1e-6 / 16, TRIALS, weights / 11)
     assert ((low <= table) & (table <= high)).all()
-    # A user's share is cut evenly: what is drawn next does not depend on who was drawn.
-    assert uniform_over(np.bincount(choose(games.draws[games.user == 1, 0], 5)), 1e-6 / 2)
-    flat = plan(3, "x", 5000, 4, np.full(4, 1))
-    np.testing.assert_array_equal(flat.user, plan(3, "x", 5000, 4).user)
+    # The further draws are uniform given the user.
+    assert uniform_over(np.bincount(choose(drawn.draws[drawn.user == 1, 0], 5)), 1e-6 / 2)
+    flat = draw_trials(3, "x", 5000, 4, np.full(4, 1))
+    np.testing.assert_array_equal(flat.user, draw_trials(3, "x", 5000, 4).user)
 
 
 @pytest.mark.parametrize("draw", ["users", "ratings"])
@@ -282,8 +282,8 @@ def test_overlap_without_noise_is_one_and_falls_to_chance() -> None:
     model = parts[0].prepare(ratings)
     kept = [run_overlap([part], model, profiles, trials=20_000, seed=1)[0] for part in parts]
     assert (kept[0] == 1).all()
-    # Pure noise keeps k of the m unrated items' k: mean k/m over uniform users. Normal quantile of
-    # a mean of 20 000 shares, rate 1e-6.
+    # Pure noise keeps a share k/m of the list, with m unrated items, averaged over uniform users.
+    # Normal quantile of a mean of 20 000 shares, rate 1e-6.
     chance = np.mean([5 / (24 - len(profile)) for profile in profiles])
     limit = stats.norm.isf(5e-7) * kept[1].std() / np.sqrt(20_000)
     assert abs(kept[1].mean() - chance) < limit
@@ -303,7 +303,7 @@ def test_held_out_error_is_that_of_the_prediction_from_the_rest() -> None:
     values = np.array(sorted(expected.values()))
     nearest = values[abs(errors[:, None] - values).argmin(1)]
     np.testing.assert_allclose(errors, nearest, atol=1e-5)
-    # Uniform over her ratings: the mean of 4000, rate 1e-6.
+    # Uniform over the user's ratings: the mean of 4000, rate 1e-6.
     limit = stats.norm.isf(5e-7) * values.std() / np.sqrt(4000)
     assert abs(errors.mean() - values.mean()) < limit
 
@@ -494,7 +494,7 @@ def test_the_searched_pair_replaces_a_rating_where_the_claim_is_about_that() -> 
 def test_a_search_without_a_possible_candidate_is_refused() -> None:
     # Everybody has rated everything: nothing can be added, and nothing that is rated is shown.
     full = from_profiles([[(k, 5.0) for k in range(6)]] * 3, 6, STARS)
-    # Each rated items of her own, the same for all: an addition is possible, no replacement.
+    # All users rated the same four of six items: an addition is possible, a replacement is not.
     alike = from_profiles([[(k, 5.0) for k in range(4)]] * 3, 6, STARS)
     for ratings, adjacency, possible in (
         (full, "rating-add-remove", False),

@@ -188,7 +188,7 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
         assert mu.max() > 1.3 * mu.min()
         wanted.append(mixture_epsilon(mu))
     assert found.value == pytest.approx(max(wanted), rel=1e-4)
-    # The trials of both are different ones.
+    # The two data sets have different trials.
     assert max(wanted) > 1.001 * min(wanted)
     is_of_all_trainings(found, TRAININGS)
     other = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
@@ -223,7 +223,7 @@ def test_epsilon_of_all_rounds_is_that_of_what_users_would_submit(fakes: Any) ->
 
 
 def alone(rounds: int, **changes: Any) -> tuple[FakeGradients, DataPair]:
-    """One user's only rating goes from end to end, about 0: her gradients are opposed."""
+    """One user's only rating moves between the scale's ends, around 0: gradients are opposite."""
     given: dict[str, Any] = {
         "dimensions": 1, "spread": 0.5, "offset": 3.0, "clip_norm": 1e-3, "delta": DELTA,
         "rounds": rounds, "fakes": "zero", "decay": 0.0,
@@ -231,8 +231,8 @@ def alone(rounds: int, **changes: Any) -> tuple[FakeGradients, DataPair]:
     return FakeGradients(1.5, "corrected", **(given | changes)), replaced()
 
 
-# In a few trainings of several rounds, a factor near 0 turns its sign in one trial alone, so that
-# both submit the same from then on.
+# In a few trainings of several rounds, a factor near 0 changes sign on one data set only, so that
+# the submissions on both are the same from then on.
 @pytest.mark.parametrize(("rounds", "near"), [(1, 1e-3), (7, 1e-2)])
 def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
     rounds: int, near: float
@@ -268,7 +268,7 @@ def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch
 
 
 def sums(rounds: int, **changes: Any) -> Game[Any]:
-    """What everybody sees of a social training that starts from one value."""
+    """The public observer's game of a social training that starts from one value."""
     given: dict[str, Any] = {"noise_kind": "equal", "spread": 0.5} | changes
     part = PrivSR(2.0, dimensions=1, social=0.0, rounds=rounds, start="constant", **given)
     return trained_game(part, replaced(), LikelihoodRatio(), "iterates")
@@ -281,7 +281,7 @@ def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
     assert found.value == pytest.approx(2.0 * 0.5, rel=1e-6)
     assert found.kind == "assumes-law"
     assert found.upper == found.value
-    # Of one kind alone it is that kind's ε.
+    # With one kind of submissions only it is that kind's ε.
     kinds = sums(1, noise_kind="personal", beta=0.5)
     other = steps_epsilon(kinds, delta=0.0, seed=SEED, trainings=8)
     assert other.value == pytest.approx((1 + 1 / 0.5) * 2.0 * 0.5, rel=1e-6)
@@ -294,7 +294,7 @@ def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
 def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
     seen = sums(2, learning_rate=0.1)
     assert math.isinf(steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8).value)
-    # V has no bound, nor has what the second step shows: more than both would if nothing moved.
+    # V is unbounded, and so is what the second step shows: it exceeds that of two fixed steps.
     scores = seen.run(trials=500, seed=1)
     assert max(abs(scores.present).max(), abs(scores.absent).max()) > 3 * 2 * 1.0
 
@@ -372,7 +372,7 @@ def test_scores_that_are_all_the_same_show_no_divergence() -> None:
     for estimate in found.values():
         assert estimate.lower == 0
         assert estimate.value < 0.5
-    # And two atoms apart from each other are told apart.
+    # Two separate atoms are distinguished.
     apart = score_divergences(Scores(same, same + 1), seed=0, alpha=1e-6)
     assert all(estimate.lower > 0.5 for estimate in apart.values())
 

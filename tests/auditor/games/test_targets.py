@@ -16,8 +16,8 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Targets
 
 STARS = Scale()
-# The least are those of user 1, the most those of user 2; user 0 has too few to count. Item 4 has
-# one rater, item 3 two and item 0 four.
+# User 1 has the fewest ratings, user 2 the most; user 0 has too few to count. Item 4 has one rater,
+# item 3 two and item 0 four.
 PROFILES = [
     [(0, 3.0)],
     [(0, 5.0), (3, 1.0), (4, 3.0)],
@@ -91,7 +91,7 @@ def test_a_rating_moves_as_far_as_one_can() -> None:
     assert dictionary(target.after) == {0: 5, 4: 3}
     assert pair.details == words.replace("goes from 1 to 5", "disappears")
     assert pair.summary == f"{classes}disappears"
-    # She counts only if she is learned from.
+    # User 1 is a possible target only if they are learned from.
     pair, target = target_pair(data(), "rating-replace", 3)
     assert dictionary(target.before) == dict(PROFILES[3])
     # Both ends are 4 away: of items 0 and 5 the latter has fewer raters, but only its 1 is far.
@@ -180,7 +180,7 @@ def test_the_summary_names_no_one(adjacency: Adjacency) -> None:
     assert pair.summary == target_pair(ratings, adjacency, 1)[0].summary
 
 
-def test_data_without_a_target_or_a_observer_are_refused() -> None:
+def test_data_without_a_target_or_an_observer_are_refused() -> None:
     for more_than in (5, 100):
         with pytest.raises(DataError, match=f"no user has more than {more_than} .*more data"):
             target_pair(data(), "rating-replace", more_than)

@@ -1,4 +1,4 @@
-"""Games on trained models: scores are likelihood ratios, and certify what is there alone."""
+"""Games on trained models: scores are likelihood ratios, and certify no more than the true ε."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def assert_likelihood_ratios(scores: Scores, wrong: float) -> None:
         assert abs(weights.mean() - (there > event).mean()) < FAR * error
 
 
-@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("bound", [0.5, 0.8, 2.0, 1000.0])
-def test_noised_errors_are_scored_by_their_likelihood_ratio(passes: int, bound: float) -> None:
-    defense = SgdFactors(2.0, dimensions=2, epochs=passes, error_bound=bound)
+def test_noised_errors_are_scored_by_their_likelihood_ratio(epochs: int, bound: float) -> None:
+    defense = SgdFactors(2.0, dimensions=2, epochs=epochs, error_bound=bound)
     scores = steps(defense, "rating-replace", 6000)
     both = np.concatenate([scores.absent, scores.present])
     # The claim holds for every output: its ε bounds L itself.
@@ -94,7 +94,7 @@ def test_noised_errors_are_scored_by_their_likelihood_ratio(passes: int, bound: 
 
 @pytest.mark.parametrize("bound", [0.5, 0.7, 1.4])
 def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> None:
-    # The first row of the first pass, factors and biases 0: errors −1.5 in D and 2.5 in D' exactly.
+    # First row of the first epoch, factors and biases 0: errors −1.5 in D and 2.5 in D' exactly.
     ratings = from_profiles([[(0, 1.0)], [(0, 4.0)]], 1, STARS)
     after = apply(ratings, RatingReplaced(0, 0, 5.0))
     pair = DataPair(ratings, after, ratings, "one rating")
@@ -126,23 +126,23 @@ def test_a_wrong_scale_of_the_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("adjacency", ["user-add-remove", "user-replace"])
-@pytest.mark.parametrize("passes", [1, 4])
-def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, passes: int) -> None:
+@pytest.mark.parametrize("epochs", [1, 4])
+def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, epochs: int) -> None:
     defense = SgdFactors(
-        3.0, "corrected", dimensions=2, epochs=passes, adjacency=adjacency, delta=1e-2
+        3.0, "corrected", dimensions=2, epochs=epochs, adjacency=adjacency, delta=1e-2
     )
     scores = steps(defense, adjacency, 6000)
     assert_likelihood_ratios(scores, 1.8)
     # L is N(±μ²/2, μ²) given what was shown before, its μ at most that of the clip.
     sensitivity = (2 if adjacency == "user-replace" else 1) * defense.clip_norm
-    most = passes * (sensitivity / defense.noise_deviation(drawn().n_items)) ** 2
+    most = epochs * (sensitivity / defense.noise_deviation(drawn().n_items)) ** 2
     assert 0.1 * most < scores.present.mean() - scores.absent.mean() < 1.05 * most
 
 
 def test_a_sampled_user_shows_nothing_in_rounds_without_her(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # So little noise that a round tells whether she takes part: with probability q in D.
+    # With so little noise a round reveals whether the user participates: with probability q in D.
     monkeypatch.setattr(
         "dpaudit.defenses.factorization.sgd_settings.noise_multiplier", lambda *_, **__: 1e-2
     )
@@ -164,20 +164,20 @@ def test_steps_of_similarities_are_scored_by_their_likelihood_ratio() -> None:
     assert_likelihood_ratios(scores, 1.8)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_the_claim_of_noised_errors_is_certified_almost_whole(passes: int) -> None:
-    # Of a change over the whole scale with a bound that cuts nothing, one pass shows all of ε; over
-    # several the errors' sum scatters, and extreme events are rare.
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_claim_of_noised_errors_is_certified_almost_whole(epochs: int) -> None:
+    # The rating changes over the whole scale and no error is clipped. One epoch then shows all of
+    # ε; over several the sum of errors varies, and extreme events are rare.
     ratings = from_profiles([[(0, 1.0), (1, 3.0)], [(0, 4.0), (1, 2.0)]], 2, STARS)
     pair = DataPair(ratings, apply(ratings, RatingReplaced(0, 0, 5.0)), ratings, "one rating")
-    defense = SgdFactors(1.0, dimensions=1, epochs=passes, error_bound=1e3)
+    defense = SgdFactors(1.0, dimensions=1, epochs=epochs, error_bound=1e3)
     scores = trained_game(defense, pair, LikelihoodRatio(), "iterates").run(trials=12_000, seed=1)
     found, _ = label_epsilon(scores.absent, scores.present, alpha=1e-6)
-    assert (0.85 if passes == 1 else 0.6) < found.lower <= 1
-    # Half the noise would be certified to be false.
+    assert (0.85 if epochs == 1 else 0.6) < found.lower <= 1
+    # With half the noise the claim is certified to be false.
     half = trained_game(replace(defense, epsilon=2.0), pair, LikelihoodRatio(), "iterates")
-    loud = half.run(trials=12_000, seed=1)
-    assert label_epsilon(loud.absent, loud.present, alpha=1e-6)[0].lower > 1.2
+    weak = half.run(trials=12_000, seed=1)
+    assert label_epsilon(weak.absent, weak.present, alpha=1e-6)[0].lower > 1.2
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_steps_without_noise_are_certain(defense: Any) -> None:
 
 
 def test_steps_that_rounding_lets_contradict_have_a_score() -> None:
-    # A single neighbour has no gradient but for rounding, which speaks for either data set.
+    # A single neighbour's gradient is a rounding error, which may favour either data set.
     defense = SgdSimilarity(
         math.inf, "nonprivate", steps=6, more_than=1, neighbors=1, learning_rate=1.0
     )
@@ -276,18 +276,18 @@ def test_a_change_that_nothing_is_learned_from_certifies_nothing() -> None:
 def test_models_that_the_change_moves_far_are_told_apart() -> None:
     ratings = drawn(1, 5, 4)
     found = target_pair(ratings, "user-replace", 1)
-    loud: list[Any] = [
+    weak: list[Any] = [
         SgdFactors(
             math.inf, "nonprivate", dimensions=2, epochs=60, learning_rate=0.05, spread=0.01
         ),
         SgdSimilarity(2000.0, steps=10, more_than=1),
     ]
-    for defense in loud:
+    for defense in weak:
         for observe in ("public", "values"):
             assert certified(release(defense, found, observe, 600)) > 3
-    # And where all are drowned in noise they are not: its claim is kept.
-    quiet = SgdSimilarity(0.5, "corrected", steps=2, more_than=1)
-    assert certified(release(quiet, found)) <= 0.5
+    # With much noise they are not, and the claim holds.
+    strong = SgdSimilarity(0.5, "corrected", steps=2, more_than=1)
+    assert certified(release(strong, found)) <= 0.5
 
 
 def test_models_that_nothing_is_drawn_for_are_certain() -> None:
@@ -376,7 +376,7 @@ class Noised(TrainedDefense[float]):
         return Shown((draws / 2 + prepared * (np.arange(5) == 3)).astype(np.float32))
 
 
-# User 1 has rated item 0; items 1 to 4 are hers to be shown.
+# User 1 has rated item 0, so their lists hold items 1 to 4.
 OBSERVED = from_profiles([[(0, 1.0), (1, 2.0)], [(0, 4.0)]], 5, STARS)
 
 
@@ -390,9 +390,9 @@ def listed(defense: Any, trials: int = 4000, top_k: int = 2, ratings: Ratings = 
 
 @pytest.mark.parametrize("top_k", [1, 2, 4, 10])
 def test_what_a_list_leaks_is_found(top_k: int) -> None:
-    # Beyond three items the list always has all four, and their order tells alone.
+    # With top_k above three the list always holds all four items, and only the order leaks.
     assert certified(listed(Noised(3.0), top_k=top_k)) > 1.5
-    # A third of it is certified to be no more than its ε, and nothing where nothing leaks: 1e-6.
+    # A smaller leak is not certified above its ε, and no leak certifies nothing. Rate 1e-6.
     assert certified(listed(Noised(0.4), top_k=top_k)) <= 0.8
     assert certified(listed(Noised(0.0), top_k=top_k)) == 0
 
@@ -441,11 +441,11 @@ def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
     found = target_pair(ratings, "user-replace", 1)
     defense = SgdFactors(20.0, dimensions=2, epochs=5, learning_rate=0.02)
     assert certified(release(defense, found, "list", 600)) > 1
-    quiet = SampledFactors(0.5, "corrected", dimensions=2, epochs=2, cap=40)
-    assert certified(release(quiet, found, "list", 600)) <= 0.25
+    strong = SampledFactors(0.5, "corrected", dimensions=2, epochs=2, cap=40)
+    assert certified(release(strong, found, "list", 600)) <= 0.25
 
 
 def test_a_observer_who_is_shown_the_same_whatever_happens_is_refused() -> None:
     full = from_profiles([[(0, 1.0)], [(i, 3.0) for i in range(4)]], 5, STARS)
-    with pytest.raises(ConfigError, match=r"there are 1: use observe = 'values'"):
+    with pytest.raises(ConfigError, match=r"found 1: use observe = 'values'"):
         listed(Noised(1.0), 4, ratings=full)

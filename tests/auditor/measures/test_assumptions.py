@@ -1,4 +1,4 @@
-"""What audits say of assumptions that published claims of social training rest on."""
+"""Measured violations of assumptions that published claims of social training rest on."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_users_longer_than_one_are_counted_in_models_that_rank() -> None:
 
 
 def test_a_length_of_one_is_not_longer() -> None:
-    # Steps too small to be seen keep all factors at (√½, √½).
+    # Negligible steps keep all factors at (√½, √½).
     still = SMALL | {"start": "constant", "learning_rate": 1e-12, "decay": 0.0}
     one = measured(PrivSR(1.0, spread=math.sqrt(0.5), **still))
     assert one == {(1.0, LONGER): 0, (1.0, LONGEST): pytest.approx(1, abs=1e-6)}

@@ -361,7 +361,10 @@ def test_values_of_a_model_that_shows_lists_are_one_clear_error(tmp_path: Path) 
         ("trials = 1", ["sybil.0.trials = 1"]),
         ("[[sybil]]", ["two [[sybil]] have the label 'dynamic, values'", "rename one"]),
         ("params = { category = 'late' }", ["sybil", "params.category = 'late'"]),
-        ("params = { fake_account = 3 }", ["sybil", "params.fake_account", "did you mean 'fake_accounts'"]),
+        (
+            "params = { fake_account = 3 }",
+            ["sybil", "params.fake_account", "did you mean 'fake_accounts'"],
+        ),
         (
             "attack = 'passive-lists'\nparams = { fake_accounts = 3 }",
             ["sybil", "params.fake_accounts"],

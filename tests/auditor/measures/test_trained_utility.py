@@ -1,4 +1,4 @@
-"""Audits of what is recovered of sensitive ratings, from config to record and reports."""
+"""Audits of the reconstruction of sensitive ratings, from config to record and reports."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_model_without_noise_leaks_more_than_one_with_much(result: AuditResult
 
 @pytest.mark.long
 def test_what_a_model_tells_of_others_is_no_leak() -> None:
-    # Two thirds are sensitive: without them a model is worse for everybody.
+    # Two thirds are sensitive, so without them a model is worse for all ratings.
     found = run(
         data={"synthetic": SYNTHETIC | {"n_users": 1500}, "sensitive": {"share": 0.67, "seed": 1}},
         model=[MODELS[0] | {"params": SMALL | {"dimensions": 1, "learning_rate": 0.002}}],
@@ -180,7 +180,7 @@ def test_reports_show_the_leak(result: AuditResult) -> None:
         assert "DPMF, fold by fold" in text
         assert "leak" in text
     assert "paired t test" in markdown.render(result)
-    # Nothing here belongs to the family of simultaneous intervals.
+    # None of these intervals is joint.
     assert "hold together" not in markdown.render(result)
 
 

@@ -51,7 +51,7 @@ BASE: dict[str, Any] = {
     "model": [PUBLISHED, CORRECTED, EXACT],
     "attack": [{"name": "popularity"}, T_TEST, IDEAL],
     "transcript": {"trials": 3, "rounds": [2]},
-    # Areas are measured for whom they are gated.
+    # AUCs are measured only if they are gated.
     "gate": [{"metric": "attack.auc", "max": 1}],
 }
 LABELS = ["popularity", "zero-mean (t, zero)", "gradient-ratio"]
@@ -166,7 +166,7 @@ def test_what_a_model_cannot_run_is_refused_before_anything_is_trained(
     ("changes", "words"),
     [
         ({"params": SMALL | {"density": 0}}, "model 'published' has params.density = 0"),
-        # A hundredth of so few ratings rounds to no fake at all.
+        # A hundredth of so few ratings rounds to no fakes.
         (
             {"params": SMALL | {"density": 0.01}},
             "fewer than two of the observed users submit fakes",
@@ -228,7 +228,7 @@ def test_attacks_on_submissions_are_called_by_their_parameters() -> None:
         "mine",
     ]
     assert [attack.label for attack in config(attack=given).submission_tests] == expected
-    # Those that recover ratings keep their names.
+    # Attacks that reconstruct ratings keep their names.
     linear = {"name": "linear-ideal", "params": {"observe": "list"}}
     assert Config.model_validate({"attack": [linear]}).attack[0].label == "linear-ideal"
 
@@ -291,7 +291,7 @@ def test_areas_that_no_gate_asks_for_are_not_measured(gate: list[dict[str, Any]]
     without = run(**given, gate=gate)
     assert without.family.size == 1
     assert not of(without, "attack.auc")
-    # One area in the family makes its other interval wider; what stands for itself is the same.
+    # An AUC in the family widens the other joint interval; separate intervals do not change.
     gated = run(**given)
     assert gated.family.size == 2
     assert len(of(gated, "attack.auc")) == 1
@@ -376,9 +376,9 @@ def test_every_attack_has_an_area_at_every_private_point(result: AuditResult) ->
         assert estimate.confidence == pytest.approx(0.95)
         assert 0 <= estimate.lower <= estimate.value <= estimate.upper <= 1
     by = {(m.model, m.epsilon, m.attack): m.estimate.value for m in areas}
-    # Less noise shows more to whoever knows the gradients.
+    # With less noise an attack that knows the gradients learns more.
     assert by["published", 40.0, "gradient-ratio"] > by["published", 5.0, "gradient-ratio"] > 0.6
-    # The same training at every ε: what is known before any round is the same.
+    # The training starts alike at every ε, so findings before any round are equal.
     assert by["published", 40.0, "popularity"] == by["published", 5.0, "popularity"]
     assert set(result.attacks) == set(LABELS)
     assert result.attacks["zero-mean (t, zero)"]["statistic"] == "t"
@@ -405,7 +405,7 @@ def test_numbers_of_one_training_stand_for_users_like_these(result: AuditResult)
             assert found.estimate.alpha == 0 or found.estimate.alpha == pytest.approx(0.05)
     parts = {each.detail for each in of(result, "transcript.kl", model="published", step=5)}
     assert parts == {"whole", "scatter", "apart", "delay", "estimate"}
-    # What is cut has no parts; its divergence is far smaller.
+    # Clipped gradients have no parts; their divergence is far smaller.
     [cut] = of(result, "transcript.kl", model="corrected", step=5)
     [whole] = of(result, "transcript.kl", model="published", epsilon=5.0, detail="whole", step=5)
     assert 0 < cut.estimate.value < whole.estimate.value
@@ -428,7 +428,7 @@ def test_users_without_privacy_submit_no_fakes_and_only_errors_are_measured(
 def test_floored_shares_are_counted_once_a_point(result: AuditResult) -> None:
     for model, epsilon in PRIVATE:
         found = of(result, "assumption.floor", model=model, epsilon=epsilon)
-        # The corrected form asks nobody.
+        # The corrected form asks no user.
         assert len(found) == (model == "published")
         assert all(each.step == 0 and 0 < each.estimate.value <= 20 for each in found)
 
@@ -487,9 +487,9 @@ def test_some_users_are_observed_and_the_training_is_of_all() -> None:
     for record, count in ((some, 8), (more, 30)):
         areas = of(record, "transcript.auc", detail=None)
         for found in areas + of(record, "transcript.kl", detail="whole"):
-            # Those of whom the fold's training has a rating.
+            # Users with a rating in the fold's training set.
             assert count - 2 <= found.estimate.n <= count
-    # Errors are those of the same data, with other draws of the same noise.
+    # The errors are on the same data, with other draws of the same noise.
     a, b = (of(record, "transcript.rmse", step=5)[0].estimate.value for record in (some, more))
     assert a != b
     assert a == pytest.approx(b, rel=0.3)
@@ -514,7 +514,7 @@ class Counted(Progress):
 def test_trainings_that_are_observed_are_counted() -> None:
     progress = Counted()
     run_audit(config(attack=[IDEAL]), threads=2, progress=progress)
-    # At 4 points 2 folds and 3 that are observed.
+    # At 4 points: 2 folds and 3 observed trainings.
     assert progress.done == progress.total == 4 * (2 + 3)
     assert {f"{label}: transcripts" for label in ("published", "corrected", "exact")} < {
         *progress.stages
@@ -522,7 +522,7 @@ def test_trainings_that_are_observed_are_counted() -> None:
 
 
 def test_gates_judge_the_expected_area() -> None:
-    # With so little noise the fakes stand out; nobody who reads no round sees all of them.
+    # With so little noise fakes stand out; an attack that reads no rounds cannot find them all.
     gates: list[dict[str, Any]] = [
         {"max": 0.6, "where": {"attack": "gradient-ratio"}},
         {"min": 0.6, "where": {"attack": "gradient-ratio"}},
@@ -538,7 +538,7 @@ def test_gates_judge_the_expected_area() -> None:
     )
     by = {each.attack: each.estimate for each in of(record, "attack.auc")}
     assert by["gradient-ratio"].value > 0.99
-    # The popularity's expected area is below that of the ideal attacker, and is certified to be.
+    # The popularity attack's expected AUC is certified to be below the ideal attack's.
     assert 0.5 < by["popularity"].upper < 0.85 < by["gradient-ratio"].lower
     outcomes = [gate.outcome for gate in record.gates]
     assert outcomes == ["fail", "pass", "inconclusive", "pass", "fail"]
@@ -573,7 +573,7 @@ def test_games_of_the_recommender_have_the_law_beside_the_bound(outcome: AuditRe
         assert bound.theory.kind == "assumes-law"
         assert 0 == bound.theory.lower < bound.theory.value == bound.theory.upper
         assert (bound.theory.n, bound.theory.alpha) == (64, 1)
-        # What is certified is no more than the law allows.
+        # The certified bound is at most the ε by the law.
         assert bound.estimate.lower <= bound.theory.upper
     [corrected] = of(outcome, "epsilon", model="corrected")
     assert corrected.theory is not None
@@ -594,7 +594,7 @@ def test_gates_judge_what_the_recommender_sees() -> None:
         game=[{"pair": "data", "observe": "recommender", "trials": 200}],
         gate=gates,
     )
-    # So few trials certify nothing, and the published form's law exceeds its claim.
+    # Too few trials to certify anything, and the published form's ε by law exceeds its claim.
     assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
     for gate, words in zip(
         record.gates, ("noise for ε = 18 was found", "use more trials", "by the law"), strict=True
@@ -665,7 +665,7 @@ def test_the_record_names_no_user_item_or_rating(tmp_path: Path) -> None:
         assert word not in text
     for rating in (r"1\.375", r"2\.625", r"3\.875"):
         assert not re.search(rf"(?<![\d.]){rating}(?!\d)", text)
-    # One number a measurement: nothing is kept of each pair.
+    # One number per measurement: nothing is stored per pair.
     measured = json.loads(text)["measurements"]
     assert len(measured) > 100
     for found in measured:

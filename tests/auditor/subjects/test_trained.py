@@ -97,7 +97,7 @@ def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditRe
     assert set(bounds) == {(*point, pair) for point in points for pair in ("data", "data (public)")}
     assert set(at(result, "utility.mae")) == set(errors)
     assert len(result.measurements) == 16
-    # Errors stand for themselves: only the bounds share the error probability.
+    # Only the bounds share the error probability; intervals of errors are not joint.
     assert result.family.size == 8
     assert result.family.alpha == pytest.approx(0.05 / 8)
     for found in bounds.values():
@@ -220,7 +220,7 @@ MANY: dict[str, Any] = {
 
 
 class Counted(Progress):
-    """A progress that counts, and knows the thread that tells it."""
+    """A progress that counts trials and records the thread that calls it."""
 
     def __init__(self) -> None:
         self.total, self.done, self.stages = 0, 0, list[str]()
@@ -242,7 +242,7 @@ def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() 
         progress = Counted()
         config = Config.model_validate(BASE | MANY)
         found.append(run_audit(config, threads=threads, progress=progress))
-        # Of every ε 3 folds, of grids every combination, 20 trials each.
+        # 3 folds at every ε and every combination of the grids, 20 trials each.
         assert progress.done == progress.total == 20 * (5 * 3 + 2 * 4 + 2)
         assert len(set(progress.stages)) == 1 + 2 * 2 + 1 + 1 + 2
     assert numbers(found[0]) == numbers(found[1]) == numbers(found[2])
@@ -269,7 +269,7 @@ def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
         shown = models.predict(fold.users[kept], fold.items[kept])
         errors.append(float(np.sqrt(((shown - fold.values[kept]) ** 2).mean(1)).mean()))
     assert dropped == len(pairs)
-    # One and the same test for all models of the run, also for those without a grid.
+    # All models of the run have the same test ratings, also those without a grid.
     found = at(record, "utility.rmse")["exact", math.inf, None].estimate
     assert found.value == pytest.approx(np.mean(errors), rel=1e-6)
 
@@ -279,7 +279,7 @@ def test_a_fold_of_which_nothing_is_left_to_test_is_refused() -> None:
     folds = random_folds(load(config.data), 3, 3)
     grids = Grids(config, folds[0], 1, Counted())
     chosen = random_folds(folds[0].train, 10, 3)[0]
-    with pytest.raises(DataError, match="every test rating of fold 2 is among those that chose"):
+    with pytest.raises(DataError, match="every test rating of fold 2 was used to choose"):
         grids.untouched([folds[0], replace(chosen, train=folds[1].train)])
 
 
@@ -300,7 +300,7 @@ def test_pieces_are_called_in_threads_and_told_in_this_one() -> None:
         nonlocal made
         for number in range(20):
             made += 1
-            assert made - len(told) <= 4  # three that run, and the next
+            assert made - len(told) <= 4  # three running and the next one
             yield partial(piece, number)
 
     told: list[int] = []
@@ -321,7 +321,7 @@ def test_of_pieces_that_fail_the_first_in_order_is_told() -> None:
 
     with pytest.raises(RunError, match="piece 1"):
         in_threads((partial(piece, number) for number in range(100)), 2, lambda _: None)
-    assert len(called) <= 4  # the rest is not begun
+    assert len(called) <= 4  # the others are not started
 
 
 def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
@@ -398,7 +398,7 @@ def test_steps_of_a_large_model_are_not_observed_and_nothing_is_trained(
 
     monkeypatch.setattr(SgdFactors, "train", trained)
     model = {"defense": "dpsgd-mf", "params": {"dimensions": 128}}
-    with pytest.raises(ConfigError, match="dimensions = 128: games that see each step run"):
+    with pytest.raises(ConfigError, match="dimensions = 128, and games with observe"):
         run(model=[model], game=[game])
 
 
@@ -452,7 +452,7 @@ GATE = {"metric": "epsilon", "max": "claim", "where": {"model": "errors"}}
     [
         ({"detectable": 3, "where": {"model": "errors", "epsilon": 1}}, "pass"),
         ({"detectable": 1.01, "where": {"model": "errors", "epsilon": 1}}, "inconclusive"),
-        ({"detectable": 2}, "inconclusive"),  # at ε = 30 so few trials say nothing
+        ({"detectable": 2}, "inconclusive"),  # too few trials at ε = 30
         ({"max": 0.1, "detectable": 2, "where": {"model": "errors", "epsilon": 1}}, "fail"),
         ({"detectable": 2, "where": {"model": "exact"}}, "inconclusive"),
         ({"max": 1.0, "detectable": 2, "where": {"model": "exact"}}, "fail"),
@@ -537,7 +537,9 @@ def test_data_that_do_not_fit_are_refused() -> None:
 
 def test_a_training_that_diverges_is_one_sentence() -> None:
     wild = {"dimensions": 2, "epochs": 300, "learning_rate": 1.0, "decay": 0.0}
-    with pytest.raises(RunError, match=r"no finite numbers after pass .* lower params\.learning_rate"):
+    with pytest.raises(
+        RunError, match=r"no finite numbers after epoch .* lower params\.learning_rate"
+    ):
         run(model=[{"defense": "dpsgd-mf", "variant": "nonprivate", "params": wild}], game=[])
 
 
@@ -631,7 +633,7 @@ def test_test_files_of_other_data_are_refused(tmp_path: Path) -> None:
     text = text[:start] + where + text[text.index("[train]") :]
     done = call(tmp_path, text, "-q")
     assert done.exit_code == 2
-    assert "b.test, line 1: not one of the ratings to divide, the rating is another" in done.output
+    assert "b.test, line 1: not one of the ratings to divide, the rating differs" in done.output
     assert not (tmp_path / "out").exists()
     (tmp_path / "b.test").write_text("2\t2\t1\t0\n")
     assert call(tmp_path, text, "-q").exit_code == 0

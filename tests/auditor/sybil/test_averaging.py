@@ -1,4 +1,4 @@
-"""Sybil attacks on data where it is known what every effort can buy."""
+"""Sybil attacks on data for which the accuracy of every effort is known."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PHI, SIZE = 3, 3
 
 
 def alone(scale: Scale = STARS) -> Ratings:
-    """Ten targets with SIZE + 1 items each, who share none; so every m_k + 1 is 1."""
+    """Ten targets with SIZE + 1 items each and none in common, so every m_k + 1 is 1."""
     rng = np.random.default_rng(1)
     values = rng.choice(scale.values, (10, SIZE + 1))
     profiles = [
@@ -124,7 +124,7 @@ def test_dynamic_fails_where_combined_succeeds(observe: Any) -> None:
 @pytest.mark.parametrize("reads", ["place", "membership"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_without_noise_four_thresholds_recover_every_rating(reads: Any, seed: int) -> None:
-    # damped shows every rating without fake accounts; four cuts part five candidates.
+    # `damped` reveals every rating without fake accounts: four cuts separate five candidates.
     part = slope_one(similarity="damped")
     attack = Averaging(category="dynamic", observe="list", reads=reads, calibration=50)
     scores = run(part, mixed(seed), attack, [1, 2, 3, 4, 40], 60)
@@ -135,13 +135,13 @@ def test_without_noise_four_thresholds_recover_every_rating(reads: Any, seed: in
 def test_without_noise_one_list_tells_whether_something_was_bought() -> None:
     attack = Averaging(category="dynamic", observe="list", calibration=50)
     scores = run(cosine(), mixed(3, PURCHASES), attack, [1], 200)
-    # Only a purchase that moves no similarity stays hidden.
+    # Only a purchase that changes no similarity remains hidden.
     assert scores.correct[0, scores.signal > 1e-6].all()
     assert (scores.signal > 1e-6).mean() > 0.9
 
 
 def parted(fake_accounts: int) -> int:
-    """Of how many targets the noiseless list shows the least and the greatest rating apart."""
+    """Number of targets whose noiseless list differs between the least and greatest rating."""
     ratings, part = mixed(5, users=30), slope_one(similarity="shrunk")
     model, found = part.prepare(ratings), 0
     attack = Averaging(category="immediate", observe="list", fake_accounts=fake_accounts)
@@ -190,7 +190,7 @@ def test_many_releases_agree_with_an_independent_simulation() -> None:
     shown = b * rng.laplace(size=(200_000, releases))
     expected = float((abs(shown).sum(1) < abs(shown - 1).sum(1)).mean())
     assert near(scores.correct.mean(), expected, trials)
-    # The mean of nine draws, worse than their median, would be told from the likelihood.
+    # The mean of nine draws is worse than their median; the test would notice it.
     assert expected > float((shown.mean(1) < 0.5).mean()) + 0.01
     assert not near(scores.correct.mean(), expected - 0.1, trials)
 
@@ -275,7 +275,7 @@ def test_signal_is_the_largest_of_all_profiles(form: Any, seed: int) -> None:
         return max(float(summands(form, m[list(c)], h).mean()) for c in chosen)
 
     assert accounts.signal == pytest.approx(best(fake_accounts), rel=1e-6)
-    # Where noise rules, the forecast is the signal's: h + 9.4 (b/d)² is least.
+    # Where noise dominates, the choice minimises the forecast h + 9.4 (b/d)².
     noise = part.noise_scale(STARS)
     forecast = [h + 9.4 * (noise / best(h)) ** 2 if best(h) else np.inf for h in range(9)]
     assert fake_accounts == int(np.argmin(forecast))
@@ -313,8 +313,8 @@ def test_accounts_do_not_depend_on_the_hidden_rating(observe: Any) -> None:
         np.testing.assert_array_equal(other.observer.items, made[0].observer.items)
         np.testing.assert_array_equal(other.observer.values, made[0].observer.values)
         assert len(other.planted) == len(made[0].planted)
-        for mine, his in zip(other.planted, made[0].planted, strict=True):
-            np.testing.assert_array_equal(mine.values, his.values)
+        for account, first in zip(other.planted, made[0].planted, strict=True):
+            np.testing.assert_array_equal(account.values, first.values)
         assert other.signal == made[0].signal
 
 
@@ -322,9 +322,9 @@ def check_fake_accounts(part: SlopeOne, hidden: Ratings, item: int, accounts: Fa
     if not accounts.planted:
         return False
     expected = np.sort(np.append(accounts.observer.items, item))
-    for helper in accounts.planted:
-        np.testing.assert_array_equal(helper.items, expected)
-        assert np.isin(helper.values, STARS.values).all()
+    for account in accounts.planted:
+        np.testing.assert_array_equal(account.items, expected)
+        assert np.isin(account.values, STARS.values).all()
     before = part.exact(part.prepare(hidden), accounts.observer).scores
     after = part.exact(part.prepare(hidden.with_users(accounts.planted)), accounts.observer).scores
     kept = np.arange(hidden.n_items) != item
@@ -426,7 +426,7 @@ def test_data_without_long_profiles_are_refused() -> None:
         run(replace(slope_one(), min_ratings=SIZE + 1), alone(), Averaging(), [1], 10)
 
 
-# The effort that an accuracy takes.
+# The effort needed for an accuracy.
 
 
 def test_effort_needed_reads_off_simultaneous_limits() -> None:
@@ -453,7 +453,7 @@ def test_effort_needed_covers_the_true_effort() -> None:
         return sum(not (f.least or 9) <= effort <= (f.most or 9) for f in found)
 
     assert misses(3) <= stats.binom.isf(1e-6, runs, 0.05)
-    # It would notice a wrong effort.
+    # The test would notice a wrong effort.
     assert misses(1) == runs
     assert misses(2) > runs / 2
 

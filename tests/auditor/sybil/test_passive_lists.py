@@ -1,4 +1,4 @@
-"""The passive attacker where everything, or nothing, can be learned."""
+"""Passive list inference where everything, or nothing, can be inferred."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Z = float(stats.norm.isf(5e-7))  # two sides: a rate of 1e-6
 
 @cache
 def grouped(scale: Scale = PURCHASES) -> Ratings:
-    """40 users in 4 groups, who mostly hold items of their own group's 15."""
+    """40 users in 4 groups, most of whose items are among the 15 of their group."""
     rng = np.random.default_rng(1)
     profiles = []
     for user in range(40):
@@ -77,7 +77,7 @@ def test_a_scene_adds_one_rating_of_the_target_and_of_each_background_user() -> 
         assert scene.decoy not in scene.after.profile(7).items
         assert np.isin(scene.observed, scene.before.profile(7).items).all()
         assert len(set(scene.observed.tolist())) == 6
-        # Observed items were hers in the data; so is one of the two, and which one is tossed.
+        # The observed items are the target's in the data, and so is either the item or the decoy.
         assert len({scene.item, scene.decoy} & set(ratings.profile(7).items.tolist())) == 1
         swaps += scene.item not in ratings.profile(7).items
     # Rate 1e-6.
@@ -137,7 +137,7 @@ def test_noise_that_drowns_everything_leaves_a_coin() -> None:
 
 @dataclass(frozen=True)
 class Familiar(PassiveLists):
-    """Looks at no change: takes the item that is more at home in the lists of the first time."""
+    """Ignores changes: guesses the item that is more frequent in the lists of the first time."""
 
     name: ClassVar[str] = "familiar"
 
@@ -150,7 +150,7 @@ def test_similarity_alone_is_worth_nothing() -> None:
     ratings = grouped()
     scores = run(cosine(), ratings, 600, attack=Familiar())
     assert half(scores.correct[-1], 600)
-    # It would notice: the item that is the target's own in the data is mostly the familiar one.
+    # Without the swap this attack would succeed: the target's own item is mostly more frequent.
     own = 0
     for trial in range(200):
         scene = stage(ratings, trial % 40, 8, 6, (1, trial))

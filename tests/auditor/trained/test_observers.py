@@ -100,7 +100,7 @@ def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
     one = model("one", params=params | {"noise_kind": "equal"})
     result = run([one], game=[game("iterates", 800)])
     [found] = of(result, "epsilon")
-    # Half of ε: u is 0.5, and a rating goes from one end of the scale to the other, or less far.
+    # At most half of ε: u is 0.5, and a rating moves at most over the whole scale.
     assert found.theory is not None
     assert 0.3 < found.theory.value <= 0.5 + 1e-6
     assert 0 < found.estimate.lower <= found.theory.value
@@ -111,7 +111,7 @@ def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
 
 @pytest.mark.long
 def test_what_v_alone_shows_is_found_by_the_canary() -> None:
-    # With little noise the final V gives a whole user away, with much it does not.
+    # With little noise the final V reveals a whole user, with much noise it does not.
     params = {"social": 0.0, "rounds": 30, "learning_rate": 0.03, "clip_norm": 20.0}
     models = [
         model(f"e{epsilon:g}", variant="corrected", epsilon=epsilon, params=params)
@@ -125,8 +125,8 @@ def test_what_v_alone_shows_is_found_by_the_canary() -> None:
 
 @pytest.mark.long
 def test_a_friend_tells_what_the_published_form_says_it_hides() -> None:
-    # Noise for ε = 10 on each message of a training, and each is seen with the size of its noise.
-    models = [model("loud", epsilon=10.0, params={"rounds": 20, "learning_rate": 0.07})]
+    # Noise for ε = 10 on each message of a training; the friend knows each message's noise scale.
+    models = [model("weak", epsilon=10.0, params={"rounds": 20, "learning_rate": 0.07})]
     result = run(models, game=[game("friend", 60)])
     [found] = of(result, "epsilon")
     assert found.estimate.lower > 0
@@ -233,7 +233,7 @@ def test_reports_show_what_was_read(read: AuditResult) -> None:
         assert "recovered by h" in text
         assert "from submissions" in text
         assert "better than the model" in text
-    assert "whom it follows through the rounds" in markdown.render(read)
+    assert "whom it observes in every round" in markdown.render(read)
     assert "a model that never saw them" not in markdown.render(read)
 
 
@@ -261,7 +261,7 @@ def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> N
     result = run([ranked, whole], data=data, train={"folds": 2}, game=games)
     for found in of(result, "epsilon", model="ranked"):
         assert found.theory is not None
-        # A purchase moves all that its buyer does not hold: more than ε, by the law and by run.
+        # A purchase moves every item that its buyer lacks: more than ε, by the law and as measured.
         assert found.theory.value > 2.0
         assert found.estimate.lower > 0.5
     for found in of(result, "epsilon", model="whole users"):
@@ -272,7 +272,7 @@ def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> N
 
 
 def test_a_purchase_in_doubt_is_of_who_has_others() -> None:
-    # What a friend made too is all that its buyers have: then any purchase of the others will do.
+    # If a friend made all purchases of an item's buyers too, any purchase of the others is chosen.
     held = [[(0, 1)], [(0, 1), (1, 1)], [(2, 1), (3, 1), (4, 1)], [(5, 1), (6, 1)]]
     links = Friends.build(np.array([0, 2]), np.array([1, 3]), 4)
     ratings = replace(from_profiles(held, 7, Scale(1, 1, 1)), friends=links)

@@ -1,4 +1,4 @@
-"""Closed forms of telling real sequences from fake ones: simulation, other forms, limits."""
+"""Closed forms of distinguishing real from fake sequences: simulation, other forms, limits."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def counted(hits: int, size: int, trials: int = 4000) -> LabelTest:
 def edge(
     rng: np.random.Generator, trials: int, epsilon: float, delta: float
 ) -> tuple[Scores, Scores]:
-    """Randomised response at the edge of (ε, δ): labels revealed with probability δ, else told."""
+    """Randomised response at the edge of (ε, δ): labels revealed with rate δ, else answered."""
     labels = np.repeat([0, 1], trials)
     right = rng.random(2 * trials) < 1 / (1 + math.exp(-epsilon))
     told = np.where(right, labels, 1 - labels).astype(float)

@@ -176,7 +176,7 @@ def pilots(patch: pytest.MonkeyPatch, kind: type[Side]) -> list[Labels]:
 
 
 def unseen(event: LabelTest) -> LabelTest:
-    """The event without what its labels said."""
+    """The event without its labels."""
     return replace(event, hits=0, rates=(0.0, 0.0))
 
 

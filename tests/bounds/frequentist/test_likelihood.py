@@ -52,7 +52,7 @@ def gaussian(mu: float, rng: np.random.Generator, n: int) -> tuple[Values, Value
 
 
 def tilted(mu: float, epsilon: float, rng: np.random.Generator, n: int) -> dict[str, Any]:
-    """Runs of both trials on tilted noise: arguments of the two-sample form."""
+    """Trials on both data sets with tilted noise: arguments of the two-sample form."""
     edge = epsilon / mu + mu / 2 + 0.3
     near, far = (NoiseProposal("gaussian", 1.0, (edge - m,)) for m in (mu, 0.0))
     present, absent = near.draw(n, rng), far.draw(n, rng)
@@ -106,7 +106,7 @@ def test_tightness_on_laplace_noise(delta: float) -> None:
     assert (found.kind, found.n, found.upper) == ("frequentist", 10_000, math.inf)
     both = median(lambda g: two_sample_epsilon(*laplace(g, 10_000), delta=delta).lower)
     assert 0.93 * true < both <= true
-    # Separate limits at α/2 for the best event, known in advance, and exact for both trials.
+    # Separate limits at α/2 for the best event, known in advance, and exact for both data sets.
     p, q = 0.5, 0.5 * math.exp(-1)
     n = 10_000
     low = stats.beta.ppf(0.025, p * n, n - p * n + 1)

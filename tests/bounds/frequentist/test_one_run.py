@@ -241,7 +241,7 @@ def test_chosen_number_of_guesses_under_randomised_response() -> None:
         for a, c in zip(answers, coins, strict=True)
     ]
     assert sum(claims) <= LIMIT
-    # The 5 % is for the best auditor; told the truth of 40 canaries more, it is exceeded by far.
+    # An auditor that also knows 40 more coins exceeds the 5 % by far.
     told = answers.copy()
     told[:, :40] = coins[:, :40]
     informed = [

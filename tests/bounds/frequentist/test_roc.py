@@ -23,7 +23,7 @@ Pairs = tuple[Values, NDArray[np.bool_], NDArray[np.int64]]
 def simulated(
     rng: np.random.Generator, users: int, reals: int, fakes: int, gap: float, shared: float
 ) -> Pairs:
-    """Normal scores; a user's reals share a normal effect of this size, and so do her fakes."""
+    """Normal scores; a user's reals share a normal effect of this size, and their fakes another."""
     each = reals + fakes
     user = np.repeat(np.arange(users), each)
     real = np.tile(np.arange(each) < reals, users)
@@ -62,9 +62,9 @@ def obuchowski(
     of_real, of_fake = [], []
     for who in np.unique(user):
         mine = [x for x, u in zip(*reals, strict=True) if u == who]
-        hers = [y for y, u in zip(*fakes, strict=True) if u == who]
+        own = [y for y, u in zip(*fakes, strict=True) if u == who]
         of_real.append(sum(wins(x, y) for x in mine for y in fakes[0]) / n - len(mine) * area)
-        of_fake.append(sum(wins(x, y) for x in reals[0] for y in hers) / m - len(hers) * area)
+        of_fake.append(sum(wins(x, y) for x in reals[0] for y in own) / m - len(own) * area)
     a, b = np.array(of_real), np.array(of_fake)
     factor = len(a) / (len(a) - 1)
     s10, s01, s11 = factor * np.sum(a**2) / m, factor * np.sum(b**2) / n, factor * np.sum(a * b)
@@ -115,7 +115,7 @@ def test_area_covers_where_pairs_taken_as_independent_do_not(gap: float, users: 
 
 
 def test_users_whose_pairs_move_together_are_not_taken_for_more_than_they_say() -> None:
-    # One effect for all pairs of a user cancels within her: the interval is narrower, and covers.
+    # An effect shared by all pairs of a user cancels: the interval is narrower, and covers.
     rng, runs = np.random.default_rng(6), 200
     # Within a user the effect is gone, which is one of `users` comparisons.
     truth = 59 / 60 * true_auc(1.0, 2.0) + true_auc(1.0, 0.0) / 60

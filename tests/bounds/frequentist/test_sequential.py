@@ -95,7 +95,7 @@ def test_growth_is_the_least_divergence_from_a_true_claim(epsilon: float, delta:
 
 
 def response(epsilon: float, delta: float = 0.0) -> Law:
-    """Randomised response that is (ε, δ)-DP and no better: laws of data set D and D' on 4 atoms."""
+    """Randomised response that is exactly (ε, δ)-DP: output laws on D and on D', 4 atoms."""
     yes = (1 - delta) / (1 + math.exp(-epsilon))
     present = np.array([0, 1 - delta - yes, yes, delta])
     return present[::-1], present

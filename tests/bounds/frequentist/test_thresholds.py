@@ -72,7 +72,7 @@ def test_the_chosen_threshold_is_the_best_of_all(kind: str, delta: float) -> Non
         absent, present = np.floor(3 * absent), np.floor(3 * present)
     elif kind == "reversed":
         absent, present = present, absent
-    elif kind == "narrow":  # told apart in a sliver of scores alone
+    elif kind == "narrow":  # the laws differ in a narrow range of scores only
         absent, present = rng.random(m), rng.random(n)
         present[:12], absent[:50] = 0.7 + 1e-6 * rng.random(12), 0.7 + 1e-6
     elif kind == "tail":

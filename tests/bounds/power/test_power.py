@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 def draw(
     game: Game, epsilon: float, delta: float, n: int, rng: np.random.Generator, present: bool
 ) -> Floats:
-    """Log-likelihood ratios of data set D' or D, on a grid as attacks report them."""
+    """Log-likelihood ratios of trials on D' or D, on a grid as attacks report them."""
     if game == "laplace":
         noisy = rng.laplace(size=n) + present * epsilon
         return np.rint(np.clip(2 * noisy - epsilon, -epsilon, epsilon) * 2**8) / 2**8

@@ -1,4 +1,4 @@
-"""The catalogue's rows on matrix factorisation: their laws by quadrature, their games in short."""
+"""The catalogue's entries on matrix factorisation: laws by quadrature, games with few trials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
 
 RARE = 1e-6
-# As if all games of the catalogue were judged together.
+# The level of each game if 60 games are judged together.
 LEVEL = split(0.05, 60)
 ENTRIES = {entry.id: entry for entry in (*lws15.CLAIMS, *berlioz15.CLAIMS)}
 GAMES = [
@@ -65,7 +65,7 @@ def test_statements_of_algebra_fail_where_the_verdict_says_so(
             assert (experiment.counterexample(seed) is not None) == (entry.recorded == "falsified")
 
 
-# The laws of one item, from the text alone.
+# The laws of one item, from the paper's text alone.
 
 Density = Callable[[float], float]
 
@@ -74,7 +74,7 @@ def user_factor(
     v: float, rating: float | None, factor: float, s: float, b_0: float, ends: tuple[float, float],
     cut: bool,
 ) -> float:  # fmt: skip
-    """E_{u ~ N(0, s²)} of e^−ℓ, within the range of predictions or with them cut to it."""
+    """E_{u ~ N(0, s²)} e^−ℓ, with predictions restricted to the range or clipped to it."""
     low, high = (end - b_0 for end in ends)
 
     def density(u: float) -> float:
@@ -96,14 +96,14 @@ def extremes(
     epsilon: float, least: float, s: float, b_0: float, margin: float, cut: bool,
     before: tuple[float | None, ...], after: tuple[float | None, ...],
 ) -> float:  # fmt: skip
-    """The largest |ln p'(v)/p(v)| over v of one item, all users' ratings given, w = 1."""
+    """The largest |ln p'(v)/p(v)| over one item's factor v, given all users' ratings, w = 1."""
     factor, ends = epsilon / (4 * least), (1 - margin, 5 + margin)
 
     def g(v: float, ratings: tuple[float | None, ...]) -> float:
         return math.prod(user_factor(v, r, factor, s, b_0, ends, cut) for r in ratings)
 
     def normal(ratings: tuple[float | None, ...]) -> float:
-        # 24 nodes a piece, pieces short near 0.
+        # 24 nodes per piece; the pieces are short near 0.
         marks = s * np.array([1e-9, 0.02, 0.1, 0.3, 0.8, 2, 4, 9])
         nodes, weights = np.polynomial.legendre.leggauss(24)
         total = 0.0
@@ -143,7 +143,7 @@ def test_the_law_of_one_item_is_that_of_the_text(place: Any, arguments: Any) -> 
     truth = game.truth
     assert truth is not None
     assert extremes(*arguments) == pytest.approx(truth.value, abs=3e-5)
-    # λ = 2B/(ε s²), and B as the defense has it.
+    # λ = 2B/(ε s²), with the defense's B.
     epsilon, least, s = arguments[:3]
     defense = game.defense
     assert defense.decay == pytest.approx(2 * least / (epsilon * s**2))
@@ -174,8 +174,8 @@ def test_every_finite_truth_is_checked_here() -> None:
 
 
 def test_with_biases_the_supremum_is_at_an_infinite_bias() -> None:
-    # r̂ = 5 + z is cut to 1..5, z ~ N(0, s² (2 + v²)) before anything is seen: E e^{−ℓ} for either
-    # rating; as b_i → −∞ all predictions are 1, and the loss of 5 is ε/4 = 2, that of 1 is 0.
+    # r̂ = 5 + z is clipped to 1..5, z ~ N(0, s² (2 + v²)) under the prior: E e^{−ℓ} for each
+    # rating. As b_i → −∞ all predictions are 1, and the loss of 5 is ε/4 = 2, that of 1 is 0.
     s, factor = 1.5, 8 / 64
 
     def mean(rating: float) -> float:
@@ -197,11 +197,11 @@ def test_with_biases_the_supremum_is_at_an_infinite_bias() -> None:
 
 
 def passes(rated: int) -> float:
-    """P(both predictions are in [0, 6]) by the posterior without a range, ratings of 5, b_0 = 3."""
+    """P(both predictions are in [0, 6]) under the posterior without a range; ratings 5, b_0 = 3."""
     s, factor = 30.0, 1 / 200
     nodes = s * stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
     sums = np.zeros((2, 2, len(nodes)))
-    # Given u each item is by itself: N(v; 0, s²) e^{−k (2 − u v)²} is normal in v.
+    # Given u the items are independent: N(v; 0, s²) e^{−k (2 − u v)²} is normal in v.
     for mine in range(2):
         k = factor * mine
         precision = 1 / (2 * s**2) + k * nodes**2
@@ -233,7 +233,7 @@ def likely(count: int, trials: int, p: float) -> bool:
     return bool(2 * min(tails) > RARE)
 
 
-# Infinite ones.
+# Infinite losses.
 
 
 def test_signs_tell_which_items_were_rated() -> None:
@@ -242,7 +242,7 @@ def test_signs_tell_which_items_were_rated() -> None:
         law = game.defense.law(game.defense.prepare(ratings, game.data.public))
         draws = law.draw(Streams.first(0, "signs", 10_000))[:, :, 0]
         assert likely(int((draws.prod(1) < 0).sum()), 10_000, share)
-        # Tested over all pairs it is impossible in both.
+        # If all pairs are tested, it is impossible on both data sets.
         defense = replace(game.defense, accept="all")
         tested = defense.law(defense.prepare(ratings, game.data.public))
         assert (tested.draw(Streams.first(0, "signs", 2000))[:, :, 0].prod(1) > 0).all()
@@ -272,7 +272,7 @@ def test_another_b_makes_another_width() -> None:
     assert [law.deviation**2 for law in laws] == pytest.approx([0.25, 0.5])
     draws = np.zeros((3, 2, 2))
     draws[:, :, 0] = np.array([[1e2], [2e2], [4e2]])
-    # (‖V‖²/2s²)(1 − 1/ρ), ρ = 2, up to what the constraint does, which is alike in both.
+    # (‖V‖²/2s²)(1 − 1/ρ), ρ = 2, up to the constraint's factor, which both share.
     rises = np.diff(ratio(game, laws, draws))
     np.testing.assert_allclose(rises, [6e4, 24e4], rtol=1e-3)
 
@@ -281,7 +281,7 @@ def test_another_b_makes_another_width() -> None:
 
 
 def test_the_bound_on_a_near_draw_is_attained() -> None:
-    # Randomised response, moved by δ towards the end that tells most.
+    # Randomised response, with δ of probability moved to the output with the largest ratio.
     epsilon, delta = 1.0, 0.1
     p, q = math.exp(epsilon) / (1 + math.exp(epsilon)) + delta, 1 / (1 + math.exp(epsilon)) - delta
     assert p - math.exp(epsilon) * q == pytest.approx((1 + math.exp(epsilon)) * delta)
@@ -301,7 +301,7 @@ def test_the_law_of_signs_is_that_of_draws() -> None:
     assert stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), tau) > RARE
     wrong = 20_000 * lws15_algebra.sign_law(tau, epsilon / 2, 100.0)
     assert stats.chi2.sf(((seen - wrong) ** 2 / wrong).sum(), tau) < RARE
-    # Far out every prediction is 1 or 5: e^{−(ε/4) f}, f the share that is 1.
+    # As the deviation grows every prediction is 1 or 5: e^{−(ε/4) f}, f the share that is 1.
     k = np.arange(tau + 1)
     limit = stats.binom.pmf(k, tau, 0.5) * (np.exp(-4 * k / tau) + np.exp(-4 * (1 - k / tau)))
     np.testing.assert_allclose(
@@ -316,13 +316,14 @@ def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -
     game = game_at("berlioz15-s4-mean", "published", 0)
     assert isinstance(game, StepsGame)
     seen = game.run(20_000, 0)
-    # The full ratio where the victim's noise lies beyond and all four others' on the other side.
+    # The full ratio is attained if the target user's noise lies beyond both centres on one side and
+    # all four others' on the other.
     top = 2 * (1 - 1 / 5)
     for scores, sign in ((seen.present, 1), (seen.absent, -1)):
         assert abs(scores).max() <= top + 2**-8
         assert likely(int((sign * scores >= top - 2**-8).sum()), 20_000, 2.0**-5)
         assert not likely(int((sign * scores >= top - 2**-8).sum()), 20_000, 2.0**-4)
-    # And e^−1.6 of it in the other trial.
+    # On the other data set this event is e^−1.6 times as likely.
     rare = int((seen.absent >= top - 2**-8).sum())
     assert likely(rare, 20_000, 2.0**-5 * math.exp(-top))
 
@@ -330,14 +331,14 @@ def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -
 def test_a_pass_with_a_public_mean_moves_one_error() -> None:
     game = game_at("berlioz15-s4-value", "published", 0)
     seen = game.run(20_000, 0)
-    # The errors are 0 and −4, up to the first factors' product; clamped at −2 and 2. On a grid of
-    # 1/2 the noise, of scale 4, rounds to 0 within 1/4 of it.
+    # The errors are 0 and −4, up to the initial factors' product, and clamped at −2 and 2. On a
+    # grid of 1/2 the noise, of scale 4, rounds to 0 within 1/4 of it.
     here = 0.5 + (1 - math.exp(-0.25 / 4)) / 2
     assert likely(int((seen.absent <= -1 + 2**-8).sum()), 20_000, here)
     beyond = 1 - 0.5 * math.exp(-2 / 4)
     low = math.log(beyond / (0.5 * math.exp(-2 / 4)))
     assert seen.present.max() == pytest.approx(low, abs=0.05)
-    # What rounds to −2 is clamped too.
+    # Values that round to −2 are clamped too.
     clamped = 1 - 0.5 * math.exp(-2.25 / 4)
     assert likely(int((seen.present >= low - 0.05).sum()), 20_000, clamped)
     assert game.defense == SgdFactors(epsilon=1.0, epochs=1, dimensions=1)

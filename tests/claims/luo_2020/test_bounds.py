@@ -1,4 +1,4 @@
-"""The lengths of gradients in Algorithm 2, and what one rating moves: by other means."""
+"""Gradient norms in Algorithm 2 and the effect of one rating, by other computations."""
 
 from __future__ import annotations
 

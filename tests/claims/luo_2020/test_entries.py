@@ -1,4 +1,4 @@
-"""The catalogue's rows on fake gradients: their laws, their instances, their games in short."""
+"""The catalogue's entries on fake gradients: laws, instances, and games with few trials."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.kernels.federated import submissions as federated
 
 RARE = 1e-6
-# As if all games of the catalogue were judged together.
+# The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
 ENTRIES = {entry.id: entry for entry in fg.CLAIMS}
 CHECKS = [
@@ -145,7 +145,7 @@ def test_the_error_is_far_from_its_limit_at_a_finite_number_of_rounds() -> None:
     assert missed == pytest.approx(0.016, abs=5e-4)
     assert missed > 300 * math.exp(-10)
     assert "β = 0.016" in ENTRIES["fg-thm1-error"].because
-    # Errors of both kinds: a test of the two means' middle, Φ(−μ/2), falls as e^(−kD/4).
+    # Errors of both kinds: a threshold midway between the means has Φ(−μ/2), like e^(−kD/4).
     total = 1e8
     half = -float(scipy.special.log_ndtr(-math.sqrt(2 * total) / 2)) / total
     assert half == pytest.approx(1 / 4, rel=1e-5)
@@ -176,7 +176,7 @@ def test_two_valued_submissions_are_drawn_as_the_statement_has_it() -> None:
     expected = (1 + np.array([0.9, -0.4]) * math.tanh(epsilon / 2)) / 2 / d
     for count, chance in zip(plus, expected, strict=True):
         assert stats.binomtest(int(count), n, chance).pvalue > RARE / d
-        assert stats.binomtest(int(count), n, 1 / 2 / d).pvalue < 1e-9  # as of a fake
+        assert stats.binomtest(int(count), n, 1 / 2 / d).pvalue < 1e-9  # as for a fake
 
 
 def test_at_a_small_epsilon_the_moved_test_finds_no_rated_items(
@@ -200,7 +200,7 @@ def test_at_a_small_epsilon_the_moved_test_finds_no_rated_items(
 def means(
     defense: FakeGradients, pair: Any, trials: int
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """What she submits without noise in D and in D', round by round; learned from D'."""
+    """The user's submissions without noise on D and on D', round by round; training is on D'."""
     before = defense.prepare(pair.before, pair.public)
     after = defense.prepare(pair.after, pair.public)
     streams = Streams.first(3, "means", trials)
@@ -213,7 +213,8 @@ def test_a_federation_of_many_tends_to_where_the_instance_says() -> None:
     clear = fg._published(1e6, 1e-5, rounds=200, decay=4 / 3, spread=0.01, fake_clip_norm=1.15)
     absent, present = means(clear, data.against(1000), 1)[-1]
     v = math.sqrt(2 / 3)
-    fake, other = -4 / 3 * v, v / 2  # her u, where the others' is v: u (λ + v²) = v mean(e)
+    # `other` is the target user's u, where the others' is v: u (λ + v²) = v mean(e).
+    fake, other = -4 / 3 * v, v / 2
     mine = [(2 + other * v) * other, *[-(2 - other * v) * other] * 3]
     sign = np.sign(present[0, 0])
     assert absent[0] * sign == pytest.approx([fake, fake, fake, fake], rel=0.01)
@@ -221,7 +222,7 @@ def test_a_federation_of_many_tends_to_where_the_instance_says() -> None:
     assert mine[0] - fake > 1.8 * max(abs(np.array([fake, *mine])))
 
 
-def test_undecided_she_has_no_factor_until_a_rating_tips_her() -> None:
+def test_an_undecided_user_has_no_factor_until_one_rating_is_added() -> None:
     clear = fg._published(1e6, 1e-5, rounds=200, decay=0.2, spread=0.01, fakes="zero")
     absent, present = means(clear, data.undecided(12, 300), 1)[-1]
     v = math.sqrt(1 - 0.2)
@@ -250,7 +251,9 @@ def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: 
 
 def test_a_rating_that_moves_nothing_else_keeps_the_claim_beside_many_others() -> None:
     set_: dict[str, Any] = {"rounds": 60, "decay": 4 / 3, "fakes": "zero", "spread": 0.01}
-    assert many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.alike(3, 300), 0) is None
+    assert (
+        many_others(fg._published(1.0, 1e-5, clip_norm=1.15, **set_), data.alike(3, 300), 0) is None
+    )
     with pytest.raises(ValueError, match="beyond the bound 1"):
         many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.alike(3, 300), 0)
 
@@ -292,8 +295,10 @@ def test_sampling_is_not_noised_for_what_is_seen() -> None:
     defense, pair = experiment.defense, experiment.data
     candidates = defense.prepare(pair.after, pair.public)
     sigma, rounds = defense.sigma(candidates), defense.rounds
-    whole = fg._published(1.0, defense.delta, rounds=rounds, clip_norm=defense.clip_norm).sigma(candidates)
-    # Of a candidate that is submitted m times of 40, m about 4, √m G/σ is what an observer sees.
+    whole = fg._published(1.0, defense.delta, rounds=rounds, clip_norm=defense.clip_norm).sigma(
+        candidates
+    )
+    # A candidate that is submitted in m of 40 rounds, m about 4, has μ = √m G/σ for the observer.
     assert sigma * math.sqrt(rounds / 4) < 0.6 * whole
     chance, seen = stats.binom.pmf(np.arange(rounds + 1), rounds, 0.1), 0.0
     for times in range(1, rounds + 1):
@@ -325,7 +330,7 @@ def test_its_ratio_is_normal_as_the_guarantee_has_it() -> None:
     for scores, mean in ((seen.absent, -(mu**2) / 2), (seen.present, mu**2 / 2)):
         reach = stats.norm.isf(RARE / 4) * mu / math.sqrt(len(scores))
         assert abs(scores.mean() - mean) < reach
-        assert abs(scores.mean() + mean) > reach  # and not as of the other data set
+        assert abs(scores.mean() + mean) > reach  # not as on the other data set
         assert stats.kstest(scores, "norm", (mean, mu)).pvalue > RARE / 4
 
 

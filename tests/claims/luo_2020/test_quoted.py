@@ -1,4 +1,4 @@
-"""Statements that Luo et al. 2020 quote: true, and false where an error is planted."""
+"""Statements that Luo et al. 2020 quote: true, and false once an error is planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The derivations about PrivSR: statements that are tried, by brute force and other formulas."""
+"""The derivations about PrivSR, against brute force and other formulas."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_independent_noises_have_the_tail_of_the_larger() -> None:
 
 
 def brute_delta(raters: int, spent: float, epsilon: float) -> float:
-    """∫∫ (p − e^ε q)_+ over what is submitted and √h."""
+    """∫∫ (p − e^ε q)_+ over the submission and √h."""
     r = np.linspace(0, 6, 2401)[1:]
     mu = spent * math.sqrt(raters / 2) / r
     z = np.linspace(-9, 9, 3601)
@@ -159,7 +159,7 @@ def test_slots_that_share_a_factor_cost_more_than_the_largest() -> None:
     assert words is not None
 
     def log_density(ratings: float, first: float, second: float) -> float:
-        """Of both slots' sums: u = v = 1 at first, then V, then u by V."""
+        """Log-density of both slots' sums: u = v = 1 at first; then V changes, and u by V."""
         law, v = stats.laplace, 1 - 0.045 * first
         u = 1 - 0.045 * 2 * (1 * v - ratings) * v
         assert abs(u) <= 1
@@ -178,7 +178,7 @@ def test_slots_that_share_a_factor_cost_more_than_the_largest() -> None:
     assert min(ratios) > 3
 
 
-# Theorem 4, which has no entry.
+# Theorem 4.
 
 
 def psi(x: float) -> float:
@@ -188,7 +188,7 @@ def psi(x: float) -> float:
 def submissions(
     u: NDArray[np.float64], items: NDArray[np.float64], own: set[int], friends: set[int]
 ) -> NDArray[np.float64]:
-    """Equation (13), what a user submits about each item."""
+    """Equation (13): a user's submission for each item."""
     others = set(range(len(items))) - own - friends
     found = np.zeros_like(items)
     for better, worse in ((own, friends), (friends, others)):
@@ -200,7 +200,7 @@ def submissions(
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_an_item_that_joins_her_own_moves_her_submissions_by_twice_her_friends_items(
+def test_an_added_item_changes_the_submissions_by_twice_the_number_of_friends_items(
     count: int,
 ) -> None:
     rng = np.random.default_rng(count)

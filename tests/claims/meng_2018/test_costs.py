@@ -1,4 +1,4 @@
-"""What an iteration of PrivSR handles, by other counts."""
+"""The costs of an iteration of PrivSR, by separate counts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_vectors_of_a_small_data_set() -> None:
     friends = np.array([[False, True], [True, False]])
     sensitive = np.array([[True, False], [False, False]])
     recommender, at_user = privsr_costs._vectors(held, friends, sensitive)
-    # Three submissions, a scale of each kind of an item's raters, two updates.
+    # Three submissions, one scale for each kind of each item's raters, two updates.
     assert recommender == 3 + 3 + 2
-    # Submissions with their scales, messages sent and received with theirs, gradient, update.
+    # Submissions with their scales, messages sent and received with theirs, gradient terms, update.
     assert at_user.tolist() == [4 + 4 + 2 + 1, 2 + 4 + 1 + 1]
 
 

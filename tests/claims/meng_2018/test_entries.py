@@ -1,4 +1,4 @@
-"""The catalogue's rows on PrivSR: their laws, their instances, their games in short."""
+"""The catalogue's entries on PrivSR: laws, instances, and games with few trials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.training import SocialTraining
 
 RARE = 1e-6
-# As if all games of the catalogue were judged together.
+# The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
 ENTRIES = {entry.id: entry for entry in privsr.CLAIMS}
 PAGE = (Path(__file__).parents[3] / "docs" / "claims-privsr.md").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def games(id_: str, role: str) -> list[Any]:
 
 
 def steps(game: Any, trials: int = 3, *, items: bool = False) -> list[StepsPair]:
-    """What is submitted, or moves V, without noise in D and in D', round by round."""
+    """Submissions, or changes of V, without noise on D and on D', round by round."""
     defense, pair = game.defense, game.data
     before, after = (defense.prepare(r, pair.public) for r in (pair.before, pair.after))
     observe = defense.observe_items if items else defense.observe
@@ -107,7 +107,7 @@ def test_the_stated_loss_is_that_of_what_the_defense_shows(id_: str, place: int)
 
 
 def test_of_one_kind_of_noise_in_all_and_unit_factors_the_theorem_holds() -> None:
-    # The baseline DPMF: nothing else is wrong in one round with u known.
+
     experiment = ItemsGame("", data.published(noise_kind="equal"), data.one_rating(sensitive=True))
     (step,) = steps(experiment, items=True)
     assert abs(step.present - step.absent) / step.scale == pytest.approx(1.0, rel=1e-6)
@@ -125,7 +125,7 @@ def test_learned_factors_are_longer_than_1() -> None:
     assert (np.linalg.norm(training.users, axis=1) > 1).mean() > 0.9
 
 
-# Theorem 1: factors that are fitted.
+# Theorem 1: fitted factors.
 
 
 @pytest.mark.parametrize("items", [2, 3, 6])
@@ -157,7 +157,7 @@ def test_a_rating_turns_a_fitted_factor_and_all_that_is_submitted(items: int) ->
 
 
 def refitted(v: NDArray[np.float64], before: NDArray[np.float64], d: float) -> tuple[float, float]:
-    """How far the sums of submissions move when the first rating falls by d, and the longer u."""
+    """L1 shift of the sums of submissions if the first rating falls by d, and the larger |u|."""
     after = before - d * (np.arange(len(v)) == 0)
     users = [float(v @ r / (v @ v)) for r in (before, after)]
     sums = [2 * (u * v - r) * u for u, r in zip(users, (before, after), strict=True)]
@@ -219,14 +219,15 @@ def test_the_final_factor_is_a_sum_of_as_many_noises_as_rounds() -> None:
     rounds, rate, trials = experiment.defense.rounds, experiment.defense.learning_rate, 1_000
     seen = experiment.run(trials, 4)
     deviation = NOISE / 1.001 * math.sqrt(2 * rounds)
-    # −V/γ: 1/γ at the start; D pulls by 2(5 − 1) in each round, D' by 0; a ≈ 1.
+    # −V/γ is −1/γ at the start; each round adds −2(5 − 1) on D and 0 on D'; a ≈ 1.
     reach = stats.norm.isf(RARE / 8) * deviation / math.sqrt(trials)
     for scores, pull in ((seen.absent, 8.0), (seen.present, 0.0)):
         assert abs(scores.mean() + 1 / rate + rounds * pull) < reach + 0.5
         assert scores.std() == pytest.approx(deviation, rel=0.25)
     apart = seen.present.mean() - seen.absent.mean()
     assert apart > 4 * reach  # and not one round's 8
-    # A quarter is far: such sums have kurtosis 3 + 3/10, and their variance a variance of 2.3/n.
+    # The tolerance of a quarter is wide: such sums have kurtosis 3 + 3/10, so the relative variance
+    # of their sample variance is 2.3/n.
     assert math.sqrt(2.3 / trials) / 2 * stats.norm.isf(RARE / 8) < 0.25
 
 
@@ -234,18 +235,21 @@ def test_the_final_factor_is_a_sum_of_as_many_noises_as_rounds() -> None:
 def test_the_ratio_of_sums_of_laplace_draws_tends_to_the_sum_of_shifts(
     rounds: int, factor: float
 ) -> None:
-    # Σ a^k Lap(1) of units 2Δ/ε = 1, each shifted by a^k: ε' = Σ a^k; characteristic functions.
+    # Σ a^k Lap(1) in units of 2Δ/ε = 1, each term shifted by a^k: ε' = Σ a^k.
     weights = factor ** np.arange(rounds)
 
     def tail_rate(t: float) -> float:
-        """The density at t, through partial fractions of Π 1/(1 + a^{2k} s²)."""
+        """The density at t, from partial fractions of the characteristic function.
+
+        That function is Π 1/(1 + a^{2k} s²).
+        """
         if factor != 1:
             total = 0.0
             for k, a in enumerate(weights):
                 others = np.delete(weights, k)
                 total += float(np.prod(a**2 / (a**2 - others**2))) * math.exp(-t / a) / (2 * a)
             return total
-        # Of T equal ones: variance-gamma, ∝ t^{T − 1/2} K_{T − 1/2}(t).
+        # For T equal weights: variance-gamma, ∝ t^{T − 1/2} K_{T − 1/2}(t).
         from scipy.special import kve
 
         return float(t ** (rounds - 0.5) * kve(rounds - 0.5, t) * math.exp(-t))
@@ -284,7 +288,7 @@ def test_a_friends_message_moves_by_4_in_noise_for_2(friends: int) -> None:
     assert after.similarity.toarray()[friends, 0] == rows.similarity.toarray()[friends, 0]
     moved = abs(game._sent(after) - game._sent(rows))
     assert moved == pytest.approx(4.0, rel=1e-6)
-    # The sum of all has Lap(2√K/ε), and each message its share of the variance.
+    # The sum of all messages has noise Lap(2√K/ε), and each message its share of the variance.
     scale = math.sqrt(float(rows.friends[friends] * game.defense.noise(rows).sent[friends]) / 2)
     assert scale == pytest.approx(2.0)
     truth = game.run(2, 0).truth
@@ -294,7 +298,7 @@ def test_a_friends_message_moves_by_4_in_noise_for_2(friends: int) -> None:
 
 def test_scores_of_messages_are_those_of_their_law() -> None:
     sent = games("privsr-thm2-friends", "published")[0].run(20_000, 5)
-    # At Lap(2), 4 apart, half of either data set's outputs lie beyond both numbers.
+    # With Lap(2) and a shift of 4, half of each data set's outputs lie beyond both numbers.
     for scores, end in ((sent.absent, -2.0), (sent.present, 2.0)):
         count = int((scores == end).sum())
         assert stats.binomtest(count, len(scores), 0.5).pvalue > RARE
@@ -324,7 +328,7 @@ def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
     assert f"{delta:.3f}" in PAGE
 
 
-def test_ratings_are_run_of_a_user_who_keeps_one_to_herself() -> None:
+def test_the_game_on_ratings_changes_one_sensitive_rating() -> None:
     ratings = generate(SyntheticParams(n_users=60, n_items=60, seed=4, mean_per_user=30))
     wanted = {"privsr-thm3-submission"}
     ((id_, game),) = real_trained.trained_games(ratings, "mine", wanted, 3)

@@ -1,4 +1,4 @@
-"""The catalogue's games on PrivSR in short, and its corrected form on their pairs."""
+"""The catalogue's games on PrivSR with few trials, and the corrected form on their pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpaudit.claims.meng_2018.games import MessagesGame, SubmittedGame
 from dpaudit.core.releases import StepsPair
 from dpaudit.core.streams import Streams
 
-# As if all games of the catalogue were judged together.
+# The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
 ENTRIES = {entry.id: entry for entry in privsr.CLAIMS}
 
@@ -31,7 +31,7 @@ def games(id_: str, role: str) -> list[Any]:
 
 
 def steps(game: Any, trials: int = 3) -> list[StepsPair]:
-    """What is submitted without noise in D and in D', round by round."""
+    """Submissions without noise on D and on D', round by round."""
     defense, pair = game.defense, game.data
     before, after = (defense.prepare(r, pair.public) for r in (pair.before, pair.after))
     return [
@@ -76,7 +76,7 @@ def test_the_worst_pair_of_whole_users_attains_the_guarantee(id_: str) -> None:
     assert 0.999 * game.defense.epsilon < epsilon <= game.defense.epsilon
 
 
-def test_a_friends_part_of_the_budget_is_what_her_noise_is_for() -> None:
+def test_the_noise_of_messages_covers_the_friends_share_of_the_budget() -> None:
     (game,) = games("privsr-thm2-friends", "corrected")
     truth = game.run(2, 0).truth
     assert 0.9 * game.defense.epsilon < truth.value < game.defense.epsilon
@@ -84,7 +84,7 @@ def test_a_friends_part_of_the_budget_is_what_her_noise_is_for() -> None:
     assert whole.value == pytest.approx(game.defense.epsilon, rel=1e-3)
 
 
-# The games in short.
+# The games with few trials.
 
 SHORT = [
     ("privsr-thm1-one-kind", 0, 400),

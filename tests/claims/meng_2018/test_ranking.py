@@ -22,7 +22,7 @@ def test_one_purchase_costs_twenty_times_the_claim(kept: bool, scale: float) -> 
     pair, defense = bought(kept), published()
     rows = [defense.prepare(data, pair.public) for data in (pair.before, pair.after)]
     _, law = next(defense.observe_items(rows[0], rows[1], rows[0], Streams.first(0, "x", 1)))
-    # At ε = .5 and β = 1 either kind of noise is Lap(1); both add up to Lap(√2).
+    # At ε = .5 and β = 1 each kind of noise is Lap(1); both add up to Lap(√2).
     np.testing.assert_allclose(law.scale[law.scale > 0], scale, rtol=1e-6)
     moved = (law.present - law.absent)[0]
     assert sorted(moved[abs(moved) > 1e-6].tolist()) == pytest.approx([-1] * 5 + [5])

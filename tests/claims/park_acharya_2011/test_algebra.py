@@ -1,4 +1,4 @@
-"""Statements of algebra: each check says what is true, and notices what is not."""
+"""Checks of mathematical statements: true ones pass, false ones and planted errors are found."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_no_other_power_is_the_chains_law(power: float) -> None:
     assert algebra.stationary_law(0, power=power) is not None
 
 
-# What would make the false statements true.
+# Changes that make the false statements true.
 
 
 def test_an_adversary_who_always_succeeds_is_no_counterexample(

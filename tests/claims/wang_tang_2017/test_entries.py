@@ -1,4 +1,4 @@
-"""Wang & Tang 2017: the entries' laws by references of their own, and what their runs show."""
+"""Wang & Tang 2017: the entries' exact ε by separate computations, and their games' outcomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def profiles(ratings: Ratings) -> list[Rated]:
 
 
 def means(game: Any, ratings: Ratings) -> Exact:
-    """What the mechanism takes the items' means to be."""
+    """The item means that the mechanism uses."""
     if game.defense.variant == "corrected":
         return np.full(ratings.n_items, 3.0)
     if not getattr(game.defense, "centred", True):
@@ -60,7 +60,7 @@ def means(game: Any, ratings: Ratings) -> Exact:
 
 
 def gradients(game: Any, ratings: Ratings) -> dict[tuple[int, int], Exact]:
-    """Each rating's gradient from equal similarities, `(M,)` of its item's row, by (user, item)."""
+    """Each rating's gradient of its item's row `(M,)` at equal similarities, by (user, item)."""
     defense, known, found = game.defense, means(game, ratings), {}
     start = defense.rescale * defense.start
     for user, rated in enumerate(profiles(ratings)):
@@ -89,7 +89,7 @@ def whole(game: Any, ratings: Ratings) -> Exact:
 
 
 def scale(defense: SgdSimilarity) -> float:
-    """Of the first step's noise, by Algorithm 1, or by the corrected form's docstring."""
+    """The scale of the first step's noise, from Algorithm 1 or the corrected form's docstring."""
     if defense.variant == "published":
         return (
             defense.sampling_rate * defense.steps * (2 * 2.0 * 4 / defense.weight) / defense.epsilon
@@ -127,7 +127,7 @@ def test_a_rating_moves_all_rows_of_its_user(size: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 8, 20])
 def test_the_rating_whose_gradient_moves_keeps_the_assumption_of_the_theorem(size: int) -> None:
-    # |r_uj − r̂_ui| ≤ φ of every prediction, from equal similarities; its means are 3.
+    # |r_uj − r̂_ui| ≤ φ for every prediction at equal similarities; the means are 3.
     for ratings in (data.one_rating(size).before, data.one_rating(size).after):
         (rated,) = profiles(ratings)
         x = np.array([rated[item] - 3 for item in sorted(rated)])
@@ -146,7 +146,7 @@ def losses(shown: Exact, unit: Exact, noise: float) -> Exact:
 
 
 def corners(units: list[tuple[Exact, Exact]], noise: float) -> list[tuple[Exact, Exact]]:
-    """Of each row, the losses (D, D') of its unit at all corners of the pieces it is linear on."""
+    """Each row's losses (D, D') at all corners of the pieces on which they are linear."""
     found = []
     for before, after in units:
         ends = [sorted({0.0, a, b}) for a, b in zip(before, after, strict=True)]
@@ -179,7 +179,7 @@ def test_the_mixture_over_one_rating_has_its_supremum_at_a_corner(size: int) -> 
     found = max(supremum(rows, len(others)), supremum([(v, u) for u, v in rows], len(others)))
     assert found == pytest.approx(game.truth.value, abs=1e-6)
     if size == 2:
-        # Two of the three rows speak for D where one speaks against it, and one is 0.
+        # Two of the three rows have losses of ±5, and the third has 0.
         assert found == pytest.approx(math.log((0.8 + 0.2 * math.e**5) / (0.8 + 0.2 * math.e**-5)))
 
 
@@ -224,7 +224,7 @@ def test_the_first_step_is_scored_by_the_mixture(
 
     ratio = log_density(game.data.after) - log_density(game.data.before)
     assert np.ptp(ratio) > 0.05
-    # The grid, and single precision of the iterates.
+    # The tolerance covers the grid and the iterates' single precision.
     assert abs(game.run(trials, 7).absent - ratio).max() < 2.0**-9 + 2e-3
 
 
@@ -232,7 +232,7 @@ def test_a_mixture_over_pairs_is_refused() -> None:
     game = BatchGame(
         "pairs", SgdSimilarity(epsilon=1.0, sampling_rate=0.2, more_than=0), data.sampled(4)
     )
-    with pytest.raises(ValueError, match="has 2 of 10: make it 1"):
+    with pytest.raises(ValueError, match="has 2 of 10 units: make it 1"):
         game.run(2, 0)
 
 
@@ -240,16 +240,16 @@ def test_a_mixture_over_pairs_is_refused() -> None:
 
 
 def weight(game: PosteriorGame) -> float:
-    """What a squared error is multiplied with: ε/4B or half of it, to the power 1/ϱ."""
+    """The factor of a squared error: ε/4B or half of it, divided by ϱ."""
     defense = game.defense
     once = defense.epsilon / (4 * 16 * defense.cap) / defense.temperature
     return float(once * (1.0 if defense.likelihood == "squares" else 0.5))
 
 
 def row_laws(game: PosteriorGame, item: int, nodes: int = 4000) -> tuple[Exact, Exact]:
-    """Directions of a row with two neighbours at most: prior, and the log-densities in D and D'.
+    """Prior and log-densities on D and D' on the directions of a row with at most two neighbours.
 
-    A node without prior stands just beside each jump.
+    A node with prior weight 0 lies just beside each jump.
     """
     trials = [profiles(ratings) for ratings in (game.data.before, game.data.after)]
     near = sorted({j for p in trials[0] + trials[1] if item in p for j in p} - {item})
@@ -292,7 +292,7 @@ def test_a_posteriors_truth_is_that_of_its_rows(
 
 
 def test_own_law_holds_and_is_approached() -> None:
-    # P3 with ever more others and means near 1: 4·4D²k of ε = 4·4·4²k.
+    # P3 with many other users and means near 1: the loss tends to 4·4D²k, and ε = 4·4·4²k.
     assert 0.65 < sup_of_signs(1.0, "halves", 324, 3, 1.05) < 0.7
     near = sup_of_signs(1.0, "halves", 10**7, 10**5, 1.001)
     assert 0.999 < near < 1
@@ -317,11 +317,11 @@ def _log(odds: float) -> float:
     return float(-np.logaddexp(0, -odds))
 
 
-# What runs show.
+# The games' outcomes.
 
 
 def few(game: Any) -> int:
-    """Fewer trials than its own where each takes long."""
+    """A smaller number of trials than the game's own."""
     trials: int = game.trials
     return min(trials, 3000 if isinstance(game, StepsGame) else 60_000)
 
@@ -409,7 +409,7 @@ def test_weights_are_short_at_first_or_at_last(seed: int) -> None:
     assert words[0].startswith(f"step 1: 0 of {learned.sum()} ")
     assert words[1].startswith("step 10: ")
     assert "(0.00%)" not in words[1]
-    # From similarities of 10 and with that noise nothing is short.
+    # With C = 10 and that noise no prediction is below C.
     safe = SgdSimilarity(epsilon=1.0, steps=3)
     assert wt17_weights.short_weights(wt17_weights.generated(), safe, seed) is None
 

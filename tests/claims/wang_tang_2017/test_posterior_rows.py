@@ -1,4 +1,4 @@
-"""Rows of a similarity posterior, drawn exactly: by quadrature, brute force and closed forms."""
+"""Exact draws of rows of a similarity posterior, against quadrature, brute force, closed forms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAR = math.sqrt(math.log(2 / 1e-6) / (2 * DRAWS))
 
 
 def pair() -> DataPair:
-    """User 0 gives way to one who rates items 2, 3 and 4, as two others do."""
+    """Replace user 0 by one who rates items 2, 3 and 4, some of which two others rate."""
     profiles = [
         [(0, 5.0), (1, 2.0)],
         [(2, 5.0), (3, 1.0), (4, 4.0)],
@@ -44,7 +44,7 @@ def pair() -> DataPair:
     before = from_profiles(profiles, 5, Scale())
     items = np.array([2, 3, 4], np.int32)
     after = apply(before, UserReplaced(0, items, np.array([1, 5, 1], np.float32)))
-    return DataPair(before, after, before, "two items give way to three")
+    return DataPair(before, after, before, "two items are replaced by three")
 
 
 def game(defense: SampledSimilarity | None = None, trials: int = DRAWS) -> RowsGame:
@@ -67,7 +67,7 @@ def test_a_raters_range_is_reached_and_never_left() -> None:
             values = rng.uniform(-4, 4, 4)
             rater = RaterLoss(np.arange(4), values, float(rng.uniform(-4, 4)), low, high)
             least, most = rater.range()
-            # The largest |x| alone against another number of either sign: y has every value.
+            # Mixing the largest |x| with another value, with both signs, gives y every value.
             ends = rng.normal(size=(4000, 4))
             top = int(abs(values).argmax())
             second = (top + 1) % 4
@@ -97,7 +97,7 @@ def test_a_rows_loss_is_that_of_its_raters() -> None:
     assert [row.size for row in rows] == [2, 2, 2]
     assert [len(row.others) for row in rows] == [2, 2, 1]
     rng = np.random.default_rng(3)
-    # Neighbours stand in the order in which the raters have them.
+    # Neighbours are in the order of the raters' profiles.
     for item, known, row in zip((2, 3, 4), ([3, 4], [2, 4], [2, 3]), rows, strict=True):
         s = rng.normal(size=(1, 2))
         whole = np.zeros(5)
@@ -121,7 +121,7 @@ def angles(row: SeenRow, weight: float, *, present: bool) -> tuple[Exact, Exact]
 
 
 def distance(drawn: Exact, values: Exact, law: Exact) -> float:
-    """The largest difference of the two distributions' functions."""
+    """The largest difference of the two distribution functions."""
     order = np.argsort(values)
     marks = np.sort(drawn)
     exact = np.concatenate(([0.0], np.cumsum(law[order])))
@@ -141,7 +141,7 @@ def test_draws_have_the_rows_law(present: bool) -> None:
         assert distance(found[:, r], *angles(row, weight, present=present)) < FAR + 1e-3
         moved = max(moved, distance(found[:, r], *angles(row, weight, present=not present)))
         moved = max(moved, distance(found[:, r], *angles(row, 0.0, present=present)))
-    # The test would notice another law.
+    # The test can detect another law.
     assert moved > 3 * FAR
 
 
@@ -166,10 +166,10 @@ def test_the_truth_is_that_of_a_quadrature(temperature: float) -> None:
     truth = seen.truth
     assert truth is not None
     assert truth.kind == "assumes-law"
-    # The grid of angles ends a little short of the suprema.
+    # The grid of angles does not quite reach the suprema.
     assert truth.lower - 1e-3 <= max(up, down) <= truth.upper + 1e-3
     assert truth.upper - truth.lower < 0.25 * truth.value
-    # D' has the smaller errors.
+    # Errors are smaller on D'.
     assert seen.present.mean() > seen.absent.mean() + 0.1
 
 

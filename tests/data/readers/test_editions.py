@@ -49,7 +49,7 @@ def test_rows_outside_the_scale_are_dropped_on_request(tmp_path: Path) -> None:
     ratings = read(tmp_path, content, outside_scale="drop")
     assert triples(ratings) == {("1", "6", 3), ("1", "5", 4)}
     assert counts(ratings) == {OUTSIDE: 3}
-    assert (ratings.n_users, ratings.n_items) == (3, 3)  # who loses all ratings stays
+    assert (ratings.n_users, ratings.n_items) == (3, 3)  # users and items without ratings stay
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_rows_outside_the_scale_are_dropped_on_request(tmp_path: Path) -> None:
     [
         ("1,5,0\n1,6,x\n", "line 2.*'x' is not a finite number"),
         ("1,5,0\n1,6,inf\n", "line 2.*'inf' is not a finite number"),
-        ("1,5,0\n1,6,2.5\n", r"line 2.*'2\.5' is no step"),
+        ("1,5,0\n1,6,2.5\n", r"line 2.*'2\.5' is not a step"),
         ("1,5,0\n1,6,\n", "line 2.*the rating is missing"),
         ("1,5,0\n,6,9\n", "line 2.*the user id is missing"),
         ("1,5,0\n1,6,9\n", "holds no ratings"),
@@ -107,7 +107,7 @@ def test_purchases_keep_the_count(tmp_path: Path) -> None:
     assert counts(ratings) == {OUTSIDE: 1}
 
 
-# --- published sets that are read from a folder
+# --- published data sets read from a folder
 
 
 def epinions(
@@ -240,7 +240,7 @@ def test_epinions(real_data: Path) -> None:
     found = counts(ratings)
     assert len(ratings) + found[SAME] + found[LAST] == 769_983
     assert found["rows of user 2809, a repeat of user 2808"] == 17
-    assert found["links of a user to herself"] == 224
+    assert found["links of a user to themselves"] == 224
     assert found["repeated links"] == 355_754 - 355_727
     # Friends rate the same items more often than users who are not: the ids are the same ones.
     assert ratings.friends is not None

@@ -42,7 +42,7 @@ def written(folder: Path, content: bytes | bytearray | str) -> Path:
     return path
 
 
-# --- a process of its own
+# --- the separate process
 
 
 def matlab(folder: Path, **variables: Any) -> Path:
@@ -52,7 +52,7 @@ def matlab(folder: Path, **variables: Any) -> Path:
     return folder / "r"
 
 
-# In an array of 2 × 3 these bytes are the length of the numbers, then of its name.
+# In a 2 × 3 array, these bytes are the length of the numbers and then the length of its name.
 @pytest.mark.parametrize(("at", "byte"), [(176, 127), (177, 3), (176, 0), (177, 5)])
 def test_a_changed_byte_of_a_matlab_file_is_a_sentence(tmp_path: Path, at: int, byte: int) -> None:
     path = matlab(tmp_path, x=ROWS)
@@ -125,7 +125,7 @@ def written_script(code: str, folder: Path) -> Path:
 @pytest.mark.parametrize("call", CALLS)
 def test_matlab_is_read_wherever_the_audit_starts(tmp_path: Path, call: str) -> None:
     path = matlab(tmp_path, x=ROWS)
-    # A module of the working folder is not taken for the library.
+    # A module in the working folder must not be imported instead of the library.
     (tmp_path / "scipy.py").write_text("raise SystemExit('not me')")
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r}); "
@@ -138,7 +138,7 @@ def test_matlab_is_read_wherever_the_audit_starts(tmp_path: Path, call: str) -> 
 
 
 def test_numbers_of_another_machine_are_read(tmp_path: Path) -> None:
-    # Version 4, whose thousands digit 1 says that the first byte is the highest.
+    # MATLAB version 4; the thousands digit 1 marks big-endian numbers.
     head = np.array([1000, 2, 3, 0, 2], ">i4").tobytes() + b"x\0"
     path = written(tmp_path, head + ROWS.T.astype(">f8").tobytes())
     ratings = load(source(path, format="matlab"))
@@ -147,7 +147,7 @@ def test_numbers_of_another_machine_are_read(tmp_path: Path) -> None:
     assert ratings.user_ids.tolist() == ["1", "3"]
 
 
-# --- what unpacks to far more
+# --- decompression bombs
 
 
 def unpacks(sentence: str) -> bool:
@@ -172,12 +172,12 @@ def test_parquet_bombs(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "r.parquet"
-    # Few bytes of runs stand for many rows.
+    # Run-length encoding: few bytes expand to many rows.
     ones = pa.array(np.ones(3_000_000, np.int8))
     pq.write_table(pa.table({"u": ones, "i": ones, "r": ones}), path, compression="zstd")
     assert path.stat().st_size < 50_000
     assert unpacks(refusal(path, format="parquet", columns=NAMED))
-    # One long text, which each of many rows names.
+    # One long text that many rows refer to.
     long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(200_000, np.int8)), ["x" * 10_000])
     ones = ones[:200_000]
     table = pa.table({"u": long, "i": ones, "r": ones})
@@ -191,9 +191,9 @@ def test_parquet_bombs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "count", "message"),
     [
-        ("1,2,3\n", 3_000_000, "lines of text that are read of a file of its size: unpack it"),
-        ("\n", 5_000_000, "lines of text that are read"),
-        ("1,2,3" + "0" * 5000 + "\n", 8000, "holds more than the 3"),
+        ("1,2,3\n", 3_000_000, "lines of text, the limit for a file of its size: unpack it"),
+        ("\n", 5_000_000, "lines of text, the limit"),
+        ("1,2,3" + "0" * 5000 + "\n", 8000, "holds more than 3"),
         ("0" * 2**20, 40, "a line is longer than 1 MiB"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_repetitive_gzip_file_is_read(tmp_path: Path) -> None:
     assert len(load(source(written(tmp_path, gzip.compress(content.encode()))))) == 300_000
 
 
-# --- what is no plain file
+# --- not a regular file
 
 
 @pytest.mark.parametrize("kind", ["delimited", "matlab", "parquet", "movielens-1m"])
@@ -232,7 +232,7 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["delimited", "matlab", "parquet"])
 @pytest.mark.parametrize(
     ("size", "message"),
-    [(2**40, "is larger than the 4 GiB that are read: keep the part"), (2**30, "r")],
+    [(2**40, "is larger than the limit of 4 GiB: keep the part"), (2**30, "r")],
 )
 def test_sparse_files_are_refused(tmp_path: Path, kind: str, size: int, message: str) -> None:
     pytest.importorskip("pyarrow")
@@ -241,7 +241,7 @@ def test_sparse_files_are_refused(tmp_path: Path, kind: str, size: int, message:
     assert message in refusal(tmp_path / "r", format=kind)
 
 
-# --- parquet files of odd columns
+# --- parquet files with unusual columns
 
 
 def parquet(folder: Path, names: list[str], *columns: Any) -> Path:
@@ -302,7 +302,7 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "r is not a readable parquet file (" in sentence
 
 
-# Byte 12 is the number of the distinct values, of which 73 and 74 say which each row has.
+# Byte 12 is the number of distinct values; bytes 73 and 74 encode the index of each row.
 @pytest.mark.parametrize(("at", "byte"), [(12, 0), (12, 4), (73, 4), (74, 8)])
 def test_a_number_that_leads_to_no_value_is_refused(tmp_path: Path, at: int, byte: int) -> None:
     pa = pytest.importorskip("pyarrow")
@@ -398,13 +398,13 @@ def test_hostile_categories_and_links_in_messages(tmp_path: Path) -> None:
     sensitive = {"categories": ["\x1b[32m" + "y" * 900]}
     sentence = refusal(path, columns=columns, sensitive=sensitive)
     assert r"category '\x1b[32my" in sentence
-    assert r"give of \x1b[31mx" in sentence
+    assert r"choose from \x1b[31mx" in sentence
     links = tmp_path / "links"
     links.write_text("\x1b[31m" + "x" * 900 + ",7\n")
-    assert r"a link is of '\x1b[31mx" in refusal(path, trust={"path": str(links)})
+    assert r"a link is between '\x1b[31mx" in refusal(path, trust={"path": str(links)})
 
 
-# --- what is read is what it was
+# --- valid and truncated files
 
 
 def test_a_matlab_file_of_several_arrays_is_read_by_name(tmp_path: Path) -> None:
@@ -420,4 +420,4 @@ def test_a_file_that_is_cut_anywhere_is_a_sentence(tmp_path: Path) -> None:
         file.write(b"1,2,3\n1,3,3\n")
     for end in range(2, len(packed.getvalue())):
         path = written(tmp_path, packed.getvalue()[:end])
-        assert "is not a whole gzip file" in refusal(path)
+        assert "is not a complete gzip file" in refusal(path)

@@ -109,7 +109,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     ratings = read(tmp_path, content)
     assert pairs(ratings) == {("a", "b"), ("b", "a")}
     assert repairs(ratings) == {
-        "links of a user to herself": 2,
+        "links of a user to themselves": 2,
         "repeated links": 3,
         "links with an end that is not among the raters": 3,
     }
@@ -162,14 +162,14 @@ def test_round_trip(tmp_path: Path, data: st.DataObject) -> None:
         (
             "a,a\na,e\ne,f\nf,e\n",
             {},
-            r"t.csv: none of its 4 links leads from one user of .*r\.csv to another, whose ids are "
-            r"such as 'a', 'b', 'c' where a link is of 'a' and 'e': most likely they are "
-            "the ids of another data set",
+            r"t.csv: none of its 4 links leads from one user of .*r\.csv to another: its ids are "
+            r"such as 'a', 'b', 'c', and a link is between 'a' and 'e'; most likely the files "
+            "belong to different data sets",
         ),
         (
             "a,a\nb,b\ne,e\n",
             {},
-            "t.csv: every one of its 3 links leads from a user to herself: give a file of links",
+            "t.csv: every one of its 3 links leads from a user to themselves: give a file of l",
         ),
     ],
 )

@@ -162,7 +162,7 @@ CSV = ("userId,movieId,rating\n", {"format": "movielens-csv"})
         ("1,2,3\n1,3,\n", {}, "line 2, column 2 .*: the rating is missing: complete or remove"),
         ("1,2, \n1,3,\n", {}, "line 1, column 2 .*: the rating is missing"),
         ("1,2,3\n1,3,6\n", {}, "line 2.*the rating '6' lies outside the scale 1..5: correct"),
-        ("1,2,3\n1,3,3.5\n", {}, "line 2.*'3.5' is no step of the scale 1..5 with step 1"),
+        ("1,2,3\n1,3,3.5\n", {}, "line 2.*'3.5' is not a step of the scale 1..5 with step 1"),
         ("1,2,3\n,3,3\n", {}, "line 2, column 0 .*: the user id is missing"),
         ("1,2,3\n1, ,3\n", {}, "line 2, column 1 .*: the item id is missing"),
         (CSV[0] + "1,2,5.5\n", CSV[1], "line 2, column 'rating': the rating '5.5' lies outside"),
@@ -201,20 +201,20 @@ def test_long_values_are_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"1,2,3\n" * 99, mtime=0)[:-9]])
 def test_damaged_gzip(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(DataError, match=r"r\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"r\.gz is not a complete gzip file"):
         read(tmp_path, content, "r.gz")
 
 
 def test_gzip_with_flipped_bits(tmp_path: Path) -> None:
     content = bytearray(gzip.compress(b"1,2,3\n" * 99, mtime=0))
     content[15] ^= 255
-    with pytest.raises(DataError, match=r"r\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"r\.gz is not a complete gzip file"):
         read(tmp_path, bytes(content), "r.gz")
 
 
 def test_path_errors(tmp_path: Path) -> None:
     missing = DataSource(format="movielens-100k", path=str(tmp_path / "none"))
-    with pytest.raises(DataError, match=r"none does not exist: correct data\.path or fetch"):
+    with pytest.raises(DataError, match=r"none does not exist: correct data\.path or download"):
         load(missing)
     with pytest.raises(DataError, match="is a folder"):
         load(DataSource(format="movielens-100k", path=str(tmp_path)))

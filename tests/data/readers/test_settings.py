@@ -117,7 +117,7 @@ def test_purchases_keep_their_categories(tmp_path: Path) -> None:
 def test_unknown_categories_are_refused(tmp_path: Path) -> None:
     message = (
         r"r.csv, column 3 \(counted from 0\): no row has the category 'adult' of "
-        r"data.sensitive.categories: give of books, family, health$"
+        r"data.sensitive.categories: choose from books, family, health$"
     )
     with pytest.raises(DataError, match=message):
         read(tmp_path, columns={"category": 3}, sensitive={"categories": ["health", "adult"]})
@@ -125,7 +125,7 @@ def test_unknown_categories_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=blank):
         read(tmp_path, "1,5,3,\n1,6,3, \n", {"category": 3}, sensitive={"categories": ["x"]})
     many = "".join(f"1,{item},3,{item}\n" for item in range(60))
-    with pytest.raises(DataError, match=r"give of 0, 1, .*, 39 and 20 more$"):
+    with pytest.raises(DataError, match=r"choose from 0, 1, .*, 39 and 20 more$"):
         read(tmp_path, many, {"category": 3}, sensitive={"categories": ["x"]})
 
 

@@ -1,8 +1,8 @@
 """Precisions that are drawn with the factors: their laws against closed forms and quadrature.
 
-Stochastic checks use fixed seeds and a false-failure rate of 1e-6 each: the probability, over
-seeds, that a correct sampler fails, by Massart's inequality; what a chain of finite steps is away
-from its law, at most half of what fails, comes on top.
+Stochastic checks use fixed seeds and a false-failure rate of 1e-6 each, the probability over seeds
+that a correct sampler fails, by Massart's inequality. The bias of a chain of finite steps, at most
+half of the failing deviation, is added.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def test_one_rating_moves_factors_and_precisions_to_their_law() -> None:
 
 
 def test_a_step_that_is_large_for_a_precision_of_one_may_fit_the_one_that_is_drawn() -> None:
-    # η (ε/4B)/n is 8, and precisions are near 0.05: at her only row a user's u is multiplied by
-    # 1 − 0.4, and a pass adds noise of variance 8 · 0.01, on average half of it since her row.
+    # η (ε/4B)/n is 8, and precisions are near 0.05. At a user's only row u is multiplied by
+    # 1 − 0.4, and an epoch adds noise of variance 8 · 0.01, on average half of it since that row.
     ratings = from_profiles([[(0, 3.0)] for _ in range(200)], 1, Scale())
     defense = SampledFactors(
         1e-3,
@@ -261,7 +261,7 @@ def test_no_two_draws_share_a_step_of_the_noise_source(monkeypatch: pytest.Monke
     prepared = model.prepare(RATINGS)
     for attempt in (0, 1):
         model._chain(prepared, Streams.first(1, "test", 2), attempt)
-    # Where it begins, three passes of four draws each, and what is due at the end.
+    # Two draws at the start, four in each of three epochs, and two at the end.
     assert len(set(used)) == len(used) == 2 * (2 + 3 * 4 + 2)
 
 

@@ -140,21 +140,21 @@ def test_predictions_are_the_formula_cut_to_the_scale() -> None:
     assert (exact < 1).any()
 
 
-@pytest.mark.parametrize(("epsilon", "passes"), [(1.0, 1), (0.5, 7)])
+@pytest.mark.parametrize(("epsilon", "epochs"), [(1.0, 1), (0.5, 7)])
 def test_the_published_noise_is_laplace_of_scale_k_width_by_epsilon(
-    epsilon: float, passes: int
+    epsilon: float, epochs: int
 ) -> None:
     from scipy.stats import kstest, laplace
 
     model = SgdFactors(
-        epsilon, epochs=passes, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
+        epsilon, epochs=epochs, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
     )
-    scale = passes * 4 / epsilon
+    scale = epochs * 4 / epsilon
     assert model.noise_scale(STARS) == pytest.approx(scale)
     assert SgdFactors(math.inf, "nonprivate").noise_scale(STARS) == 0
-    # The first pass of one user who rated one item 5, b_0 = 1: b_i = η (4 + noise).
+    # The first epoch with one user who rated one item 5, b_0 = 1: b_i = η (4 + noise).
     once = SgdFactors(
-        epsilon / passes, epochs=1, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
+        epsilon / epochs, epochs=1, error_bound=1e6, spread=0.0, learning_rate=0.5, decay=0.0
     )
     ratings, public = (from_profiles([[(0, r)]], 1, STARS) for r in (5.0, 1.0))
     found = once.train(once.prepare(ratings, public), Streams.first(2, "test", 6000)).public(NONE)
@@ -193,7 +193,7 @@ def test_the_corrected_mean_is_the_middle_of_the_scale(kind: Callable[..., Any])
 
 
 def sent(model: SgdFactors, ratings: Ratings, seed: int, repeats: int = 1) -> Exact:
-    """The released sum of a round without noise, after some rounds of fitting `(16, M (d + 1))`."""
+    """Return a round's sum without noise, after some rounds of fitting, `(16, M (d + 1))`."""
     rows = model.prepare(ratings)
     block = model.drawn(rows, Streams.first(seed, "test", LANES))
     for _ in range(repeats):
@@ -476,7 +476,7 @@ def test_bounds_and_data_beyond_the_cap_are_refused() -> None:
     [
         (
             SgdFactors(math.inf, "nonprivate", learning_rate=1.0, spread=10.0),
-            r"pass \d+: .* params\.learning_rate",
+            r"epoch \d+: .* params\.learning_rate",
         ),
         (
             SgdFactors(
@@ -489,7 +489,10 @@ def test_bounds_and_data_beyond_the_cap_are_refused() -> None:
             ),
             r"round \d+: .* item_learning_rate",
         ),
-        (SampledFactors(1e6, accept="any", learning_rate=1e6), r"pass \d+: .* params\.learning_rate"),
+        (
+            SampledFactors(1e6, accept="any", learning_rate=1e6),
+            r"epoch \d+: .* params\.learning_rate",
+        ),
     ],
 )
 def test_a_training_that_diverges_names_the_pass_and_the_remedy(

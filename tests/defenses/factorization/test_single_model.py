@@ -75,7 +75,9 @@ def test_a_small_and_a_large_model_learn_the_same() -> None:
     streams = Streams.first(1, "test", 1)
 
     def error(dimensions: int, spread: float) -> float:
-        defense = large(variant="nonprivate", dimensions=dimensions, spread=spread, learning_rate=0.002)
+        defense = large(
+            variant="nonprivate", dimensions=dimensions, spread=spread, learning_rate=0.002
+        )
         shown = defense.train(rows, streams).predict(rows.users, rows.items)
         return float(np.sqrt(((shown - rows.values) ** 2).mean()))
 
@@ -89,8 +91,8 @@ def drawn(**params: object) -> SampledFactors:
 
 
 def test_a_large_chain_without_information_draws_from_the_prior() -> None:
-    # ε/4B is so small that ratings say nothing: each coordinate has N(0, 1/(2 (ε/4B) λ)). A drift
-    # of 0.02 a pass is forgotten in 400, and moves the variance by 1 %.
+    # ε/4B is so small that ratings have no effect: each coordinate has N(0, 1/(2 (ε/4B) λ)). A
+    # drift of 0.02 per epoch forgets the start in 400 epochs, and moves the variance by 1 %.
     bound = 1e6
     few = SyntheticParams(n_users=15, n_items=400, mean_per_user=25, seed=3)
     factor, decay = 1e-6, 5e5
@@ -157,9 +159,9 @@ def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"dimensions": 130}, "dimensions = 130 is no multiple of 16.*give 144"),
+        ({"dimensions": 130}, "dimensions = 130 is no multiple of 16.*use 144"),
         ({"dimensions": 2048}, "less than or equal to 1024"),
-        ({"variant": "corrected"}, "corrected form has at most 127 dimensions"),
+        ({"variant": "corrected"}, "corrected form has at most 127"),
     ],
 )
 def test_sizes_that_cannot_be_trained_are_refused(params: dict[str, object], message: str) -> None:
@@ -168,7 +170,7 @@ def test_sizes_that_cannot_be_trained_are_refused(params: dict[str, object], mes
 
 
 def test_large_models_draw_no_precisions() -> None:
-    with pytest.raises(ValidationError, match="precisions are drawn of models of at most 127"):
+    with pytest.raises(ValidationError, match="drawn only for models of at most 127"):
         drawn(prior_shape=1.0, prior_rate=1.0)
     with pytest.raises(ValidationError, match="no multiple of 16"):
         drawn(dimensions=200)
@@ -177,8 +179,10 @@ def test_large_models_draw_no_precisions() -> None:
 def test_a_large_model_that_diverges_stops_and_its_steps_are_not_observed() -> None:
     rows = large().prepare(RATINGS)
     with pytest.raises(
-        RunError, match=r"no finite numbers after pass .*lower params.learning_rate"
+        RunError, match=r"no finite numbers after epoch .*lower params.learning_rate"
     ):
-        large(variant="nonprivate", learning_rate=1.0, spread=1.0).train(rows, Streams.first(1, "t", 1))
+        large(variant="nonprivate", learning_rate=1.0, spread=1.0).train(
+            rows, Streams.first(1, "t", 1)
+        )
     with pytest.raises(ConfigError, match=r"dimensions = 128.*at most 127"):
         list(large().observe(rows, rows, rows, Streams.first(1, "t", 1)))

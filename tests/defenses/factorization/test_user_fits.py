@@ -46,7 +46,7 @@ def test_the_fit_is_the_mean_of_the_stated_law(noise: float, biases: bool) -> No
     for w in range(LANES):
         v, b = items[:, :2, w].astype(float), items[:, 2, w].astype(float)
         blur = np.minimum(given[:, w], [*(v**2).mean(0), (b**2).mean()])
-        # Half a star is the deviation of each part, and a star that of the rest; s/√d of factors.
+        # The deviation of each part is half a star, of the residual a star, of factors s/√d.
         trust = np.array([0.5 / math.sqrt(2)] * 2 + [0.25])
         trust = trust / (trust + blur)
         rho = trust[2]
@@ -87,7 +87,7 @@ def test_where_all_is_noise_the_users_mean_is_left() -> None:
         np.zeros(7, np.int32), np.arange(7, dtype=np.int32)
     )
     values = RATINGS.profile(0).values
-    # Four ratings of the mean b_0 count beside theirs.
+    # The prior of c counts like four ratings of b_0.
     mean = MEAN + (values - MEAN).sum() / (len(values) + 4)
     np.testing.assert_allclose(shown, mean, atol=0.02)
 

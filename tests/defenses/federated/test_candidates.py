@@ -1,4 +1,4 @@
-"""For which items users of a federated training may submit something."""
+"""The candidates of a federated training: the items for which each user may submit."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_users_draws_do_not_depend_on_what_others_rated(mean: float | None) ->
 def test_what_a_user_has_not_rated_is_drawn_uniformly() -> None:
     from scipy.stats import chisquare
 
-    # She rated two of six: two of the four others, six sets.
+    # The user rated two of six items and draws two of the other four: there are six sets.
     ratings = from_profiles([[(1, 4.0), (4, 2.0)], [(0, 1.0)]], 6, STARS)
     sets = {pair: k for k, pair in enumerate(combinations([0, 2, 3, 5], 2))}
     found = np.zeros(len(sets), np.int64)
@@ -107,7 +107,7 @@ def test_what_a_user_has_not_rated_is_drawn_uniformly() -> None:
         mine = of_user(own, 0)
         found[sets[tuple(own.items[mine][~own.real[mine]].tolist())]] += 1
     assert chisquare(found).pvalue > ONE_IN_A_MILLION
-    # An item that is drawn twice as often as the others would be noticed.
+    # An item that is drawn twice as often as the others would be detected.
     weights = np.array([2.0 if 0 in pair else 1.0 for pair in sets])
     expected = weights / weights.sum() * found.sum()
     assert chisquare(np.rint(expected), np.full(6, np.rint(expected).sum() / 6)).pvalue < 1e-6
@@ -116,7 +116,7 @@ def test_what_a_user_has_not_rated_is_drawn_uniformly() -> None:
 def test_made_up_ratings_are_uniform_on_the_scale_and_stand_ins_are_of_the_items_raters() -> None:
     from scipy.stats import chisquare
 
-    # Item 0 was rated 1, 1, 1 and 5, item 1 by nobody; who rated item 2 draws three others.
+    # Item 0 was rated 1, 1, 1 and 5, item 1 by no user; users who rated item 2 draw three others.
     n, q = 2000, 0.75
     raters = [[(0, 1.0), (3, 2.0)]] * 3 + [[(0, 5.0)]]
     ratings = from_profiles([*raters, *([[(2, 3.0)]] * n)], 4, Scale(0.5, 5.0, 0.5))
@@ -129,7 +129,7 @@ def test_made_up_ratings_are_uniform_on_the_scale_and_stand_ins_are_of_the_items
     of_first = found.values[unrated & (found.items == 0)]
     assert set(of_first.tolist()) == {1.0, 5.0}
     deviation = math.sqrt(3 / 16 / len(of_first))
-    # Five deviations: 6e-7; it is not uniform over the values.
+    # Five deviations: 6e-7. Stand-ins are not uniform over the values.
     assert abs((of_first == 5).mean() - 0.25) < 5 * deviation
     assert abs((of_first == 5).mean() - 0.5) > 5 * deviation
     of_last = found.values[unrated & (found.items == 3)]
@@ -179,7 +179,7 @@ def test_neighbours_share_candidates(after: Ratings, changed: NDArray[np.bool_])
     np.testing.assert_array_equal(there.values[there.real], after.value)
     np.testing.assert_array_equal(there.users[there.real], after.user)
     np.testing.assert_array_equal(there.items[there.real], after.item)
-    # Without what they share, who submits for what tells them apart.
+    # Without common public data, the candidates distinguish the two data sets.
     if len(after) < len(before):
         alone = Candidates.of(after, after, 0.5, 3)
         assert not np.array_equal(alone.start, here.start)

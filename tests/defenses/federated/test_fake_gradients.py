@@ -1,4 +1,4 @@
-"""Federated training with fake gradients: what it claims, what it cuts, what the server sees."""
+"""Federated training with fake gradients: claims, clipping, and what the server sees."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_amplified_reading_has_the_noise_of_sampled_rounds() -> None:
     sigma = amplified.sigma(candidates)
     assert sigma == noise_multiplier(4.0, delta=1e-5, compositions=1, sampling=share)
     assert sigma < 0.95 * whole.sigma(candidates)
-    # Without a batch, or one that takes everything, it amplifies nothing.
+    # Without batches, or with batches of all candidates, there is no amplification.
     for batch in (None, 1000):
         same = replace(amplified, batch_size=batch)
         assert same.sigma(candidates) == whole.sigma(candidates)
@@ -185,12 +185,12 @@ def test_it_learns_what_was_planted() -> None:
         )
     assert test.value.std() > 1
     assert max(errors[name] for name in ("plain", "quiet", "corrected")) < 0.5
-    # Ratings made up are taken for true ones, and noise drowns a user's bounded part.
+    # Made-up ratings are used like real ones, and the noise exceeds a user's clipped submissions.
     assert errors["rating"] > errors["quiet"] + 0.2
     assert errors["loud"] > 0.8
 
 
-# The corrected form's cut.
+# Clipping in the corrected form.
 
 CUTS = {
     "dimensions": st.sampled_from([1, 3, 16, 17, 40, 128]),
@@ -204,7 +204,7 @@ CUTS = {
 
 
 def distances(training: FederatedTraining) -> tuple[Exact, Exact]:
-    """Each user's distance from the fakes in a round without noise, and the rounding of it `(N,)`.
+    """Each user's distance from the fakes in a noiseless round, and its rounding error `(N,)`.
 
     A submission is rounded to single precision, where it is the fake that is large.
     """
@@ -236,7 +236,7 @@ def test_no_user_is_farther_from_the_fakes_than_the_bound(
     for _ in range(defense.rounds):
         found, rounding = distances(training)
         assert (found <= defense.clip_norm + rounding).all()
-        if training.done == 0:  # F is 0, and nothing is rounded but what is cut
+        if training.done == 0:  # F is 0, so only clipping rounds
             assert (found <= defense.clip_norm).all()
         training.run_round()
 
@@ -259,7 +259,7 @@ def test_the_cut_binds_and_leaves_short_gradients_whole(batch: int | None) -> No
     assert (cut > 0.5 * (1 - 1e-4)).sum() >= 8  # a user may submit two fakes
     whole, _ = after(FakeGradients(1.0, "corrected", clip_norm=1e3, truth=1.0, **far))
     published, _ = after(FakeGradients(1.0, **far, least_share=0.5, truth=1.0))
-    # Nothing enforces the published form's bound.
+    # Nothing enforces clip_norm in the published form.
     assert published.max() > 2
     assert whole.max() > 2
 
@@ -286,7 +286,7 @@ def test_all_of_a_users_submissions_are_cut_by_one_factor() -> None:
         )
 
 
-# What users in whom two data sets differ submit.
+# The submissions of the users in whom two data sets differ.
 
 TINY: dict[str, Any] = {"dimensions": 2, "rounds": 4, "offset": 3.0, "spread": 1.0}
 
@@ -307,7 +307,7 @@ def pairs(ratings: Ratings) -> dict[str, Ratings]:
 def seen(
     defense: FakeGradients, after: Ratings, trained: int, trials: int, purpose: str = "watch"
 ) -> tuple[Exact, Exact, Exact, float]:
-    """What is shown, and what would be without noise in D and D' `(K, W, C)`; the deviation."""
+    """Submissions, and noiseless submissions on D and on D' `(K, W, C)`; the noise's deviation."""
     before = drawn()
     both = defense.prepare(before), defense.prepare(after, before)
     steps = list(defense.observe(*both, both[trained], Streams.first(6, purpose, trials)))
@@ -320,7 +320,7 @@ def seen(
     for _, pair in steps:
         assert pair.gaussian
         assert math.isinf(pair.bound)
-        np.testing.assert_array_equal(pair.scale, np.full(shown.shape[2], sigma))
+        np.testing.assert_array_equal(pair.scale, np.full(shown.shape[1:], sigma))
     return shown, absent, present, sigma
 
 
@@ -349,7 +349,7 @@ def test_what_is_shown_has_its_stated_law_in_the_trial_that_is_trained(
         assert kstest(z.ravel(), "norm").pvalue > 1e-8
         assert abs((z**2).sum() / chi2.mean(z.size) - 1) < 5.9 * math.sqrt(2 / z.size)
         assert abs(z.mean()) * math.sqrt(z.size) < 5.9
-        # The noise has no part in what would be shown without it.
+        # The noise is independent of the noiseless submissions.
         other = (shown - there) / sigma
         expected = ((here - there) / sigma) ** 2
         assert expected.sum() > 300
@@ -401,7 +401,7 @@ def test_a_new_users_trials_are_shown_the_same_whatever_is_observed_beside() -> 
         np.testing.assert_array_equal(step.shown, whole[0][k][[3, 1]])
         np.testing.assert_array_equal(pair.absent, whole[1][k][[3, 1]])
         np.testing.assert_array_equal(pair.present, whole[2][k][[3, 1]])
-    # On a grid, so a few agree by chance.
+    # The values lie on a grid, so a few agree by chance.
     assert len(np.unique(whole[0])) > 0.9 * whole[0].size
 
 
@@ -440,7 +440,7 @@ def test_what_cannot_be_observed_is_refused() -> None:
         FakeGradients(math.inf, "nonprivate"),
     ):
         both = defense.prepare(before), defense.prepare(after, before)
-        with pytest.raises(ConfigError, match=r"submissions with normal noise.*use a private variant"):
+        with pytest.raises(ConfigError, match=r"needs submissions.*use a private variant"):
             next(defense.observe(*both, both[0], streams))
     defense = FakeGradients(1.0, rounds=1)
     own, alone = defense.prepare(before), defense.prepare(pairs(before)["gone"])
@@ -448,7 +448,7 @@ def test_what_cannot_be_observed_is_refused() -> None:
         next(defense.observe(own, alone, own, streams))
     with pytest.raises(ConfigError, match="are the same: one user must differ"):
         next(defense.observe(own, own, own, streams))
-    # What stands in for an item that nobody's rating differs in is no difference.
+    # A different stand-in for an unrated item is no difference of the data sets.
     stand_in = np.where(own.real, own.values, 6 - own.values)
     same = replace(own, values=stand_in)
     with pytest.raises(ConfigError, match="are the same: one user must differ"):
@@ -473,7 +473,7 @@ def opposed() -> DataPair:
 
 
 def server(defense: FakeGradients, pair: DataPair) -> Game[Any]:
-    """The game of the server."""
+    """A game in which the server is the observer."""
     return trained_game(defense, pair, LikelihoodRatio(), "recommender")
 
 
@@ -493,7 +493,7 @@ def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) ->
     scores = server(defense, pair).run(trials=trials, seed=1)
     # A false alarm has the rate 1e-6.
     assert certified(scores, defense.delta) <= 2
-    # The mean log-ratios are μ² apart at most, μ = 2 G √K/σ, and these users are nearly opposed.
+    # The mean log-ratios differ by at most μ², μ = 2 G √K/σ, and these users nearly reach that.
     square = 4 * 0.01**2 * 2 / defense.sigma(defense.prepare(pair.before)) ** 2
     apart = (scores.present.mean() - scores.absent.mean()) / square
     assert 0.7 < apart < 1 + 5 * math.sqrt(2 / trials / square)
@@ -506,11 +506,11 @@ def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_published_claim_is_exceeded_where_gradients_are_longer_than_its_bound() -> None:
     ratings = opposed().before
     pair = DataPair(ratings, apply(ratings, RatingRemoved(0, 0)), ratings, "one rating")
-    # Of an observer who knows the initial factors: the game computes her gradients from them.
+    # The observer knows the initial factors, and the game computes the user's gradients from them.
     defense = FakeGradients(1.0, **(GAME | {"offset": 0.0}))
     scores = server(defense, pair).run(trials=400, seed=1)
     assert certified(scores, defense.delta) > 2
-    # With a bound that holds, the same pair is within it.
+    # With a clip_norm that is not exceeded, the same pair keeps the claim.
     honest = replace(defense, clip_norm=40.0)
     scores = server(honest, pair).run(trials=400, seed=1)
     assert certified(scores, honest.delta) <= 1

@@ -83,7 +83,7 @@ def test_initial_factors_have_their_law_and_users_and_items_share_none() -> None
 
 @dataclass
 class PlainAdaDelta:
-    """Zeiler 2012, Algorithm 1, in his words: RMS[·] = √(E[·²] + ε)."""
+    """Zeiler 2012, Algorithm 1, as printed: RMS[·] = √(E[·²] + ε)."""
 
     memory: float
     rate: float = 1.0
@@ -125,7 +125,7 @@ def test_steps_are_those_of_adadelta(
 
 
 def asked(shares: tuple[float, ...], n: int) -> Candidates:
-    """`n` users, for each of whom every item is a candidate; a share of them rated it."""
+    """`n` users who have every item as a candidate; these shares of them rated the items."""
     m = len(shares)
     users, items = (part.astype(np.int32) for part in np.divmod(np.arange(n * m), m))
     zeros = np.zeros(n * m, np.float32)
@@ -158,12 +158,12 @@ def test_the_response_is_unbiased_with_its_stated_variance() -> None:
     low, high = chi2.ppf([1e-7, 1 - 1e-7], trials - 1) / (trials - 1)
     assert (low < spread / variance).all()
     assert (spread / variance < high).all()
-    # A probability of the truth that is 0.01 off is noticed,
+    # An error of 0.01 in the probability of a true answer is detected,
     off = (p - 1 + (p - 0.01) * np.array(shares) + (1 - p + 0.01) * (1 - np.array(shares))) / (
         2 * p - 1
     )
     assert abs(mean - off).max() > 5.1 * error
-    # and so is the variance of raters that are drawn anew.
+    # and so is the variance of raters that are redrawn in each trial.
     assert (spread / (variance + 0.25 / n) < low).any()
     assert abs(np.corrcoef(found.T) - np.eye(3)).max() < 5.1 / math.sqrt(trials)
 
@@ -171,8 +171,8 @@ def test_the_response_is_unbiased_with_its_stated_variance() -> None:
 def test_shares_below_the_least_are_raised_to_it_and_counted() -> None:
     from scipy.stats import binom
 
-    # Nobody rated them: an estimate is below 0.05 if fewer than 0.275 n answer yes. The last item
-    # has no candidates and does not count.
+    # No user rated the items: an estimate is below 0.05 if fewer than 0.275 n answer yes. The last
+    # item has no candidates and is not counted.
     n, trials, p, least = 41, 400, 0.75, 0.05
     defense = FakeGradients(1.0, truth=p, dimensions=1, least_share=least)
     whole = asked((0.0, 0.0, 0.0, 0.0), n)
@@ -329,7 +329,7 @@ def test_rounds_without_noise_are_those_of_a_plain_training(
         np.testing.assert_allclose(training.clients.factors[:, :d], plain.left, atol=2e-5)
         for factors in (training.server.factors, training.server.fakes):
             assert not factors[:, d:].any()
-    # They went far: a step that is left out, or taken twice, is more than the tolerance.
+    # The steps are large: one that is left out, or taken twice, exceeds the tolerance.
     assert training.done == defense.rounds
     assert abs(plain.right - start).max() > 5e-3
     norms = np.linalg.norm(training.server.fakes, axis=1)
@@ -379,9 +379,9 @@ def test_with_true_answers_and_no_noise_the_fake_is_the_mean_gradient() -> None:
         training.run_round()
         known = raters > 0
         np.testing.assert_allclose(training.server.fakes[known], mean[known], atol=1e-5)
-        # The mean of all submissions is another one, and so is that of the round before.
+        # It is not the mean of all submissions, nor the mean of the previous round.
         assert abs(before - mean)[known].max() > 1e-3
-    # Nobody rated the last item, whose share is taken for the least: its fake stays where it was.
+    # No user rated the last item, so its share is `least_share` and its fake does not change.
     assert (own.items == M - 1).any()
     np.testing.assert_allclose(training.server.fakes[-1], 0, atol=1e-6)
 
@@ -467,7 +467,7 @@ def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
         law = z[~np.isnan(z)]
         # False failures of all 12 cases: 2.4e-7 here, 2e-7 + 3e-8 + 2e-7 below.
         assert kstest(law, "norm").pvalue > 2e-8
-        z = z[:, ~np.isnan(z).any(0)]  # items for which somebody always submits
+        z = z[:, ~np.isnan(z).any(0)]  # only items that have submissions in every trial
         assert z.shape[1] >= 6
         low, high = chi2.ppf([3e-10, 1 - 3e-10], trials)
         assert (low < (z**2).sum(0)).all()
@@ -475,7 +475,7 @@ def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
         assert (abs(z.mean(0)) * math.sqrt(trials) < 6.5).all()
         apart_from_itself = abs(np.corrcoef(z.T) - np.eye(z.shape[1]))
         assert apart_from_itself.max() * math.sqrt(trials) < 6.6
-        # Half the variance is noticed in the law, and of every sum.
+        # Half the variance is detected, in the law and in every sum.
         less = z / math.sqrt(2)
         assert kstest(law / math.sqrt(2), "norm").pvalue < 2e-8
         assert ((less**2).sum(0) < low).mean() > 0.5
@@ -495,14 +495,14 @@ def test_rounds_users_and_trials_share_no_noise() -> None:
     candidates, everybody = defense.prepare(drawn()), np.ones(N, bool)
     noise = []
     for w in (0, 1, 2**33):
-        loud = FederatedTraining(defense, candidates, trial(w), apart=everybody)
+        noisy = FederatedTraining(defense, candidates, trial(w), apart=everybody)
         for _ in range(4):
-            sigma, loud.sigma = loud.sigma, 0.0
-            quiet = loud.submit().shown[:, :3].astype(np.float64)
-            loud.sigma = sigma
-            sent = loud.submit()
+            sigma, noisy.sigma = noisy.sigma, 0.0
+            quiet = noisy.submit().shown[:, :3].astype(np.float64)
+            noisy.sigma = sigma
+            sent = noisy.submit()
             noise.append((sent.shown[:, :3] - quiet).ravel() / sigma)
-            loud.learn(sent)
+            noisy.learn(sent)
     rows = np.array(noise)
     assert rows.shape == (12, 3 * len(candidates))
     # 66 correlations beyond 5.6 deviations: 1e-6.
@@ -581,7 +581,7 @@ def test_ratings_are_made_up_of_a_normal_law() -> None:
     assert abs(np.mean((found[0] - 1.5) * (found[1] - 1.5))) < 0.16
 
 
-# What comes of it.
+# Results of training.
 
 
 def test_models_predict_by_the_factors_and_are_joined_in_order() -> None:

@@ -1,4 +1,4 @@
-"""What the server of a federated training sees, and what is true beside it, by brute force."""
+"""The server's view of a federated training and the ground truth, by brute force."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class State:
 def outcome(
     defense: FakeGradients, users: NDArray[np.bool_] = EVERYBODY
 ) -> tuple[Transcript, list[tuple[Round, Distances | None]], list[State]]:
-    """A transcript, and the states of the same training run beside it."""
+    """A transcript, and the states of the same training run separately."""
     candidates = defense.prepare(drawn())
     transcript = defense.transcript(candidates, TRIAL, users)
     beside, states = FederatedTraining(defense, candidates, TRIAL, apart=users), []
@@ -114,7 +114,7 @@ def test_pairs_are_the_observed_users_candidates(name: str, users: NDArray[np.bo
     assert pairs.level == (defense.level if name == "two-valued" else None)
     server = FederatedTraining(defense, own, TRIAL).server
     np.testing.assert_array_equal(pairs.shares, server.shares)
-    # Of all users, observed or not.
+    # Candidates of all users count, observed or not.
     counts_of = [int((own.items == item).sum()) for item in range(M)]
     np.testing.assert_array_equal(pairs.candidates, counts_of)
     assert transcript.floored == server.floored
@@ -161,19 +161,19 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
             fakes = state.fakes[own.items[mine]]
             away = expected - fakes
             for user in np.flatnonzero(users):
-                hers = own.users[mine] == user
-                rated = float((away[hers & own.real[mine]] ** 2).sum())
-                for row in np.flatnonzero(hers):
-                    # Had she rated an item that she has not, it would count as well.
+                of_user = own.users[mine] == user
+                rated = float((away[of_user & own.real[mine]] ** 2).sum())
+                for row in np.flatnonzero(of_user):
+                    # The gradient of an item that the user has not rated would count as well.
                     own_too = 0.0 if own.real[mine[row]] else float((away[row] ** 2).sum())
                     cut = defense.clip_norm / max(math.sqrt(rated + own_too), defense.clip_norm)
                     if own_too:
-                        # Cut as if only what she rated counted, some would be longer.
+                        # If only rated items counted for clipping, some would be longer.
                         alone = defense.clip_norm / max(math.sqrt(rated), defense.clip_norm)
                         cut_more |= alone * math.sqrt(own_too) > 1.05 * defense.clip_norm
                     cut_once |= bool(cut < 0.9)
                     expected[row] = fakes[row] + cut * away[row]
-            # No submission, real or that a fake stands for, is farther from F than the bound.
+            # No gradient, of a real pair or of a fake, is farther from F than clip_norm.
             lengths = np.linalg.norm(seen.gradients.astype(np.float64) - fakes, axis=1)
             for label in (True, False):
                 these = lengths[own.real[mine] == label]
@@ -182,7 +182,7 @@ def test_gradients_are_the_truth_of_rated_pairs_and_a_stand_ins_of_others(
         np.testing.assert_allclose(seen.gradients, expected, atol=3e-5)
     assert cut_once is cut_more is (defense.variant == "corrected")
     if defense.variant == "corrected":
-        # It is about what is nearly as long.
+        # Some gradients are nearly that far, so the test is not vacuous.
         assert min(longest.values()) > 0.8 * defense.clip_norm
     assert abs(states[-1].left - states[0].left).max() > 1e-3
 
@@ -217,7 +217,7 @@ def test_what_is_shown_is_gradient_or_fake_with_the_stated_noise(name: str) -> N
         # 18 cases: 5e-7, and 4e-7.
         assert kstest(z, "norm").pvalue > 3e-8
         assert abs((z**2).sum() - z.size) < 5.9 * math.sqrt(2 * z.size)
-        # Other noise, and the gradient in place of the fake, are noticed.
+        # Other noise, and the gradient in place of the fake, are detected.
         assert abs((2 * z**2).sum() - z.size) > 5.9 * math.sqrt(2 * z.size)
         assert (swapped**2).sum() > (z**2).sum() + 5.9 * math.sqrt(2 * z.size) or sigma > 0.5
 
@@ -264,7 +264,7 @@ def test_two_valued_submissions_show_one_coordinate() -> None:
         assert distances is None
         assert ((seen.shown != 0).sum(1) == 1).all()
         np.testing.assert_allclose(abs(seen.shown).max(1), level, rtol=1e-6)
-        # Of a real one the mean is the gradient, cut to ±1 by coordinate, of a fake zero.
+        # The mean of a real submission is the gradient clipped to ±1 by coordinate, of a fake 0.
         real = transcript.real[seen.place]
         mean = np.where(real[:, None], np.clip(seen.gradients, -1, 1), 0)
         for k, of in enumerate((real, ~real)):
@@ -273,7 +273,7 @@ def test_two_valued_submissions_show_one_coordinate() -> None:
             count[k] += of.sum()
         assert (abs(seen.gradients) > 1).any()
     assert count.min() > 300
-    # Six sums beyond 5.2 deviations: 1e-6. Uncut gradients would be noticed.
+    # Six sums beyond 5.2 deviations: 1e-6. Unclipped gradients would be detected.
     assert (abs(total) < 5.2 * np.sqrt(squares)[:, None]).all()
     uncut = sum(
         (abs(seen.gradients) - np.clip(abs(seen.gradients), 0, 1))[transcript.real[seen.place]].sum(
@@ -307,11 +307,11 @@ def test_distances_are_those_over_all_ratings(name: str, users: NDArray[np.bool_
         assert found.scatter == pytest.approx(squared(g - mean[items]), rel=1e-4)
         assert found.apart == pytest.approx(squared(mean[items] - fakes), rel=1e-4)
         assert found.scatter + found.apart == pytest.approx(squared(g - fakes), rel=1e-4)
-        # Zero, and F of steps that lag, is no estimate of the mean before.
+        # With fakes = 'zero' or delayed steps, F does not estimate the previous round's mean.
         if before is None or name in {"zero", "delay"}:
             assert found.delay == found.estimate == 0
         else:
-            # Gradients change little from round to round: rounding is a larger share of it.
+            # Gradients change little from round to round, so the relative rounding error is larger.
             delay = squared((mean - before)[items])
             assert found.delay == pytest.approx(delay, rel=1e-3)
             assert found.estimate == pytest.approx(squared(fakes - before[items]), rel=1e-4)

@@ -167,7 +167,7 @@ def test_held_out_prediction_uses_the_other_ratings(family: str, form: str) -> N
 
 @pytest.mark.parametrize(("family", "form"), FORMS)
 def test_held_out_user_equals_preparing_without_her(family: str, form: str) -> None:
-    """A profile that is no part of the data is predicted from the data alone."""
+    """A profile that is not in the data is predicted from the data alone."""
     scale = PURCHASES if family == "cosine" else STARS
     table = random_table(6, 12, 8, scale)
     part = defense(family, form)
@@ -260,7 +260,7 @@ def test_one_prediction_is_the_value_shown_in_the_list(variant: Variant) -> None
     single = part.release(exact, streams, SeesItems(shown.items))
     assert isinstance(single, Predictions)
     np.testing.assert_array_equal(single.values, shown.values)
-    # The list holds the best: no item that could be shown exceeds its last value.
+    # The list holds the best items: no other item's value exceeds its last.
     every = part.release(exact, streams, sees_items(exact.candidates, 300))
     # Values lie on a grid, so the last may tie.
     better = (every.values > shown.values[:, -1:]).sum(1)
@@ -336,7 +336,7 @@ def test_scales_that_do_not_fit_are_refused() -> None:
         SlopeOne(epsilon=1).prepare(purchases)
 
 
-# MovieLens-100K, where it is at hand.
+# MovieLens-100K, if it is available.
 
 DATA = os.environ.get("DPAUDIT_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="DPAUDIT_DATA names no folder of data sets")

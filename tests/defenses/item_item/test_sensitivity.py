@@ -1,8 +1,8 @@
 """The published and the corrected sensitivities, against an adversarial search over small data.
 
 The search evaluates its own dense implementation of the paper's equations (in double precision;
-checked against the package below), mutates data and change, and keeps what moves a prediction more.
-It must never exceed a corrected Δf, and it must be able to exceed the published one.
+checked against the package below), mutates data and change, and keeps mutations that move a
+prediction more. It must never exceed a corrected Δf, and it must exceed the published one.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_corrected_sensitivities_slope_one(parameters: dict[str, Any], expected:
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        # δ = 1/(1+β) with β = 10 unless told, or 0 for `plain`; ω = 1/(T+1) with T = 20.
+        # δ = 1/(1+β) with β = 10 by default, or 0 for `plain`; ω = 1/(T+1) with T = 20.
         ({}, 1 / 11),
         ({"damping": 1}, 1 / 2),
         ({"damping": 2.5}, 1 / 3.5),
@@ -96,10 +96,10 @@ def test_corrected_sensitivities_cosine(parameters: dict[str, Any], expected: fl
 
 @pytest.mark.parametrize("least", [1, 4, 20])
 def test_her_own_purchase_nearly_attains_its_bound(least: int) -> None:
-    """Everybody else buys l and j; she, who shares nothing with them, adds l."""
-    mine = [(k, 1.0) for k in range(2, 2 + least)]
+    """All others buy l and j; the target user, who shares no item with them, adds l."""
+    own = [(k, 1.0) for k in range(2, 2 + least)]
     crowd = [[(0, 1.0), (1, 1.0)] for _ in range(400)]
-    ratings = from_profiles([mine, *crowd], least + 2, PURCHASES)
+    ratings = from_profiles([own, *crowd], least + 2, PURCHASES)
     part = Cosine(epsilon=1, variant="corrected", similarity="plain", min_ratings=least)
     after = data_score(part, apply(ratings, RatingAdded(0, 1, 1.0)))
     moved = after - data_score(part, ratings)
@@ -111,7 +111,7 @@ def test_her_own_purchase_nearly_attains_its_bound(least: int) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is searched: a similarity's form, the smallest profile T, and the damping."""
+    """A setting of the search: a similarity's form, the smallest profile T, and the damping."""
 
     family: str
     form: str
@@ -135,7 +135,7 @@ class Setting:
         return SlopeOne(**values, min_co_ratings=self.phi)
 
     def attainable(self) -> float:
-        """The supremum for one output: cosine's is smaller where the target is in the data."""
+        """The supremum for one output: cosine's is smaller if the target user is in the data."""
         if self.family == "cosine" and not self.held_out:
             beta = self.phi if self.form == "damped" else 0
             return max(1 / math.sqrt((1 + beta) * (2 + beta)), 1 / (self.least + 1))
@@ -280,8 +280,8 @@ def test_no_change_of_one_rating_exceeds_the_corrected_sensitivity(setting: Sett
     bound = setting.part().sensitivity(setting.scale)
     found = search(setting, 1, users=6, items=setting.least + 4, steps=400)
     assert found <= bound * (1 + 1e-5)
-    # The search comes near: a bound half as large would be refuted. (Random data alone reach a few
-    # per cent; joint bounds are sums of worst cases that exclude each other in part.)
+    # The search refutes a bound half as large. (Random data alone reach a few per cent of the
+    # bound. Joint bounds are sums of worst cases that cannot all occur together.)
     assert found > bound * 0.5
     if setting.outputs == 1:
         assert found <= setting.attainable() * (1 + 1e-5)
@@ -307,7 +307,7 @@ def test_the_published_sensitivity_holds_for_a_replaced_rating() -> None:
     for least, phi in ((3, 2), (2, 3), (1, 1)):
         setting = Setting("slope-one", "cut", least, phi, "rating-replace")
         found = search(setting, 3, users=6, items=least + 4, steps=400)
-        # Both are proved: Δr/(φ + 1) for another's rating, Δr/T for her own.
+        # Both are proved: Δr/(φ + 1) for another user's rating, Δr/T for the user's own.
         proved = max(4 / (phi + 1), 4 / least)
         assert 0.5 * proved < found <= proved * (1 + 1e-9)
         assert found <= setting.published()
@@ -328,7 +328,7 @@ def test_the_searched_predictions_are_the_packages(setting: Setting) -> None:
         np.testing.assert_allclose(scores[free], expected[free], atol=1e-5)
 
 
-# The worst pairs attain what is said of them.
+# The constructed pairs attain their stated losses.
 
 
 def ratio(part: ItemItem, pair: str) -> float:
@@ -436,7 +436,7 @@ def group(
 
 
 def test_published_violations_without_crossing_and_by_her_own_rating() -> None:
-    """Theory: 8/12 over 0.4 with eleven co-raters; 3Δr/(T+1) over 0.4 by her own rating."""
+    """Theory: 8/12 over 0.4 with eleven co-raters; 3Δr/(T+1) over 0.4 by the own rating."""
     part = SlopeOne(epsilon=1)
     items = range(1, 21)
     target = [(k, 1.0) for k in items]
@@ -445,7 +445,7 @@ def test_published_violations_without_crossing_and_by_her_own_rating() -> None:
     before, after = (data_score(part, data) for data in (ratings, apply(ratings, change)))
     assert (after - before) / part.noise_scale(STARS) == pytest.approx(5 / 3, rel=1e-5)
 
-    # s_0k = −4 on her twenty items, s_0,21 = +4 on the one she adds with rating 5.
+    # s_0k = −4 on the target's twenty items, s_0,21 = +4 on the one they add with rating 5.
     extra = [[(0, 5.0), (21, 1.0), *((k, 1.0) for k in range(22, 41))] for _ in range(11)]
     ratings = from_profiles([target, *group(items, 5, 1, 11), *extra], 41, STARS)
     before, after = (
@@ -476,7 +476,7 @@ def test_joint_shift_of_her_own_rating_grows_with_the_outputs() -> None:
     assert joint > 40 * SlopeOne(epsilon=1).sensitivity(STARS)
 
 
-# Users whose ratings are no part of the data.
+# Users whose ratings are not in the data.
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -489,14 +489,14 @@ def test_cosine_sensitivity_covers_users_who_are_held_out(
     found = search(setting, 1, users=6, items=least + 4, steps=400)
     bound = setting.part().sensitivity(PURCHASES)
     assert 0.5 * bound < found <= bound * (1 + 1e-5)
-    if outputs == 1 and form == "plain":  # what holds for a user in the data does not for her
+    if outputs == 1 and form == "plain":  # The bound for a user in the data fails.
         assert found > replace(setting, held_out=False).attainable() * 1.2
 
 
 @pytest.mark.parametrize("least", [1, 5, 20])
 @pytest.mark.parametrize("beta", [0, 1, 10])
 def test_cosine_sensitivity_is_attained_by_a_held_out_user(least: int, beta: int) -> None:
-    """The one buyer of all her items is the first to buy the predicted one: 1/(1 + β)."""
+    """The only buyer of all the user's items is the first to buy the predicted one: 1/(1 + β)."""
     part = Cosine(
         epsilon=1,
         variant="corrected",
@@ -512,7 +512,7 @@ def test_cosine_sensitivity_is_attained_by_a_held_out_user(least: int, beta: int
     )
     assert before == 0
     assert after == pytest.approx(1 / (1 + beta), rel=1e-6)
-    # Only where T is small and β large can her own purchase, ω = 1/(T + 1), do more.
+    # Only for small T and large β does the user's own purchase, ω = 1/(T + 1), do more.
     expected = min(1, (least + 1) / (1 + beta))
     assert after / part.noise_scale(PURCHASES) == pytest.approx(expected, rel=1e-6)
 
@@ -525,7 +525,7 @@ def test_slope_one_sensitivity_covers_users_who_are_held_out(form: str) -> None:
     assert 0.5 * bound < found <= bound * (1 + 1e-5)
 
 
-# Δf is that of one rating: a claim about whole users cannot be made.
+# Δf covers one rating, so no claim about whole users can be made.
 
 
 @pytest.mark.parametrize("variant", ["nonprivate", "published", "corrected"])

@@ -26,7 +26,7 @@ def some() -> Ratings:
 def by_hand(
     defense: SgdSimilarity, ratings: Ratings, item: int, row: np.ndarray, neighbors: int
 ) -> list[list[float]]:
-    """Of each rater with another rating: `Σ |s_j|` over the largest, with all that tie."""
+    """Return `Σ |s_j|` over the largest, with ties, for each rater with another rating."""
     found = []
     counts = np.diff(ratings.by_user.start)
     for user in ratings.user[ratings.item == item].tolist():

@@ -18,10 +18,10 @@ from dpaudit.data.instances import from_profiles
 from dpaudit.defenses.neighborhood import exact_posterior as module
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 
-# Of a stochastic test failing though all is right.
+# The probability that a stochastic test of correct code fails.
 RARE = 1e-6
 Exact = NDArray[np.float64]
-# Rows with two neighbours, of which some users have rated one only.
+# Rows with two neighbours, of which some users have rated only one.
 THREE = from_profiles(
     [
         [(0, 5), (1, 1), (2, 4)],
@@ -33,9 +33,9 @@ THREE = from_profiles(
     3,
     Scale(),
 )
-# Rows with one.
+# Rows with one neighbour.
 TWO = from_profiles([[(0, 5), (1, 4)], [(0, 5), (1, 4)], [(0, 1), (1, 2)]], 2, Scale())
-# Rows with three, and an item that nobody has rated.
+# Rows with three neighbours, and an item that nobody has rated.
 FOUR = from_profiles(
     [[(0, 5), (1, 1), (2, 4), (3, 2)], [(0, 1), (1, 2), (2, 5)], [(2, 3), (3, 5)]], 5, Scale()
 )
@@ -218,7 +218,7 @@ def test_hundreds_of_raters_are_drawn_as_fast_as_few() -> None:
     crowd = from_profiles([[(0, a), (1, b)] for a in (1, 5) for b in (1, 5)] * 150, 2, Scale())
     defense = model(epsilon=4.0, cap=2, likelihood="squares")
     law = defense.law(defense.prepare(crowd))
-    # Without the least loss next to nothing would be accepted.
+    # Without the lower bounds almost no proposal would be accepted.
     assert law.losses[0].floors()[1].min() > 50
     assert np.isfinite(law.draw(streams(2000))).all()
 

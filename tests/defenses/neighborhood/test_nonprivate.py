@@ -277,7 +277,7 @@ def test_it_claims_nothing() -> None:
     [
         ({"variant": "published"}, "variant 'published' does not exist: the model adds no noise"),
         ({"variant": "corrected"}, "variant 'corrected' does not exist"),
-        ({"epsilon": 2e6}, "beyond 1e6"),
+        ({"epsilon": 2e6}, "above 1e6"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"similarity": "jaccard"}, "similarity"),

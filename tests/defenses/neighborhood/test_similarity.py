@@ -265,10 +265,10 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
     taken = batches(model, data, streams(5), 1)
     for w in range(5):
         users = [set(np.unique(taken[data.raters.column == u, w])) for u in range(N)]
-        assert all(len(found) == 1 for found in users)  # with all her ratings or none
+        assert all(len(found) == 1 for found in users)  # with all ratings or none
         assert sum(found == {1.0} for found in users) == size
         assert size / N <= share
-    # Users who are not learned from are drawn as well.
+    # Users who are not trained on are sampled as well.
     few = SgdSimilarity(2.0, "corrected", sampling_rate=0.5, more_than=4)
     learned = few.prepare(drawn())
     assert len(np.unique(learned.raters.column)) < N
@@ -280,7 +280,7 @@ def test_a_corrected_batch_has_no_more_than_its_share_of_the_users(share: float,
 
 
 def observe_uniform(monkeypatch: pytest.MonkeyPatch, see: Callable[..., None]) -> None:
-    """Show which trials and steps either source's uniform draws are of."""
+    """Call `see` with the trials and the step of each uniform draw of both noise sources."""
     for source in (noise_source, exact_noise):
 
         def observed(out: Any, who: Any, step: int, key: Any, inner: Any = source.uniform) -> None:
@@ -299,7 +299,7 @@ def test_a_batch_is_drawn_once_for_all_rows(model: Model, monkeypatch: pytest.Mo
     items = np.arange(M, dtype=np.int32)
     np.testing.assert_array_equal(model.train(data, trials).public(items).rows, alone)
     assert len(calls) == len(set(calls)) == 3 * 18
-    # What is not kept is drawn for every row, and is the same.
+    # Batches that are not cached are drawn again for every row, with the same result.
     monkeypatch.setattr(similarity, "_KEPT", 0)
     np.testing.assert_array_equal(model.train(data, trials).public(items).rows, alone)
     assert len(calls) == 3 * 18 * (1 + M)
@@ -551,7 +551,9 @@ def test_data_that_do_not_fit_are_refused() -> None:
     ],
 )
 def test_a_training_that_diverges_names_the_step_and_the_remedy(model: Model) -> None:
-    with pytest.raises(RunError, match=rf"{model.name}: no finite .* step \d+: lower params\.learning_rate"):
+    with pytest.raises(
+        RunError, match=rf"{model.name}: no finite .* step \d+: lower params\.learning_rate"
+    ):
         model.train(model.prepare(drawn()), streams(2)).row(0, streams(2))
 
 

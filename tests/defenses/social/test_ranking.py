@@ -1,4 +1,4 @@
-"""Social ranking: its sets, a round against plain sums, its noise, and what is seen of it."""
+"""Social ranking: its sets, a round against plain sums, its noise, and what is observed of it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_friends_share_and_settings_are_public() -> None:
     same, own = near(defense.prepare(after, ratings)), near(defense.prepare(after))
     assert near(defense.prepare(ratings)) == same
     assert same != own
-    # Who parts with a private item still keeps private whether she holds it.
+    # A user who no longer holds a private item still keeps private whether they hold it.
     row = np.flatnonzero(ratings.kept_private)[0]
     user, item = int(ratings.user[row]), int(ratings.item[row])
     after = apply(ratings, RatingRemoved(user, item))
@@ -176,12 +176,12 @@ def test_drawn_triples_are_those_of_both_steps_of_a_round_and_new_in_the_next() 
     for _ in range(2):
         u, v = training.users.copy(), training.items.copy()
         sums = training.submit().sums
-        # Σ_j s_ij = 0, as each triple adds and takes the same.
+        # Σ_j s_ij = 0, as each triple adds and subtracts the same amount.
         np.testing.assert_allclose(sums.sum(0), 0, atol=1e-5)
         training.learn(sums)
         moved = (training.users - u)[:, :3] / 1e-3
         np.testing.assert_allclose((training.items - v) / 1e-3, sums, atol=2e-4)
-        # By small steps Σ_i u_i · (∂J/∂u_i) = Σ_j v_j · (∂J/∂v_j), of the same triples alone.
+        # With small steps Σ_i u_i · (∂J/∂u_i) = Σ_j v_j · (∂J/∂v_j), only for the same triples.
         assert (moved * u[:, :3]).sum() == pytest.approx((sums * v).sum(), rel=0.05, abs=0.02)
         slopes.append(moved)
     assert abs(slopes[0] - slopes[1]).max() > 0.1
@@ -198,7 +198,7 @@ def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
         sums = RankingTraining(defense, rows, defense.noise(rows), trial(index)).submit().sums
         means += sums / trials
         squares += sums.astype(np.float64) ** 2 / trials
-    # A user's kinds weigh alike, however many triples they have.
+    # A user's two kinds of triples have the same weight, however many there are of each.
     expected = np.zeros((M, 16))
     for i, (own, friends, others) in enumerate(sets(ratings, True)):
         for upper, lower in ((own, friends or others), (friends, others)):
@@ -208,7 +208,7 @@ def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
                     expected[j] += psi * whole.users[i]
                     expected[k] -= psi * whole.users[i]
     error = np.sqrt(np.maximum(squares - means**2, 1e-12) / trials)
-    # 9 items at 5.6 deviations err at 1e-6 or so each; a twentieth more weight is found.
+    # 9 items at 5.6 deviations fail at about 1e-6 each; 5 % more weight is detected.
     assert (abs(means - expected) < 5.6 * error + 1e-6).all()
     assert (abs(means - 1.05 * expected) > 5.6 * error).any()
 
@@ -232,7 +232,7 @@ def test_published_noise_is_that_of_the_paper() -> None:
 
 
 def pure_noise(defense: PrivSRRanking, ratings: Ratings, observed: Any, trials: int) -> Exact:
-    """What is summed where every factor is 0 `(W, M, d)`."""
+    """The sums of submissions if all factors are 0 `(W, M, d)`."""
     found = [
         started(defense, ratings, w, observed).submit().sums[:, : defense.dimensions]
         for w in range(trials)
@@ -253,7 +253,7 @@ def test_shares_add_up_to_laplace_noise_however_they_are_drawn(observed: Any) ->
     assert len(unit) == 400 * M * 16
     assert stats.kstest(unit, "laplace").pvalue > ONE_IN_A_MILLION
     assert stats.kstest(unit / 1.1, "laplace").pvalue < ONE_IN_A_MILLION
-    # The normal law of the same variance is found out, and so is one item's scale for all.
+    # The normal law of the same variance is detected, and so is one item's scale for all items.
     assert stats.kstest(unit / math.sqrt(2), "norm").pvalue < ONE_IN_A_MILLION
     assert stats.kstest((sums / scale[0]).ravel(), "laplace").pvalue < ONE_IN_A_MILLION
 
@@ -266,7 +266,7 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
     unit = np.concatenate([(s.shown[:, :, :16] / s.deviations).ravel() for s in seen])
     assert stats.kstest(unit.astype(np.float64), "norm").pvalue > ONE_IN_A_MILLION
     assert stats.kstest(1.05 * unit.astype(np.float64), "norm").pvalue < ONE_IN_A_MILLION
-    # Users share h of an item and coordinate: a kind's deviations have one ratio.
+    # Users share the h of an item and coordinate, so deviations of two users have a fixed ratio.
     ratio = np.stack([s.deviations[0] / s.deviations[1] for s in seen])
     assert ratio.std((0, 2)).max() < 1e-6
     squares = np.concatenate([s.deviations[0].ravel() ** 2 for s in seen])
@@ -286,11 +286,11 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
 def test_corrected_noise_keeps_the_claim(summation: str, insiders: int, observed: Any) -> None:
     ratings = drawn()
     defense = made(
-        variant="corrected", summation=summation, rounds=9, clip_norm=0.7, spread=0.0, dimensions=16,
-        delta=1e-4, insiders=insiders,
+        variant="corrected", summation=summation, rounds=9, clip_norm=0.7, spread=0.0,
+        dimensions=16, delta=1e-4, insiders=insiders,
     )  # fmt: skip
     sigma = 2 * 0.7 * 3 / gaussian_mu(1.0, 1e-4)
-    # Under a secure summation σ² is left of the sum without what insiders drew.
+    # Under a secure summation, the sum without the insiders' shares has variance σ².
     spread = sigma * math.sqrt(N / (N - insiders) if summation == "secure" else N)
     unit = (pure_noise(defense, ratings, observed, 400) / spread).ravel()
     assert stats.kstest(unit, "norm").pvalue > ONE_IN_A_MILLION
@@ -319,7 +319,7 @@ def test_corrected_submissions_are_cut_as_one(triples_: Any) -> None:
     np.testing.assert_allclose(cut * norms[:, None, None], whole * after[:, None, None], atol=1e-4)
 
 
-# What is seen.
+# What is observed.
 
 
 def pairs_of_trials() -> dict[str, tuple[Ratings, Ratings]]:
@@ -343,10 +343,15 @@ def pairs_of_trials() -> dict[str, tuple[Ratings, Ratings]]:
 def test_what_is_seen_has_the_law_that_is_stated(
     everybody: bool, variant: Any, summation: Any, trained: int
 ) -> None:
-    # So little noise that the two data sets are far apart.
+    # Little noise, so that the two data sets are far apart.
     epsilon = 50.0 if variant == "published" else 5000.0
     defense = made(
-        variant=variant, summation=summation, triples="all", epsilon=epsilon, rounds=3, clip_norm=3.0
+        variant=variant,
+        summation=summation,
+        triples="all",
+        epsilon=epsilon,
+        rounds=3,
+        clip_norm=3.0,
     )
     before, after = pairs_of_trials()[variant]
     rows = [defense.prepare(before), defense.prepare(after, before)]
@@ -363,14 +368,14 @@ def test_what_is_seen_has_the_law_that_is_stated(
     name = "norm" if seen[0][1].gaussian else "laplace"
     for part in own:
         assert stats.kstest(part.ravel(), name).pvalue > ONE_IN_A_MILLION
-    # The wrong data set's means, or a scale a tenth off, are found out.
+    # The means of the wrong data set, or a scale that is 10 % off, are detected.
     everything = np.concatenate(own).ravel()
     assert stats.kstest(1.1 * everything, name).pvalue < ONE_IN_A_MILLION
     assert stats.kstest(np.concatenate(other).ravel(), name).pvalue < ONE_IN_A_MILLION
 
 
 def five_friends_items() -> tuple[Ratings, Ratings]:
-    """The first user holds item 0 or 0 and 1; her friend holds and shares items 2 to 6."""
+    """The first user holds item 0, or 0 and 1; their friend holds and shares items 2 to 6."""
     held = np.zeros((2, 9), np.bool_)
     held[0, 0] = True
     held[1, 2:7] = True
@@ -390,7 +395,7 @@ def test_a_purchase_moves_its_item_by_the_number_of_friends_items_and_these_by_o
         moved = law.present - law.absent
         expected = spread * np.array([0, 5, -1, -1, -1, -1, -1, 0, 0])
         np.testing.assert_allclose(moved, np.tile(expected, (2, 1)), atol=1e-6)
-        # Nobody keeps anything: everybody's noise is Lap(√K/ε_n), ε_n = 2ε.
+        # No item is private, so the noise is Lap(√K/ε_n), ε_n = 2ε.
         _, law = next(defense.observe_items(*rows, rows[0], Streams.first(0, "x", 2)))
         np.testing.assert_allclose(law.scale, 0.5)
         np.testing.assert_allclose(law.present - law.absent, np.tile(expected, (2, 1)), atol=1e-6)
@@ -431,7 +436,9 @@ def test_claims_name_what_counts_as_public() -> None:
 
 def test_a_training_that_diverges_is_stopped() -> None:
     defense = made(variant="nonprivate", triples="all", learning_rate=10.0, decay=10.0, rounds=100)
-    with pytest.raises(RunError, match=r"no finite numbers after round \d+: .*params\.learning_rate"):
+    with pytest.raises(
+        RunError, match=r"no finite numbers after round \d+: .*params\.learning_rate"
+    ):
         defense.train(defense.prepare(drawn()), Streams.first(0, "x", 1))
     none = np.empty(0, np.int32)
     with pytest.raises(DpauditError, match="no ratings"):

@@ -23,7 +23,7 @@ from dpaudit.defenses.social.training import SocialTraining
 Numbers = NDArray[np.float64]
 
 N, M, D = 6, 5, 3
-# Of a stochastic test.
+# The rate of false failures of a stochastic test.
 RATE = 1e-6
 
 
@@ -91,12 +91,12 @@ def test_a_round_follows_the_gradients_of_the_objective() -> None:
     users, items = (side[:, :D].astype(np.float64) for side in (training.users, training.items))
     assert rows.similarity.nnz > 5
     training.run_round()
-    # The recommender moves first, then users by what it then broadcasts.
+    # V is updated first, then U from the new V.
     after = items - part.learning_rate * slope_of(lambda v: objective(part, rows, users, v), items)
     np.testing.assert_allclose(training.items[:, :D], after, atol=2e-5)
 
     def of_own(u: Numbers) -> float:
-        # Algorithm 1: a user is drawn to her friends, not to those whose friend she is.
+        # Algorithm 1 pulls a user to their friends, not to those whose friend the user is.
         similarity = rows.similarity.toarray().astype(np.float64)
         apart = ((u[:, None] - users[None]) ** 2).sum(2)
         rest = part.social * (similarity * apart).sum()
@@ -128,7 +128,7 @@ def test_a_rate_that_is_too_large_is_refused_with_the_round() -> None:
         part.train(part.prepare(drawn()), Streams.first(1, "x", 1))
 
 
-# The noise of what is submitted.
+# The noise of submissions.
 
 
 def noise_of_sums(part: PrivSR, rows: SocialRows, trials: int, observed: bool) -> Numbers:
@@ -156,7 +156,7 @@ def test_noise_adds_up_to_a_laplace_law_larger_than_one_kind_alone(observed: boo
     # √(a² c₁² + b² c₂²) of independent normals with the same h.
     scale = width * math.hypot(1 / low, 1 / high)
     assert stats.kstest(seen, stats.laplace(scale=scale).cdf).pvalue > RATE
-    # The paper adds the scales up as if both kinds had the same normal draw.
+    # The paper adds the scales, as if both kinds had the same normal draw.
     assert stats.kstest(seen, stats.laplace(scale=width / 0.5).cdf).pvalue < RATE
     one = (rows.raters[1] == 0) & (rows.raters[0] > 0)
     if one.any():
@@ -174,7 +174,7 @@ def test_given_what_the_recommender_drew_the_noise_is_normal() -> None:
         order = np.arange(len(rows), dtype=np.int32)
         without = training.gradients(rows, order, training.users)[0]
         shares.append(((sent.shown - without)[:, :D] / sent.deviations).astype(np.float64))
-        # All who submit a rating of one kind about an item share h.
+        # All users who submit a rating of the same kind for an item share h.
         for item in range(M):
             for kind in (False, True):
                 mine = (rows.items == item) & (rows.sensitive == kind)
@@ -182,7 +182,7 @@ def test_given_what_the_recommender_drew_the_noise_is_normal() -> None:
     seen = np.stack(shares)
     assert stats.kstest(seen.reshape(-1), stats.norm.cdf).pvalue > RATE
     assert stats.kstest(seen.reshape(-1), stats.norm(scale=1.1).cdf).pvalue < RATE
-    # Users draw their own.
+    # The normal draws of different users are independent.
     pairs = np.asarray(np.corrcoef(seen[:, :4, 0].T))
     assert abs(pairs[np.triu_indices(4, 1)]).max() < 6 / math.sqrt(700)
 
@@ -249,16 +249,16 @@ def test_rounds_and_friends_together_keep_the_claim(summation: Any, insiders: in
     mu = gaussian_mu(2.0, 1e-3)
     raters = rows.raters.sum(0)
     assert (raters > insiders + 1).any()
-    # Insiders subtract what they drew; one of whom the claim speaks is none of them.
+    # Insiders subtract their shares. The user whom the claim protects is not among them.
     left = raters - np.minimum(insiders, raters - 1)
     whole = noise.submitted[0] * (left if summation == "secure" else 1)
     submitted = 7 * (2 * 0.7) ** 2 / whole
     np.testing.assert_allclose(submitted, 0.7 * mu**2, rtol=1e-6)
-    # In the unit ball her factors move by 2.
+    # In the unit ball, the user's factors move by at most 2.
     assert 7 * 2**2 / noise.broadcast == pytest.approx(0.3 * mu**2)
     assert not noise.sent.any()
     assert not noise.shared
-    # Without friends nothing is spent on them.
+    # Without friends, no part of the budget is spent on messages.
     alone = corrected(summation=summation, social=0.0, rounds=7).noise(rows)
     assert alone.submitted.max() < noise.submitted.max()
     assert not alone.broadcast
@@ -274,7 +274,7 @@ def test_a_friend_who_rates_the_same_items_is_claimed_for_where_her_share_is_cou
 
 
 def test_all_whose_friend_a_user_is_are_told_the_same() -> None:
-    # User 0 alone is a friend, of all others.
+    # User 0 is the only friend of each other user.
     links = Friends.build(np.arange(1, N), np.zeros(N - 1, np.int64), N)
     ratings = replace(drawn(), friends=links, sensitive=None)
     part, quiet = corrected(social=1.0, rounds=1), exact(social=1.0, rounds=1, spread=2.0)
@@ -314,7 +314,7 @@ def test_normal_noise_is_as_large_as_stated(summation: Any, observed: bool) -> N
 
 
 def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None:
-    # All others name user 0 a friend, and she rates nothing that they submit about.
+    # User 0 is a friend of all others, and rates no item that they submit about.
     followers, own, trials = 400, 10, 700
     part = PrivSR(
         2.0,
@@ -333,8 +333,8 @@ def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None
     links = Friends.build(np.arange(1, followers + 1), np.zeros(followers, int), followers + 1)
 
     def seen(value: int, name: str) -> Numbers:
-        hers = [*((item, value) for item in range(1, own + 1)), (own + 1, 3)]
-        plain = from_profiles([hers] + [[(0, 5), (own + 1, 3)]] * followers, own + 2, Scale())
+        rated = [*((item, value) for item in range(1, own + 1)), (own + 1, 3)]
+        plain = from_profiles([rated] + [[(0, 5), (own + 1, 3)]] * followers, own + 2, Scale())
         ratings = replace(plain, sensitive=plain.item != own + 1, friends=links)
         rows = part.prepare(ratings)
         sums = []
@@ -347,11 +347,12 @@ def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None
 
     absent, present = seen(5, "absent"), seen(1, "present")
     apart = abs(present.mean() - absent.mean()) / absent.std()
-    # Messages with noise of their own, averaged by 400, were 1.4 apart. Six deviations of a mean.
+    # With independent noise for each of 400 receivers, the average would be 1.4 apart. The second
+    # term is six deviations of a mean.
     assert apart < gaussian_mu(2.0, 1e-5) + 6 * math.sqrt(2 / trials) < 1.1
 
 
-# What a recommender, or everybody, sees of two data sets.
+# What the recommender or everybody observes on D and D'.
 
 
 def pair(part: PrivSR, linked: float = 0.0) -> tuple[SocialRows, SocialRows]:
@@ -380,8 +381,8 @@ def test_what_is_seen_has_the_stated_law(part: PrivSR) -> None:
         assert stats.kstest(1.15 * seen, stats.norm.cdf).pvalue < RATE
     laws = [law for _, law in part.observe(before, after, before, trial(0))]
     assert len(laws) == part.rounds
-    # One rating moves what is submitted for it at once, and the rest through her factors later; a
-    # cut of all that she submits moves with it too.
+    # A rating changes its own submission at once, and the user's others later, through the factors.
+    # If the user's submissions are clipped together, all of them change at once.
     differs = [np.flatnonzero(abs(law.present - law.absent)[0] > 1e-7) for law in laws]
     assert (len(differs[0]) < len(differs[1])) == (part.variant == "published")
 
@@ -397,7 +398,7 @@ def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
     seen = np.concatenate(apart)
     assert stats.kstest(seen, stats.laplace.cdf).pvalue > RATE
     assert stats.kstest(1.15 * seen, stats.laplace.cdf).pvalue < RATE
-    # What a user submits in the corrected form differs by twice the bound at most.
+    # In the corrected form, a user's submissions differ by at most twice clip_norm.
     for cut in (corrected(social=0.0), corrected(social=0.0, summation="secure")):
         x, y = pair(cut)
         for _, law in cut.observe_items(x, y, x, trial(0)):
@@ -418,7 +419,7 @@ def test_everybody_sees_normal_sums_of_the_corrected_form(summation: Any) -> Non
     assert stats.kstest(1.15 * seen, stats.norm.cdf).pvalue < RATE
 
 
-# What a friend sees.
+# What a friend observes.
 
 # User 0 has no friends and is a friend of 1 and 2, of whom 2 has three in all.
 LINKS = Friends.build(np.array([1, 2, 2, 2, 3]), np.array([0, 0, 3, 4, 5]), N)
@@ -452,7 +453,7 @@ def test_what_a_friend_receives_has_the_stated_law(form: str, trained: str) -> N
     seen = np.concatenate(apart)
     assert stats.kstest(seen, stats.norm.cdf).pvalue > RATE
     assert stats.kstest(1.25 * seen, stats.norm.cdf).pvalue < RATE
-    # The first message is of factors that have learned nothing yet; all later ones differ.
+    # The first message holds initial factors, the same on D and D'; all later ones differ.
     assert len(shifts) == 300 * 6
     assert max(shifts[::6]) == 0
     assert all(min(shifts[k::6]) > 0 for k in range(1, 6))
@@ -470,7 +471,7 @@ def test_a_message_is_what_the_user_is_sent() -> None:
         training.run_round()
         message = training.message
         noises.append((message.shown + 2 * weight * own) / message.deviations)
-        # Of three friends hers is the share of one, given what the receiver drew.
+        # The message of one of three friends has a third of the variance, given the receiver's h.
         draws.append((message.deviations * math.sqrt(3) / (2 * math.sqrt(2 * D))) ** 2)
     for seen, law in ((noises, stats.norm), (draws, stats.expon)):
         values = np.concatenate(seen)
@@ -487,24 +488,22 @@ def test_a_message_is_what_the_user_is_sent() -> None:
 def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
     part, quiet = defense(epsilon=0.5, social=1.0, rounds=1), exact(social=1.0, rounds=1)
     before, _ = followed(part)
-    seen, hers = [], []
+    seen, messages = [], []
     for index in range(1500):
-        observed_link = SocialTraining(part, before, trial(index), observed_link=(2, 0))
+        linked = SocialTraining(part, before, trial(index), observed_link=(2, 0))
         silent = SocialTraining(quiet, before, trial(index))
-        nothing = np.zeros_like(observed_link.items)
-        own = observed_link.users[0, :D].copy()
-        for training in (observed_link, silent):
+        nothing = np.zeros_like(linked.items)
+        own = linked.users[0, :D].copy()
+        for training in (linked, silent):
             training.learn(nothing)
-        seen.append(
-            ((silent.users - observed_link.users)[2, :D] / part.learning_rate).astype(np.float64)
-        )
-        hers.append(observed_link.message.shown + 2 * float(before.similarity[2, 0]) * own)
+        seen.append(((silent.users - linked.users)[2, :D] / part.learning_rate).astype(np.float64))
+        messages.append(linked.message.shown + 2 * float(before.similarity[2, 0]) * own)
     values = np.concatenate(seen)
     scale = 2 * math.sqrt(D) / 0.5
     assert stats.kstest(values, stats.laplace(scale=scale).cdf).pvalue > RATE
     assert stats.kstest(values, stats.laplace(scale=1.2 * scale).cdf).pvalue < RATE
-    # A third of it is the message's: the correlation is √(1/3), to six deviations.
-    assert abs(np.corrcoef(values, np.concatenate(hers))[0, 1] - 3**-0.5) < 0.12
+    # The message has a third of the variance: the correlation is √(1/3), to six deviations.
+    assert abs(np.corrcoef(values, np.concatenate(messages))[0, 1] - 3**-0.5) < 0.12
 
 
 def test_the_friend_who_hears_best_is_asked() -> None:
@@ -516,10 +515,10 @@ def test_the_friend_who_hears_best_is_asked() -> None:
     }
     best = max(signal, key=lambda receiver: signal[receiver])
     _, law = next(part.observe_messages(before, after, before, trial()))
-    observed_link = SocialTraining(part, before, trial(), observed_link=(best, 0))
-    observed_link.run_round()
-    np.testing.assert_array_equal(law.scale[0], observed_link.message.deviations)
-    # Who has friends is not followed exactly, and who is nobody's is not heard.
+    linked = SocialTraining(part, before, trial(), observed_link=(best, 0))
+    linked.run_round()
+    np.testing.assert_array_equal(law.scale[0], linked.message.deviations)
+    # A target user has no friends, and is somebody's friend.
     for form in (part, corrected(social=0.5)):
         ratings = replace(drawn(), friends=LINKS, sensitive=None)
         followed_rows = form.targets(ratings, "friend").rows
@@ -532,7 +531,7 @@ def test_messages_without_a_law_are_refused() -> None:
     part = defense(social=0.5, rounds=2)
     before, after = followed(part)
     assert list(part.observers())[:3] == ["recommender", "iterates", "friend"]
-    # What is sent before anything is learned says nothing, and without friends nothing is sent.
+    # Messages of initial factors reveal nothing, and without friends there are no messages.
     for silent in (defense(social=0.5, rounds=1), defense(social=0.0)):
         assert "friend" not in silent.observers()
     alone = pair(part)
@@ -590,7 +589,7 @@ def test_pairs_without_a_law_are_refused() -> None:
         next(part.observe(*befriended, befriended[0], trial()))
     with pytest.raises(ConfigError, match=r"params\.social = 0"):
         next(part.observe_items(*befriended, befriended[0], trial()))
-    # One round is submitted before friends send anything.
+    # With one round, users submit before friends send messages.
     next(defense(rounds=1).observe(*befriended, befriended[0], trial()))
     with pytest.raises(ConfigError, match="has none"):
         exact().observe(rows, rows, rows, trial())
@@ -610,7 +609,7 @@ def test_similarity_is_that_of_what_is_shared_in_public() -> None:
 
     kept = np.flatnonzero(ratings.kept_private).tolist()
     shared = np.flatnonzero(~ratings.kept_private).tolist()
-    # What a user keeps to herself moves no similarity, and neither does anything but the public.
+    # Neither private ratings nor changes outside the public data change a similarity.
     assert kept
     assert not any(moved(row) for row in kept)
     assert any(moved(row) for row in shared)

@@ -1,4 +1,4 @@
-"""The user-to-item top-k mechanisms: their laws, and what neighbours tell from them."""
+"""The top-k mechanisms: their laws, and their privacy losses on neighbouring data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def row(scores: Any, defense: TopK) -> ExactScores:
 
 
 def outcomes(exact: ExactScores, defense: TopK) -> Items:
-    """Every list or set that the mechanism may release."""
+    """Return every list or set that the mechanism may release."""
     ordered = defense.form in {None, "peeling"}
     every = itertools.permutations if ordered else itertools.combinations
     return np.array(list(every(exact.candidates.tolist(), defense.top_k)), np.int32)
@@ -167,7 +167,7 @@ def test_bounds_for_a_part_of_the_width() -> None:
         for items, k in ((4, 1), (4, 2), (5, 3), (4, 3)):
             defense = corrected(mechanism, top_k=k)
             claimed = bound(rate * WIDTH, rate * d, items, k)
-            # The laws' weights depend on λ · score: scores are stretched to have the rate wanted.
+            # Weights depend on λ · score, so scores are scaled to get the wanted rate.
             stretch = rate / defense.weight_rate(WIDTH, items)
             worst = 0.0
             for start in (1.0, 2.0, 3.5):
@@ -267,7 +267,8 @@ def test_one_rating_never_tells_more_than_epsilon(mechanism: str, k: int, phi: i
                 change = RatingReplaced(int(user), int(item), value)
                 after = defense.exact_after(model, change, 0)
                 moved = after.scores[after.candidates] - before.scores[before.candidates]
-                # Own ratings, and those of items she rated, move all entries in one direction.
+                # The user's own ratings, and others' ratings of items that the user rated, move all
+                # entries in one direction.
                 assert (moved >= -1e-5).all() or (moved <= 1e-5).all()
                 worst = max(worst, loss(before, after, defense))
     assert 0.1 * 2.0 < worst <= 2.0 * (1 + 1e-5)
@@ -331,7 +332,7 @@ def test_only_one_item_differs_from_the_best_set() -> None:
     assert set(np.isin(shown, top).sum(axis=1)) == {9, 10}
 
 
-# The part itself.
+# Parameters, claim and errors.
 
 
 @pytest.mark.parametrize(

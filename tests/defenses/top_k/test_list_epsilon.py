@@ -69,11 +69,11 @@ def test_extreme_lists_hold_the_largest_ratio_of_all(
             found_on.add(int(ratios.argmax()))
             if kind is JointLaw:
                 assert sets_epsilon(before, after, rate, k) == pytest.approx(abs(q - p).max())
-    # Neither of the two would do alone, but that a long list tells most by what it leaves out.
+    # Both lists are needed, except that for long lists the one without the item suffices.
     assert found_on == ({0, 1} if 1 < 2 * k <= items and items > 2 else found_on | {1})
 
 
-# Of a mechanism.
+# The ε of a mechanism.
 
 
 def rows(before: np.ndarray, after: np.ndarray, unit: float) -> EntryPair:

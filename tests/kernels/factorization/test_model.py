@@ -1,4 +1,4 @@
-"""One large factorisation against sixteen small ones, which have references of their own."""
+"""Test one large factorisation against sixteen equal ones, which have their own references."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Model:
 
 
 def rows(count: int = 200) -> tuple[Ints, Ints, Floats]:
-    """In no order, some of a user behind each other, some of a user and an item twice."""
+    """Rows in random order, with some consecutive rows of a user and some repeated pairs."""
     rng = np.random.default_rng(4)
     users = np.sort(rng.integers(0, N, count)).astype(np.int32)
     items = rng.integers(0, M, count).astype(np.int32)
@@ -70,7 +70,7 @@ def rows(count: int = 200) -> tuple[Ints, Ints, Floats]:
 
 
 def same(model: Model, left: Floats, right: Floats, lane: int) -> None:
-    """The model equals one of sixteen; another order of the sums moves the last bits."""
+    """Check that the model equals one of sixteen, up to the rounding of another order of sums."""
     for factors, bias, lanes in (
         (model.left, model.user_bias, left),
         (model.right, model.item_bias, right),
@@ -88,7 +88,7 @@ def descended(
     rate: np.float32 = RATE,
     bound: np.float32 = BOUND,
 ) -> tuple[Model, Floats, Floats]:
-    """A model after a pass with the noise of a lane's trial, and sixteen from the same start."""
+    """A model after an epoch with the noise of a lane's trial, and sixteen from the same start."""
     model = Model.of(size)
     left, right = model.in_every_lane()
     nobody, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
@@ -132,7 +132,7 @@ def langevin(
     step: int = 9,
     biases: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """One pass, with gradient and prior if `moving`; what is due to users and to items."""
+    """Run one epoch, with gradient and prior if `moving`; return the pending variances."""
     size = len(model.left) // N
     due = np.zeros(N), np.zeros(M)
     factor_model.sample(
@@ -163,8 +163,8 @@ def test_drift_of_a_langevin_pass_is_that_of_sixteen_trials(biases: bool) -> Non
 
 
 def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
-    # Without gradient and prior a pass of R rows adds N(0, R · variance) to each coordinate, in
-    # part drawn and in part still due; the drawn and the due of a coordinate sum to the whole.
+    # Without gradient and prior an epoch of R rows adds N(0, R · variance) to each coordinate,
+    # partly drawn and partly pending; the two variances of a coordinate sum to R · variance.
     size, variance, (users, items, values) = 256, 0.25, rows()
     model = Model.zero(size)
     due = langevin(model, (users, items, values), moving=False, variance=variance)
@@ -191,7 +191,7 @@ def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
 
 @pytest.mark.parametrize("size", [16, 256, 1024])
 def test_each_row_takes_the_noise_that_follows_that_of_the_row_before(size: int) -> None:
-    # A pass in which each user and item is read once, with noise due to all of them.
+    # An epoch in which each user and item is read once, with noise pending for all of them.
     room, count = factor_model.noise_of_row(size), min(N, M)
     alone = np.arange(count, dtype=np.int32)
     model, due = Model.zero(size), (np.ones(N), np.ones(M))

@@ -1,4 +1,4 @@
-"""The law of the Langevin sampler: noise that is drawn late is noise that was drawn at every step.
+"""Test that the Langevin sampler's late noise is distributed as noise drawn at every step.
 
 Where the drift is linear the law is Gaussian at every step and its mean and covariance are known;
 a model of size 0 has biases alone, whose drift is linear. Stochastic checks use fixed seeds and a
@@ -31,7 +31,7 @@ BATCHES = 640  # 10 240 trials
 
 @dataclass(frozen=True)
 class Case:
-    """What is sampled: float64 of what the kernel gets in single precision."""
+    """The sampling problem: in double precision what the kernel gets in single precision."""
 
     users: tuple[int, ...]
     items: tuple[int, ...]
@@ -41,7 +41,7 @@ class Case:
     user_decay: float
     item_decay: float
     temperature: float
-    step_sizes: tuple[float, ...]  # of each pass
+    step_sizes: tuple[float, ...]  # of each epoch
     begin: float = 0.5
     bounds: tuple[float, float] = (-1e9, 1e9)
 
@@ -141,18 +141,18 @@ def test_without_a_drift_every_coordinate_has_the_noise_of_all_steps() -> None:
     variance = case.temperature * sum(case.step_sizes) * len(USERS)
     mean, cover = np.full(case.width, case.begin), variance * np.eye(case.width)
     assert chance(sample, mean, cover) > RATE
-    # No coordinate is any other normal law: Massart's inequality over all of them.
+    # Every coordinate is normal: Massart's inequality over all coordinates.
     z = np.sort((sample - case.begin) / np.sqrt(variance), axis=0)
     steps = np.arange(len(z))[:, None] / len(z)
     at = stats.norm.cdf(z)
     distance = max((at - steps).max(), (steps + 1 / len(z) - at).max())
     assert distance < np.sqrt(np.log(2 * case.width / RATE) / (2 * len(z)))
-    # 10 % more variance would be noticed, and what a chain owes that is not settled.
+    # 10 % more variance would be detected, and so would pending noise that is not added.
     assert chance(sample, mean, 1.1 * cover) < RATE
     owing = draw(case, settled=False)
     assert chance(owing, mean, cover) < RATE
     untouched = [*range((N - 1) * 3, N * 3), *range((N + M - 1) * 3, (N + M) * 3)]
-    assert (owing[:, untouched] == case.begin).all()  # nothing has read them
+    assert (owing[:, untouched] == case.begin).all()  # not read yet
 
 
 @pytest.mark.parametrize("case", [SHRUNK, LINEAR])
@@ -162,7 +162,7 @@ def test_late_noise_has_the_law_of_noise_at_every_step(case: Case) -> None:
     assert chance(sample, mean, cover) > RATE
     assert chance(draw(case, settled=False), mean, cover) < RATE
     assert chance(sample, *law(case, early=True)) < RATE  # the noise of a step before its drift
-    # A dense sampler in numpy has this law too: the law is right, not only equal.
+    # A dense sampler in numpy has this distribution too, so it is the right one.
     rng, dense = np.random.default_rng(0), np.full((20_000, case.width), case.begin)
     full = case.size + 1
     for step_size in case.step_sizes:
@@ -212,7 +212,7 @@ def test_late_noise_has_the_law_of_noise_at_every_step_with_factors() -> None:
     assert apart(draw(case, 2560, settled=False), dense) > limit
     assert apart(lazy, 1.05 * dense) > limit
     free = replace(case, bounds=(-1e9, 1e9))
-    assert apart(draw(free, 2560), dense) > limit  # so would bounds that are not heeded
+    assert apart(draw(free, 2560), dense) > limit  # so would ignored bounds
 
 
 def test_each_coordinate_has_a_decay_of_its_own() -> None:
@@ -270,7 +270,7 @@ def test_the_stationary_law_is_the_posterior() -> None:
     sample = draw(case)
     assert chance(sample, *law(case)) > RATE
     # Eight times as many steps change the exact law by less than 1 %: it is the stationary one.
-    near = [0, 1, N, N + 1]  # who has rows
+    near = [0, 1, N, N + 1]  # users and items with rows
     mean, cover = (part[np.ix_(*[near] * part.ndim)] for part in law(case))
     long = replace(case, step_sizes=(h,) * 64)
     still, cover_still = (part[np.ix_(*[near] * part.ndim)] for part in law(long))

@@ -1,6 +1,6 @@
 """Sixteen factorisations at once against plain references in double precision.
 
-The sampler's law is in `test_factor_sampler`.
+The sampler's distribution is tested in `test_sampler`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Data:
         return np.searchsorted(self.users, np.arange(N + 1)).astype(np.int64)
 
     def mixed(self, times: int) -> Data:
-        """The rows several times over, in no order."""
+        """The rows repeated several times, in random order."""
         order = np.random.default_rng(8).permutation(len(self.users) * times) % len(self.users)
         return Data(self.users[order], self.items[order], self.values[order])
 
@@ -114,7 +114,7 @@ def descend(
 def descend_exactly(
     data: Data, left: Exact, right: Exact, noises: Exact, bound: float
 ) -> tuple[Exact, Exact]:
-    """One pass in place; the errors of all rows before and after the noise and the clamp."""
+    """Run one epoch in place; return all rows' errors before and after noise and clamping."""
     rate, decay = float(RATE), float(DECAY)
     before, after = np.empty((2, len(data.users), LANES))
     for k, (n, i) in enumerate(zip(data.users, data.items, strict=True)):
@@ -158,7 +158,7 @@ def test_descend_is_its_formula(size: int, scale: float) -> None:
         close(state.right, right)
         np.testing.assert_allclose(seen[:, 0], before[observed], atol=3e-5)
         np.testing.assert_allclose(seen[:, 1], after[observed], atol=3e-5)
-        assert 0.03 < (abs(after) == BOUND).mean() < 0.97  # the clamp is run, and not always
+        assert 0.03 < (abs(after) == BOUND).mean() < 0.97  # some errors are clamped, some are not
         assert (abs(seen[:, 1]) <= BOUND).all()
     assert abs(before - before[:, :1]).max() > 0.1  # the trials differ
     if scale:  # the noise of another step would be noticed
@@ -227,7 +227,7 @@ def all_taken() -> Floats:
 
 
 def parts_exactly(data: Data, left: Exact, right: Exact, clip: float) -> Exact:
-    """Every user's clipped part `(N, M, size + 1, 16)`; her own factors change in place."""
+    """Each user's clipped gradient `(N, M, size + 1, 16)`; users' own factors change in place."""
     rate, decay = float(RATE), float(DECAY)
     parts = np.zeros((N, *right.shape))
     for n in range(N):
@@ -259,7 +259,7 @@ def test_sum_clipped_is_its_formula(size: int) -> None:
     np.testing.assert_array_equal(state.right, fixed)
     norms = np.sqrt((parts**2).sum(axis=(1, 2)))
     assert 0.1 < (norms < 1.99).mean() < 0.95  # some are clipped, some are not
-    # What was there is added to.
+    # The result is added to existing values.
     twice, errors = gradient.copy(), np.empty(M * LANES, np.float32)
     again, rate = models(size), F32(0)
     single = sum_clipped(data, size, again, taken, 2.0, rate)
@@ -275,7 +275,7 @@ def test_the_sum_without_a_clip_is_the_gradient(size: int) -> None:
     data, state = small_data(), models(size)
     kept = state.left.copy()
     got = exact(sum_clipped(data, size, state, all_taken(), 1e6, F32(0)), size)
-    np.testing.assert_array_equal(state.left, kept)  # without a rate nobody learns
+    np.testing.assert_array_equal(state.left, kept)  # with rate 0 no user learns
     left, right = exact(state.left, size), exact(state.right, size)
 
     def loss() -> Exact:
@@ -318,7 +318,7 @@ def test_a_users_part_is_clipped_to_the_norm(size: int) -> None:
         np.testing.assert_allclose(
             part, whole * np.minimum(1, clip / np.maximum(long, clip)), atol=2e-6
         )
-        # Whom the clip does not reach is not touched by it.
+        # Gradients below the clipping norm are unchanged.
         short = long < clip * 0.999
         np.testing.assert_array_equal(part[..., short], whole[..., short])
 
@@ -390,7 +390,7 @@ def test_take_step_is_its_formula(size: int, spread: float) -> None:
 
 @dataclass(frozen=True)
 class Sampler:
-    """What `sample` takes beside the rows and the models."""
+    """Arguments of `sample` besides the rows and the models."""
 
     gains: Floats
     user_decay: Floats
@@ -402,7 +402,7 @@ class Sampler:
     def new(trials: NDArray[np.int64] = TRIALS) -> Sampler:
         gains = np.random.default_rng(6).uniform(0.01, 0.05, N).astype(np.float32)
 
-        # A function of the trial, so that a trial is itself in any lane.
+        # A function of the trial, so that a trial is the same in any lane.
         def decay(n: int) -> Floats:
             trial = np.resize(trials % 97, LANES).astype(np.float32)
             return (np.add.outer(np.arange(n), trial) % 13).astype(np.float32).ravel() / F32(500)
@@ -435,9 +435,9 @@ def settle(state: Models, size: int, sampler: Sampler, trials: NDArray[np.int64]
 def sample_exactly(
     data: Data, left: Exact, right: Exact, sampler: Sampler, due: list[Exact], draws: Exact
 ) -> None:
-    """One pass in place with the draws in the order in which they are asked for.
+    """Run one epoch in place, with the noise in the order in which it is drawn.
 
-    `due` holds the variance due to each user and each item, added to at every step.
+    `due` holds the pending noise variance of each user and each item, increased at every step.
     """
     size = left.shape[1] - 1
     shrink = [
@@ -445,7 +445,7 @@ def sample_exactly(
         for each in (sampler.user_decay, sampler.item_decay)
     ]
     room = max(4 * LANE_TILE, -(-2 * (size + 1) // LANE_TILE) * LANE_TILE)
-    each = room // (2 * (size + 1))  # steps that one filling serves
+    each = room // (2 * (size + 1))  # steps per filling of the noise buffer
     for k, (n, i) in enumerate(zip(data.users, data.items, strict=True)):
         place = k // each * room + k % each * 2 * (size + 1)
         z = draws[place : place + 2 * (size + 1)]
@@ -477,7 +477,7 @@ def test_sample_is_its_formula(size: int) -> None:
         close(state.right, right)
         np.testing.assert_allclose(sampler.user_pending, due[0], rtol=1e-12)
         np.testing.assert_allclose(sampler.item_pending, due[1], rtol=1e-12)
-    assert due[0][N - 1] == pytest.approx(2 * len(data.users) * 0.005)  # nobody read it yet
+    assert due[0][N - 1] == pytest.approx(2 * len(data.users) * 0.005)  # not read yet
     settle(state, size, sampler)
     for got, factors, pending, step in (
         (state.left, left, due[0], 1000),

@@ -1,4 +1,4 @@
-"""Divergences of a round against plain numpy, and against all outcomes of two values."""
+"""Test a round's divergences against numpy, and two-valued ones against an enumeration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIRS, ITEMS = 12, 4
 
 
 def drawn(seed: int, size: int) -> dict[str, Any]:
-    """Who submits, gradients and fakes."""
+    """The pairs that submit, gradients and fakes."""
     source = np.random.default_rng(seed)
     place = np.sort(source.choice(PAIRS, 7, replace=False)).astype(np.int32)
     return {
@@ -76,7 +76,7 @@ def test_two_valued_divergences_are_those_of_all_outcomes(size: int, epsilon: fl
     top = 1 / (1 + math.exp(-epsilon)) if epsilon < math.inf else 1.0
     most = sum(p * math.log(2 * p) for p in (top, 1 - top) if p > 0)
     assert sums.max() <= most * (1 + 1e-5)
-    # Submitted again, as much again.
+    # A second submission adds the same amount.
     add_two_valued(place, gradients, level, sums)
     np.testing.assert_allclose(sums[place], 2 * np.array(each), rtol=2e-5, atol=1e-9)
     assert not sums[np.setdiff1d(np.arange(PAIRS), place)].any()

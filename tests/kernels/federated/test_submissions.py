@@ -1,4 +1,4 @@
-"""What users submit in a round and how they learn, against plain references in double precision."""
+"""Test users' submissions and local gradients against plain references in double precision."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Round:
 
     @property
     def exact_gradients(self) -> Exact:
-        """Of those in `order`."""
+        """The gradients of the candidates in `order`."""
         u = self.left[self.users].astype(np.float64)
         v = self.right[self.items].astype(np.float64)
         found: Exact = -(self.values - (u * v).sum(1))[:, None] * u
@@ -70,7 +70,7 @@ class Round:
 
 
 def drawn(size: int, seed: int = 0) -> Round:
-    """More submissions than a tile of noise has room for, in no order, some of them twice."""
+    """More submissions than fit in a tile of noise, in random order, some of them twice."""
     rng = np.random.default_rng(seed)
     users, items = (
         part.astype(np.int32) for part in np.divmod(np.arange((N - 1) * (M - 1)), M - 1)
@@ -95,7 +95,7 @@ def drawn(size: int, seed: int = 0) -> Round:
     )
 
 
-# What is submitted, less the fake, lies on it where there is noise.
+# Submissions minus the fake lie on the grid if there is noise.
 GRID = 2.0**-19
 
 
@@ -233,7 +233,7 @@ def one_row(gradient: list[float], count: int, weight: float = 1.0) -> Round:
 def test_signs_are_their_formula_for_given_draws(size: int) -> None:
     data, d, level = drawn(size), size - 3, 17.5
     data.weights[:] = data.weights > 0.2
-    data.values[:] *= 3  # so that the cut binds
+    data.values[:] *= 3  # so that clipping has an effect
     n = len(data.order)
     draws = np.random.default_rng(2).random((2, n), np.float32)
     sums, shown = np.ones((M, size), np.float32), np.full((n, size), -99, np.float32)
@@ -288,7 +288,7 @@ def test_signs_tell_the_cut_gradient_on_average_and_coordinates_are_uniform() ->
     # Five coordinates beyond 5.2 deviations: 1e-6.
     mean = shown[:, :d].mean(0, dtype=np.float64)
     assert (abs(mean - np.clip(gradient, -1, 1)) < 5.2 * deviation).all()
-    assert abs(mean - gradient).max() > 20 * deviation  # the one that is cut
+    assert abs(mean - gradient).max() > 20 * deviation  # the clipped one
     assert abs(mean - 1.25 * np.clip(gradient, -1, 1)).max() > 5.2 * deviation
     times = (shown[:, :d] != 0).sum(0)
     assert chisquare(times).pvalue > ONE_IN_A_MILLION
@@ -297,7 +297,7 @@ def test_signs_tell_the_cut_gradient_on_average_and_coordinates_are_uniform() ->
 
 
 def chosen_pairs(draws: Floats, n: int) -> NDArray[np.int64]:
-    """How often each ordered pair of n candidates is chosen, going on from the earlier order."""
+    """Counts of the chosen ordered pairs of n candidates, each time from the previous order."""
     start, counts = np.array([0, 2, 2 + n, 4 + n], np.int64), np.array([1, 2, 0], np.int64)
     mixed, chosen = np.arange(4 + n, dtype=np.int32), np.empty(3, np.int32)
     place = {pair: k for k, pair in enumerate(permutations(range(2, 2 + n), 2))}
@@ -317,7 +317,7 @@ def test_a_choice_is_uniform_without_replacement() -> None:
     n = 5
     draws = np.random.default_rng(3).random((20_000, 3), np.float32)
     assert chisquare(chosen_pairs(draws, n)).pvalue > ONE_IN_A_MILLION
-    # A shuffle that may swap with what was passed chooses from an order, but not uniformly.
+    # A shuffle that may swap with earlier positions is not uniform.
     wrong = np.zeros((n, n), np.int64)
     for row in draws:
         mixed = np.arange(n)

@@ -70,7 +70,7 @@ def test_moments_signs_and_energies_are_those_of_all_residuals(size: int) -> Non
 
 
 def test_a_mean_far_above_the_noise_leaves_the_spread_as_it_is() -> None:
-    # Single precision: sums of squares of 1000 would hold nothing of a deviation of 0.01.
+    # In single precision, sums of squares of 1000 would lose a deviation of 0.01.
     source = np.random.default_rng(0)
     x = (1000 + 0.01 * source.normal(size=(400, 1, 8))).astype(np.float32)
     count, place, zeros = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros((1, 8), np.float32)
@@ -117,7 +117,7 @@ def test_two_valued_ratios_are_those_of_their_probabilities() -> None:
 
 
 class Directions:
-    """The learned log-ratio as its docstring says it, pair by pair in double precision."""
+    """The learned log-ratio as documented, pair by pair in double precision."""
 
     def __init__(self, users: Numbers, items: Numbers, size: int, memory: list[int]) -> None:
         self.users, self.items, self.memory = users, items, memory

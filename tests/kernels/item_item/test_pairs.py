@@ -93,7 +93,7 @@ def test_ratings_off_the_binary_grid_are_near() -> None:
 
 
 def test_the_packed_sums_hold_the_most_extreme_data() -> None:
-    """As many users as can be counted, each at the ends of the scale, in either direction."""
+    """The maximal number of users, all with ratings at opposite ends of the scale."""
     n = pairs.MOST_USERS
     start = np.arange(n + 1, dtype=np.int64) * 2
     column = np.tile(np.array([0, 1], np.int32), n)

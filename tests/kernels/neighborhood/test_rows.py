@@ -61,7 +61,7 @@ def small_data(seed: int = 0) -> Data:
     profiles = []
     for user in range(9):
         others = [j for j in range(M) if j != ITEM and rng.random() < 0.6]
-        # The third rated the item alone, the last two all else.
+        # The third user rated only the item, the last two everything else.
         profiles.append(sorted(([] if user == 2 else others) + ([ITEM] if user < 7 else [])))
     start = np.cumsum([0, *map(len, profiles)]).astype(np.int64)
     columns = np.concatenate(profiles).astype(np.int32)
@@ -70,7 +70,7 @@ def small_data(seed: int = 0) -> Data:
 
 
 def rows(seed: int = 1) -> Floats:
-    """Similarities `(M, 16)` of both signs; the item's own would spoil everything if it counted."""
+    """Similarities `(M, 16)` of both signs; using the item's own would change every result."""
     row = np.random.default_rng(seed).normal(0.4, 1, (M, LANES)).astype(np.float32)
     row[ITEM] = 1e9
     return row
@@ -306,7 +306,7 @@ def test_a_pull_that_one_less_it_would_round_away_counts() -> None:
     assert F32(1) - F32(pull) == 1
     row = np.ones((4, LANES), np.float32)
     none, slope = np.zeros_like(row), np.full_like(row, 4 * pull)
-    # Neither it nor the slope alone moves 1 to its neighbour below, both together do.
+    # Neither the pull nor the slope alone changes 1 in single precision, but their sum does.
     np.testing.assert_array_equal(step(row, none, 0.0, False, 0, pull=pull), 1)
     np.testing.assert_array_equal(step(row, slope, 0.0, False, 0, pull=0.0), 1)
     np.testing.assert_array_equal(step(row, slope, 0.0, False, 0, pull=pull), 1 - 2.0**-24)

@@ -27,7 +27,7 @@ def test_a_fit_is_the_least_loss_and_has_no_slope_there(p: int, q: int, d: int) 
         wrong = np.logaddexp(0, scores[rest] - scores[mine][:, None]).sum() / q
         return float(wrong + ridge / 2 * ((u - centre) ** 2).sum())
 
-    # The second user likes nothing, the third is the first again and begins elsewhere.
+    # The second user likes nothing; the third equals the first, with another initial value.
     start = np.array([0, p, p])
     found = np.stack([np.zeros(d), np.zeros(d), 3 * source.normal(size=d)])
     bounds = np.array([0, q, 2 * q, 3 * q])

@@ -25,7 +25,7 @@ Listed = list[tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class Sets:
-    """What each user holds and what her friends offer, as sets and as the kernels read them."""
+    """Each user's held items and friends' items, as sets and in the kernels' format."""
 
     held: list[set[int]]
     offered: list[set[int]]
@@ -71,7 +71,7 @@ def flat(sets: list[set[int]]) -> tuple[NDArray[np.int64], Triples]:
 
 
 def drawn_sets(seed: int, n_users: int = 9, n_items: int = 11) -> Sets:
-    """The first users have every kind of empty set."""
+    """Users' sets, where the first users have every kind of empty set."""
     source = np.random.default_rng(seed)
     everything = set(range(n_items))
     held = [set(), {1, 4}, everything, {0, 2}, set()]
@@ -220,7 +220,7 @@ def test_weights_of_many_items_are_those_of_every_triple(n_items: int) -> None:
     )
     _, shown = submitted(sets, none(sets), none(sets), left, right, math.inf)
     np.testing.assert_allclose(shown, a[:, :, None] * left[:, None], rtol=2e-5, atol=2e-5)
-    # Were one of a user's triples left out, an item's weight would be another by far more.
+    # A missing triple would change an item's weight by far more.
     assert abs(a).max() > 5
 
 
@@ -304,7 +304,7 @@ def test_lists_hold_the_best_items_that_are_not_seen(size: int, k: int) -> None:
     scores = (left[users].astype(np.float64) @ right.T.astype(np.float64)).astype(np.float32)
     for row, user in enumerate(users):
         left_over = [m for m in range(sets.n_items) if m not in sets.held[user]]
-        # A double's rounding could part the tie.
+        # Rounding in double precision could break the tie.
         order = sorted(left_over, key=lambda m: (-round(float(scores[row, m]), 5), m))[:k]
         assert items[row].tolist() == order + [-1] * (k - len(order))
         np.testing.assert_allclose(values[row, : len(order)], scores[row, order], atol=1e-5)

@@ -61,7 +61,7 @@ def set_law(weights: Vector, k: int) -> dict[tuple[int, ...], float]:
 
 def fits(rows: Places, law: dict[tuple[int, ...], float]) -> bool:
     """Pearson's test at level RATE; cells that are expected less than fifty times are pooled."""
-    # Rows as numbers to a base beyond every entry: no row may stand outside the law.
+    # Encode rows as integers; no row may be impossible under the expected distribution.
     base = 1 + max(max(row) for row in law)
     assert rows.max() < base
     digits = base ** np.arange(rows.shape[1])
@@ -137,7 +137,7 @@ def test_log_law_of_lists() -> None:
         out = np.empty(len(rows))
         lists.peeling_log_law(out, rows, lists.sum_tree(weights))
         np.testing.assert_allclose(out, np.log(list(law.values())), rtol=1e-10, atol=1e-13)
-    # The tail's sum keeps its precision where nearly all the mass has been drawn.
+    # The remaining sum keeps its precision after nearly all the mass has been drawn.
     out = np.empty(1)
     tree = lists.sum_tree(np.array([1.0, 1e-20, 3e-20]))
     lists.peeling_log_law(out, np.array([[0, 1]], np.int32), tree)

@@ -99,7 +99,7 @@ def test_list_likelihood_is_the_naive_density(scale: float) -> None:
     for _ in range(50):
         size, k, candidates = int(rng.integers(4, 40)), int(rng.integers(1, 4)), 5
         exact = rng.normal(3, 1, (size, candidates))
-        # Most items can be shown whatever the candidate, some never, some under a few.
+        # Most items can be shown under every candidate, some never, some under a few.
         shown = np.repeat(rng.random((size, 1)) < 0.8, candidates, axis=1)
         shown ^= rng.random(shown.shape) < 0.05
         shown[:k, 0] = True

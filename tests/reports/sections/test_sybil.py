@@ -147,7 +147,7 @@ def test_without_sybil_nothing_is_said_of_them(result: AuditResult) -> None:
 def test_the_note_says_how_the_table_is_read(result: AuditResult) -> None:
     notes = footnotes.notes(with_sybils(result))
     assert sybil.NOTE in notes
-    for words in ("planted before the learning phase included", "'a to b'", "'> n'", "tried"):
+    for words in ("created before training included", "'a to b'", "'> n'", "tried"):
         assert words in sybil.NOTE
     assert "'a to > n'" in sybil.NOTE
     assert "only guesses" in sybil.NOTE
@@ -199,7 +199,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
         "words": "0.900 [0.700, 0.970]",
     }
     assert chart.spec["datasets"]["level"] == [{"level": sybil.LEVEL}]
-    assert "planted ones included" in chart.caption
+    assert "created before training included" in chart.caption
     assert "90 %" in chart.caption
 
 

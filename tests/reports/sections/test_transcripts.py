@@ -67,7 +67,7 @@ def test_tables_hold_the_numbers_of_the_record(result: AuditResult) -> None:
             found = area(result, model=model, attack=row[0], step=5, detail=None)
             assert cell.startswith(f"{found.estimate.value:.3f} [")
     assert rounds.header == ["model", "2", "5"]
-    # Who knows the gradient is no server, whatever he is called.
+    # An attack that knows the gradient is no server, whatever its label.
     assert "my own" not in str(rounds.cells)
     for table in (first, second):
         assert [row[0] for row in table.cells] == ["popularity", "zero-mean (z)", "my own"]
@@ -112,7 +112,7 @@ def test_charts_are_valid_and_hold_numbers_that_json_knows(
 def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> None:
     page = html.render(result)
     assert EVIL not in page
-    assert "How fast submissions give items away" in page
+    assert "How fast submissions reveal items" in page
     text = markdown.render(result)
     # In the config at the end it stands as it was given, in a block of code.
     assert "<img" not in re.sub(r"\\<", "", text.split("```toml")[0])
@@ -122,5 +122,5 @@ def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> Non
     assert "list's law" not in text
     out = io.StringIO()
     console.show(result, Console(file=out, width=200))
-    assert "Intervals of areas each stand for itself" in out.getvalue()
+    assert "The interval of each area holds by itself" in out.getvalue()
     assert AuditResult.model_validate_json(record.render(result)) == result
