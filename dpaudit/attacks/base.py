@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.plugin import Part
+from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import (
     ItemFactors,
     ItemList,
@@ -29,7 +29,7 @@ Indices = NDArray[np.int32]
 Readable = tuple[type, type]
 
 
-class Attack(Part, ABC):
+class Attack(Plugin, ABC):
     """An attack: a name, a title, a source and its parameters."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.core.plugin import Part
+from dpaudit.core.plugin import Plugin
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Defense
 from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
@@ -55,7 +55,7 @@ def point_record(label: str, defense: Defense, scale: Scale) -> PointRecord:
     )
 
 
-def attack_record(attack: Part) -> dict[str, Any]:
+def attack_record(attack: Plugin) -> dict[str, Any]:
     """Record an attack with its parameters."""
     return {
         "name": attack.name,
@@ -65,5 +65,5 @@ def attack_record(attack: Part) -> dict[str, Any]:
     }
 
 
-def _parameters(part: Any) -> dict[str, Any]:
-    return asdict(part)
+def _parameters(plugin: Any) -> dict[str, Any]:
+    return asdict(plugin)

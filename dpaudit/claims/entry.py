@@ -14,7 +14,7 @@ from dpaudit.core.estimate import Estimate
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
 # What exactly is false where the verdict is "falsified".
-Basis = Literal["as stated", "on a reading", "by a misprint"]
+Basis = Literal["as stated", "on a reading"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ class PublishedClaim:
         corrected: games on corrected mechanisms, which satisfy the claim, on the same data sets or
             on their own worst pair.
         reading: which reading of an ambiguous text is tested; empty if there is only one.
-        basis: whether a false claim is false as the paper states it, on a reading of ours (where
-            the text is silent or allows another), or only because of a misprint.
+        basis: whether a false claim is false as the paper states it, or on a reading of ours, where
+            the text is silent or allows another. A misprint is no entry: nobody claims it.
         weak: for games whose data sets leak too little for a mutant to be detected: the reason, by
             label.
     """

@@ -20,11 +20,11 @@ Status = Literal["as recorded", "differs", "too few trials"]
 Role = Literal["published", "corrected", "real data"]
 
 
-class _Part(BaseModel):
+class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-class Game(_Part):
+class Game(_Record):
     """The result of one experiment: a game or a check.
 
     Attributes:
@@ -69,7 +69,7 @@ class Game(_Part):
     status: Status
 
 
-class Entry(_Part):
+class Entry(_Record):
     """One published claim with its verdict.
 
     Attributes:
@@ -79,7 +79,7 @@ class Entry(_Part):
         adjacency: neighbours in the claim.
         observer: who sees what.
         reading: which reading of an ambiguous text is meant.
-        basis: whether a false claim is false as stated, on a reading or by a misprint.
+        basis: whether a false claim is false as stated or on a reading.
         because: the derivation in short.
         recorded: the verdict in the catalogue.
         verdict: the verdict of this verification.
@@ -106,7 +106,7 @@ def told(verdict: str, basis: Basis) -> str:
     return f"falsified {basis}" if verdict == "falsified" else verdict
 
 
-class Verification(_Part):
+class Verification(_Record):
     """The results of all entries of one verification.
 
     Attributes:

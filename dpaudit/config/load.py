@@ -67,7 +67,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         config = Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
-    _check_parts(path, config)
+    _check_plugins(path, config)
     return config
 
 
@@ -86,7 +86,7 @@ def load_policy(path: Path) -> list[Gate]:
         raise ConfigError(_problem(path, text, error, Policy, values, ())) from error
 
 
-def _check_parts(path: Path, config: Config) -> None:
+def _check_plugins(path: Path, config: Config) -> None:
     """Refuse unknown defenses, attacks, parameters and gates before anything runs."""
     for index, model in enumerate(config.model):
         if model.grid and not model.trains:
@@ -112,12 +112,12 @@ def _check_parts(path: Path, config: Config) -> None:
         ("attack", config.attack, asked),
         ("game", config.game, roles.GAME_ROLES if config.trains else (roles.Distinguisher,)),
     )
-    for table, parts, wanted in named:
-        for index, part in enumerate(parts):
+    for table, entries, wanted in named:
+        for index, entry in enumerate(entries):
             place = f"{path}: {table}.{index}"
-            if not isinstance(part.create(place), wanted):
+            if not isinstance(entry.create(place), wanted):
                 raise ConfigError(
-                    f"{place}: {part.part!r} cannot be used in [[{table}]]: [[attack]] takes "
+                    f"{place}: {entry.plugin!r} cannot be used in [[{table}]]: [[attack]] takes "
                     "attacks that recover ratings, such as 'linear-ideal' or, for trained models, "
                     "'reconstruction', and with [transcript] tests of submissions, such as "
                     "'zero-mean'; [[game]] takes distinguishers, such as 'likelihood-ratio'"

@@ -83,7 +83,7 @@ class Model(_Table):
         return self
 
     @property
-    def part(self) -> type[Defense]:
+    def plugin(self) -> type[Defense]:
         """Return the registered class; `Defense` itself if the name is unknown."""
         if self.defense not in registry.names("defenses"):
             return Defense
@@ -101,27 +101,27 @@ class Model(_Table):
     @property
     def shows_lists(self) -> bool:
         """Whether only lists are shown, no predictions; False for an unknown defense."""
-        return issubclass(self.part, ListDefense)
+        return issubclass(self.plugin, ListDefense)
 
     @property
     def trains(self) -> bool:
         """Whether it trains a model on the ratings; False for an unknown defense."""
-        return issubclass(self.part, TrainedDefense)
+        return issubclass(self.plugin, TrainedDefense)
 
     @property
     def ranks(self) -> bool:
         """Whether its models give lists and no predicted ratings; False for an unknown defense."""
-        return issubclass(self.part, TrainedDefense) and self.part.ranks
+        return issubclass(self.plugin, TrainedDefense) and self.plugin.ranks
 
     @property
     def assumes(self) -> tuple[AssumptionMetric, ...]:
         """Return the unenforced assumptions of its published claim that are measured."""
-        return self.part.counts if issubclass(self.part, TrainedDefense) else ()
+        return self.plugin.counts if issubclass(self.plugin, TrainedDefense) else ()
 
     @property
     def submits(self) -> bool:
         """Whether users submit to a server, real and fake; False for an unknown defense."""
-        return issubclass(self.part, FederatedDefense)
+        return issubclass(self.plugin, FederatedDefense)
 
     @property
     def walks_chain(self) -> bool:

@@ -227,7 +227,7 @@ class Config(_Table):
         return self
 
     @model_validator(mode="after")
-    def _parts_fit(self) -> Self:
+    def _plugins_fit(self) -> Self:
         """Refuse parts that do not fit together; unknown names are refused on creation."""
         check_games(self.model, self.game)
         if self.trains:

@@ -24,7 +24,7 @@ class _WithAttack(_Table, ABC):
 
     @property
     @abstractmethod
-    def part(self) -> str:
+    def plugin(self) -> str:
         """Return the name of the registered attack."""
 
     def create(self, place: str) -> Any:
@@ -33,7 +33,7 @@ class _WithAttack(_Table, ABC):
         Raises:
             ConfigError: the attack or a parameter is unknown, or a value is out of range.
         """
-        return registry.create("attacks", self.part, place, self.params)
+        return registry.create("attacks", self.plugin, place, self.params)
 
 
 def has_role(name: Any, *wanted: type[roles.Attack]) -> bool:
@@ -99,7 +99,7 @@ class Attack(_WithAttack):
         return self
 
     @property
-    def part(self) -> str:
+    def plugin(self) -> str:
         """The registered attack."""
         return self.name
 
@@ -143,7 +143,7 @@ class Game(_WithAttack):
         return self
 
     @property
-    def part(self) -> str:
+    def plugin(self) -> str:
         """The registered attack."""
         return self.attack
 
@@ -201,7 +201,7 @@ class Sybil(_WithAttack):
         return self
 
     @property
-    def part(self) -> str:
+    def plugin(self) -> str:
         """The registered attack."""
         return self.attack
 

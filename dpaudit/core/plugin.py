@@ -1,4 +1,4 @@
-"""Metadata of every registered part."""
+"""Metadata of every plug-in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-class Part:
+class Plugin:
     """A defense or an attack; the contract tests check these fields for every plug-in.
 
     Attributes:

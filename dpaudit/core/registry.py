@@ -68,25 +68,25 @@ def load_all(group: Group) -> dict[str, Any]:
 
 
 def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:
-    """Create a registered part with these hyper-parameters.
+    """Create a registered plug-in with these hyper-parameters.
 
     Args:
-        group: the group of the part.
-        name: the part's name.
-        place: where the part stands in the config, for the error.
+        group: the group of the plug-in.
+        name: the plug-in's name.
+        place: where the plug-in stands in the config, for the error.
         parameters: its hyper-parameters.
 
     Raises:
         ConfigError: an unknown name or parameter, or a value out of range.
     """
     try:
-        part = load(group, name)
+        plugin = load(group, name)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     try:
-        return part(**parameters)
+        return plugin(**parameters)
     except ValidationError as error:
-        known = [field.name for field in fields(part)]
+        known = [field.name for field in fields(plugin)]
         raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
 
 
@@ -95,7 +95,7 @@ def first_problem(error: ValidationError, place: str, known: Iterable[str], give
 
     Args:
         error: pydantic's error.
-        place: where the part stands in the config.
+        place: where the plug-in stands in the config.
         known: the valid fields at the place of the error.
         given: the refused input.
     """
@@ -126,21 +126,21 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
     """
     found = []
     here = given
-    for part in loc:
-        if isinstance(part, int):  # index of a list, or of one value given instead of a list
-            inside = isinstance(here, list | tuple) and part < len(here)
-            here = here[part] if inside else here
-        elif isinstance(here, Mapping) and part in here:
-            here = here[part]
-        elif not _may_be_missing(part, here):
+    for key in loc:
+        if isinstance(key, int):  # index of a list, or of one value given instead of a list
+            inside = isinstance(here, list | tuple) and key < len(here)
+            here = here[key] if inside else here
+        elif isinstance(here, Mapping) and key in here:
+            here = here[key]
+        elif not _may_be_missing(key, here):
             continue
-        found.append(part)
+        found.append(key)
     return tuple(found)
 
 
-def _may_be_missing(part: str, here: Any) -> bool:
-    """Whether `part` is a missing field of this table and not the name of a type."""
-    is_type = not part.isidentifier() or part in _TYPES or part[0].isupper()
+def _may_be_missing(key: str, here: Any) -> bool:
+    """Whether `key` is a missing field of this table and not the name of a type."""
+    is_type = not key.isidentifier() or key in _TYPES or key[0].isupper()
     return isinstance(here, Mapping) and not is_type
 
 

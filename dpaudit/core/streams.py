@@ -27,7 +27,7 @@ def seed_sequence(
 
     Args:
         seed: the run's seed, or several numbers that identify the stream.
-        purpose: names what is drawn.
+        purpose: names what is drawn. A purpose is data: another name gives other numbers.
         child: index of a sub-stream, such as one user's.
     """
     words = [seed] if isinstance(seed, int) else [*seed]

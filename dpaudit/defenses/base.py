@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.observation import Observer
-from dpaudit.core.plugin import Part
+from dpaudit.core.plugin import Plugin
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import ItemList, ListLaw, Predictions, Request, SideInformation, TopList
 from dpaudit.core.streams import Streams
@@ -114,7 +114,7 @@ class LaplaceNoise:
     scale: float
 
 
-class Defense(Part, ABC):
+class Defense(Plugin, ABC):
     """A recommender under audit.
 
     Attributes:

@@ -37,11 +37,11 @@ Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 
 
-class _Part(BaseModel):
+class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-class ClaimRecord(_Part):
+class ClaimRecord(_Record):
     """A stated guarantee; the fields are those of `core.claim.Claim`."""
 
     epsilon: Positive
@@ -54,7 +54,7 @@ class ClaimRecord(_Part):
     assumes: tuple[str, ...] = ()
 
 
-class DataRecord(_Part):
+class DataRecord(_Record):
     """The audited data in numbers.
 
     Attributes:
@@ -82,7 +82,7 @@ class DataRecord(_Part):
     repairs: dict[str, Count] = {}
 
 
-class ModelRecord(_Part):
+class ModelRecord(_Record):
     """One audited recommender.
 
     Attributes:
@@ -104,7 +104,7 @@ class ModelRecord(_Part):
     top_k: Count
 
 
-class PointRecord(_Part):
+class PointRecord(_Record):
     """One ε of a model's sweep.
 
     Attributes:
@@ -124,7 +124,7 @@ class PointRecord(_Part):
     chosen: dict[str, Any] = {}
 
 
-class Control(_Part):
+class Control(_Record):
     """A positive control: the result of a game on a mutant of the mechanism that breaks the claim.
 
     Attributes:
@@ -144,7 +144,7 @@ class Control(_Part):
     found: bool
 
 
-class Measurement(_Part):
+class Measurement(_Record):
     """One measured number; its metric decides which fields it has (`record/metrics.py`).
 
     Attributes:
@@ -264,7 +264,7 @@ def measured(
     return Measurement(metric=metric, model=model, epsilon=epsilon, estimate=estimate, **fields)
 
 
-class PairRecord(_Part):
+class PairRecord(_Record):
     """A pair of neighbouring data sets of a game, described in one sentence.
 
     `drift` warns that outputs change from call to call although the data are the same.
@@ -276,7 +276,7 @@ class PairRecord(_Part):
     drift: str | None = None
 
 
-class GateRecord(_Part):
+class GateRecord(_Record):
     """A gate with its outcome.
 
     Attributes:
@@ -290,7 +290,7 @@ class GateRecord(_Part):
     reason: str
 
 
-class Family(_Part):
+class Family(_Record):
     """The family of all intervals of a run, which hold simultaneously.
 
     Attributes:
@@ -309,7 +309,7 @@ class Family(_Part):
         return cls(confidence=confidence, size=size, alpha=(1 - confidence) / size)
 
 
-class Timing(_Part):
+class Timing(_Record):
     """Start and duration of the run; all other fields are the same when it is repeated."""
 
     started: str
@@ -324,7 +324,7 @@ class Timing(_Part):
         )
 
 
-class AuditResult(_Part):
+class AuditResult(_Record):
     """The record of one run.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The contract of defenses and attacks, as checks for the test suite of a plug-in.
 
-Each check raises AssertionError with the violation; the part need not be registered.
+Each check raises AssertionError with the violation; the plug-in need not be registered.
 
 Example:
     def test_the_defense_keeps_the_contract():
@@ -22,7 +22,7 @@ from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Re
 from dpaudit.auditor.games.game import Scores
 from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.core.observation import Observer
-from dpaudit.core.plugin import Part
+from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import TargetUser
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
@@ -32,50 +32,54 @@ _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theo
 _TRIALS = 40
 
 
-def check_part(part: type[Part]) -> None:
-    """Check that a part has metadata, documents its parameters, refuses unknown ones, is frozen.
+def check_plugin(plugin: type[Plugin]) -> None:
+    """Check that a plug-in has metadata, documents its parameters, refuses unknown ones, is frozen.
 
     Args:
-        part: the class; all its parameters except `epsilon` have defaults.
+        plugin: the class; all its parameters except `epsilon` have defaults.
 
     Raises:
-        AssertionError: the part violates the contract.
+        AssertionError: the plug-in violates the contract.
     """
-    _require(part.title.strip() == part.title and len(part.title) > 10, part, "needs a title")
-    _require(bool(_YEAR.search(part.source)), part, "source needs the year of the paper")
-    _require(bool(_PLACE.search(part.source)), part, "source needs a DOI, an arXiv id or a place")
-    text = "".join(base.__doc__ or "" for base in part.__mro__)
-    _require("\n\n" in (part.__doc__ or "").strip(), part, "docstring needs more than a title")
-    fields = dataclasses.fields(part)  # type: ignore[arg-type]
+    _require(
+        plugin.title.strip() == plugin.title and len(plugin.title) > 10, plugin, "needs a title"
+    )
+    _require(bool(_YEAR.search(plugin.source)), plugin, "source needs the year of the paper")
+    _require(
+        bool(_PLACE.search(plugin.source)), plugin, "source needs a DOI, an arXiv id or a place"
+    )
+    text = "".join(base.__doc__ or "" for base in plugin.__mro__)
+    _require("\n\n" in (plugin.__doc__ or "").strip(), plugin, "docstring needs more than a title")
+    fields = dataclasses.fields(plugin)  # type: ignore[arg-type]
     for field in fields:
         known = re.search(rf"^\s+{field.name}: ", text, re.M)
-        _require(known is not None, part, f"docstring does not explain {field.name}")
+        _require(known is not None, plugin, f"docstring does not explain {field.name}")
         has_default = field.default is not dataclasses.MISSING
-        _require(has_default or field.name == "epsilon", part, f"{field.name} needs a default")
-    required = {"epsilon": 1.0} if issubclass(part, Defense) else {}
-    made = part(**required)
-    _require(made == part(**required), part, "equal parameters need to make equal parts")
+        _require(has_default or field.name == "epsilon", plugin, f"{field.name} needs a default")
+    required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
+    made = plugin(**required)
+    _require(made == plugin(**required), plugin, "equal parameters need to make equal parts")
     try:
-        part(**required, no_such_parameter=1)  # type: ignore[call-arg]
+        plugin(**required, no_such_parameter=1)  # type: ignore[call-arg]
     except ValidationError:
         pass
     else:
-        raise AssertionError(f"{part.name}: an unknown parameter is accepted")
+        raise AssertionError(f"{plugin.name}: an unknown parameter is accepted")
     for name in ("no_such_parameter", *(field.name for field in fields[:1])):
         try:
             setattr(made, name, 1)
         except dataclasses.FrozenInstanceError:
             continue
-        raise AssertionError(f"{part.name}: {name} can be changed; use a frozen dataclass")
+        raise AssertionError(f"{plugin.name}: {name} can be changed; use a frozen dataclass")
 
 
 def check_attack(attack: type[Attack]) -> None:
-    """Check that an attack passes `check_part`, has exactly one role, and declares what it reads.
+    """Check that an attack passes `check_plugin`, has exactly one role, and declares what it reads.
 
     Raises:
         AssertionError: the attack violates the contract.
     """
-    check_part(attack)
+    check_plugin(attack)
     roles = [*(set(Attack.__subclasses__()) - {Reads}), *Reads.__subclasses__()]
     count = sum(issubclass(attack, role) for role in roles)
     _require(count == 1, attack, f"has {count} roles of dpaudit.attacks.base and needs one")
@@ -84,7 +88,7 @@ def check_attack(attack: type[Attack]) -> None:
 
 
 def check_defense(defense: Defense, ratings: Ratings) -> None:
-    """Check `check_part`, the claim, the observers, and that results depend only on the streams.
+    """Check `check_plugin`, the claim, the observers, and that results depend only on the streams.
 
     Args:
         defense: the defense, private or not.
@@ -93,7 +97,7 @@ def check_defense(defense: Defense, ratings: Ratings) -> None:
     Raises:
         AssertionError: the defense violates the contract.
     """
-    check_part(type(defense))
+    check_plugin(type(defense))
     _check_claim(defense)
     observers = defense.observers()
     _require(bool(observers), type(defense), "has no observers")
@@ -131,15 +135,15 @@ def check_game(
     kind, game = type(defense), trained_game(defense, pair, attack, observer, target)
     streams = Streams.first(0, "contract", 2)
     for view in game.observer.views(game.pair, game.pair.before, streams):
-        for part, wanted in zip(view, game.observer.shows, strict=True):
-            words = f"observer {observer} shows {type(part).__name__}, not {wanted.__name__}"
-            _require(isinstance(part, wanted), kind, words)
+        for plugin, wanted in zip(view, game.observer.shows, strict=True):
+            words = f"observer {observer} shows {type(plugin).__name__}, not {wanted.__name__}"
+            _require(isinstance(plugin, wanted), kind, words)
     _require(type(attack).can_read(game.observer.shows), type(attack), f"cannot read {observer}")
     whole = game.run(trials=_TRIALS, seed=1)
     for trials, threads in ((_TRIALS, 1), (_TRIALS, 2), (_TRIALS // 3, 1)):
-        part = game.run(trials=trials, seed=1, threads=threads)
+        plugin = game.run(trials=trials, seed=1, threads=threads)
         for name in ("absent", "present"):
-            same = np.array_equal(getattr(part, name), getattr(whole, name)[:trials])
+            same = np.array_equal(getattr(plugin, name), getattr(whole, name)[:trials])
             _require(same, kind, f"{name}: {trials} trials on {threads} threads differ")
     return whole
 
@@ -180,7 +184,9 @@ def _check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
 def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     """Check that models depend only on the seed and the trial's index, for any blocks, threads."""
     kind, prepared = type(defense), defense.prepare(ratings)
-    users, items = (part.astype(np.int32).reshape(-1) for part in np.indices((2, ratings.n_items)))
+    users, items = (
+        plugin.astype(np.int32).reshape(-1) for plugin in np.indices((2, ratings.n_items))
+    )
 
     def shown(streams: Streams) -> Any:
         return defense.train(prepared, streams).predict(users, items)
@@ -192,13 +198,13 @@ def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     _require(bool(np.isfinite(whole).all()), kind, "a prediction is not finite")
     _require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
     for chosen in ([16], [18, 3]):
-        part = shown(Streams(streams.key, np.array(chosen, np.int64)))
-        _require(part.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
+        plugin = shown(Streams(streams.key, np.array(chosen, np.int64)))
+        _require(plugin.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
     with ThreadPoolExecutor(2) as pool:
         parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
     _require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")
 
 
-def _require(holds: bool, part: type[Part], words: str) -> None:
+def _require(holds: bool, plugin: type[Plugin], words: str) -> None:
     if not holds:
-        raise AssertionError(f"{part.name}: {words}")
+        raise AssertionError(f"{plugin.name}: {words}")

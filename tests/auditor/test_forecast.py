@@ -127,7 +127,7 @@ def test_what_is_out_of_range_is_refused(value: float) -> None:
 
 def test_models_that_are_trained_are_not_forecast() -> None:
     trained = config(model={"defense": "dpsgd-mf"}, game={"pair": "data"})
-    with pytest.raises(InputError, match=r"not forecast: run .* \(-s game\.0\.trials=100\)"):
+    with pytest.raises(InputError, match=r"cannot be forecast: run .* \(-s game\.0\.trials=100\)"):
         forecast(trained)
 
 

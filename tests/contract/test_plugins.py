@@ -22,7 +22,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import EntryPair, ListDefense, PredictionPair, TrainedDefense
 from dpaudit.defenses.precision import MOST_EPSILON
 from dpaudit.kernels.exact_noise import laplace_at
-from dpaudit.testing.contract import check_attack, check_defense, check_part
+from dpaudit.testing.contract import check_attack, check_defense, check_plugin
 
 DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
@@ -85,7 +85,7 @@ def test_a_part_keeps_the_contract_that_plug_ins_have(group: str, name: str) -> 
     part = part_of(group, name)
     assert part.name == name
     assert create(group, name) == create(group, name)
-    (check_part if group == "defenses" else check_attack)(part)
+    (check_plugin if group == "defenses" else check_attack)(part)
 
 
 @pytest.mark.parametrize(("group", "name"), PARTS)

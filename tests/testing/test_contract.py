@@ -23,7 +23,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data import SyntheticParams, generate
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.testing.contract import check_attack, check_defense, check_game, check_part
+from dpaudit.testing.contract import check_attack, check_defense, check_game, check_plugin
 
 RATINGS = generate(SyntheticParams(n_users=30, n_items=60, mean_per_user=25))
 MODEL = SgdFactors(1.0, dimensions=2, epochs=2)
@@ -54,7 +54,7 @@ def test_a_part_that_says_too_little_is_found(name: str, value: str, words: str)
         part.__mro__[1].__doc__, kept = "", part.__mro__[1].__doc__
     try:
         with pytest.raises(AssertionError, match=words):
-            check_part(part)
+            check_plugin(part)
     finally:
         if "grid" in words:
             part.__mro__[1].__doc__ = kept
@@ -69,7 +69,7 @@ def test_a_part_that_takes_anything_is_found() -> None:
         """
 
     with pytest.raises(AssertionError, match="unknown parameter is accepted"):
-        check_part(Loose)
+        check_plugin(Loose)
 
 
 def test_an_attack_without_a_role_or_with_two_is_found() -> None:

@@ -49,7 +49,7 @@ def _cut(defense: PrivSR) -> Estimate:
 def _local() -> StepsGame:
     defense = corrected()
     return StepsGame(
-        "whole users, each with noise of her own, their worst pair, one round",
+        "whole users, each with their own noise, their worst pair, one round",
         defense, data.turned(1), truth=_cut(defense), trials=2_000,
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ SERVER = (
         "that “can be sensitive or non-sensitive”.",
         published=(
             ItemsGame(
-                "β = 0.1, nobody keeps it to herself",
+                "β = 0.1, nobody keeps it private",
                 published(beta=0.1),
                 data.one_rating(sensitive=False, alike=1),
                 truth=_scale(11.0),

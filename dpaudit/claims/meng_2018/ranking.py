@@ -83,7 +83,7 @@ def _cut(secure: bool = False) -> StepsGame:
     defense = corrected(summation="secure", insiders=0) if secure else corrected()
     mu = gaussian_mu(defense.epsilon, defense.delta) * (1 - 1e-5)
     law = Estimate.exact(gaussian_epsilon(mu, defense.delta), "normal noise, opposite submissions")
-    seen = "sums alone are seen" if secure else "each with noise of her own"
+    seen = "sums alone are seen" if secure else "each with their own noise"
     return StepsGame(f"whole users, {seen}, their worst pair", defense, opposed(), law, 2_000)
 
 
@@ -124,14 +124,14 @@ CLAIMS = (
             ),
         ),
         corrected=(
-            StepsGame("whole users, each with noise of her own", corrected(), bought(),
+            StepsGame("whole users, each with their own noise", corrected(), bought(),
                       trials=2_000),
             StepsGame("whole users, sums alone are seen", corrected(summation="secure"), bought(),
                       trials=2_000),
             _cut(), _cut(secure=True),
         ),
         weak={
-            "whole users, each with noise of her own": _LITTLE,
+            "whole users, each with their own noise": _LITTLE,
             "whole users, sums alone are seen": _LITTLE,
         },
         reading="an item is bought or not; a feedback in this form has no other value",

@@ -23,7 +23,7 @@ from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k import list_epsilon
-from dpaudit.defenses.top_k.chain import SetChain, meant_swaps, printed_swaps, swap_sets
+from dpaudit.defenses.top_k.chain import SetChain, meant_swaps, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
 
 Scores = NDArray[np.float32]
@@ -186,26 +186,6 @@ def set_scores(seed: int) -> str | None:
         if np.abs(moved).max() > 1:
             return f"a change of one entry changes ln φ by {np.abs(moved).max():.3g}"
     return None
-
-
-def printed_set_scores(_: int) -> str | None:
-    """Proposition 4.2 as printed: `φ = exp(1/U_r) f`, so `ln φ` changes by `ln f'/f`."""
-    moved = math.log(5 / 1)
-    return f"k = 1, a rating from 1 to 5 changes ln φ by ln 5 = {moved:.3g}" if moved > 1 else None
-
-
-def distinct_sets(_: int) -> str | None:
-    """Section 4.4: the printed formula lists at least ⌊(M−k)/(N1·N2)⌋·N1·N2 sets."""
-    items, k, left, right = 1682, 10, 2, 3
-    out, into = printed_swaps(items, k, left, right)
-    promised = (items - k) // (left * right) * left * right
-    found = len(set(zip(out.tolist(), into.tolist(), strict=True)) - {(k, k)})
-    if found >= promised:
-        return None
-    return (
-        f"M = {items}, k = {k}: {len(out) - 1} sets until a rank leaves the list, {found} of them "
-        f"distinct, where {promised} are promised; the second set equals the first"
-    )
 
 
 def decreasing_sets(seed: int) -> str | None:

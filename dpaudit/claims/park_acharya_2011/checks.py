@@ -154,32 +154,6 @@ CHECKS = (
         reading="φ = exp(f/U_r), as in the proof",
     ),
     PublishedClaim(
-        id="pa11-prop4.2-printed",
-        sentence="ln φ changes by at most 1 when one entry of the completed matrix changes.",
-        source=f"{_PAPER}, Proposition 4.2, eq. (37)",
-        adjacency=None,
-        observer=None,
-        recorded="falsified",
-        basis="by a misprint",
-        because="ln φ = 1/U_r + ln f changes by ln(f'/f), up to ln(1 + Δr/(k r_min)): 1.61 for "
-        "k = 1 and 1.10 for k = 2 on the scale 1..5; from k = 3 on it holds.",
-        published=_check("k = 1", algebra.printed_set_scores),
-        reading="φ = exp(1/U_r)·f, as printed",
-    ),
-    PublishedClaim(
-        id="pa11-s4.4-distinct",
-        sentence="The enumeration generates at least ⌊(M−k)/(N1 N2)⌋·N1·N2 sets.",
-        source=f"{_PAPER}, section 4.4",
-        adjacency=None,
-        observer=None,
-        recorded="falsified",
-        basis="by a misprint",
-        because="S_2 equals S_1, about every third set repeats the one before, and j1 and j2 leave "
-        "their windows: after 61 sets a rank is beyond the last item.",
-        published=_check("M = 1682, k = 10, N1 = 2, N2 = 3", algebra.distinct_sets),
-        reading="the printed formula for j1 and j2",
-    ),
-    PublishedClaim(
         id="pa11-s4.4-decreasing",
         sentence="The sets are generated with decreasing scores, as Proposition 4.1 assumes.",
         source=f"{_PAPER}, section 4.4",

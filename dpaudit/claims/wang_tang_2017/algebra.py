@@ -101,20 +101,6 @@ def _profiles(ratings: Ratings) -> Iterator[NDArray[np.int32]]:
     return (ratings.profile(user).items for user in range(ratings.n_users))
 
 
-def printed_schedule(seed: int) -> str | None:
-    """`Σ η_t = ∞` for the printed step sizes."""
-    count = 100
-    sizes = step_sizes(1.0, _EXPONENT, "printed", count)
-    # From here on each step is less than half the previous one: count^−ξ < ½.
-    if count**-_EXPONENT >= 0.5:
-        return None
-    total = math.fsum(sizes)
-    return (
-        f"the first {count} steps add up to {total:.4f} η_1, all others to less than "
-        f"{sizes[-1]:.1e} η_1"
-    )
-
-
 def squared_steps(seed: int) -> str | None:
     """`Σ η_t² < ∞` for the steps `t^−ξ`, by blocks that are each as long as all before it."""
     sizes = np.array(step_sizes(1.0, _EXPONENT, "text", 2**16))
@@ -135,7 +121,7 @@ def _left_out(share: float) -> float:
     return (1 - share) ** _BATCH
 
 
-def _meanings() -> Iterator[tuple[str, float, float]]:
+def meanings() -> Iterator[tuple[str, float, float]]:
     """Yield what “a mini-batch has the pair of items 0 and 1” can mean.
 
     Each meaning comes with its probability in closed form, and with the share of all mini-batches
@@ -174,22 +160,20 @@ def printed_h(a: float, b: float, size: int) -> float:
 def printed_inclusion(seed: int) -> str | None:
     """The printed H is the probability of some meaning of “a mini-batch has the pair”."""
     printed = printed_h(*_shares(), _BATCH)
-    found = [(name, share) for name, _, share in _meanings()]
+    found = [(name, share) for name, _, share in meanings()]
     if any(math.isclose(printed, share, abs_tol=_ROUNDING) for _, share in found):
         return None
     shares = ", ".join(f"{name}: {share:.3f}" for name, share in found)
     return f"{len(_DRAWN)} ratings, L = {_BATCH}: H = {printed:.3f}, but {shares}"
 
 
-def prior_term(seed: int, *, indicator: bool) -> str | None:
+def prior_term(_: int) -> str | None:
     """The prior's term has mean λS with the true H, for every meaning of “the pair is drawn”.
 
-    Args:
-        seed: unused; all mini-batches are tested.
-        indicator: whether the term is 0 if the pair is not drawn.
+    The term is 0 if the pair is not drawn. All mini-batches are tested.
     """
-    for name, inclusion, share in _meanings():
-        mean = (share if indicator else 1.0) / inclusion
+    for name, inclusion, share in meanings():
+        mean = share / inclusion
         if not math.isclose(mean, 1, abs_tol=_ROUNDING):
             return f"with H of “{name}” its mean is {mean:.2f} λS"
     return None

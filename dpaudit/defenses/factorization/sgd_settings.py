@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.core.claim import Claim, Variant
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.factorization.single_model import (
@@ -26,7 +26,7 @@ from dpaudit.kernels.factorization import trials as kernels
 
 
 @parameters(frozen=True, config=STRICT)
-class SgdSettings(Part):
+class SgdSettings(Plugin):
     """Parameters and claim of `SgdFactors`, whose docstring describes them."""
 
     epsilon: Annotated[float, Field(ge=1e-3)]

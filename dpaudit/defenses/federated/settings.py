@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.adadelta import AdaDelta
 from dpaudit.defenses.federated.candidates import Candidates, Floats
@@ -22,7 +22,7 @@ from dpaudit.defenses.training import check_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
-class FakeGradientsSettings(Part):
+class FakeGradientsSettings(Plugin):
     """Parameters and claim of `FakeGradients`, whose docstring describes them."""
 
     epsilon: Annotated[float, Field(ge=1e-3)]

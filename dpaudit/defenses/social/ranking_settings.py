@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.bounds.model_based.gdp import gaussian_mu
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.noise import RankingNoise
@@ -22,7 +22,7 @@ from dpaudit.defenses.training import check_epsilon
 
 
 @parameters(frozen=True, config=STRICT)
-class RankingSettings(Part):
+class RankingSettings(Plugin):
     """Parameters and claim of `PrivSRRanking`, whose docstring describes them."""
 
     epsilon: Annotated[float, Field(ge=1e-3)]

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.bounds.model_based.gdp import gaussian_mu
 from dpaudit.core.claim import Claim, Variant
-from dpaudit.core.plugin import STRICT, Part
+from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import Floats, Indices
 from dpaudit.defenses.precision import kept_budget
@@ -22,7 +22,7 @@ from dpaudit.kernels.federated import submissions as kernels
 
 
 @parameters(frozen=True, config=STRICT)
-class PrivSRSettings(Part):
+class PrivSRSettings(Plugin):
     """Parameters and claim of `PrivSR`, whose docstring describes them."""
 
     epsilon: Annotated[float, Field(ge=1e-3)]

@@ -61,8 +61,8 @@ def footnotes(found: Verification) -> list[str]:
         "or, if the statement is about probabilities, wrong with a probability below 1e-9. If none "
         "is found, the verdict rests on the derivation.",
         "Falsified as stated: the paper's own words are false. On a reading: our reading of the "
-        "paper is false, where the text is silent or allows another. By a misprint: a formula as "
-        "printed is false, and the paper's own proof or text has the right one.",
+        "paper is false, where the text is silent or allows another. Formulas that are false by a "
+        "misprint, where the paper's own proof or text has the right one, are no entries.",
         "Holds: derived, and no game or instance contradicts it. Unprovable as stated: no proof "
         "is possible without a condition that the paper does not state; its check shows that the "
         "condition can fail.",

@@ -186,7 +186,12 @@ def refused(result: Result, code: int, *words: str) -> None:
 
 
 def test_code_is_run_only_if_allowed(project: Project) -> None:
-    refused(project.run(), 2, f"'{project.module}:laplace' is code", "--allow-code")
+    refused(
+        project.run(),
+        2,
+        f"would run the code named by defense.target = '{project.module}:laplace'",
+        "--allow-code",
+    )
     plan = CliRunner().invoke(main, ["plan", str(project.config)])
     refused(plan, 2, "--epsilon 1")
     assert not project.imported

@@ -445,7 +445,7 @@ def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
     assert certified(release(strong, found, "list", 600)) <= 0.25
 
 
-def test_a_observer_who_is_shown_the_same_whatever_happens_is_refused() -> None:
+def test_an_observer_who_is_shown_the_same_whatever_happens_is_refused() -> None:
     full = from_profiles([[(0, 1.0)], [(i, 3.0) for i in range(4)]], 5, STARS)
-    with pytest.raises(ConfigError, match=r"found 1: use observe = 'values'"):
+    with pytest.raises(ConfigError, match=r"there are only 1: use observe = 'values'"):
         listed(Noised(1.0), 4, ratings=full)

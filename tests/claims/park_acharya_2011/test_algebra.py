@@ -16,7 +16,7 @@ from dpaudit.claims.park_acharya_2011 import algebra
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k import list_epsilon
-from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, printed_swaps, swap_sets
+from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
 
 Find = Callable[[int], str | None]
@@ -36,8 +36,6 @@ FALSE: dict[str, Find] = {
     "random_guessing": algebra.random_guessing,
     "eq28": partial(algebra.stationary_law, power=0.5),
     "time_step": algebra.time_step,
-    "printed_set_scores": algebra.printed_set_scores,
-    "distinct_sets": algebra.distinct_sets,
     "decreasing_sets": algebra.decreasing_sets,
     "divergence_and_ratio": algebra.divergence_and_ratio,
     "convex_curve": algebra.convex_curve,
@@ -157,12 +155,7 @@ def test_small_rates_are_no_counterexample(monkeypatch: pytest.MonkeyPatch) -> N
         assert (algebra.time_step(0) is None) == holds
 
 
-def test_distinct_sets_and_falling_sums_are_no_counterexample(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(algebra, "printed_swaps", meant_swaps)
-    assert algebra.distinct_sets(0) is None
-
+def test_falling_sums_are_no_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     def printed(order: Any, k: int, _: str, left: int, right: int) -> SwapSets:
         return swap_sets(order, k, "printed", left, right)
 
@@ -197,21 +190,6 @@ def test_the_divergence_is_that_of_the_limit_from_the_law_by_the_whole_matrix() 
         expected = float((limit * np.log(limit / law)).sum())
         assert algebra._divergence(chain, steps) == pytest.approx(expected, rel=1e-9)
     assert algebra._divergence(chain, size - 2) == math.inf
-
-
-def test_the_printed_formula_lists_what_is_printed() -> None:
-    # S_1, then (j1, j2) for j = 1, 2, …, of section 4.4 for N1 = 2 and N2 = 3.
-    out, into = printed_swaps(1682, 10, 2, 3)
-    pairs = list(zip((10 - out + 1).tolist(), (into - 10).tolist(), strict=True))
-    assert pairs[1:11] == [
-        (1, 1), (1, 1), (1, 2), (1, 2), (1, 3), (1, 4), (1, 4), (2, 8), (2, 9), (2, 9)
-    ]  # fmt: skip
-    assert len(pairs) - 1 == 61
-    assert len(set(pairs[1:])) == 40
-    found = algebra.distinct_sets(0)
-    assert found is not None
-    assert "61 sets" in found
-    assert "40 of them distinct, where 1668 are promised" in found
 
 
 def test_a_rating_of_three_in_a_row_leaves_the_window_by_hand() -> None:
