@@ -83,7 +83,7 @@ def _first_line(part: Any) -> str:
 
 
 def _explain(part: Any) -> None:
-    from dpaudit.config.compatibility import PAIRS
+    from dpaudit.config.compatibility.trained import PAIRS
     from dpaudit.defenses.base import ListDefense, OnDemandDefense, TrainedDefense
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")

@@ -9,14 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from dpaudit.attacks import base as roles
+from dpaudit.config.compatibility.plugins import check_plugins
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.renamed import renamed
-from dpaudit.config.schema import Attack, Config, Game, Gate, Policy
+from dpaudit.config.schema import Config, Gate, Policy
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import nested, read_text
-from dpaudit.core.registry import suggestion
 
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
@@ -67,7 +66,14 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         config = Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
-    _check_plugins(path, config)
+    check_plugins(
+        path,
+        config.model,
+        config.attack,
+        config.game,
+        config.sybil,
+        transcript=config.transcript is not None,
+    )
     return config
 
 
@@ -84,55 +90,6 @@ def load_policy(path: Path) -> list[Gate]:
         return Policy.model_validate(values).gate
     except ValidationError as error:
         raise ConfigError(_problem(path, text, error, Policy, values, ())) from error
-
-
-def _check_plugins(path: Path, config: Config) -> None:
-    """Refuse unknown defenses, attacks, parameters and gates before anything runs."""
-    for index, model in enumerate(config.model):
-        if model.grid and not model.trains:
-            raise ConfigError(
-                f"{path}: model.{index}.grid applies only to trained models: remove it, or give "
-                "several [[model]] tables"
-            )
-        for epsilon in model.epsilon:  # every combination is checked
-            model.combinations(f"{path}: model.{index}", epsilon)
-        for defense in model.defenses(f"{path}: model.{index}"):
-            for game in () if model.trains else config.game:
-                pairs = [*defense.pairs(), "data"]
-                if game.pair not in pairs:
-                    raise ConfigError(
-                        f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
-                        f"{suggestion(game.pair, pairs)}"
-                    )
-    recovering = (*roles.RECONSTRUCTIONS, roles.SubmissionReconstruction)
-    asked: tuple[type[roles.Attack], ...] = (roles.Inference,)
-    if config.trains:
-        asked = (*recovering, roles.SubmissionTest) if config.transcript else recovering
-    named: Sequence[tuple[str, Sequence[Attack | Game], tuple[type[roles.Attack], ...]]] = (
-        ("attack", config.attack, asked),
-        ("game", config.game, roles.GAME_ROLES if config.trains else (roles.Distinguisher,)),
-    )
-    for table, entries, wanted in named:
-        for index, entry in enumerate(entries):
-            place = f"{path}: {table}.{index}"
-            if not isinstance(entry.create(place), wanted):
-                raise ConfigError(
-                    f"{place}: {entry.plugin!r} cannot be used in [[{table}]]: [[attack]] takes "
-                    "attacks that recover ratings, such as 'linear-ideal' or, for trained models, "
-                    "'reconstruction', and with [transcript] tests of submissions, such as "
-                    "'zero-mean'; [[game]] takes distinguishers, such as 'likelihood-ratio'"
-                )
-    _check_sybils(path, config)
-
-
-def _check_sybils(path: Path, config: Config) -> None:
-    for index, sybil in enumerate(config.sybil):
-        made = sybil.create(f"{path}: sybil.{index}")
-        if not isinstance(made, roles.SybilAttack | roles.PassiveAttack):
-            raise ConfigError(
-                f"{path}: sybil.{index}.attack = {sybil.attack!r} makes no accounts and "
-                "observes no public lists: use 'sybil' or 'passive-lists'"
-            )
 
 
 def _read(path: Path) -> str:

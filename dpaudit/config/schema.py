@@ -17,12 +17,13 @@ from pydantic import (
 )
 
 from dpaudit.bounds.frequentist.seeds import fresh_seed
-from dpaudit.config.compatibility import (
+from dpaudit.config.compatibility.observers import check_games, with_attack
+from dpaudit.config.compatibility.on_demand import check_on_demand
+from dpaudit.config.compatibility.trained import (
     BATTERY,
     check_against,
-    check_games,
+    check_files,
     check_trained,
-    with_attack,
 )
 from dpaudit.config.model import TABLE, Model, PythonDefense, as_list
 from dpaudit.config.tables import (
@@ -246,30 +247,14 @@ class Config(_Table):
                 self.transcript is not None,
             )
             check_against(self.training.against, [model.label for model in self.model])
-            if self.training.files and self.data.least_raters > 1:
-                raise ValueError(
-                    f"train.files contain ratings of items that data.least_raters = "
-                    f"{self.data.least_raters} leaves out: remove one of them"
-                )
+            check_files(self.training.files, self.data.least_raters)
             return self
-        if self.transcript:
-            raise ValueError(
-                "[transcript] needs users who submit to a server, such as in 'fake-gradients', "
-                "and no model here is trained: remove it"
-            )
-        if self.train:
-            raise ValueError(
-                "[train] applies only to trained models, such as 'dpsgd-mf', and there is none: "
-                "remove it, or use [split]"
-            )
-        for model in self.model:
-            if model.shows_lists:
-                _check_lists(model, self.attack, self.game, self.sybil)
-        if self.convergence and not any(model.walks_chain for model in self.model):
-            raise ValueError(
-                "[convergence] applies only to the Markov chain of a published defense: add a "
-                "[[model]] with defense = 'top-k', or remove it"
-            )
+        given = {
+            name
+            for name in ("train", "transcript", "convergence")
+            if getattr(self, name) is not None
+        }
+        check_on_demand(self.model, self.attack, self.game, self.sybil, given)
         return self
 
     @property
@@ -298,32 +283,6 @@ class Config(_Table):
     def reading(self) -> list[Attack]:
         """Return the attacks that recover sensitive ratings from submissions."""
         return [attack for attack in self.attack if reads(attack.name)]
-
-
-def _check_lists(
-    model: Model, attacks: list[Attack], games: list[Game], sybil_attacks: list[Sybil]
-) -> None:
-    """Refuse parts that need predictions of a model that shows only lists."""
-    place = f"model {model.label!r} ({model.defense}) shows lists and no predictions"
-    if attacks:
-        raise ValueError(
-            f"{place}, which [[attack]] {attacks[0].label!r} needs: audit it by [[game]] in a "
-            "config of its own"
-        )
-    for game in games:
-        if game.pair == "data":
-            raise ValueError(
-                f"{place}, so the pair 'data' cannot be searched for: name a constructed pair of "
-                f"'dpaudit show {model.defense}' instead"
-            )
-    for sybil in sybil_attacks:
-        if sybil.is_passive:
-            raise ValueError(
-                f"{place}, and no related items, which [[sybil]] {sybil.label!r} "
-                "observes: remove it"
-            )
-        if sybil.params.get("observe") != "list":
-            raise ValueError(f"{place}: set params.observe = 'list' in [[sybil]] {sybil.label!r}")
 
 
 class Policy(_Table):

@@ -30,7 +30,7 @@ from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config import schema as configs
-from dpaudit.config.compatibility import observer_of
+from dpaudit.config.compatibility.observers import observer_of
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate

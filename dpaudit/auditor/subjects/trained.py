@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
-from dpaudit.auditor.trained.checks import check_reading, check_transcript
 from dpaudit.auditor.trained.grids import Grids, combinations
 from dpaudit.auditor.trained.pairs import Pairs, check_games
 from dpaudit.auditor.trained.recovery import check_kept
 from dpaudit.config import schema as configs
+from dpaudit.config.compatibility.trained import check_reading, check_transcript
 from dpaudit.core.errors import DataError
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.ratings import Ratings, Scale
@@ -88,8 +88,9 @@ class TrainedModels(Subject):
         config = context.config
         for model in config.model:
             check_games(model, config.game)
-        check_transcript(config)
-        check_reading(config)
+        if config.transcript:
+            check_transcript(config.transcript, config.submission_tests, config.model)
+        check_reading(config.reading, config.model)
         pairs = Pairs(_learned(config.training, ratings, config.seed))
         for model in config.model:
             pairs.check(model, config.game)

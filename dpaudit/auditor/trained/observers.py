@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpaudit.config import schema as configs
-from dpaudit.config.compatibility import observer_of
+from dpaudit.config.compatibility.observers import observer_of
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import NoisedSteps

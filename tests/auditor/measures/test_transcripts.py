@@ -21,7 +21,7 @@ from dpaudit.auditor.measures.transcripts import _check_pairs
 from dpaudit.auditor.plan import check_gates, plan
 from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.compatibility import BATTERY
+from dpaudit.config.compatibility.trained import BATTERY
 from dpaudit.config.load import load as load_file
 from dpaudit.config.schema import Config, Transcript
 from dpaudit.core.errors import ConfigError

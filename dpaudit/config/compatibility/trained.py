@@ -1,17 +1,25 @@
-"""Checks that the tables of a config fit together."""
+"""What may go with trained models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Attack, Game, Sybil, has_role, reads, recovers, tests_submissions
+from dpaudit.config.tables import (
+    Attack,
+    Game,
+    Sybil,
+    Transcript,
+    has_role,
+    reads,
+    recovers,
+    tests_submissions,
+)
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.observation import Observer
 from dpaudit.core.releases import ItemFactors
+from dpaudit.defenses.base import SubmittingDefense
 
 # The pairs of trained models, each in a sentence.
 PAIRS = {
@@ -20,74 +28,6 @@ PAIRS = {
     "user": "all ratings of one user move to the far end of the scale, or are removed",
     "many": "ratings of many users; a coin sets each to one or the other end of the scale",
 }
-
-
-# Default attacks of a game: the first that reads what the observer sees is used.
-_USUAL = ("likelihood-ratio", "item-place", "canary")
-
-
-def with_attack(given: Any, models: Sequence[Model]) -> Any:
-    """Add a default attack to a `[[game]]` that names none; it reads what the observer sees."""
-    if not isinstance(given, dict) or "attack" in given or not models:
-        return given
-    observers = models[0].observers()
-    observe = given.get("observe") or next(iter(observers), None)
-    if not isinstance(observe, str) or observe not in observers:
-        return given
-    return {"attack": _usual(observers[observe]), **given}
-
-
-def _usual(observer: Observer[Any]) -> str:
-    return next((name for name in _USUAL if _reads(name, observer)), _USUAL[0])
-
-
-def _reads(attack: str, observer: Observer[Any]) -> bool:
-    part: type[roles.Reads] = registry.load("attacks", attack)
-    return part.can_read(observer.shows)
-
-
-def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) -> str:
-    """Return the observer of a game on a model: the named one, else the first its attack reads.
-
-    Raises:
-        ConfigError: the model has no such observer, or the attack does not read what it sees.
-    """
-    place = f"[[game]] {game.label!r}"
-    readable = [name for name, each in observers.items() if _reads(game.attack, each)]
-    if game.observe is None and readable:
-        return readable[0]
-    if game.observe is None:
-        raise ConfigError(
-            f"{place}: attack {game.attack!r} reads nothing that observers of model {label!r} "
-            f"see: use one such as {_usual(next(iter(observers.values())))!r}"
-        )
-    if game.observe not in observers:
-        raise ConfigError(
-            f"{place}: observe = {game.observe!r} is not an observer of model {label!r}"
-            f"{registry.suggestion(game.observe, observers)}"
-        )
-    if game.observe not in readable:
-        raise ConfigError(
-            f"{place}: attack {game.attack!r} does not read what observer {game.observe!r} of "
-            f"model {label!r} sees: use one such as {_usual(observers[game.observe])!r}"
-        )
-    return game.observe
-
-
-def check_games(models: Sequence[Model], games: Sequence[Game]) -> None:
-    """Refuse games for which a model has no observer; unknown attacks are refused elsewhere.
-
-    Raises:
-        ValueError: names the game and the remedy.
-    """
-    known = [game for game in games if has_role(game.attack, *roles.GAME_ROLES)]
-    for model in models if known else ():
-        observers = model.observers()
-        for game in known if observers else ():
-            try:
-                observer_of(game, model.label, observers)
-            except ConfigError as error:
-                raise ValueError(str(error)) from error
 
 
 # The attacks on submissions if the config names none.
@@ -191,6 +131,19 @@ def check_against(against: str | None, labels: Sequence[str]) -> None:
         )
 
 
+def check_files(files: Sequence[str], least_raters: int) -> None:
+    """Refuse published test files beside a filter of items, which does not apply to them.
+
+    Raises:
+        ValueError: names the remedy.
+    """
+    if files and least_raters > 1:
+        raise ValueError(
+            f"train.files contain ratings of items that data.least_raters = {least_raters} leaves "
+            "out: remove one of them"
+        )
+
+
 def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
     """Refuse to mix models that rank with others, and attacks that do not read their releases.
 
@@ -283,3 +236,53 @@ def _check_game(game: Game) -> None:
             f"[[game]] {game.label!r}: the pair 'many' needs an observer of the training steps: "
             "use observe = 'iterates'"
         )
+
+
+def check_reading(attacks: Sequence[Attack], models: Sequence[Model]) -> None:
+    """Refuse attacks on submissions if a model has no visible submissions, or too few rounds.
+
+    Raises:
+        ConfigError: an attack does not fit; names the model and the remedy.
+    """
+    for attack in attacks:
+        made = attack.create("attack")
+        for model in models:
+            for defense in model.defenses("model"):
+                if not isinstance(defense, SubmittingDefense):
+                    raise ConfigError(
+                        f"[[attack]] {attack.label!r} reads what users submit to a recommender, "
+                        f"but users of model {model.label!r} ({defense.name}) submit nothing that "
+                        "it reads: remove it, or audit 'privsr'"
+                    )
+                try:
+                    defense.check_submissions()
+                    made.check_rounds(defense.rounds)
+                except ConfigError as error:
+                    raise ConfigError(
+                        f"[[attack]] {attack.label!r} on model {model.label!r}: {error}"
+                    ) from error
+
+
+def check_transcript(
+    transcript: Transcript, tests: Sequence[Attack], models: Sequence[Model]
+) -> None:
+    """Refuse a `[transcript]` that does not fit a model, and unknown attacks.
+
+    Raises:
+        ConfigError: names the remedy.
+    """
+    for attack in tests:
+        attack.create("attack")
+    for model in models:
+        for defense in model.defenses("model"):
+            transcript.steps(defense.rounds)
+            if defense.variant != "nonprivate" and defense.density == 0:
+                raise ConfigError(
+                    f"model {model.label!r} has params.density = 0, so nobody submits a fake that "
+                    "[transcript] could tell from real ones: raise it, or remove [transcript]"
+                )
+            if model.grid:
+                raise ConfigError(
+                    f"model {model.label!r} has a grid, but [transcript] observes one combination: "
+                    "set params to the combination to observe"
+                )
