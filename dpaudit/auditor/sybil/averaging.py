@@ -19,7 +19,6 @@ from dpaudit.attacks.sybil.averaging import (
 from dpaudit.auditor.sybil.attacked import similar
 from dpaudit.auditor.sybil.fake_accounts import AccountPlanner, FakeAccounts
 from dpaudit.auditor.trials import choose, draw_trials, run_blocks
-from dpaudit.bounds.frequentist.intervals import clopper_pearson_each
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, without
@@ -44,51 +43,6 @@ class SybilScores:
     correct: NDArray[np.bool_]
     planted: NDArray[np.int64]
     signal: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class EffortNeeded:
-    """Bounds on the effort needed to reach an accuracy, among the efforts tried.
-
-    Attributes:
-        least: no smaller effort reaches the accuracy; None if no tried effort does.
-        most: this effort reaches the accuracy; None if no tried effort is certain to.
-    """
-
-    least: int | None
-    most: int | None
-
-
-def effort_needed(
-    correct: NDArray[np.bool_], efforts: Sequence[int], level: float = 0.9, alpha: float = 0.05
-) -> EffortNeeded:
-    """Bound the first of the efforts whose accuracy is at least `level`.
-
-    The E Clopper-Pearson intervals at level α/E hold together with probability 1 − α. Then the
-    first effort that reaches the level lies between the first whose upper limit reaches it and the
-    first whose lower limit does. If no tried effort reaches the level, `most` is None with at
-    least that probability.
-
-    Args:
-        correct: outcomes `(E, T)`; trials are independent, efforts need not be.
-        efforts: increasing `(E,)`.
-        level: the required accuracy, in (0, 1).
-        alpha: the probability of error, in (0, 1).
-
-    Raises:
-        InputError: there are no trials, or the numbers of efforts and outcomes differ.
-    """
-    if correct.ndim != 2 or len(correct) != len(efforts) or not correct.size:
-        raise InputError(
-            f"correct has shape {correct.shape} and there are {len(efforts)} efforts: give the "
-            "outcome of at least one trial for each effort"
-        )
-    lower, upper = clopper_pearson_each(correct.sum(1), correct.shape[1], alpha / len(efforts))
-
-    def first(reached: NDArray[np.bool_]) -> int | None:
-        return int(efforts[int(reached.argmax())]) if reached.any() else None
-
-    return EffortNeeded(least=first(upper >= level), most=first(lower >= level))
 
 
 def run_sybil(

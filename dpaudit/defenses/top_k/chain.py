@@ -161,18 +161,14 @@ class SetChain:
             row[:], done = law, count
         return rows
 
-    def divergence(self, steps: Sequence[int], top: int | None = None) -> Vector:
-        """Return `KL(π_t ‖ π)` of the law after `t` steps from the stationary law, in nats `(S,)`.
+    def divergence_of(self, laws: Vector, top: int | None = None) -> Vector:
+        """Return `KL(π_t ‖ π)` of laws after some steps from the stationary law, in nats `(S,)`.
 
         Args:
-            steps: the numbers of steps `t`, not decreasing.
+            laws: the laws after the steps `(S, J)`.
             top: compare the laws given that the state is one of the first `top`, as the paper's
                 Figure 4(b) does with at most 10; None for all states.
         """
-        return self.divergence_of(self.laws(steps), top)
-
-    def divergence_of(self, laws: Vector, top: int | None = None) -> Vector:
-        """Return the same as `divergence`, from the laws after `t` steps `(S, J)`."""
         laws, log_limit = laws[:, :top], self.log_stationary[:top]
         laws = laws / laws.sum(axis=1, keepdims=True)
         log_limit = log_limit - np.logaddexp.reduce(log_limit)

@@ -13,10 +13,8 @@ from scipy import stats
 
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.sybil.averaging import (
-    EffortNeeded,
     SybilScores,
     _Trial,
-    effort_needed,
     run_sybil,
 )
 from dpaudit.auditor.sybil.fake_accounts import AccountPlanner, FakeAccounts
@@ -424,41 +422,3 @@ def test_wrong_efforts_are_refused(efforts: list[int]) -> None:
 def test_data_without_long_profiles_are_refused() -> None:
     with pytest.raises(DataError, match="min_ratings"):
         run(replace(slope_one(), min_ratings=SIZE + 1), alone(), Averaging(), [1], 10)
-
-
-# The effort needed for an accuracy.
-
-
-def test_effort_needed_reads_off_simultaneous_limits() -> None:
-    correct = np.zeros((4, 200), bool)
-    for row, count in zip(correct, [100, 178, 190, 200], strict=True):
-        row[:count] = True
-    low, high = (
-        stats.beta.ppf(0.05 / 8, [100, 178, 190, 200], [101, 23, 11, 1]),
-        stats.beta.isf(0.05 / 8, [101, 179, 191, 201], [100, 22, 10, 1e-9]),
-    )
-    assert high[0] < 0.9 <= high[1]
-    assert low[2] < 0.9 <= low[3]
-    assert effort_needed(correct, [1, 5, 20, 100]) == EffortNeeded(least=5, most=100)
-    assert effort_needed(correct[:1], [1]) == EffortNeeded(None, None)
-
-
-def test_effort_needed_covers_the_true_effort() -> None:
-    # At most α = 0.05 of runs may err; the binomial limit at rate 1e-6.
-    truth, efforts, runs = np.array([0.5, 0.84, 0.9, 0.97]), [1, 2, 3, 4], 1000
-    rng = np.random.default_rng(1)
-    found = [effort_needed(rng.random((4, 500)) < truth[:, None], efforts) for _ in range(runs)]
-
-    def misses(effort: int) -> int:
-        return sum(not (f.least or 9) <= effort <= (f.most or 9) for f in found)
-
-    assert misses(3) <= stats.binom.isf(1e-6, runs, 0.05)
-    # The test would notice a wrong effort.
-    assert misses(1) == runs
-    assert misses(2) > runs / 2
-
-
-@pytest.mark.parametrize("shape", [(2, 0), (3, 5), (2,)])
-def test_effort_needed_refuses_what_is_no_table(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="correct"):
-        effort_needed(np.ones(shape, bool), [1, 2])

@@ -156,7 +156,7 @@ def test_the_law_after_some_steps_is_the_matrix_power(steps: int) -> None:
 def test_divergence_is_that_of_the_laws_and_falls() -> None:
     made = chain(spread(12), small(2.0))
     steps = [0, 5, 5, 100, 1000, 20_000]
-    found = made.divergence(steps)
+    found = made.divergence_of(made.laws(steps))
     for value, t in zip(found, steps, strict=True):
         law = np.linalg.matrix_power(transition(made), t)[0]
         expected = stats.entropy(np.maximum(law, 0), made.stationary)
@@ -166,7 +166,7 @@ def test_divergence_is_that_of_the_laws_and_falls() -> None:
     assert found[-1] < 1e-6
     law = made.law(100)[:4]
     expected = stats.entropy(law / law.sum(), made.stationary[:4] / made.stationary[:4].sum())
-    assert made.divergence([100], top=4)[0] == pytest.approx(expected)
+    assert made.divergence_of(made.laws([100]), top=4)[0] == pytest.approx(expected)
     assert made.divergence_of(made.laws(steps)).tolist() == found.tolist()
 
 
@@ -176,7 +176,7 @@ def test_divergence_is_finite_where_probabilities_leave_the_doubles(epsilon: flo
         made = TopK(epsilon=epsilon, u_s="largest-rate").chain(exact)
         for top in (None, 10):
             with np.errstate(all="raise", under="ignore"):
-                found = made.divergence([0, 1, 30], top=top)
+                found = made.divergence_of(made.laws([0, 1, 30]), top=top)
             assert (np.isfinite(found) & (found >= 0)).all()
 
 
@@ -294,7 +294,9 @@ def test_large_epsilon_neither_overflows_nor_moves() -> None:
     with pytest.raises(ConfigError, match=r"at least e\^"):
         TopK(epsilon=1e6).chain(exact)
     paper = chain(exact, TopK(epsilon=100.0, u_s=1e8))  # section 4.5
-    assert paper.divergence([1000])[0] == pytest.approx(-math.log(paper.stationary[0]), rel=1e-3)
+    assert paper.divergence_of(paper.laws([1000]))[0] == pytest.approx(
+        -math.log(paper.stationary[0]), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("enumeration", ["meant", "printed"])
