@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.files import check_writable, own_folder, write_set, write_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,14 @@ def run(
     # Gates are judged before any report is rendered, so no report can change their outcome.
     written = {folder / record.NAME: record.render(result)}
     for name, target in targets:
-        text = _render(name, result)
+        try:
+            text = _render(name, result)
+        except Exception as error:  # a plug-in may raise anything, and costs no finished run
+            write_set(written)
+            raise RunError(
+                f"report {name!r} failed ({type(error).__name__}: {error}); the record is in "
+                f"{folder}: render another with 'dpaudit report {folder} --format md'"
+            ) from error
         if target == _STANDARD_OUTPUT:
             click.echo(text, nl=False)
         else:

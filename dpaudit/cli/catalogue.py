@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
@@ -93,8 +94,9 @@ def _explain(part: Any) -> None:
     if parameters:
         click.echo("\nParameters:")
     for field in parameters:
-        click.echo(f"  {field.name} = {field.default!r}")
+        click.echo(f"  {field.name} = {field.default!r}{_inherited(part, field.name)}")
     if not issubclass(part, TrainedDefense | OnDemandDefense):
+        click.echo(f"\nUsed in: {_used_in(part)}")
         return
     click.echo("\nObservers for [[game]]:")
     for name, observer in part(epsilon=1.0).observers().items():
@@ -104,6 +106,25 @@ def _explain(part: Any) -> None:
         click.echo(f"  {name}: {summary}")
     if not issubclass(part, TrainedDefense | ListDefense):
         click.echo("  data: one rating changed in the audited data, chosen by search")
+
+
+def _inherited(part: Any, name: str) -> str:
+    """Return what a base class says of a parameter that the class itself does not explain."""
+    line = re.compile(rf"^ +{name}: (.+(?:\n {{8,}}(?! *\w+: ).+)*)", re.MULTILINE)
+    own, *bases = ((base.__doc__ or "") for base in part.__mro__)
+    found = None if line.search(own) else next(filter(None, map(line.search, bases)), None)
+    return f"   # {' '.join(found[1].split())}" if found else ""
+
+
+def _used_in(part: Any) -> str:
+    """Return the table of the config that names an attack, and what it reads."""
+    from dpaudit.attacks import base as roles
+
+    role = next(base for base in part.__mro__ if base.__module__ == roles.__name__)
+    where = (role.__doc__ or "").partition(":")[0].replace("`", "")
+    pairs = part.reads if issubclass(part, roles.Reads) else ()
+    reads = [" with ".join(each.__name__ for each in pair) for pair in pairs]
+    return f"{where}; reads {', or '.join(reads)}" if reads else where
 
 
 def _pairs(part: Any) -> dict[str, str]:

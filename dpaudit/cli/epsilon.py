@@ -108,9 +108,13 @@ def epsilon(
     witness = None
     drawn = None
     if counts is not None:
-        found = _of_counts(_numbers("--counts", counts, 4), _pick(method, COUNTS), options)
+        found = _of_counts(
+            _numbers("--counts", counts, "TP,FP,FN,TN"), _pick(method, COUNTS), options
+        )
     elif one_run is not None:
-        found = _of_one_run(_numbers("--one-run", one_run, 3), _pick(method, ONE_RUN), options)
+        found = _of_one_run(
+            _numbers("--one-run", one_run, "M,R,V"), _pick(method, ONE_RUN), options
+        )
     else:
         if scores_in is None or scores_out is None:
             raise ConfigError("one of --scores-in and --scores-out is missing: give both")
@@ -135,14 +139,14 @@ def _pick(method: str | None, known: tuple[str, ...]) -> str:
     return method
 
 
-def _numbers(option: str, text: str, size: int) -> list[int]:
+def _numbers(option: str, text: str, form: str) -> list[int]:
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         found = []
-    if len(found) != size:
+    if len(found) != len(form.split(",")):
         raise ConfigError(
-            f"the option {option} {text!r} is not {size} integers separated by commas"
+            f"the option {option} {text!r} is not {form}, integers separated by commas"
         )
     return found
 

@@ -209,9 +209,13 @@ class Config(_Table):
             ("sybil", [sybil.label for sybil in self.sybil]),
         ):
             twice = [label for label, count in Counter(labels).items() if count > 1]
+            if twice and name == "game":
+                raise ValueError(
+                    f"two [[game]] have the pair and observer {twice[0]!r}: choose another pair or "
+                    "observer, or use a second config"
+                )
             if twice:
-                key = "pair" if name == "game" else "label"
-                raise ValueError(f"two [[{name}]] have the {key} {twice[0]!r}: rename one")
+                raise ValueError(f"two [[{name}]] have the label {twice[0]!r}: rename one")
         return self
 
     @model_validator(mode="after")

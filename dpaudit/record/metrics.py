@@ -37,7 +37,7 @@ MetricName = Literal[
     "transcript.rmse",
     "transcript.roc",
 ]
-Unit = Literal["share", "ε", "rating", "nats", "length"]
+Unit = Literal["share", "ε", "rating", "nats", "items", "share or norm"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Metric:
     Attributes:
         name: the name in measurements, gates and plans.
         words: its meaning in one line.
-        unit: the unit of its values; `length` for a share of users or the largest norm of factors.
+        unit: the unit of its values; `share or norm` for a share of users or the largest norm of
+            their factors.
         fields: the fields of each measurement besides model, ε and estimate.
         detail: the field that distinguishes measurements that are otherwise alike; None if there
             is none.
@@ -102,9 +103,10 @@ _TABLE = (
     Metric("assumption.denominator", "share of a training's denominators below the bound that a "
            "published claim assumes, counted", "share", ("step",)),
     Metric("assumption.floor", "number of items whose estimated share of real submissions is below "
-           "the minimum used, counted", "share", ("step",)),
+           "the minimum used, counted", "items", ("step",)),
     Metric("assumption.norm", "share of users whose factors have a norm above the one a published "
-           "claim assumes, and the largest norm, counted", "length", ("step", "part"), "part"),
+           "claim assumes, and the largest norm, counted", "share or norm", ("step", "part"),
+           "part"),
     Metric("attack.auc", "AUC of real against fake submissions after the last round, expected over "
            "trainings", "share", ("attack", "step"), gateable=True),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",

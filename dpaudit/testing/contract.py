@@ -135,15 +135,15 @@ def check_game(
     kind, game = type(defense), trained_game(defense, pair, attack, observer, target)
     streams = Streams.first(0, "contract", 2)
     for view in game.observer.views(game.pair, game.pair.before, streams):
-        for plugin, wanted in zip(view, game.observer.shows, strict=True):
-            words = f"observer {observer} shows {type(plugin).__name__}, not {wanted.__name__}"
-            _require(isinstance(plugin, wanted), kind, words)
+        for shown, wanted in zip(view, game.observer.shows, strict=True):
+            words = f"observer {observer} shows {type(shown).__name__}, not {wanted.__name__}"
+            _require(isinstance(shown, wanted), kind, words)
     _require(type(attack).can_read(game.observer.shows), type(attack), f"cannot read {observer}")
     whole = game.run(trials=_TRIALS, seed=1)
     for trials, threads in ((_TRIALS, 1), (_TRIALS, 2), (_TRIALS // 3, 1)):
-        plugin = game.run(trials=trials, seed=1, threads=threads)
+        again = game.run(trials=trials, seed=1, threads=threads)
         for name in ("absent", "present"):
-            same = np.array_equal(getattr(plugin, name), getattr(whole, name)[:trials])
+            same = np.array_equal(getattr(again, name), getattr(whole, name)[:trials])
             _require(same, kind, f"{name}: {trials} trials on {threads} threads differ")
     return whole
 
@@ -185,7 +185,7 @@ def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     """Check that models depend only on the seed and the trial's index, for any blocks, threads."""
     kind, prepared = type(defense), defense.prepare(ratings)
     users, items = (
-        plugin.astype(np.int32).reshape(-1) for plugin in np.indices((2, ratings.n_items))
+        index.astype(np.int32).reshape(-1) for index in np.indices((2, ratings.n_items))
     )
 
     def shown(streams: Streams) -> Any:
@@ -198,8 +198,8 @@ def _check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     _require(bool(np.isfinite(whole).all()), kind, "a prediction is not finite")
     _require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
     for chosen in ([16], [18, 3]):
-        plugin = shown(Streams(streams.key, np.array(chosen, np.int64)))
-        _require(plugin.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
+        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
+        _require(alone.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
     with ThreadPoolExecutor(2) as pool:
         parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
     _require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")

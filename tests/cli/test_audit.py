@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,7 +13,10 @@ from click.testing import CliRunner, Result
 
 from dpaudit.cli import main
 from dpaudit.config.load import load as load_config
+from dpaudit.core import registry
 from dpaudit.data import download, load
+from dpaudit.defenses.base import Defense
+from dpaudit.record.result import AuditResult
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = """
@@ -28,6 +33,9 @@ trials = 300
 pair = "support-threshold"
 trials = 1000
 """
+
+
+GROUPS: tuple[registry.Group, ...] = ("defenses", "attacks")
 
 
 def call(*arguments: object, text: str | None = None) -> Result:
@@ -47,6 +55,38 @@ def folder(config: Path) -> Path:
     result = call("run", config, "-o", folder)
     assert result.exit_code == 0, result.output
     return folder
+
+
+@pytest.mark.parametrize("name", [*registry.names("defenses"), *registry.names("attacks")])
+def test_every_plug_in_explains_itself(name: str) -> None:
+    result = call("show", name)
+    assert result.exit_code == 0, result.output
+    part = next(registry.load(g, name) for g in GROUPS if name in registry.names(g))
+    defense = issubclass(part, Defense)
+    assert ("Used in: [[" in result.output) is not defense
+    assert ("Observers for [[game]]:" in result.output) is defense
+    for field in dataclasses.fields(part):
+        if field.name not in {"epsilon", "variant"}:
+            # Explained by the class itself, or beside its default by a base class.
+            assert re.search(rf"{field.name}: |{field.name} = .*  # ", result.output), field.name
+
+
+def test_a_report_that_fails_costs_no_finished_run(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(name: str, result: AuditResult) -> str:
+        if name == "html":
+            raise ValueError("no page")
+        return "a report\n"
+
+    monkeypatch.setattr("dpaudit.cli.audit._render", failing)
+    result = call("run", config, "-o", tmp_path)
+    assert result.exit_code == 3
+    [sentence] = [line for line in result.stderr.splitlines() if line.startswith("dpaudit: ")]
+    assert "report 'html' failed (ValueError: no page); the record is in" in sentence
+    assert "Traceback" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+    assert call("gate", tmp_path).exit_code == 0
 
 
 def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ("[[attack]]\n[[attack]]", ["two [[attack]]", "rename one"]),
         (
             "[[game]]\npair = 'support-threshold'\n[[game]]\nobserve = 'values'",
-            ["two [[game]]", "pair 'support-threshold'", "rename one"],
+            ["two [[game]]", "pair and observer 'support-threshold'", "second config"],
         ),
         (
             "[[game]]\nattack = 'item-place'\nobserve = 'values'",

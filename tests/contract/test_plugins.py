@@ -24,7 +24,15 @@ from dpaudit.defenses.precision import MOST_EPSILON
 from dpaudit.kernels.exact_noise import laplace_at
 from dpaudit.testing.contract import check_attack, check_defense, check_plugin
 
-DEFENSES, ATTACKS = registry.load_all("defenses"), registry.load_all("attacks")
+# Other packages' plug-ins may be installed beside; they have their own contract tests.
+DEFENSES, ATTACKS = (
+    {
+        name: part
+        for name, part in registry.load_all(group).items()
+        if part.__module__.startswith("dpaudit.")
+    }
+    for group in ("defenses", "attacks")
+)
 PARTS = [("defenses", name) for name in DEFENSES] + [("attacks", name) for name in ATTACKS]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 # Parameters that are given together or not at all.

@@ -66,7 +66,9 @@ def test_the_command_and_the_page_list_them_all() -> None:
     page = DOCS.read_text(encoding="utf-8")
     for metric in METRICS.values():
         assert f"{metric.name} " in listed
-        fields = ", ".join(f"`{name}`" for name in metric.known) or "–"
+        said = [f"`{name}`" for name in metric.fields]
+        said += [f"[`{name}`]" for name in metric.optional]
+        fields = ", ".join(said) or "–"
         gates = "yes" if metric.gateable else ""
         row = f"| `{metric.name}` | {metric.words} | {metric.unit} | {fields} | {gates} |"
         assert row in page
