@@ -110,6 +110,7 @@ def test_laplace_vector_exact_cases() -> None:
     assert laplace_vector_epsilon([1.0, 2.0], 0.0, delta=0.1).value == math.inf
 
 
+@pytest.mark.long
 def test_laplace_vector_counts_equal_shifts() -> None:
     # 20 equal shifts are composed at once; 20 that differ in the 12th digit one by one.
     equal = laplace_vector_epsilon(np.full(20, 0.1), 1.0, delta=0.01)
@@ -164,6 +165,7 @@ def test_gaussian_closed_form(sigma: float, rounds: int, delta: float) -> None:
     assert replaced.value == pytest.approx(epsilon)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("neighbors", "sigma", "sampling", "delta"),
     [("add-remove", 0.6, 0.2, 1e-3), ("replace", 2.0, 0.5, 1e-2)],
@@ -217,6 +219,7 @@ def test_opposite_parts_dominate_a_replaced_record(sampling: float, gamma: float
     assert np.all(np.diff(turned) > 0)
 
 
+@pytest.mark.long
 def test_sampling_of_nearly_all_is_no_sampling() -> None:
     whole = gaussian_mechanism_epsilon(2.0, delta=1e-5)
     almost = gaussian_mechanism_epsilon(2.0, delta=1e-5, sampling=1 - 1e-9)

@@ -141,6 +141,7 @@ def test_only_what_is_asked_for_is_run(source: DataSource) -> None:
     assert on_real_data({}, CATALOGUE) == []
 
 
+@pytest.mark.long
 def test_other_data_have_another_digest(source: DataSource, tmp_path: Path) -> None:
     other = written(tmp_path / "u.data", some(per_user=36))
     for (_, one), (_, two) in zip(found(source), found(other), strict=True):
@@ -316,6 +317,7 @@ def movielens(real_data: Path) -> DataSource:
     return DataSource.model_validate({"format": "movielens-100k", "path": str(path)})
 
 
+@pytest.mark.long
 def test_a_rating_of_movielens_crosses_the_threshold(movielens: DataSource) -> None:
     entries = [entry for entry in CATALOGUE if entry.id == "pa11-thm3.1-threshold"]
     for _, game in on_real_data({"MovieLens": movielens}, entries):

@@ -343,7 +343,7 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
         assert found.scale.width == (0 if source.binarize else 4)
 
 
-QUICK = {"quickstart", "black-box", "ml-100k-slope-one", "ml-100k-top-k", "ml-100k-dpsgd-mf"}
+QUICK = {"quickstart", "black-box", "ml-100k-slope-one"}
 
 
 @pytest.mark.parametrize(

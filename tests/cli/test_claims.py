@@ -123,6 +123,7 @@ def test_quiet_prints_nothing_and_writes_all(tmp_path: Path) -> None:
     assert (tmp_path / "claims.md").is_file()
 
 
+@pytest.mark.long
 def test_the_same_command_goes_on_and_fresh_starts_again(tmp_path: Path) -> None:
     options = (GAME, "--trials", 5000, "-q")
     place = tmp_path / "claims.json"

@@ -58,6 +58,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_run_keeps_its_exit_code_and_its_record_when_nobody_reads(failed: Path) -> None:
     assert json.loads((failed / "out" / "record.json").read_text())["outcome"] == "fail"
     assert (failed / "out" / "report.html").exists()
@@ -68,6 +69,7 @@ def test_a_gate_keeps_its_exit_code_when_nobody_reads(failed: Path) -> None:
     assert (found.returncode, found.stderr) == (1, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["claims", "plan", "schema", "report", "--help"])
 def test_a_reader_who_leaves_is_no_failure(failed: Path, what: str) -> None:
     place = {"plan": [failed / "audit.toml"], "report": [failed / "out"]}.get(what, [])
@@ -75,6 +77,7 @@ def test_a_reader_who_leaves_is_no_failure(failed: Path, what: str) -> None:
     assert (found.returncode, found.stderr) == (0, "")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
 @pytest.mark.parametrize("what", ["claims", "schema"])
 def test_a_full_disk_is_told_in_a_sentence(what: str) -> None:

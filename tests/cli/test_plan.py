@@ -101,6 +101,7 @@ def test_a_plan_without_config_is_the_library_s(
     assert "times the claim" not in result.stdout
 
 
+@pytest.mark.long
 def test_a_factor_says_how_many_trials_it_needs() -> None:
     result = call("--epsilon", 1, "--factor", 2, "--trials", 1000)
     method = planning.plan(1.0, trials=1000, game="laplace").recommended

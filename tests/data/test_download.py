@@ -164,6 +164,7 @@ def test_damaged_zip(site: Site, tmp_path: Path, content: bytes) -> None:
         fetch(site.serve(content), tmp_path)
 
 
+@pytest.mark.long
 def test_zip_bomb(site: Site, tmp_path: Path) -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -55,6 +55,7 @@ def hostile(make: Callable[..., AuditResult], label: str) -> AuditResult:
     return everywhere(make, label)
 
 
+@pytest.mark.long
 def test_html_shows_labels_as_they_are_or_not_at_all(hostile: AuditResult) -> None:
     text = html.render(hostile)
     page = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)  # of the chart library

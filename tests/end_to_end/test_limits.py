@@ -58,6 +58,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_config_is_one_short_sentence_at_once(name: str, tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"

@@ -50,6 +50,7 @@ def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
         yield mechanism.false(method.audit(mechanism, rng, N))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 @pytest.mark.parametrize("method", FREQUENTIST, ids=lambda m: m.name)
 def test_few_false_claims(mechanism: Mechanism, method: Method) -> None:
@@ -123,6 +124,7 @@ def jeffreys_of_few_errors(rng: np.random.Generator) -> bool:
     return lower > -float(logit(rate))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("audit", [winners_curse, uncorrected_guesses, jeffreys_of_few_errors])
 def test_known_faults_are_noticed(audit: Callable[[np.random.Generator], bool]) -> None:
     rng = np.random.default_rng(2)

@@ -62,6 +62,7 @@ def poisoned(base: Path, marker: Path) -> Path:
     return base
 
 
+@pytest.mark.long
 @needs_root
 def test_a_cache_of_another_user_is_not_run(tmp_path: Path) -> None:
     base, marker = tmp_path / "cache", tmp_path / "marker"
@@ -75,6 +76,7 @@ def test_a_cache_of_another_user_is_not_run(tmp_path: Path) -> None:
     assert str(tmp_path / ".cache") in found.stderr  # where they are kept instead
 
 
+@pytest.mark.long
 @needs_root
 def test_kernels_are_not_looked_for_in_a_shared_temporary_folder(tmp_path: Path) -> None:
     shared, marker = tmp_path / "tmp", tmp_path / "marker"

@@ -142,6 +142,7 @@ def moments_off(sample: Floats, orders: tuple[int, ...]) -> float:
     return float(worst)
 
 
+@pytest.mark.long
 def test_moments(ordered: Floats) -> None:
     # Rate 1e-6 over the 4 moments: two-sided normal quantile of 1e-6/4; sums of 2e7 draws with
     # finite 8th moments are normal to that accuracy.

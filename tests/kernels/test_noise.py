@@ -181,6 +181,7 @@ def test_moments(draws: str, request: pytest.FixtureRequest) -> None:
     assert moments_off(sample + np.float32(0.01), draws, (1,)) > limit
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("draws", "law"), LAWS)
 def test_kolmogorov_smirnov(draws: str, law: Any, request: pytest.FixtureRequest) -> None:
     # Rate 1e-6: Massart's inequality P(D > t) <= 2 exp(-2 n t^2), valid at every n. The grid of
@@ -256,6 +257,7 @@ def test_a_draw_depends_on_nothing_but_its_place(kernel: Callable[..., None]) ->
     assert (other != whole).mean() > 0.99
 
 
+@pytest.mark.long
 def test_uniform_draws_never_reach_an_end(uniform_draws: Floats) -> None:
     # Draw 13 012 237 of trial 0 has a word of 24 leading ones, so the largest k there is: with 24
     # bits (k + 1/2) / 2^24 would round to 1.

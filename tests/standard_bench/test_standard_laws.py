@@ -18,6 +18,7 @@ BY_NAME = {mechanism.name: mechanism for mechanism in MECHANISMS}
 APART = {"svt-5", "noisy-max-4", "noisy-hist-2"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(PUBLISHED) - APART))
 def test_the_mean_of_the_ratio_is_one(name: str) -> None:
     """E over D of Q/P is 1, and E over D' of P/Q; on bounded functions f, E_Q f = E_P f·Q/P."""

@@ -167,6 +167,7 @@ def test_a_score_that_sees_nothing_is_no_test() -> None:
     assert "\n" not in said
 
 
+@pytest.mark.long
 def test_equal_outputs_on_different_data_are_no_proof() -> None:
     """No noise, and a pair with equal sums: no violation can be found or planted."""
     for score in (itself, "learned"):
@@ -232,6 +233,7 @@ def test_too_few():
 """
 
 
+@pytest.mark.long
 def test_a_user_s_own_suite(tmp_path: Path) -> None:
     """Run with warnings as errors, as in many test suites, and without pytest plug-ins."""
     (tmp_path / "test_release.py").write_text(USER)

@@ -58,6 +58,7 @@ def test_laplace_has_nearly_the_best_power() -> None:
     assert advantage(-absent, -present) < 0.01
 
 
+@pytest.mark.long
 def test_differences_of_running_sums() -> None:
     """Every step of a running sum is shifted by 1; the sums alone reveal far less."""
     generator = rng(2)
@@ -155,6 +156,7 @@ def test_equal_outputs_have_equal_scores(case: str) -> None:
     assert len(np.unique(found)) > 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_the_seed_alone_decides(case: str) -> None:
     absent, present = CASES[case]

@@ -84,6 +84,7 @@ def test_batches_of_numbers_and_lists_of_them_are_alike() -> None:
             assert (getattr(as_array, name) == getattr(as_list, name)[:-1]).all(), name
 
 
+@pytest.mark.long
 def test_what_differs_is_told_apart() -> None:
     """Types, signs of zero, exact integers, marks, keys, lengths and texts."""
     pairs: list[tuple[Any, Any]] = [
@@ -144,6 +145,7 @@ def test_mechanisms_that_ignore_their_data_are_not_accused() -> None:
     assert accused(RARE, 30) <= 19
 
 
+@pytest.mark.long
 def test_a_word_in_an_array_makes_no_words_of_its_neighbours() -> None:
     """numpy converts numbers beside a word to strings; scores must not change by this."""
 

@@ -351,6 +351,7 @@ def test_slope_one_accuracy(n: int, scale: Scale, delta_r: float | None, phi: in
     check(counts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("variant", "n"), [("published", 6), ("published", 15), ("corrected", 6)])
 def test_cosine_accuracy(variant: Any, n: int) -> None:
     """The accuracy is `1 − ½ exp(−s/(2b))`, b = nΔf/ε, whether bought or not."""

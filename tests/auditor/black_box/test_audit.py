@@ -81,6 +81,7 @@ def test_every_kind_of_output_is_read(kind: str) -> None:
     assert same.epsilon.lower == 0
 
 
+@pytest.mark.long
 def test_laplace_in_single_and_in_batched_calls() -> None:
     """ε = 1: the bound at confidence 1 − 1e-6 is below it, and not far below."""
     for trials, found in (
@@ -158,6 +159,7 @@ def test_certificates_exceed_the_truth_no_more_often_than_stated() -> None:
     assert (bounds > 1).sum() <= limit < (bounds * 4 / 3 > 1).sum()
 
 
+@pytest.mark.long
 def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
     """24 audits of one law at 80 %: false-failure rate 1e-6.
 

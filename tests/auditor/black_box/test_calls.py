@@ -75,6 +75,7 @@ def test_calls_of_many_outputs_are_refused_where_these_are_alike(
         audit(BATCHED[name](), 0, 1, trials=8000, score=itself, batched=True)
 
 
+@pytest.mark.long
 def test_independent_batches_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Independent outputs, also on different data sets, as the test is within each data set."""
     monkeypatch.setattr(blackbox, "MOST", 1000)
@@ -87,6 +88,7 @@ def test_independent_batches_are_not_refused(monkeypatch: pytest.MonkeyPatch) ->
             audit(mechanism, 0.0, data, trials=8000, score=itself, batched=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCORES)
 def test_a_score_that_reads_its_batch_accuses_nobody(name: str) -> None:
     false = sum(

@@ -140,6 +140,7 @@ def controlled(mechanism: Callable[..., Any], **options: Any) -> BlackBoxAudit:
     return audit(mechanism, 0, 1, **{**given, **options})
 
 
+@pytest.mark.long
 def test_a_game_that_sees_finds_the_mutant() -> None:
     for score in (itself, lambda outputs: outputs**3):
         control = controlled(lambda data, rng: data + rng.laplace(), score=score).control
@@ -190,6 +191,7 @@ BROKEN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BROKEN)
 def test_no_broken_mechanism_is_given_a_power(name: str) -> None:
     """Either the mechanism is certified to break its claim, or the control is not found."""

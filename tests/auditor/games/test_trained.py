@@ -125,6 +125,7 @@ def test_a_wrong_scale_of_the_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     assert max(abs(away(np.exp(x))) for x in (scores.absent, -scores.present)) > FAR
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("adjacency", ["user-add-remove", "user-replace"])
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, epochs: int) -> None:

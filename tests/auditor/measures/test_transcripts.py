@@ -580,6 +580,7 @@ def test_games_of_the_recommender_have_the_law_beside_the_bound(outcome: AuditRe
     assert corrected.theory.value <= 5
 
 
+@pytest.mark.long
 def test_gates_judge_what_the_recommender_sees() -> None:
     wide = {"metric": "epsilon", "max": "claim", "detectable": 60}
     gates = [

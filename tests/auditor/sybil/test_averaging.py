@@ -193,6 +193,7 @@ def test_many_releases_agree_with_an_independent_simulation() -> None:
     assert not near(scores.correct.mean(), expected - 0.1, trials)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("observe", ["values", "list"])
 def test_more_effort_does_not_hurt(observe: Any) -> None:
     attack = Averaging(category="combined", observe=observe, fake_accounts=PHI)
@@ -333,6 +334,7 @@ def check_fake_accounts(part: SlopeOne, hidden: Ratings, item: int, accounts: Fa
 # The game.
 
 
+@pytest.mark.long
 def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
     attack = Averaging(category="combined", observe="list", calibration=50, fake_accounts=4)
     one = run(slope_one(20.0), mixed(1), attack, [3, 30], 60)

@@ -69,6 +69,7 @@ def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
 # Games.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", ["published", "corrected"])
 def test_every_observer_of_a_model_can_be_run(variant: str) -> None:
     own = model("own", variant=variant, epsilon=5.0, params={"social": 0.0})
@@ -95,6 +96,7 @@ def test_every_observer_of_a_model_can_be_run(variant: str) -> None:
         assert "certified ε" in text
 
 
+@pytest.mark.long
 def test_one_round_of_v_has_an_epsilon_by_its_laplace_law() -> None:
     params = {"rounds": 1, "social": 0.0, "start": "constant", "spread": 0.5, "dimensions": 1}
     one = model("one", params=params | {"noise_kind": "equal"})

@@ -116,6 +116,7 @@ def assert_covers(found: list[Estimate], truth: float) -> None:
     assert misses(found, truth) <= limit < misses(found, truth, 0.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "n"), [(1, 1000), (10, 800), (50, 800)])
 @pytest.mark.parametrize("kl", [0.5, 2.0])
 def test_plugin_covers(d: int, n: int, kl: float) -> None:

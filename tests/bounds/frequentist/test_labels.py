@@ -226,6 +226,7 @@ def test_labels_outside_do_and_a_broken_rule_is_noticed(monkeypatch: pytest.Monk
         assert moved(patch, Curious, inside=True) > 30
 
 
+@pytest.mark.long
 def test_a_weak_signal_is_chosen_by_the_scores_that_estimate_it() -> None:
     """Twenty coins of shares 0.504 and 0.496: by ranks alone a tail's slope is mostly luck."""
     found: dict[bool, list[float]] = {False: [], True: []}

@@ -83,6 +83,7 @@ def test_the_p_value_grows_with_the_claim_and_falls_with_the_hits() -> None:
     assert deltas == sorted(deltas)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trials", "epsilon", "delta"), [(60, 1.0, 0.0), (150, 0.2, 0.0), (150, 0.5, 0.03)]
 )

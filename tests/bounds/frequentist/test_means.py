@@ -54,6 +54,7 @@ def test_coverage(law: str) -> None:
     assert not claims_too_much(upper, 1e-6 / 8)
 
 
+@pytest.mark.long
 def test_coverage_is_used_up() -> None:
     """The level is not wasted: fair coins are excluded about as often as stated."""
     # 2000 audits; were the true rate 2.5 %, more than the limit would occur at rate 1e-6.

@@ -114,6 +114,7 @@ def expected_wealth(law: Law, values: Floats, process: Callable[[], EProcess], n
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("likelihood", [False, True])
 @pytest.mark.parametrize(
     ("epsilon", "delta", "n"), [(0.0, 0.0, 3), (0.4, 0.0, 4), (1.0, 0.0, 3), (0.2, 0.3, 3)]
@@ -150,6 +151,7 @@ def streams(rounds: int) -> Iterator[tuple[float, Floats, Floats]]:
             yield 0.0, rng.normal(size=rounds), rng.normal(size=rounds)
 
 
+@pytest.mark.long
 def test_false_alarms_at_any_time() -> None:
     # Fails sound processes with probability at most 1e-6, and notices one whose rate is 9 %.
     for pair in range(3):

@@ -215,6 +215,7 @@ def any_above_zero(absent: Scores, present: Scores, alpha: float) -> bool:
     )
 
 
+@pytest.mark.long
 def test_trap_threshold_chosen_where_it_certifies() -> None:
     """On two equal laws any certified ε > 0 is false."""
     # α = 0.2, 400 runs of 16 distinct scores; false claims of the held-out bound are at most

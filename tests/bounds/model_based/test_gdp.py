@@ -203,6 +203,7 @@ def p_value(rank: int, above: int) -> float:
     return RankTest(rank, 5, above, 7).p_value(0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_no_false_claim_with_equal_laws(alpha: float) -> None:
     """Exact: all orders of 5 and 7 scores are equally likely."""

@@ -263,6 +263,7 @@ def planned(game: Game) -> Plan:
     return plan(1.0, delta=0.0 if game == "laplace" else 1e-3, trials=2000, game=game)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("game", "method"),
     [
@@ -362,6 +363,7 @@ def test_more_trials_find_less_and_too_few_nothing() -> None:
         assert strict.at_95 > usual.at_95 or strict.method == "likelihood"
 
 
+@pytest.mark.long
 def test_trials_needed_is_what_a_plan_needs() -> None:
     for method in ("label test", "two-sample", "sequential"):
         trials = trials_needed(1.0, 1.3, game="randomized-response", method=method)

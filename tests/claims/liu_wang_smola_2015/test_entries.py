@@ -216,6 +216,7 @@ def passes(rated: int) -> float:
     return float(kept.mean() / all_.mean())
 
 
+@pytest.mark.long
 def test_a_run_fails_as_often_as_its_draws_leave_the_range() -> None:
     game = game_at("lws15-thm2-retries", "published", 0)
     fails = [(1 - passes(rated)) ** 20 for rated in (1, 2)]

@@ -258,6 +258,7 @@ def test_a_rating_that_moves_nothing_else_keeps_the_claim_beside_many_others() -
         many_others(fg._published(1.0, 1e-5, clip_norm=1.0, **set_), data.alike(3, 300), 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id_", ["fg-thm3-fake", "fg-thm3-sampling"])
 def test_no_submission_is_longer_than_the_bound_in_games_that_assume_it(id_: str) -> None:
     experiment = game(id_, "published")
@@ -282,6 +283,7 @@ def test_the_gradients_of_the_game_without_a_bound_are_longer() -> None:
     assert np.median(mu) > 5 * paid / experiment.defense.sigma(after)
 
 
+@pytest.mark.long
 def test_the_claim_without_a_bound_is_refuted_in_its_game() -> None:
     experiment = game("fg-thm3-norm", "published")
     seen = experiment.run(experiment.trials, 1)

@@ -113,6 +113,7 @@ def independent(x: float, b: float, c: float) -> float:
     )
 
 
+@pytest.mark.long
 def test_independent_noises_have_the_tail_of_the_larger() -> None:
     # β = 1, units of b: a rating moves by 2b.
     tail = integrate.quad(lambda x: independent(x, 1, 1), 8, 40, epsrel=1e-6)[0]

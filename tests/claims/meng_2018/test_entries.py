@@ -213,6 +213,7 @@ def test_every_round_costs_a_rating_the_whole_budget() -> None:
     assert losses[0] == pytest.approx(1.001, rel=1e-6)
 
 
+@pytest.mark.long
 def test_the_final_factor_is_a_sum_of_as_many_noises_as_rounds() -> None:
     experiment = games("privsr-alg1-final", "published")[0]
     assert isinstance(experiment, FinalGame)

@@ -102,12 +102,14 @@ SHORT = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("id_", "place", "trials"), SHORT)
 def test_the_claim_is_refuted_in_its_game(id_: str, place: int, trials: int) -> None:
     experiment = games(id_, "published")[place]
     assert certified(experiment, trials) > experiment.claimed()[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id_", [id_ for id_, entry in ENTRIES.items() if entry.corrected])
 def test_the_corrected_form_is_not(id_: str) -> None:
     (game,) = games(id_, "corrected")

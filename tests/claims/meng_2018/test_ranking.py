@@ -31,6 +31,7 @@ def test_one_purchase_costs_twenty_times_the_claim(kept: bool, scale: float) -> 
     assert game.truth.value == pytest.approx(float((abs(moved) / scale).sum()))
 
 
+@pytest.mark.long
 def test_the_pair_is_one_purchase_and_the_corrected_form_keeps_whole_users() -> None:
     pair = bought()
     assert len(pair.after) == len(pair.before) + 1

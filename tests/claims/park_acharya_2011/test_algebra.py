@@ -48,6 +48,7 @@ def test_no_seed_finds_a_counterexample_to_what_is_true(name: str, seed: int) ->
     assert TRUE[name](seed) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 2**63 + 5])
 @pytest.mark.parametrize("name", FALSE)
 def test_every_seed_finds_a_counterexample_to_what_is_false(name: str, seed: int) -> None:

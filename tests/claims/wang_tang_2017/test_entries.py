@@ -325,6 +325,7 @@ def few(game: Any) -> int:
     return min(trials, 3000 if isinstance(game, StepsGame) else 60_000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("entry", "role", "game"),
     [each for each in GAMES if each[2].label != "three ratings, ε/τ = 4"],

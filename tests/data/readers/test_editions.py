@@ -216,6 +216,7 @@ def test_filmtrust(real_data: Path) -> None:
     ).all()
 
 
+@pytest.mark.long
 def test_ciao(real_data: Path) -> None:
     ratings = load(published("ciao", real_data, sensitive={"categories": [19, 27]}))
     assert sizes(ratings)[1:] == (7_375, 105_114, 111_781)
@@ -234,6 +235,7 @@ def test_ciaodvd(real_data: Path) -> None:
     assert sizes(ratings) == (72_665 - 320, 17_615, 16_121, 22_484)
 
 
+@pytest.mark.long
 def test_epinions(real_data: Path) -> None:
     ratings = load(published("epinions", real_data))
     assert sizes(ratings)[1:] == (18_563, 262_614, 249_971)

@@ -463,6 +463,7 @@ def test_one_corrupt_line_is_named(
     assert f", line {first_line(options, blank) + row}" in str(caught.value)
 
 
+@pytest.mark.long
 @settings(relaxed, max_examples=10)  # each starts two processes
 @given(table=TABLES)
 def test_parquet_and_matlab_round_trip(tmp_path: Path, table: dict[tuple[str, str], int]) -> None:
@@ -535,6 +536,7 @@ def test_filmtrust() -> None:
         assert summary(ratings)[:3] == (35_494, 1_508, 2_071)
 
 
+@pytest.mark.long
 def test_ciao() -> None:
     options = {"format": "matlab", "columns": {"user": 0, "item": 1, "rating": 3}}
     name = "ciao/rating.mat"
@@ -546,6 +548,7 @@ def test_ciao() -> None:
     assert summary(ratings)[:3] == (284_086 - 1_436, 7_375, 105_114)
 
 
+@pytest.mark.long
 def test_epinions() -> None:
     columns = {"user": 0, "item": 1, "rating": 3}
     source = real(

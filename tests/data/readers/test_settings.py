@@ -163,6 +163,7 @@ def test_the_first_faulty_row_is_named_whatever_its_fault(tmp_path: Path) -> Non
         read(tmp_path, "1,5,9,0\n1,6,3,x\n", {"sensitive": 3})
 
 
+@pytest.mark.long
 def test_parquet_and_matlab_have_settings_and_categories(tmp_path: Path) -> None:
     import pandas as pd
     from scipy.io import savemat

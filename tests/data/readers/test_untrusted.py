@@ -122,6 +122,7 @@ def written_script(code: str, folder: Path) -> Path:
     return folder / "audit.py"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", CALLS)
 def test_matlab_is_read_wherever_the_audit_starts(tmp_path: Path, call: str) -> None:
     path = matlab(tmp_path, x=ROWS)
@@ -154,6 +155,7 @@ def unpacks(sentence: str) -> bool:
     return "unpacks to more than a file of" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(3_000_000, 3), (1000, 250_000)])
 def test_matlab_bombs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int]
@@ -272,6 +274,7 @@ def test_parquet_of_endless_ids(tmp_path: Path) -> None:
     assert "a value has more than 4096 characters" in refusal(path, format="parquet", columns=NAMED)
 
 
+@pytest.mark.long
 def test_parquet_of_other_types(tmp_path: Path) -> None:
     import datetime
     import decimal

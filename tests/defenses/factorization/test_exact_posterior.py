@@ -168,6 +168,7 @@ def chance(draws: Exact, probabilities: Exact, edges: Exact) -> float:
     return float(stats.chi2.sf(((seen - hoped) ** 2 / hoped).sum(), len(seen) - 1))
 
 
+@pytest.mark.long
 @every_form
 def test_draws_follow_the_density(form: str) -> None:
     exact = law(form, TWO)

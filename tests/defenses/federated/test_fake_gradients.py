@@ -81,6 +81,7 @@ def test_sigma_keeps_the_claim_and_hardly_more(epsilon: float, rounds: int) -> N
         assert gaussian_epsilon(1.01 * shift * math.sqrt(rounds) / sigma, 1e-6) > epsilon
 
 
+@pytest.mark.long
 def test_the_amplified_reading_has_the_noise_of_sampled_rounds() -> None:
     ratings = drawn()
     whole = FakeGradients(4.0, rounds=1, batch_size=3)
@@ -486,6 +487,7 @@ GAME: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
     near: dict[str, Any] = GAME | {"spread": 0.1, "clip_norm": 0.01}
     defense, trials = FakeGradients(2.0, "corrected", **near), 700
@@ -503,6 +505,7 @@ def test_the_corrected_claim_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) ->
     assert certified(scores, defense.delta) > 2
 
 
+@pytest.mark.long
 def test_the_published_claim_is_exceeded_where_gradients_are_longer_than_its_bound() -> None:
     ratings = opposed().before
     pair = DataPair(ratings, apply(ratings, RatingRemoved(0, 0)), ratings, "one rating")

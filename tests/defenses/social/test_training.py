@@ -313,6 +313,7 @@ def test_normal_noise_is_as_large_as_stated(summation: Any, observed: bool) -> N
     assert stats.kstest(1.25 * seen, stats.norm.cdf).pvalue < RATE
 
 
+@pytest.mark.long
 def test_what_followers_submit_tells_no_more_of_a_user_than_is_claimed() -> None:
     # User 0 is a friend of all others, and rates no item that they submit about.
     followers, own, trials = 400, 10, 700
@@ -435,6 +436,7 @@ def followed(part: PrivSR) -> tuple[SocialRows, SocialRows]:
     return part.prepare(before), part.prepare(after, before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trained", ["absent", "present"])
 @pytest.mark.parametrize("form", ["published", "corrected"])
 def test_what_a_friend_receives_has_the_stated_law(form: str, trained: str) -> None:

@@ -157,6 +157,7 @@ def test_the_bound_is_attained_and_by_which_rows(mechanism: str, items: int, k: 
     assert max(found[best], found[worst]) == pytest.approx(1.5, rel=1e-9)
 
 
+@pytest.mark.long
 def test_bounds_for_a_part_of_the_width() -> None:
     # One entry moves by at most d < Δr, from anywhere: brute force over positions and others.
     rate, d = 0.7, 1.5
