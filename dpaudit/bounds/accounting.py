@@ -1,7 +1,7 @@
 """Privacy accounting: the ε that a noise law implies, computed without trials.
 
-Reports show it beside a certified lower bound. A bound above it proves that the code does not draw
-this noise. A bound below it does not prove that the code draws it.
+Reports show it beside a certified lower bound. A bound above it contradicts, at its
+confidence, that the code draws this noise. A bound below it does not prove that the code draws it.
 """
 
 from __future__ import annotations

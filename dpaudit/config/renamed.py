@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dpaudit.core import registry
+
 _KEYS: Mapping[str, Mapping[str, str]] = {
     "": {"campaign": "sybil"},
     "train": {"play": "evaluate_folds", "worlds": "trials"},
     "transcript": {"worlds": "trials"},
 }
-# For a table and a key: old values and their new names.
-_VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("game", "pair"): {"crossing": "support-threshold", "first": "tight"},
-    ("sybil", "attack"): {"campaign": "sybil", "list-watcher": "passive-lists"},
-    ("gate", "metric"): {"campaign.accuracy": "sybil.accuracy"},
-}
+_METRICS = {"campaign.accuracy": "sybil.accuracy"}
+# Pairs of these defenses; another package's may have pairs of these names.
+_PAIRS = {"crossing": "support-threshold", "first": "tight"}
+_WITH_PAIRS = {"slope-one", "cosine"}
+# Another package may register attacks of these names.
+_ATTACKS = {"campaign": "sybil", "list-watcher": "passive-lists"}
 # For a defense or an attack: old parameters and their new names.
 _PARAMS: Mapping[str, Mapping[str, str]] = {
     "dpsgd-mf": {
@@ -64,20 +66,41 @@ def renamed(values: Mapping[str, Any]) -> Iterator[Renamed]:
         values: the config as parsed from TOML, not yet validated.
     """
     yield from _keys((), values, _KEYS[""])
-    for table, content in values.items():
-        several = isinstance(content, list)
-        for index, one in enumerate(content if several else [content]):
-            if isinstance(one, Mapping):
-                yield from _of_table(table, (table, index) if several else (table,), one)
+    models = [one.get("defense", "slope-one") for _, one in _tables("model", values)]
+    pairs = {} if models and not _WITH_PAIRS.intersection(map(str, models)) else _PAIRS
+    known = registry.names("attacks")
+    attacks = {old: new for old, new in _ATTACKS.items() if old not in known}
+    old_values = {
+        "game": {"pair": pairs, "attack": attacks},
+        "sybil": {"attack": attacks},
+        "gate": {"metric": _METRICS},
+    }
+    for table in values:
+        for place, one in _tables(table, values):
+            yield from _of_table(table, place, one, old_values.get(table, {}))
+
+
+def _tables(
+    name: str, values: Mapping[str, Any]
+) -> Iterator[tuple[tuple[int | str, ...], Mapping[str, Any]]]:
+    """Yield the tables of this name, each with its place."""
+    content = values.get(name)
+    several = isinstance(content, list)
+    for index, one in enumerate(content if isinstance(content, list) else [content]):
+        if isinstance(one, Mapping):
+            yield (name, index) if several else (name,), one
 
 
 def _of_table(
-    table: str, place: tuple[int | str, ...], values: Mapping[str, Any]
+    table: str,
+    place: tuple[int | str, ...],
+    values: Mapping[str, Any],
+    old_values: Mapping[str, Mapping[str, str]],
 ) -> Iterator[Renamed]:
     yield from _keys(place, values, _KEYS.get(table, {}))
-    for (of, key), names in _VALUES.items():
+    for key, names in old_values.items():
         value = values.get(key)
-        if of == table and isinstance(value, str) and value in names:
+        if isinstance(value, str) and value in names:
             yield Renamed((*place, key), f"{key} = {value!r} is now {names[value]!r}")
     name = values.get(_NAMED_BY.get(table, ""), "sybil" if table == "sybil" else None)
     for group in ("params", "grid"):

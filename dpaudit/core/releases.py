@@ -194,11 +194,12 @@ class StepsPair:
     Attributes:
         absent: the values without noise in data set `D` `(W, C)`.
         present: the same in data set `D'`.
-        scale: the Laplace scale, or the standard deviation, of each value's noise `(C,)`.
+        scale: the Laplace scale, or the standard deviation, of each value's noise, `(C,)` or
+            `(W, C)`.
         gaussian: whether the noise is normal.
         bound: the noised values were clamped to `[−bound, bound]`.
-        grid: the step of the public grid that each value was rounded to `(C,)`, or one step for
-            all; 0 for none.
+        grid: the step of the public grid that each value was rounded to, `(C,)` or `(W, C)`, or
+            one step for all; 0 for none.
     """
 
     absent: NDArray[np.float64]

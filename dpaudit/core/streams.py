@@ -30,7 +30,7 @@ def seed_sequence(
         purpose: names what is drawn. A purpose is data: another name gives other numbers.
         child: index of a sub-stream, such as one user's.
     """
-    words = [seed] if isinstance(seed, int) else [*seed]
+    words = [int(seed)] if isinstance(seed, int | np.integer) else [*seed]
     key = () if child is None else (child,)
     return np.random.SeedSequence([*words, *purpose.encode()], spawn_key=key)
 

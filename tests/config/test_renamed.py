@@ -34,6 +34,19 @@ def test_an_old_name_is_refused_with_the_new_one(tmp_path: Path, text: str, word
     assert words in str(caught.value)
 
 
+def test_another_package_s_pairs_may_have_old_names() -> None:
+    assert [
+        list(renamed.renamed({"model": [{"defense": name}], "game": {"pair": "first"}}))
+        for name in ("noisy-popularity", "top-k")
+    ] == [[], []]
+    cosine: dict[str, object] = {"model": {"defense": "cosine"}}
+    unnamed: dict[str, object] = {"model": [{}]}
+    nothing: dict[str, object] = {}
+    for models in (nothing, cosine, unnamed):
+        [old] = renamed.renamed({**models, "game": {"pair": "first"}})
+        assert old.place == ("game", "pair")
+
+
 def test_an_option_is_named_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
     path.write_text("seed = 1\n")

@@ -53,7 +53,7 @@ def _changed(rng: Random, tree: dict[str, Any]) -> dict[str, Any]:
         made["game"] = [{"pair": f"p{k}"} for k in range(3000)]
         made["gate"] = [{"metric": "epsilon", "max": 1, "detectable": 2}] * 3000
     elif way < 0.0015:
-        grid = dict.fromkeys(("rate", "decay", "spread", "clip"), _MANY)
+        grid = dict.fromkeys(("learning_rate", "decay", "spread", "clip_norm"), _MANY)
         made["model"] = {"defense": "dpsgd-mf", "grid": grid}
     return made
 

@@ -65,9 +65,9 @@ SMALL: dict[str, dict[str, Any]] = {
     ),
     "top-k": _item("top-k", convergence={"steps": [0, 5], "users": 2}),
     "dpsgd-mf": _trained(
-        "dpsgd-mf", {"passes": 1, "dimensions": 2}, game=_game(), gate=list(_CLAIM)
+        "dpsgd-mf", {"epochs": 1, "dimensions": 2}, game=_game(), gate=list(_CLAIM)
     ),
-    "dpps-mf": _trained("dpps-mf", {"passes": 1, "dimensions": 2}, ("corrected",)),
+    "dpps-mf": _trained("dpps-mf", {"epochs": 1, "dimensions": 2}, ("corrected",)),
     "dpsgd-pnbm": _trained("dpsgd-pnbm", {"steps": 1, "more_than": 1}),
     "dpps-pnbm": _trained("dpps-pnbm", {"steps": 1, "more_than": 1}),
     "fake-gradients": _trained(

@@ -120,11 +120,11 @@ class Calls:
         wanted: list[tuple[bool, NDArray[np.int64]]] = []
         for start in range(0, len(present), size):
             block = np.arange(start, min(start + size, len(present)))
-            for trial in (False, True) if coins.random() < 0.5 else (True, False):
-                places = block[present[block] == trial]
+            for dataset in (False, True) if coins.random() < 0.5 else (True, False):
+                places = block[present[block] == dataset]
                 if len(places):
                     calls[places] = len(wanted)
-                    wanted.append((trial, places))
+                    wanted.append((dataset, places))
         streams = seed_sequence(self.seed, purpose).spawn(len(wanted))
         made = self._called(
             (pair[int(trial)], own, len(places))

@@ -126,7 +126,7 @@ def _apart(
             own = StepsPair(
                 absent=pair.absent[:, own_columns],
                 present=pair.present[:, own_columns],
-                scale=pair.scale[own_columns],
+                scale=pair.scale[..., own_columns],
                 gaussian=pair.gaussian,
                 bound=pair.bound,
             )

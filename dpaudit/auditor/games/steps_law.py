@@ -133,8 +133,8 @@ def score_divergences(scores: Scores, *, seed: int, alpha: float) -> dict[str, E
     """
     rng = generator(seed, "divergence")
     present, absent = (
-        trial + rng.uniform(-_GRID / 2, _GRID / 2, len(trial))
-        for trial in (scores.present, scores.absent)
+        each + rng.uniform(-_GRID / 2, _GRID / 2, len(each))
+        for each in (scores.present, scores.absent)
     )
     found = {}
     for name, estimate in (

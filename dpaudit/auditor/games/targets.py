@@ -48,7 +48,7 @@ def target_pair(
             that can move far.
 
     Raises:
-        DataError: no allowed user has enough ratings, or there is no other user to observe.
+        DataError: no allowed user has enough ratings, or no other user who could observe.
     """
     if ratings.n_users < 2:
         raise DataError(

@@ -1,1 +1,1 @@
-"""Code shared by the measures of trained models: errors, hits, grids, pairs, observers, checks."""
+"""Code shared by the measures of trained models: errors, hits, grids, pairs, observers."""

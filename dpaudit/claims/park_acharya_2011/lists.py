@@ -101,7 +101,7 @@ LISTS = (
         recorded="holds",
         because="Theorem 2.2 with φ = exp(f/U_r), whose logarithm changes by Δr/U_r ≤ 1. One entry "
         "changes all sets that contain it in the same direction, so the loss is at most "
-        "ε Δr/(2 U_r), half of ε.",
+        "ε Δr/(2 U_r) ≤ ε/2.",
         published=(Check("300 random rows, every set", algebra.all_sets),),
     ),
 )

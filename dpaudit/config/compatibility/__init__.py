@@ -1,1 +1,1 @@
-"""Every check whether the tables of a config, and their plug-ins, may go together."""
+"""Whether the tables of a config and their plug-ins may go together: checks that need no data."""

@@ -176,7 +176,8 @@ class _Counterfactual:
 def _one_user(before: FactorRows, after: FactorRows) -> int:
     if before.n_users != after.n_users or before.mean != after.mean:
         raise ConfigError(
-            "the two data sets have different users or means b_0: keep the indices of the users"
+            "the two data sets have different users or means b_0: use the same users, items and "
+            "rating scale in both"
         )
     found = []
     for user in range(before.n_users):

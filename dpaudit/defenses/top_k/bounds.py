@@ -11,13 +11,13 @@ P is the probability under D, and P' that under D'.
 **One entry changes by at most d ≤ Δr.** Its weight rises from `a` to `ρa`, with 1 < ρ ≤ e^{λd} and
 ρa ≤ H. (If it falls, exchange D and D'.) The other weights do not change.
 
-*Joint.* Let `e_{k−1}` and `e_k` be the sums of the other weights, and `τ = e_k/e_{k−1}`. The
-normaliser grows by the factor `(ρa + τ)/(a + τ)`. So a set without the item has the ratio
-`P/P' = (ρa + τ)/(a + τ)`, which grows with ρ and a, and falls with τ. A set with the item has
-`P'/P = ρ(a + τ)/(ρa + τ)`, which grows with ρ and τ, and falls with a. τ increases with every
-weight: the sign of its derivative is that of `E_{k−1}² − E_k E_{k−2}` over the remaining weights,
-which is ≥ 0 by Newton's inequality. So τ ranges from `(M−k)/k` to `H(M−k)/k`. The suprema, both
-attained if M > k, are therefore
+*Joint.* Let `e_{k−1}` and `e_k` be the elementary symmetric sums of the other weights, of k − 1 and
+k factors, and `τ = e_k/e_{k−1}`. The normaliser grows by the factor `(ρa + τ)/(a + τ)`. So a set
+without the item has the ratio `P/P' = (ρa + τ)/(a + τ)`, which grows with ρ and a, and falls with
+τ. A set with the item has `P'/P = ρ(a + τ)/(ρa + τ)`, which grows with ρ and τ, and falls with a. τ
+increases with every weight: the sign of its derivative is that of `E_{k−1}² − E_k E_{k−2}` over the
+remaining weights, which is ≥ 0 by Newton's inequality. So τ ranges from `(M−k)/k` to `H(M−k)/k`.
+The suprema, both attained if M > k, are therefore
 
     without   at a = H/ρ, the others lowest:  (H + τ)/(H/ρ + τ),  τ = (M−k)/k
     with      at a = 1, the others highest:   ρ(1 + Hτ)/(ρ + Hτ) = (H + 1/τ)/(H/ρ + 1/τ)

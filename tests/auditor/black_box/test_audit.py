@@ -169,9 +169,9 @@ def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
     for seed in range(runs):
         found = audit(many_normal, 0, 1, trials=400, confidence=0.8, batched=True, seed=seed)
         fresh += found.epsilon.lower > 0
-        outputs = np.random.default_rng([seed, 7]).normal(size=(2, 100, 4))
+        outputs = np.random.default_rng([seed, 7]).normal(size=(2, 100, 16))
         score = LearnedScore.fit(outputs[0], outputs[1], seed).score
-        bound, _ = label_epsilon(score(outputs[0]), score(outputs[1]), alpha=0.2)
+        bound, _ = label_epsilon(score(outputs[0]), score(outputs[1]), alpha=0.2, seed=seed)
         seen += bound.lower > 0
     limit = binom.isf(1e-6, runs, 0.2)
     assert fresh <= limit < seen
