@@ -85,10 +85,11 @@ def _tables(
 ) -> Iterator[tuple[tuple[int | str, ...], Mapping[str, Any]]]:
     """Yield the tables of this name, each with its place."""
     content = values.get(name)
-    several = isinstance(content, list)
-    for index, one in enumerate(content if isinstance(content, list) else [content]):
+    if isinstance(content, Mapping):
+        yield (name,), content
+    for index, one in enumerate(content if isinstance(content, list) else ()):
         if isinstance(one, Mapping):
-            yield (name, index) if several else (name,), one
+            yield (name, index), one
 
 
 def _of_table(

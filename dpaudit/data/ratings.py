@@ -86,8 +86,7 @@ class Friends:
             raise DataError("a link is repeated: keep one of each")
         start = np.concatenate(([0], np.cumsum(np.bincount(left, minlength=n_users))))
         columns = start.astype(np.int64), np.ascontiguousarray(right, dtype=np.int32)
-        for column in columns:
-            column.setflags(write=False)
+        _freeze(*columns)
         return cls(*columns)
 
     @classmethod
@@ -175,8 +174,7 @@ class Ratings:
             np.ascontiguousarray(value[order], dtype=np.float32),
         )
         flags = None if sensitive is None else np.ascontiguousarray(sensitive[order], np.bool_)
-        for column in (*columns, *(() if flags is None else (flags,))):
-            column.setflags(write=False)
+        _freeze(*columns, flags)
         ids = user_ids, item_ids
         ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, repairs)
         ratings._check()
@@ -213,8 +211,7 @@ class Ratings:
         """Return the kept rows; users and items, their ids and links stay the same."""
         user, item, value = self.user[kept], self.item[kept], self.value[kept]
         flags = None if self.sensitive is None else self.sensitive[kept]
-        for column in (user, item, value, *(() if flags is None else (flags,))):
-            column.setflags(write=False)
+        _freeze(user, item, value, flags)
         return replace(self, user=user, item=item, value=value, sensitive=flags)
 
     def with_users(self, profiles: Sequence[Profile]) -> Ratings:
@@ -246,8 +243,7 @@ class Ratings:
             np.append(self.item, new.item),
             np.append(self.value, new.value),
         )
-        for column in (*columns, *(() if flags is None else (flags,))):
-            column.setflags(write=False)
+        _freeze(*columns, flags)
         return Ratings(
             *columns,
             self.n_users + len(profiles),
@@ -299,3 +295,10 @@ class Ratings:
         for column in columns:
             state.update(column.astype(column.dtype.newbyteorder("<")).tobytes())
         return state.hexdigest()
+
+
+def _freeze(*columns: NDArray[Any] | None) -> None:
+    """Make arrays read-only, in place; None stands for a column that is not there."""
+    for column in columns:
+        if column is not None:
+            column.setflags(write=False)
