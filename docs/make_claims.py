@@ -13,6 +13,7 @@ from dpaudit.claims.verify import verify
 from dpaudit.config.load import load
 from dpaudit.core.files import write_text
 from dpaudit.data.source import DataSource
+from dpaudit.execution.progress import Progress
 from dpaudit.reports.render.claims import render_markdown
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,14 @@ SOCIAL = {"FilmTrust": "filmtrust-privsr"}
 HEAD = "Written by `docs/make_claims.py`; the derivations start at [claims.md](claims.md).\n\n"
 
 
+class Printed(Progress):
+    """Prints the name of each experiment."""
+
+    def stage(self, text: str) -> None:
+        """Print it."""
+        print(text)
+
+
 def main() -> None:
     """Write the page."""
     social = [entry for entry in CATALOGUE if entry.id.startswith("privsr")]
@@ -29,7 +38,7 @@ def main() -> None:
         *on_real_data(_sources(DATA), CATALOGUE),
         *on_real_data(_sources(SOCIAL), social),
     ]
-    found = verify(CATALOGUE, extra=extra, stage=print)
+    found = verify(CATALOGUE, extra=extra, progress=Printed())
     title, _, rest = render_markdown(found).partition("\n\n")
     write_text(ROOT / "docs" / "claims-verdicts.md", f"{title}\n\n{HEAD}{rest}")
 

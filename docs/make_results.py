@@ -10,6 +10,7 @@ from pathlib import Path
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.load import load
 from dpaudit.core.files import write_text
+from dpaudit.execution.workers import Workers
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.sections.tables import results
 
@@ -73,7 +74,7 @@ def main() -> None:
     """Run every example and write the page."""
     parts = [HEAD]
     for name, title in PAGES.items():
-        result = run_audit(load(ROOT / "examples" / f"{name}.toml"), threads=2)
+        result = run_audit(load(ROOT / "examples" / f"{name}.toml"), workers=Workers(2))
         parts.append(f"## {title}\n")
         parts.append(
             f"`dpaudit run examples/{name}.toml`, data {result.data.digest[:12]}, "

@@ -31,6 +31,7 @@ from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.data.readers.load import load as read
 from dpaudit.data.similarity import friends_similarity
 from dpaudit.defenses.social.training import SocialTraining
+from dpaudit.execution.workers import Workers
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import captioned
@@ -181,7 +182,7 @@ def _config(example: str, share: float) -> Config:
 def _run(folder: Path, name: str, config: Config) -> AuditResult:
     place = folder / name / "record.json"
     if not place.is_file():
-        found = run_audit(config, threads=os.cpu_count() or 1)
+        found = run_audit(config, workers=Workers(os.cpu_count()) or 1)
         place.parent.mkdir(parents=True, exist_ok=True)
         write_text(place, found.model_dump_json())
         print(place, f"{found.timing.seconds:.0f} s")

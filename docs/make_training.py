@@ -21,6 +21,7 @@ from dpaudit.config.load import load
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
+from dpaudit.execution.workers import Workers
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape, table_text
@@ -64,7 +65,7 @@ def main() -> None:
 def found(name: str, folder: Path | None) -> AuditResult | None:
     """Return the record of an example, run if no folder is given; None if the folder lacks it."""
     if folder is None:
-        return run_audit(load(ROOT / "examples" / f"{name}.toml"), threads=2)
+        return run_audit(load(ROOT / "examples" / f"{name}.toml"), workers=Workers(2))
     here = folder / name
     if not (here / record.NAME).is_file():
         return None

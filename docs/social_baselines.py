@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.reconstruction.rankings import guess_popular
 from dpaudit.attacks.reconstruction.ratings import guess_means
-from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.trained.errors import mean_errors
 from dpaudit.auditor.trained.grids import Grids
 from dpaudit.auditor.trained.top_lists import precision_and_recall
@@ -19,6 +18,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.social.privsr import PrivSR
+from dpaudit.execution.progress import Progress
 from dpaudit.reports.table import Table
 from dpaudit.reports.words import measured
 

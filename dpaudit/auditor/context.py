@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
 
-from dpaudit.auditor.progress import Progress
+from pydantic import BaseModel
+
 from dpaudit.config.schema import Config
 from dpaudit.data.ratings import Ratings
+from dpaudit.execution.executor import Executor, UnfinishedError
+from dpaudit.execution.progress import Progress
 from dpaudit.record.result import DataRecord, Family, ModelRecord, PointRecord
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -20,19 +26,62 @@ class Context:
     Attributes:
         config: the checked config.
         family: the family-wise confidence and the level of each joint interval.
-        threads: number of threads; the results do not depend on it.
-        progress: receives progress reports.
+        executor: runs the tasks; the results do not depend on it.
+        waiting: the stages that need results of other shards.
     """
 
     config: Config
     family: Family
-    threads: int
-    progress: Progress
+    executor: Executor
+    waiting: list[str] = field(default_factory=list)
 
     @property
     def seed(self) -> int:
         """Seed of every random stream."""
         return self.config.seed
+
+    @property
+    def progress(self) -> Progress:
+        """Receives progress reports."""
+        return self.executor.progress
+
+    def tasks(self, stage: str, *tables: BaseModel, of: Sequence[Any] = ()) -> Executor:
+        """Return the executor of a stage, whose results depend on these inputs.
+
+        Data, seed and code are not named, as a store holds the results of one of each. Nor are
+        numbers of trials: the trials' indices identify a task, so more trials extend a run.
+
+        Args:
+            stage: the words under which its results are listed.
+            tables: the tables of the config that it reads, of those that a config may repeat; it
+                may read all others.
+            of: other values that decide its results, by their `repr`.
+        """
+        config = self.config.model_dump(mode="json", exclude=_NOT_READ)
+        words = (config, *(table.model_dump(mode="json") for table in tables))
+        return self.executor.within(stage, *(_settings(each) for each in words), *map(repr, of))
+
+    def unit(self, stage: str, measured: Callable[[], Iterable[T]]) -> list[T]:
+        """Return what a stage of a measure yields; nothing if it needs results of other shards."""
+        self.progress.stage(stage)
+        try:
+            return list(measured())
+        except UnfinishedError:
+            self.waiting.append(stage)
+            return []
+
+
+# What no task reads, and the tables that a config may repeat.
+_NOT_READ = {"seed", "keep_seed", "gate", "defense", "model", "attack", "game", "sybil"}
+
+
+def _settings(table: dict[str, Any]) -> str:
+    """Return a table, and those in it but for parameters, as text without numbers of trials."""
+    kept = {
+        name: {**value, "trials": None} if isinstance(value, dict) and name != "params" else value
+        for name, value in table.items()
+    }
+    return json.dumps({**kept, "trials": None}, sort_keys=True)
 
 
 class Audited(Protocol):
@@ -62,12 +111,8 @@ class Subject(ABC):
 
     Attributes:
         context: inputs that the measures share.
-        one_thread: whether linear algebra must run on one thread. Trainings already use all
-            threads; further threads of linear algebra would only wait, and would change the order
-            of summation.
     """
 
-    one_thread: ClassVar[bool] = False
     context: Context
 
     @classmethod

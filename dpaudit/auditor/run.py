@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from dpaudit import __version__
-from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.gate import judge
+from dpaudit.auditor.measures.base import Found
 from dpaudit.auditor.plan import check_gates, family_of, kind_of
-from dpaudit.auditor.progress import Progress
 from dpaudit.config.schema import Config
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment
+from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
+from dpaudit.data.source import DataSource
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.identity import identity_of
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.store import NAME, Store, opened, seed_in, words_of
+from dpaudit.execution.tasks import digest_of
+from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run keeps the results of finished tasks.
+
+    Attributes:
+        folder: the output folder.
+        fresh: whether to drop the results that it holds.
+    """
+
+    folder: Path
+    fresh: bool = False
 
 
 def run_audit(
     config: Config,
     *,
-    threads: int = 1,
+    workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
     allow_code: bool = False,
+    place: Place | None = None,
 ) -> records.AuditResult:
     """Measure every model of the config and judge its gates.
 
@@ -31,15 +58,79 @@ def run_audit(
 
     Args:
         config: a checked config.
-        threads: number of threads.
+        workers: where tasks run.
         progress: receives progress reports.
         allow_code: whether code that the config names may be run.
+        place: where results are kept, so that the same call goes on where a killed run was; None
+            keeps nothing. Of a black box nothing is kept, as its calls may depend on each other.
 
     Raises:
         DataError: the data cannot be read, or there are too few.
-        ConfigError: a model does not fit the data, a gate picks nothing, or the config names code
-            that is not allowed.
-        RunError: a training diverged, or the named code failed.
+        ConfigError: a model does not fit the data, a gate picks nothing, the config names code that
+            is not allowed, or another run works in the folder.
+        RunError: a training diverged, the named code failed, workers were lost, or results cannot
+            be kept.
+    """
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    progress = progress or Progress()
+    with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
+        store = None
+        if place is not None and not config.defense:
+            store = stack.enter_context(opened_store(config, ratings, place, progress))
+        executor = Executor(stack.enter_context(started(workers)), progress, store)
+        found = measured(config, ratings, executor)
+        record = found.record(records.Timing.since(started_at, clock))
+    if store is not None and config.keep_seed is False:
+        store.path.unlink()  # it holds the seed, which is a secret
+    return record
+
+
+def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Measured:
+    """Apply the measures of a config.
+
+    Args:
+        config: a checked config, whose code is allowed to run.
+        ratings: its data; None for a black box.
+        executor: runs the tasks. With a shard, results of other shards may be missing.
+    """
+    context = Context(config, family_of(config, ratings), executor)
+    kind = kind_of(config)
+    subject = kind.subject.of(context, ratings)
+    executor.progress.start(subject.trials())
+    executor.progress.workers(executor.pool.alive())
+    if executor.store is not None:
+        executor.store.set("trials", str(subject.trials()))
+    measures = [measure(subject) for measure in kind.measures]
+    audited: list[Audited] = []
+    found: list[Found] = []
+    for model in subject.models():
+        audited.append(model)
+        for measure in measures:
+            found += list(measure.run(model))
+    if not context.waiting:
+        for measure in measures:
+            found += list(measure.compared())
+    return Measured(subject, audited, found)
+
+
+def resumed(config: Config, place: Place) -> Config:
+    """Return the config with the seed that the run in this folder drew.
+
+    A seed that the config names stays; a drawn one is used again while the code is the same.
+    """
+    path = place.folder / NAME
+    secret = words_of(path).get("secret") == "yes"
+    if "seed" in config.model_fields_set or place.fresh or secret != (config.keep_seed is False):
+        return config
+    seed = seed_in(path, identity_of(_plugins(config)))
+    return config if seed is None else config.model_copy(update={"seed": seed})
+
+
+@contextmanager
+def prepared(config: Config, allow_code: bool, progress: Progress) -> Iterator[Ratings | None]:
+    """Check what a config asks for and read its data; linear algebra has one thread meanwhile.
+
+    More threads would change the order of summation, and the workers use all cores.
     """
     from threadpoolctl import threadpool_limits
 
@@ -49,57 +140,91 @@ def run_audit(
             "give --allow-code (allow_code=True) if you trust it"
         )
     check_gates(config)
-    progress = progress or Progress()
-    kind = kind_of(config)
-    with threadpool_limits(1) if kind.subject.one_thread else nullcontext():
-        started, clock = datetime.now(UTC), time.perf_counter()
+    with nullcontext() if config.defense else threadpool_limits(1):
         progress.stage("reading the data")
-        ratings = None if config.defense else load(config.data)
-        context = Context(config, family_of(config, ratings), threads, progress)
-        subject = kind.subject.of(context, ratings)
-        progress.start(subject.trials())
-        measures = [measure(subject) for measure in kind.measures]
-        audited, found = [], []
-        for model in subject.models():
-            audited.append(model)
-            for measure in measures:
-                found += list(measure.run(model))
-        for measure in measures:
-            found += list(measure.compared())
-    points = [point for model in audited for point in model.points()]
-    return _record(
-        subject,
-        [model.record() for model in audited],
-        points,
-        [each for each in found if isinstance(each, records.PairRecord)],
-        [each for each in found if isinstance(each, records.Measurement)],
-        records.Timing.since(started, clock),
-    )
+        yield None if config.defense else load(config.data)
 
 
-def _record(
-    subject: Subject,
-    models: list[records.ModelRecord],
-    points: list[records.PointRecord],
-    pairs: list[records.PairRecord],
-    measurements: list[records.Measurement],
-    timing: records.Timing,
-) -> records.AuditResult:
-    context = subject.context
-    gates = [judge(gate, points, measurements) for gate in context.config.gate]
-    return records.AuditResult(
-        tool=__version__,
-        environment=environment(),
-        config=subject.settings(),
-        data=subject.data(),
-        family=context.family,
-        models=models,
-        attacks=dict(subject.attacks()),
-        sybil_attacks=dict(subject.sybil_attacks()),
-        pairs=pairs,
-        points=points,
-        measurements=measurements,
-        gates=gates,
-        outcome=records.worst([gate.outcome for gate in gates]),
-        timing=timing,
+@contextmanager
+def opened_store(
+    config: Config, ratings: Ratings | None, place: Place, progress: Progress, name: str = NAME
+) -> Iterator[Store]:
+    """Open the store of a run, and tell what was found in it."""
+    with opened(place.folder, identity(config, ratings), name=name, fresh=place.fresh) as store:
+        for sentence in store.notes:
+            progress.note(sentence)
+        store.set("secret", "yes" if config.keep_seed is False else "no")
+        yield store
+
+
+def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
+    """Return what the results of a config's tasks depend on besides its tables."""
+    files = "".join(
+        hashlib.blake2b(path.read_bytes()).hexdigest()
+        for path in (
+            DataSource(format="movielens-100k", path=file).file() for file in _files(config)
+        )
+        if path.is_file()
     )
+    data = "" if ratings is None else ratings.digest
+    return {
+        "tool": __version__,
+        **identity_of(_plugins(config)),
+        "data": digest_of(data, files),
+        "seed": str(config.seed),
+    }
+
+
+def _files(config: Config) -> Sequence[str]:
+    return config.training.files if config.trains else ()
+
+
+def _plugins(config: Config) -> set[str]:
+    """Return the modules of the recommenders and attacks that a config names."""
+    attacks = {table.plugin for table in (*config.attack, *config.game, *config.sybil)}
+    named = [registry.load("defenses", model.defense) for model in config.model]
+    named += [registry.load("attacks", attack) for attack in attacks]
+    return {each.__module__ for each in named}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the measures of a run found.
+
+    Attributes:
+        subject: what is audited.
+        models: its models.
+        found: the measurements, and the games' pairs.
+    """
+
+    subject: Subject
+    models: Sequence[Audited]
+    found: Sequence[Found]
+
+    @property
+    def waiting(self) -> list[str]:
+        """The stages that need results of other shards; without them there is no record."""
+        return self.subject.context.waiting
+
+    def record(self, timing: records.Timing) -> records.AuditResult:
+        """Judge the gates and make the record."""
+        subject, context = self.subject, self.subject.context
+        points = [point for model in self.models for point in model.points()]
+        measurements = [each for each in self.found if isinstance(each, records.Measurement)]
+        gates = [judge(gate, points, measurements) for gate in context.config.gate]
+        return records.AuditResult(
+            tool=__version__,
+            environment=environment(),
+            config=subject.settings(),
+            data=subject.data(),
+            family=context.family,
+            models=[model.record() for model in self.models],
+            attacks=dict(subject.attacks()),
+            sybil_attacks=dict(subject.sybil_attacks()),
+            pairs=[each for each in self.found if isinstance(each, records.PairRecord)],
+            points=points,
+            measurements=measurements,
+            gates=gates,
+            outcome=records.worst([gate.outcome for gate in gates]),
+            timing=timing,
+        )

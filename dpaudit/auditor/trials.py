@@ -7,7 +7,6 @@ execution does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,12 +15,15 @@ from numpy.typing import NDArray
 
 from dpaudit.core.profile import Profile
 from dpaudit.core.streams import Key, Streams, stream_key
+from dpaudit.execution.executor import Executor
 from dpaudit.kernels import noise
 
 Number = TypeVar("Number", np.bool_, np.float64)
 
 # Trials per block; fixed, so that results do not depend on the number of threads.
 BLOCK = 256
+# The least number of trials of a task whose trials take microseconds.
+TOGETHER = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,29 +87,48 @@ def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     return (uniform * count).astype(np.int64)
 
 
+# A block of one user's trials: the user's position, and the trials' streams.
+Block = tuple[int, Streams]
+
+
 def run_blocks(
     draws: TrialDraws,
     run: Callable[[int, Streams], NDArray[Number]],
-    threads: int,
-    advance: Callable[[int], None],
+    executor: Executor,
+    together: int = 1,
 ) -> NDArray[Number]:
     """Run every block and return the outcomes `(D, T)` in the order of the trials.
 
     Args:
         draws: the trials.
         run: returns the outcomes `(D, W)` of a block of one user's trials, for each of D defenses.
-        threads: number of threads; the result does not depend on it.
-        advance: called with the number of trials of each finished block.
+        executor: runs the blocks; the result does not depend on it.
+        together: the least number of trials of a task, which consists of whole blocks.
     """
-    blocks, parts = list(draws.blocks()), []
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        for (_, streams), part in zip(
-            blocks, pool.map(lambda block: run(*block), blocks), strict=True
-        ):
-            parts.append(part)
-            advance(len(streams))
+    blocks = list(draws.blocks())
+
+    def work(part: tuple[Block, ...]) -> NDArray[Number]:
+        return np.concatenate([run(*block) for block in part], axis=1)
+
+    parts = executor.map("blocks", work, _joined(blocks, together), _trials)
     order = np.concatenate([streams.trials for _, streams in blocks])
     return np.concatenate(parts, axis=1)[:, np.argsort(order)]
+
+
+def _joined(blocks: Sequence[Block], least: int) -> Iterator[tuple[Block, ...]]:
+    """Yield runs of blocks of at least `least` trials together; the last may have fewer."""
+    part: tuple[Block, ...] = ()
+    for block in blocks:
+        part = (*part, block)
+        if _trials(part) >= least:
+            yield part
+            part = ()
+    if part:
+        yield part
+
+
+def _trials(part: tuple[Block, ...]) -> int:
+    return sum(len(streams) for _, streams in part)
 
 
 def eligible(profiles: Sequence[Profile], least: int, most: int) -> list[Profile]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from threadpoolctl import threadpool_limits
 
 import dpaudit
 from dpaudit.auditor.games.controls import GameResult, control_seed, controls_of, reported
@@ -21,16 +20,15 @@ from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Experiment, Game, GameScores, PublishedClaim
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
-from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.files import read_text, write_text
 from dpaudit.core.provenance import environment
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.identity import identity_of
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.store import NAME, opened, seed_in
+from dpaudit.execution.tasks import Task
+from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record.result import Timing
-
-# File with the seed of the outcomes in a folder.
-_SEED = "seed.txt"
-# Largest size of an outcome's file, in characters.
-_LARGEST = 2**20
 
 
 def verify(
@@ -41,8 +39,9 @@ def verify(
     confidence: float = 0.95,
     seed: int | None = None,
     folder: Path | None = None,
-    stage: Callable[[str], None] = lambda text: None,
-    advance: Callable[[int], None] = lambda done: None,
+    fresh: bool = False,
+    workers: Workers = ONE_THREAD,
+    progress: Progress | None = None,
 ) -> record.Verification:
     """Run entries and judge them with family-wise confidence.
 
@@ -60,21 +59,37 @@ def verify(
         confidence: family-wise confidence of all verdicts.
         seed: seed of all random streams; None for the folder's seed, or a new one if it has none.
             The level of the label tests is over the choice of the seed.
-        folder: where outcomes are stored. A stored outcome is reused if the game, its data, seed,
-            trials and level, the code and the libraries are the same.
-        stage: called with the name of each experiment before it runs.
-        advance: called with the number of experiments that finished since the last call.
+        folder: where outcomes are kept, so that the same call goes on where a killed one was. A
+            kept outcome is used if the game, its data, seed, trials and level, the code and the
+            libraries are the same.
+        fresh: whether to drop the outcomes that the folder holds.
+        workers: where experiments run; the outcomes do not depend on it.
+        progress: receives the number of finished experiments.
+
+    Raises:
+        ConfigError: another run works in the folder, or it cannot be written.
+        RunError: an experiment failed, or outcomes cannot be kept.
     """
-    started, clock = datetime.now(UTC), time.perf_counter()
-    seed = seed_of(folder, seed)
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    progress = progress or Progress()
+    seed = seed_of(folder, seed, fresh=fresh)
     slots = list(_slots(entries, extra))
     games = sum(not isinstance(slot.experiment, Check) for slot in slots)
     alpha = split(1 - confidence, max(games, 1))
-    outcomes = []
-    for slot in slots:
-        stage(slot.name)
-        outcomes.append(_once(slot, trials, alpha, confidence, seed, folder))
-        advance(1)
+    run = _Run(slots, trials, alpha, confidence, seed)
+    progress.start(len(slots))
+    with threadpool_limits(1), ExitStack() as stack:
+        store = None
+        if folder is not None:
+            identity = {"tool": dpaudit.__version__, **identity_of(), "seed": str(seed)}
+            store = stack.enter_context(opened(folder, identity, fresh=fresh))
+            for sentence in store.notes:
+                progress.note(sentence)
+            store.set("trials", str(len(slots)))
+            store.set("secret", "no")
+        pool = stack.enter_context(started(workers))
+        executor = Executor(pool, progress, store).within("experiments")
+        outcomes = [Outcome.model_validate_json(text) for text in executor.run(run.tasks(progress))]
     judged = [
         (slot.entry.id, _judged(slot, outcome, p, 1 - confidence))
         for slot, outcome, p in zip(slots, outcomes, _adjusted(slots, outcomes, alpha), strict=True)
@@ -88,26 +103,15 @@ def verify(
         entries=[
             _entry(entry, [game for id_, game in judged if id_ == entry.id]) for entry in entries
         ],
-        timing=Timing.since(started, clock),
+        timing=Timing.since(started_at, clock),
     )
 
 
-def seed_of(folder: Path | None, seed: int | None) -> int:
-    """Return `seed` if given, else the folder's stored seed, else a new one; store it there.
-
-    An interrupted verification thus continues with its own seed.
-    """
-    if folder is None:
-        return settled(seed)
-    place = folder / _SEED
-    if seed is None and place.is_file():
-        with contextlib.suppress(ValueError, UnicodeDecodeError, ConfigError):
-            kept = int(read_text(place, 100))
-            if 0 <= kept < 2**64:
-                return kept
-    seed = settled(seed)
-    write_text(place, f"{seed}\n")
-    return seed
+def seed_of(folder: Path | None, seed: int | None, *, fresh: bool = False) -> int:
+    """Return `seed` if given, else the seed of the folder's run, else a new one."""
+    if seed is None and folder is not None and not fresh:
+        seed = seed_in(folder / NAME, identity_of())
+    return settled(seed)
 
 
 def _adjusted(slots: Sequence[Slot], outcomes: Sequence[Outcome], alpha: float) -> list[float]:
@@ -121,11 +125,6 @@ def _adjusted(slots: Sequence[Slot], outcomes: Sequence[Outcome], alpha: float) 
     return adjusted
 
 
-def count(entries: Sequence[PublishedClaim]) -> int:
-    """Return the number of experiments of these entries."""
-    return sum(len(entry.published) + len(entry.corrected) for entry in entries)
-
-
 def _slots(
     entries: Sequence[PublishedClaim], extra: Sequence[tuple[str, Experiment]]
 ) -> Iterator[Slot]:
@@ -135,44 +134,57 @@ def _slots(
         yield from (Slot(entry, "real data", game) for id_, game in extra if id_ == entry.id)
 
 
-def _once(
-    slot: Slot, trials: int | None, alpha: float, confidence: float, seed: int, folder: Path | None
-) -> Outcome:
-    """Return the outcome of an experiment, from the folder if the same game was run before."""
-    if isinstance(slot.experiment, Check):
-        return _check(slot.experiment, seed)
-    count = trials or slot.experiment.trials
-    if folder is None:
-        return _run(slot.experiment, count, alpha, confidence, seed)
-    words = (
-        slot.name,
-        slot.experiment.mechanism(),
-        slot.experiment.digest(),
-        *slot.experiment.claimed(),
-    )
-    key = repr((_code(), words, count, alpha, confidence, seed)).encode()
-    digest = hashlib.blake2b(key, digest_size=8).hexdigest()
-    place = folder / f"{slot.entry.id}-{digest}.json"
-    if place.is_file():
-        # An unreadable outcome is computed again and replaced.
-        with contextlib.suppress(ValidationError, UnicodeDecodeError, ConfigError):
-            return Outcome.model_validate_json(read_text(place, _LARGEST))
-    outcome = _run(slot.experiment, count, alpha, confidence, seed)
-    write_text(place, outcome.model_dump_json(indent=1) + "\n")
-    return outcome
+@dataclass(frozen=True)
+class _Part:
+    """The place of an experiment, and what decides its outcome beside code and seed."""
+
+    place: int
+    words: str
 
 
-@functools.cache
-def _code() -> str:
-    """Digest of the package's source and the libraries' versions.
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """All experiments of a verification; called with the part of one, it runs it.
 
-    It prevents the reuse of outcomes that other code computed.
+    Attributes:
+        slots: the experiments.
+        trials: number of trials of every game; None for each game's own.
+        alpha: the level of each game.
+        confidence: family-wise confidence.
+        seed: seed of all random streams.
     """
-    state = hashlib.blake2b(repr(environment()).encode(), digest_size=16)
-    root = Path(dpaudit.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        state.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return state.hexdigest()
+
+    slots: Sequence[Slot]
+    trials: int | None
+    alpha: float
+    confidence: float
+    seed: int
+
+    def tasks(self, progress: Progress) -> Iterator[Task]:
+        """Yield a task for each experiment, which returns its outcome as JSON."""
+        for place, slot in enumerate(self.slots):
+            progress.stage(slot.name)
+            yield Task(self, _Part(place, self._words(slot)), 1)
+
+    def _words(self, slot: Slot) -> str:
+        game = slot.experiment
+        if isinstance(game, Check):
+            return slot.name
+        about = (slot.name, game.mechanism(), game.digest(), *game.claimed())
+        return repr((about, self._trials(game), self.alpha, self.confidence))
+
+    def _trials(self, game: Game) -> int:
+        return self.trials or game.trials
+
+    def __call__(self, part: _Part) -> str:
+        """Run one experiment, and return its outcome as JSON."""
+        experiment = self.slots[part.place].experiment
+        if isinstance(experiment, Check):
+            found = _check(experiment, self.seed)
+        else:
+            count = self._trials(experiment)
+            found = _run(experiment, count, self.alpha, self.confidence, self.seed)
+        return found.model_dump_json()
 
 
 def _check(check: Check, seed: int) -> Outcome:

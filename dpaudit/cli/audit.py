@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.core.files import check_writable, own_folder, write_set, write_text
+from dpaudit.cli.options import workers_option
+from dpaudit.cli.writing import EXIT_CODES, STANDARD_OUTPUT, Output, render
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.files import own_folder, write_text
 
 if TYPE_CHECKING:
-    from dpaudit.record.result import AuditResult
-
-EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
-_STANDARD_OUTPUT = Path("-")
-_FILES = {"html": "report.html", "md": "report.md"}
+    from dpaudit.execution.workers import Workers
 
 
 @click.command()
@@ -26,7 +23,8 @@ _FILES = {"html": "report.html", "md": "report.md"}
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Output folder for record.json, report.html and report.md.  "
+    help="Output folder for record.json, report.html and report.md, and for finished tasks: the "
+    "same command goes on where an interrupted one was.  "
     "[default: dpaudit-out/NAME of the config]",
 )
 @click.option(
@@ -50,11 +48,14 @@ _FILES = {"html": "report.html", "md": "report.md"}
     metavar="FORMAT=FILE",
     help="Write a further report, e.g. --report html=leakage.html; - is standard output.",
 )
+@workers_option
 @click.option(
-    "--threads",
-    type=click.IntRange(1),
-    default=lambda: os.cpu_count() or 1,
-    help="Number of threads; results do not depend on it.  [default: all cores]",
+    "--fresh", is_flag=True, help="Run everything again; drop the finished tasks in the folder."
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Run only the I-th of N parts, and write no record: 'dpaudit merge' makes it of all.",
 )
 @click.option(
     "--allow-code", is_flag=True, help="Run the Python code that the config names in [defense]."
@@ -68,7 +69,9 @@ def run(
     seed: str | None,
     overrides: tuple[str, ...],
     reports: tuple[str, ...],
-    threads: int,
+    workers: Workers,
+    fresh: bool,
+    shard: str | None,
     allow_code: bool,
     quiet: bool,
 ) -> None:
@@ -77,45 +80,43 @@ def run(
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
     from dpaudit.auditor.plan import check_gates
-    from dpaudit.auditor.run import run_audit
-    from dpaudit.cli.progress import Bar
+    from dpaudit.auditor.run import Place, resumed, run_audit
+    from dpaudit.auditor.shards import run_shard
+    from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
-    from dpaudit.record import storage as record
+    from dpaudit.execution.shards import Shard
 
     path = config or config_file.find(Path())
     if seed is not None:
         overrides = (*overrides, f"seed={_seed(seed)}")
-    extra = [_parse_report(option) for option in reports]
+    part = None if shard is None else Shard.parse(shard)
     checked = config_file.load(path, overrides)
     check_gates(checked, f"{path}: ")
     folder = output or own_folder(path.stem)
-    targets = [(name, folder / file) for name, file in _FILES.items()] + extra
-    _check_targets([folder / record.NAME, *(target for _, target in targets)])
-    with Bar(enabled=not quiet) as bar:
-        if allow_code:
-            sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script
-        result = run_audit(checked, threads=threads, progress=bar, allow_code=allow_code)
-    # Gates are judged before any report is rendered, so no report can change their outcome.
-    written = {folder / record.NAME: record.render(result)}
-    for name, target in targets:
-        try:
-            text = _render(name, result)
-        except Exception as error:  # a plug-in may raise anything, and costs no finished run
-            write_set(written)
-            raise RunError(
-                f"report {name!r} failed ({type(error).__name__}: {error}); the record is in "
-                f"{folder}: render another with 'dpaudit report {folder} --format md'"
-            ) from error
-        if target == _STANDARD_OUTPUT:
-            click.echo(text, nl=False)
+    target = Output.of(folder, reports)
+    place = Place(folder, fresh)
+    if allow_code:
+        sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script
+    with Reporter(quiet=quiet) as reporter:
+        if part is not None:
+            run_shard(checked, part, place, workers=workers, progress=reporter)
         else:
-            written[target] = text
-    write_set(written)
+            result = run_audit(
+                resumed(checked, place),
+                workers=workers,
+                progress=reporter,
+                allow_code=allow_code,
+                place=place,
+            )
+    if part is not None:
+        if not quiet:
+            click.echo(f"Shard {part} is done; when all are: dpaudit merge {plain(str(folder))}")
+        return
+    # Gates are judged before any report is rendered, so no report can change their outcome.
+    target.write(result)
     if not quiet:
-        _show(result)
-        click.echo(f"Seed: {result.config['seed']}")
-        click.echo(f"Record and reports: {plain(str(folder))}")
+        target.tell(result)
     ctx.exit(EXIT_CODES[result.outcome])
 
 
@@ -132,8 +133,8 @@ def report(folder: Path, name: str, output: Path | None) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
     from dpaudit.record import storage as record
 
-    text = _render(name, record.load(folder))
-    if output in (None, _STANDARD_OUTPUT):
+    text = render(name, record.load(folder))
+    if output in (None, STANDARD_OUTPUT):
         click.echo(text, nl=False)
     else:
         write_text(output, text)
@@ -171,37 +172,3 @@ def _seed(text: str) -> str:
     if text == "entropy" or (text.isascii() and text.isdecimal() and int(text) < 2**64):
         return text if text == "entropy" else str(int(text))
     raise ConfigError(f"the option --seed {text!r} is neither a 64-bit integer nor entropy")
-
-
-def _parse_report(option: str) -> tuple[str, Path]:
-    from dpaudit.core import registry
-
-    name, equals, file = option.partition("=")
-    if not equals or not file:
-        raise ConfigError(f"the option --report {option!r} is not FORMAT=FILE: e.g. html=out.html")
-    registry.load("reports", name)
-    return name, Path(file)
-
-
-def _render(name: str, result: AuditResult) -> str:
-    from dpaudit.core import registry
-
-    text: str = registry.load("reports", name)(result)
-    return text
-
-
-def _check_targets(targets: list[Path]) -> None:
-    """Refuse paths that cannot be written, and two outputs with the same path."""
-    check_writable(targets)
-    files = [target.resolve() for target in targets if target != _STANDARD_OUTPUT]
-    twice = [file for file in files if files.count(file) > 1]
-    if twice:
-        raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
-
-
-def _show(result: Any) -> None:
-    from rich.console import Console
-
-    from dpaudit.reports.render.console import show as show_result
-
-    show_result(result, Console())

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpaudit.cli.options import workers_option
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import check_writable, own_folder, write_set
 
 if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
     from dpaudit.claims.record import Verification
+    from dpaudit.execution.workers import Workers
 
 # 0: all verdicts are as recorded. 1: a verdict differs. 4: too few trials to decide.
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
@@ -47,6 +49,7 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also run the claims about recommenders on the ratings of a config's [data].",
 )
+@workers_option
 @click.option(
     "--fresh", is_flag=True, help="Run everything again; delete the finished games in the folder."
 )
@@ -61,6 +64,7 @@ def claims(
     confidence: float,
     seed: int | None,
     sources: tuple[Path, ...],
+    workers: Workers,
     fresh: bool,
     quiet: bool,
 ) -> None:
@@ -78,11 +82,10 @@ def claims(
     if not verify:
         _explain(entries[0]) if len(entries) == 1 else _list(entries)
         return
-    from dpaudit.bounds.frequentist.seeds import settled
     from dpaudit.claims.real_data import on_real_data
-    from dpaudit.claims.verify import count, seed_of
+    from dpaudit.claims.verify import seed_of
     from dpaudit.claims.verify import verify as run
-    from dpaudit.cli.progress import Bar
+    from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
     from dpaudit.reports.render import claims as reports
 
@@ -98,23 +101,19 @@ def claims(
         raise ConfigError(
             "two options --data name files with the same name: rename one of the files"
         )
-    folder = output / "run"
-    seed = settled(seed) if fresh else seed_of(folder, seed)
+    seed = seed_of(output, seed, fresh=fresh)
     extra = on_real_data(ratings, entries, seed)
-    if fresh:
-        for kept in folder.glob("*.json"):
-            kept.unlink()
-    with Bar(enabled=not quiet) as bar:
-        bar.start(count(entries) + len(extra))
+    with Reporter(quiet=quiet) as reporter:
         found = run(
             entries,
             extra=extra,
             trials=trials,
             confidence=confidence,
             seed=seed,
-            folder=folder,
-            stage=bar.stage,
-            advance=bar.advance,
+            folder=output,
+            fresh=fresh,
+            workers=workers,
+            progress=reporter,
         )
     write_set({path: render(found) for path, render in targets.items()})
     if not quiet:

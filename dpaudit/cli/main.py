@@ -15,6 +15,7 @@ from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
 from dpaudit.cli.epsilon import epsilon
 from dpaudit.cli.plan import plan
+from dpaudit.cli.tasks import merge, runs
 from dpaudit.core.errors import DpauditError, RunError
 
 USER_ERROR, RUN_FAILED = 2, 3
@@ -118,5 +119,19 @@ def main() -> None:
     """
 
 
-for command in (run, report, gate, claims, epsilon, plan, list_, show, init, schema, data):
+for command in (
+    run,
+    merge,
+    runs,
+    report,
+    gate,
+    claims,
+    epsilon,
+    plan,
+    list_,
+    show,
+    init,
+    schema,
+    data,
+):
     main.add_command(command)

@@ -171,7 +171,8 @@ class Config(_Table):
             return values
         seed = values.get("seed")
         if seed == "entropy":
-            return {"keep_seed": False, **values, "seed": fresh_seed()}
+            # Left out, it is drawn, and can be told from a seed that the user chose.
+            return {"keep_seed": False, **{k: v for k, v in values.items() if k != "seed"}}
         if isinstance(seed, str) and not seed.isdecimal():
             raise ValueError(f"seed = {seed!r} is neither a 64-bit integer nor 'entropy'")
         if values.get("keep_seed") is False:

@@ -27,6 +27,8 @@ from dpaudit.core.releases import TargetUser
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense, OnDemandDefense, TrainedDefense
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.workers import Pool, Workers
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
 _TRIALS = 40
@@ -141,7 +143,7 @@ def check_game(
     _require(type(attack).can_read(game.observer.shows), type(attack), f"cannot read {observer}")
     whole = game.run(trials=_TRIALS, seed=1)
     for trials, threads in ((_TRIALS, 1), (_TRIALS, 2), (_TRIALS // 3, 1)):
-        again = game.run(trials=trials, seed=1, threads=threads)
+        again = game.run(trials=trials, seed=1, executor=Executor(Pool(Workers(threads))))
         for name in ("absent", "present"):
             same = np.array_equal(getattr(again, name), getattr(whole, name)[:trials])
             _require(same, kind, f"{name}: {trials} trials on {threads} threads differ")

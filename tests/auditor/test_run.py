@@ -20,6 +20,7 @@ from dpaudit.data.readers.load import load
 from dpaudit.data.split import split_users
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Control, GateRecord
 
 BASE: dict[str, Any] = {
@@ -36,7 +37,7 @@ BASE: dict[str, Any] = {
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(BASE | changes), threads=threads)
+    return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
 
 
 def numbers(result: AuditResult) -> str:
@@ -238,7 +239,7 @@ LISTS: dict[str, Any] = {
 
 
 def run_lists(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(LISTS | changes), threads=threads)
+    return run_audit(Config.model_validate(LISTS | changes), workers=Workers(threads))
 
 
 def test_lists_are_audited_by_their_law() -> None:
@@ -392,7 +393,7 @@ def test_movielens_follows_the_closed_form(real_data: Path) -> None:
     assert (len(ratings), ratings.n_users, ratings.n_items) == (100_000, 943, 1682)
     _, attacked = split_users(ratings, config.split.test_share, config.seed)
     n = np.array([len(profile) for profile in attacked])
-    result = run_audit(config, threads=2)
+    result = run_audit(config, workers=Workers(2))
     measured = [found for found in result.measurements if found.metric == "attack.accuracy"]
     # Eleven comparisons share a false-failure rate of 1e-6: exact binomial quantiles.
     tail = 1e-6 / len(sweep) / 2

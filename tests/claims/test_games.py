@@ -42,8 +42,8 @@ def test_blocks_and_further_trials_change_no_trial(
     whole = game.run(300, 4)
     at_once = game_module.in_blocks
 
-    def in_small_blocks(read: Any, streams: Any, _: int, threads: int) -> Any:
-        return at_once(read, streams, 64, threads)
+    def in_small_blocks(reads: Any, _: int, executor: Any) -> Any:
+        return at_once(reads, 64, executor)
 
     monkeypatch.setattr(game_module, "in_blocks", in_small_blocks)
     parts = game.run(200, 4)

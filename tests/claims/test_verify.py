@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import math
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -20,9 +22,12 @@ from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, GameScores, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
-from dpaudit.claims.verify import count, verify
+from dpaudit.claims.verify import verify
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.provenance import environment
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.store import NAME, read
+from dpaudit.execution.workers import Workers
 
 # The probability that a stochastic test fails although the code is correct.
 RARE = 1e-6
@@ -150,7 +155,6 @@ def test_real_data_count_among_the_games() -> None:
     found = verify(entries, extra=[("aa11-thm1", second), ("cc13-thm1", Coin("c", 3.0))])
     assert [game.role for game in found.entries[0].games] == ["published", "real data"]
     assert found.size == 2
-    assert count(entries) == 1
 
 
 # Verdicts and statuses.
@@ -353,48 +357,42 @@ def test_what_was_run_is_not_run_again_and_the_record_is_the_same(tmp_path: Path
     assert without_times(verify(again, folder=tmp_path)) == without_times(found)
     assert runs(again) == 0
     assert without_times(verify(never, seed=found.seed)) == without_times(found)
-    assert len(list(tmp_path.glob("*.json"))) == 3
+    assert len(read(tmp_path / NAME).keys) == 3
 
 
 def test_a_stopped_verification_goes_on_where_it_was(tmp_path: Path) -> None:
     entries = catalogue()
 
-    def stop(name: str) -> None:
-        if name.startswith("bb12"):
-            raise KeyboardInterrupt
+    class Stopping(Progress):
+        def stage(self, text: str) -> None:
+            if text.startswith("bb12"):
+                raise KeyboardInterrupt
+
+    class Told(Progress):
+        finished, known = 0, 0
+
+        def advance(self, trials: int) -> None:
+            self.finished += trials
+
+        def stored(self, trials: int) -> None:
+            self.known += trials
 
     with pytest.raises(KeyboardInterrupt):
-        verify(entries, folder=tmp_path, stage=stop)
+        verify(entries, folder=tmp_path, progress=Stopping())
     assert runs(entries) == 2
-    done: list[int] = []
-    verify(entries, folder=tmp_path, advance=done.append)
+    told = Told()
+    verify(entries, folder=tmp_path, progress=told)
     assert runs(entries) == 3
-    assert done == [1, 1, 1]
+    assert (told.finished, told.known) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe\x00",
-        b"[]",
-        b"{}",
-        b'{"p_value": 7, "seconds": 1}',
-        b'{"p_value": NaN, "seconds": 1}',
-        b'{"p_value": 0.5, "seconds": 1, "note": "mine"}',
-    ],
-)
-def test_what_cannot_be_read_is_run_again_and_replaced(tmp_path: Path, text: bytes) -> None:
+def test_an_outcome_that_was_changed_is_run_again(tmp_path: Path) -> None:
     found = verify(catalogue(), folder=tmp_path)
-    place = sorted(tmp_path.glob("*.json"))[0]
-    good = json.loads(place.read_text(encoding="utf-8"))
-    place.write_bytes(text)
+    with closing(sqlite3.connect(tmp_path / NAME)) as file, file:
+        file.execute("update results set value = '{}' where key = (select max(key) from results)")
     entries = catalogue()
     assert without_times(verify(entries, folder=tmp_path)) == without_times(found)
     assert runs(entries) == 1
-    repaired = json.loads(place.read_text(encoding="utf-8"))
-    assert {**repaired, "seconds": 0} == {**good, "seconds": 0}
 
 
 @pytest.mark.parametrize(
@@ -426,22 +424,20 @@ def test_another_game_takes_no_outcome(tmp_path: Path, other: Coin) -> None:
     assert len(other.ran) == 1
 
 
-def test_other_code_or_libraries_take_no_outcome(
+def test_other_code_or_libraries_take_no_outcome_and_no_drawn_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verify(catalogue(), folder=tmp_path)
-    monkeypatch.setattr(module, "_code", lambda: "other code")
+    seed = verify(catalogue(), folder=tmp_path).seed
+    monkeypatch.setattr(module, "identity_of", lambda: {"code": "other"})
     entries = catalogue()
-    verify(entries, folder=tmp_path)
+    assert verify(entries, folder=tmp_path).seed != seed
     assert runs(entries) == 3
 
 
-def test_other_libraries_are_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = module._code.__wrapped__
-    here = code()
-    assert here == code() == module._code()
-    monkeypatch.setattr(module, "environment", lambda: {"numba": "0.0"})
-    assert code() != here
+def test_outcomes_do_not_depend_on_the_workers() -> None:
+    found = verify(catalogue(), seed=3)
+    for workers in (Workers(2), Workers(2, "processes")):
+        assert without_times(verify(catalogue(), seed=3, workers=workers)) == without_times(found)
 
 
 def test_games_get_their_own_trials_unless_told(tmp_path: Path) -> None:

@@ -79,21 +79,24 @@ def test_a_report_that_fails_costs_no_finished_run(
             raise ValueError("no page")
         return "a report\n"
 
-    monkeypatch.setattr("dpaudit.cli.audit._render", failing)
+    monkeypatch.setattr("dpaudit.cli.writing.render", failing)
     result = call("run", config, "-o", tmp_path)
     assert result.exit_code == 3
     [sentence] = [line for line in result.stderr.splitlines() if line.startswith("dpaudit: ")]
     assert "report 'html' failed (ValueError: no page); the record is in" in sentence
     assert "Traceback" not in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"record.json", "tasks.sqlite", ".tasks.sqlite.lock"}
     assert call("gate", tmp_path).exit_code == 0
 
 
 def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
+        ".tasks.sqlite.lock",
         "record.json",
         "report.html",
         "report.md",
+        "tasks.sqlite",
     ]
     record = json.loads((folder / "record.json").read_text())
     assert record["schema_version"] == 2

@@ -15,7 +15,7 @@ from hostile import LABELS, unseen  # type: ignore[import-not-found]
 from rich.console import Console
 
 from dpaudit.cli import main
-from dpaudit.cli.progress import Bar
+from dpaudit.cli.progress import Reporter
 from dpaudit.core.files import write_text
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
@@ -153,7 +153,7 @@ def test_a_bar_shows_labels_as_they_are_or_not_at_all(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    with Bar() as bar:
+    with Reporter() as bar:
         bar.start(10)
         bar.stage(f"{label}: game")
         bar.advance(1)

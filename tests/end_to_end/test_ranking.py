@@ -16,6 +16,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.social.ranking import PrivSRRanking
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import html, markdown
 
@@ -52,7 +53,7 @@ def config(**changes: Any) -> Config:
 
 @pytest.fixture(scope="module")
 def result() -> AuditResult:
-    return run_audit(config(), threads=1)
+    return run_audit(config(), workers=Workers(1))
 
 
 def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
@@ -139,7 +140,7 @@ def test_a_grid_chooses_the_most_hits() -> None:
             attack=[],
             train={"folds": 3, "trials": 4},
         ),
-        threads=1,
+        workers=Workers(1),
     )
     [point] = record.points
     assert point.chosen == {"learning_rate": 0.05}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
 from dpaudit.core.observation import Observer, PreparedPair
 from dpaudit.core.streams import Streams
+from dpaudit.execution.executor import INLINE, Executor
+from dpaudit.execution.tasks import Task
 
 P = TypeVar("P")
 
 # The score of an output that only one of the data sets can produce.
 CERTAIN = 1e300
-_NAMES = ("absent", "present")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class Game(Generic[P]):
     pair: PreparedPair[P]
     attack: Distinguisher | LearnedDistinguisher
 
-    def run(self, *, trials: int, seed: int, threads: int = 1) -> Scores:
+    def run(self, *, trials: int, seed: int, executor: Executor = INLINE) -> Scores:
         """Run the mechanism in `trials` trials on D and as many on D', and score each.
 
         Every trial draws its own noise; D and D' share no stream. A learned attack is fitted on
@@ -57,30 +59,30 @@ class Game(Generic[P]):
         Args:
             trials: number of trials on each data set.
             seed: seed of every random stream.
-            threads: largest number of blocks at a time; the result does not depend on it.
+            executor: runs the blocks of trials; the result does not depend on it.
 
         Raises:
             ConfigError: the observer sees nothing of this pair, or always the same.
             RunError: a training diverged.
         """
 
-        def read(
-            of: Callable[[Any, Streams], NDArray[Any]], purpose: str, index: int, count: int
-        ) -> NDArray[Any]:
-            shown = (self.pair.before, self.pair.after)[index]
-            name = f"{self.observer.purpose}/{purpose}{_NAMES[index]}"
-            streams = Streams.first(seed, name, count)
-            return in_blocks(lambda part: of(shown, part), streams, self.observer.block, threads)
+        def reads(of: Callable[[P, Streams], NDArray[Any]], purpose: str, count: int) -> list[Read]:
+            return [
+                (
+                    partial(of, shown),
+                    Streams.first(seed, f"{self.observer.purpose}/{purpose}{name}", count),
+                )
+                for shown, name in ((self.pair.before, "absent"), (self.pair.after, "present"))
+            ]
 
-        attack = self.attack
+        attack, size = self.attack, self.observer.block
         if isinstance(attack, LearnedDistinguisher):
-            seen = [read(self._features, "fit/", index, attack.fitted_on) for index in (0, 1)]
+            fitted = reads(self._features, "fit/", attack.fitted_on)
+            scored = reads(self._features, "play/", trials)
+            *seen, absent, present = in_blocks([*fitted, *scored], size, executor)
             ratio = attack.fit(*seen)
-            absent, present = (
-                ratio.score(read(self._features, "play/", index, trials)) for index in (0, 1)
-            )
-        else:
-            absent, present = (read(self._score, "", index, trials) for index in (0, 1))
+            return Scores(ratio.score(absent), ratio.score(present))
+        absent, present = in_blocks(reads(self._score, "", trials), size, executor)
         return Scores(absent, present)
 
     def _score(self, shown: P, streams: Streams) -> NDArray[np.float64]:
@@ -102,20 +104,21 @@ class Game(Generic[P]):
         return np.concatenate([self.attack.features(*view) for view in views], axis=1)
 
 
-def in_blocks(
-    read: Callable[[Streams], NDArray[Any]], streams: Streams, size: int, threads: int
-) -> NDArray[Any]:
-    """Apply `read` to all trials, in blocks of a fixed size, and concatenate the results.
+# A function that returns an array with one entry per trial, and all trials to apply it to.
+Read = tuple[Callable[[Streams], NDArray[Any]], Streams]
+
+
+def in_blocks(reads: Sequence[Read], size: int, executor: Executor) -> list[NDArray[Any]]:
+    """Apply each function to all its trials, in blocks of a fixed size; return an array of each.
 
     Args:
-        read: returns an array with one entry per trial of a block.
-        streams: the streams of all trials.
+        reads: the functions with their trials.
         size: number of trials in a block.
-        threads: largest number of blocks at a time.
+        executor: runs the blocks of all functions together.
     """
-    blocks = streams.blocks(size)
-    if threads == 1:
-        # Handing a small training to another thread takes as long as the training itself.
-        return np.concatenate([read(block) for block in blocks])
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        return np.concatenate(list(pool.map(read, blocks)))
+    counts = [-(-len(streams) // size) for _, streams in reads]
+    found = executor.run(
+        Task(read, block, len(block)) for read, streams in reads for block in streams.blocks(size)
+    )
+    ends = np.cumsum([0, *counts])
+    return [np.concatenate(found[start:end]) for start, end in pairwise(ends)]

@@ -9,7 +9,6 @@ combined.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
+from dpaudit.execution.executor import INLINE, Executor
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def run_coins_game(
     *,
     trainings: int,
     seed: int,
-    threads: int = 1,
+    executor: Executor = INLINE,
 ) -> CoinScores:
     """Train `trainings` models with fresh coins, and score every canary by its training steps.
 
@@ -78,7 +78,7 @@ def run_coins_game(
         attack: scores the steps.
         trainings: number of trained models.
         seed: seed of coins and streams.
-        threads: number of threads; the result does not depend on it.
+        executor: runs the trainings; the result does not depend on it.
 
     Raises:
         ConfigError: the defense's steps do not show each rating separately.
@@ -94,15 +94,15 @@ def run_coins_game(
 
     views = defense.observers()[observer].views
 
-    def scores(training: int) -> NDArray[np.float64]:
-        values = np.where(coins[training], scale.maximum, scale.minimum)
+    def scores(part: tuple[NDArray[np.int64], Streams]) -> NDArray[np.float64]:
+        tossed, trial = part
+        values = np.where(tossed, scale.maximum, scale.minimum)
         trained = defense.prepare(_set(ratings, rows, values), ratings)
-        trial = Streams(streams.key, streams.trials[training : training + 1])
         parts = views(PreparedPair(low, high), trained, trial)
         return np.concatenate([_apart(attack, *part, len(rows)) for part in parts])
 
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        found = list(pool.map(scores, range(trainings)))
+    parts = zip(coins, streams.blocks(1), strict=True)
+    found = executor.map("coins", scores, parts, lambda part: len(part[1]))
     return CoinScores(np.concatenate(found), coins.reshape(-1))
 
 

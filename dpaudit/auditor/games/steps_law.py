@@ -15,9 +15,10 @@ from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
+from dpaudit.execution.executor import INLINE, Executor
 
 # Trainings on each data set that sample the distances of the steps.
-_TRAININGS = 64
+TRAININGS = 64
 # The spacing of the grid that scores lie on; noise of this width makes them distinct.
 _GRID = 2.0**-8
 # Columns of `_apart`.
@@ -29,8 +30,8 @@ def steps_epsilon(
     *,
     delta: float,
     seed: int,
-    trainings: int = _TRAININGS,
-    threads: int = 1,
+    trainings: int = TRAININGS,
+    executor: Executor = INLINE,
 ) -> Estimate:
     """Compute the ε of a pair by the law of its steps' noise, from trainings on each data set.
 
@@ -61,14 +62,13 @@ def steps_epsilon(
         delta: the δ.
         seed: seed of the trainings.
         trainings: number of trainings on each data set.
-        threads: number of threads; the result does not depend on it.
+        executor: runs the trainings; the result does not depend on it.
     """
-
-    def of(name: str, trained: Any) -> NDArray[np.float64]:
-        streams = Streams.first(seed, f"law/{name}", trainings)
-        return in_blocks(partial(_apart, game, trained), streams, game.observer.block, threads)
-
-    apart = [of("absent", game.pair.before), of("present", game.pair.after)]
+    reads = [
+        (partial(_apart, game, trained), Streams.first(seed, f"law/{name}", trainings))
+        for name, trained in (("absent", game.pair.before), ("present", game.pair.after))
+    ]
+    apart = in_blocks(reads, game.observer.block, executor)
     steps = max(float(each[:, _LAPLACE].max()) for each in apart)
     if steps:
         largest = max(float(each[:, _SUM].max()) for each in apart)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.measures.base import Measure, MetricKey
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.config.schema import Config
+from dpaudit.core.assumption import Assumption
 from dpaudit.record.result import Measurement, measured
+
+# The assumptions of a model, as text that keeps every bit.
+_ASSUMPTIONS = TypeAdapter(list[Assumption], config=ConfigDict(ser_json_inf_nan="strings"))
 
 
 class Assumptions(Measure[TrainedModel]):
     """`assumption.denominator` and `….norm`: how often a published claim's assumptions fail."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Keep the ratings and the seed."""
-        self.ratings, self.seed = subject.learned, subject.context.seed
+        """Keep the context and the ratings."""
+        self.context, self.ratings = subject.context, subject.learned
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
@@ -31,10 +39,25 @@ class Assumptions(Measure[TrainedModel]):
         Raises:
             RunError: a training whose denominators are counted diverged.
         """
-        for defense in model.defenses:
-            if defense.variant != "published":
-                continue
-            for found in defense.assumptions(self.ratings, self.seed):
+        published = [each for each in model.defenses if each.variant == "published"]
+        if published:
+            stage = f"{model.label}: assumptions"
+            counted = partial(self._counted, stage, model, published)
+            yield from self.context.unit(stage, counted)
+
+    def _counted(
+        self, stage: str, model: TrainedModel, published: Sequence[Any]
+    ) -> Iterator[Measurement]:
+        ratings, seed = self.ratings, self.context.seed
+
+        def count(place: int) -> str:
+            found = published[place].assumptions(ratings, seed)
+            return _ASSUMPTIONS.dump_json(list(found)).decode()
+
+        executor = self.context.tasks(stage, model.model, of=published)
+        texts = executor.map("assumptions", count, range(len(published)), lambda _: 0)
+        for defense, text in zip(published, texts, strict=True):
+            for found in _ASSUMPTIONS.validate_json(text):
                 yield measured(
                     found.metric,
                     model.label,

@@ -6,7 +6,7 @@ Nothing is sampled: the law of the state after each number of steps is computed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from dpaudit.auditor.measures.base import Measure, MetricKey
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
+from dpaudit.config import schema as configs
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.profile import Profile
 from dpaudit.core.streams import generator
 from dpaudit.defenses.base import ListDefense
 from dpaudit.defenses.item_model import ItemModel
+from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record.result import Measurement
 
 # The largest number of states that the paper's figure compares.
@@ -40,7 +42,7 @@ def mean_divergence(
     profiles: Sequence[Profile],
     steps: Sequence[int],
     *,
-    threads: int = 1,
+    executor: Executor = INLINE,
 ) -> dict[str, NDArray[np.float64]]:
     """Compute `KL(law after t steps ‖ stationary law)` in nats, averaged over users.
 
@@ -49,19 +51,19 @@ def mean_divergence(
         model: its prepared statistics.
         profiles: the users whose chains are averaged.
         steps: the numbers of steps, increasing.
-        threads: number of threads; the result does not depend on it.
+        executor: computes the users' chains; the result does not depend on it.
 
     Returns:
         The mean after each number of steps `(S,)`, by the key of `STATES`.
     """
 
-    def of(profile: Profile) -> NDArray[np.float64]:
-        chain = defense.chain(defense.exact(model, profile))
+    def of(user: int) -> NDArray[np.float64]:
+        chain = defense.chain(defense.exact(model, profiles[user]))
         laws = chain.laws(steps)
         return np.stack([chain.divergence_of(laws, top) for top in STATES.values()])
 
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        mean = np.mean(list(pool.map(of, profiles)), axis=0)
+    found = executor.map("chains", of, range(len(profiles)), lambda _: 0)
+    mean = np.mean(found, axis=0)
     return dict(zip(STATES, mean, strict=True))
 
 
@@ -81,15 +83,25 @@ class Convergence(Measure[Sweep]):
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Compute the divergence after each number of steps, at every ε."""
-        context, wanted = self.context, self.context.config.convergence
+        wanted = self.context.config.convergence
         if wanted is None or not model.chains:
             return
-        context.progress.stage(f"{model.label}: convergence")
+        stage = f"{model.label}: convergence"
+        yield from self.context.unit(stage, partial(self._divergences, stage, model, wanted))
+
+    def _divergences(
+        self, stage: str, model: Sweep, wanted: configs.Convergence
+    ) -> Iterator[Measurement]:
+        context = self.context
         users = chosen_users(model.users(), wanted.users, context.seed)
         method = f"law of the chain, mean of {len(users)} users"
         for defense in model.chains:
             found = mean_divergence(
-                defense, model.prepared, users, wanted.steps, threads=context.threads
+                defense,
+                model.prepared,
+                users,
+                wanted.steps,
+                executor=context.tasks(stage, model.model, of=[defense]),
             )
             for states, row in found.items():
                 for step, value in zip(wanted.steps, row, strict=True):

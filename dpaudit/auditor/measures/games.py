@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.auditor.context import Context
 from dpaudit.auditor.games.controls import (
     Bar,
     GameResult,
@@ -44,6 +46,7 @@ from dpaudit.defenses.base import (
     PredictionPair,
 )
 from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
 
 
@@ -80,7 +83,7 @@ class Match(Protocol):
         """Description of the pair in one sentence."""
         ...
 
-    def run(self, defense: Any, trials: int, seed: int) -> Round:
+    def run(self, defense: Any, trials: int, seed: int, executor: Executor = INLINE) -> Round:
         """Run `trials` trials on each data set with one of the model's defenses."""
         ...
 
@@ -101,9 +104,11 @@ class _Values:
     def game(self, defense: PredictionDefense) -> Game[ExactScores]:
         return prediction_game(defense, self.model, self.pair, self.attack, self.observer)
 
-    def run(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+    def run(
+        self, defense: PredictionDefense, trials: int, seed: int, executor: Executor = INLINE
+    ) -> Round:
         game = self.game(defense)
-        found = game.run(trials=trials, seed=seed)
+        found = game.run(trials=trials, seed=seed, executor=executor)
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
         moved = shifts(game.pair)
         return Round(
@@ -119,8 +124,10 @@ class _Values:
 class _Anything(_Values):
     """A match in which a plug-in's own release of unknown law is shown."""
 
-    def run(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
-        found = self.game(defense).run(trials=trials, seed=seed)
+    def run(
+        self, defense: PredictionDefense, trials: int, seed: int, executor: Executor = INLINE
+    ) -> Round:
+        found = self.game(defense).run(trials=trials, seed=seed, executor=executor)
         return Round(found.absent, found.present, theory=None, shift=None, share=1.0)
 
 
@@ -128,9 +135,11 @@ class _Anything(_Values):
 class _PredictedList(_Values):
     """A match in which the list of the best predictions is shown without their values."""
 
-    def run(self, defense: PredictionDefense, trials: int, seed: int) -> Round:
+    def run(
+        self, defense: PredictionDefense, trials: int, seed: int, executor: Executor = INLINE
+    ) -> Round:
         game = self.game(defense)
-        found = game.run(trials=trials, seed=seed)
+        found = game.run(trials=trials, seed=seed, executor=executor)
         before, after = game.pair.before, game.pair.after
         noise = defense.noise_of_predictions(self.pair.ratings.scale)
         item, k = self.pair.items[0], defense.top_k
@@ -158,8 +167,12 @@ class _DrawnList:
     def summary(self) -> str:
         return self.pair.summary
 
-    def run(self, defense: ListDefense, trials: int, seed: int) -> Round:
-        found = entry_game(defense, self.pair, self.attack).run(trials=trials, seed=seed)
+    def run(
+        self, defense: ListDefense, trials: int, seed: int, executor: Executor = INLINE
+    ) -> Round:
+        found = entry_game(defense, self.pair, self.attack).run(
+            trials=trials, seed=seed, executor=executor
+        )
         theory = entry_truth(defense, self.pair)
         share = 1.0 if theory is None else _share(theory, defense.claim())
         return Round(found.absent, found.present, theory, None, share)
@@ -249,24 +262,27 @@ class Games(Measure[Sweep]):
     def run(self, model: Sweep) -> Iterator[Found]:
         """Run each game of the config at every ε."""
         for game in self.context.config.game:
-            self.context.progress.stage(f"{model.label}: game {game.label}")
+            stage = f"{model.label}: game {game.label}"
+            self.context.progress.stage(stage)
             match = match_of(model, game, self.context.seed)
             yield records.PairRecord(model=model.label, pair=game.label, summary=match.summary)
             for defense in model.defenses:
-                yield self._certify(match, model.label, game, defense)
+                run = _Run(self.context, stage, model.model, game, match)
+                certified = partial(self._certify, run, model.label, game, defense)
+                yield from self.context.unit(stage, certified)
 
     def _certify(
-        self, match: Match, label: str, game: configs.Game, defense: OnDemandDefense
-    ) -> records.Measurement:
-        family, seed = self.context.family, self.context.seed
-        found, estimate, test = _certified(match, defense, game.trials, family, seed)
+        self, run: _Run, label: str, game: configs.Game, defense: OnDemandDefense
+    ) -> Iterator[records.Measurement]:
+        seed = self.context.seed
+        found, estimate, test = run.certified(defense, seed)
         where: dict[str, Any] = {
             "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
         }  # fmt: skip
         claimed = claim.epsilon if (claim := defense.claim()) else None
         asked = bars(self.context.config.gate, where, claimed)
-        tried = _controls(match, defense, (found, estimate), family, seed, asked)
-        return records.Measurement(
+        tried = _controls(run, defense, (found, estimate), seed, asked)
+        yield records.Measurement(
             metric="epsilon",
             estimate=estimate,
             event=str(test),
@@ -278,11 +294,36 @@ class Games(Measure[Sweep]):
         )
 
 
+@dataclass(frozen=True)
+class _Run:
+    """The runs of one game of the config on the defenses of one model."""
+
+    context: Context
+    stage: str
+    model: configs.Model
+    game: configs.Game
+    match: Match
+
+    def certified(self, defense: OnDemandDefense, seed: int) -> tuple[Round, Estimate, LabelTest]:
+        """Run the game and certify its bound; a mutant keeps the δ of the claim that it breaks."""
+        family = self.context.family
+        executor = self.context.tasks(self.stage, self.model, self.game, of=[defense])
+        found = self.match.run(defense, self.game.trials, seed, executor)
+        estimate, test = label_epsilon(
+            found.absent,
+            found.present,
+            delta=_delta(defense),
+            alpha=family.alpha,
+            confidence=family.confidence,
+            seed=seed,
+        )
+        return found, estimate, test
+
+
 def _controls(
-    match: Match,
+    run: _Run,
     defense: OnDemandDefense,
     made: tuple[Round, Estimate],
-    family: records.Family,
     seed: int,
     asked: Sequence[Bar],
 ) -> tuple[records.Control, ...]:
@@ -293,26 +334,11 @@ def _controls(
 
     def certify(factor: float) -> float:
         mutant, fresh = mutant_of(defense, factor), control_seed(seed, factor)
-        return _certified(match, mutant, len(found.absent), family, fresh)[1].lower
+        run.context.progress.expect(2 * run.game.trials)
+        return run.certified(mutant, fresh)[1].lower
 
     trial = GameResult(claim.epsilon, claim.delta, estimate, found.theory)
     return controls_of(certify, trial, asked)
-
-
-def _certified(
-    match: Match, defense: OnDemandDefense, trials: int, family: records.Family, seed: int
-) -> tuple[Round, Estimate, LabelTest]:
-    """Run a game and certify its bound; a mutant keeps the δ of the claim that it breaks."""
-    found = match.run(defense, trials, seed)
-    estimate, test = label_epsilon(
-        found.absent,
-        found.present,
-        delta=_delta(defense),
-        alpha=family.alpha,
-        confidence=family.confidence,
-        seed=seed,
-    )
-    return found, estimate, test
 
 
 def _delta(defense: OnDemandDefense) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,14 +13,16 @@ from dpaudit.attacks.base import Inference
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.trials import choose, draw_trials, run_blocks
+from dpaudit.auditor.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.intervals import proportion
+from dpaudit.config import schema as configs
 from dpaudit.config.schema import Config
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems, SeesTop
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import PredictionDefense
 from dpaudit.defenses.item_model import ItemModel
+from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record.result import Measurement
 
 
@@ -58,8 +61,7 @@ def run_risk(
     trials: int,
     seed: int,
     draw: Literal["users", "ratings"] = "users",
-    threads: int = 1,
-    advance: Callable[[int], None] = lambda done: None,
+    executor: Executor = INLINE,
 ) -> NDArray[np.bool_]:
     """Run the attack; whether it recovered the hidden rating, by defense and trial `(D, T)`.
 
@@ -79,8 +81,7 @@ def run_risk(
             rating; `ratings`: draw users in proportion to their number of ratings, so that each
             rating is hidden equally often. The noise `n Δf/ε` on a rating grows with its user's n
             ratings, so that users with many ratings lower the accuracy.
-        threads: number of threads; the result does not depend on it.
-        advance: called with the number of newly finished trials.
+        executor: runs the trials; the result does not depend on it.
     """
     scale = model.ratings.scale
     sizes = np.array([len(profile) for profile in profiles]) if draw == "ratings" else None
@@ -103,7 +104,7 @@ def run_risk(
             ]
         )
 
-    return run_blocks(drawn, run, threads, advance)
+    return run_blocks(drawn, run, executor, TOGETHER)
 
 
 class Risk(Measure[Sweep]):
@@ -122,30 +123,32 @@ class Risk(Measure[Sweep]):
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Run each attack on the model at every ε."""
+        for asked in self.context.config.attack:
+            stage = f"{model.label}: attack {asked.label}"
+            yield from self.context.unit(stage, partial(self._recovered, stage, model, asked))
+
+    def _recovered(self, stage: str, model: Sweep, asked: configs.Attack) -> Iterator[Measurement]:
         context = self.context
-        for asked in context.config.attack:
-            context.progress.stage(f"{model.label}: attack {asked.label}")
-            correct = run_risk(
-                model.predicting,
-                model.prepared,
-                model.users(),
-                self.attacks[asked.label],
-                draw=asked.draw,
-                trials=context.config.audit.trials,
-                seed=context.seed,
-                threads=context.threads,
-                advance=context.progress.advance,
+        correct = run_risk(
+            model.predicting,
+            model.prepared,
+            model.users(),
+            self.attacks[asked.label],
+            draw=asked.draw,
+            trials=context.config.audit.trials,
+            seed=context.seed,
+            executor=context.tasks(stage, model.model, asked),
+        )
+        for epsilon, row in zip(model.model.epsilon, correct, strict=True):
+            yield Measurement(
+                metric="attack.accuracy",
+                model=model.label,
+                epsilon=epsilon,
+                attack=asked.label,
+                estimate=proportion(
+                    int(row.sum()), len(row), context.family.alpha, context.family.confidence
+                ),
             )
-            for epsilon, row in zip(model.model.epsilon, correct, strict=True):
-                yield Measurement(
-                    metric="attack.accuracy",
-                    model=model.label,
-                    epsilon=epsilon,
-                    attack=asked.label,
-                    estimate=proportion(
-                        int(row.sum()), len(row), context.family.alpha, context.family.confidence
-                    ),
-                )
 
 
 def _true_index(

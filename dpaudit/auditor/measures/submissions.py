@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,13 +17,13 @@ from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
 from dpaudit.auditor.trained.errors import (
     KINDS,
     guessed,
-    in_threads,
     mean_errors,
     over_folds,
 )
 from dpaudit.config import schema as configs
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
+from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
 from dpaudit.record.metrics import MetricName
 
@@ -56,16 +57,21 @@ class Reading(Measure[TrainedModel]):
         Raises:
             RunError: a training diverged.
         """
-        if not self.attacks:
-            return
-        seed, progress = self.context.seed, self.context.progress
-        pieces = (
-            partial(self._training, defense, fold.train, trial)
+        if self.attacks:
+            stage = f"{model.label}: submissions"
+            yield from self.context.unit(stage, partial(self._errors, stage, model))
+
+    def _errors(self, stage: str, model: TrainedModel) -> Iterator[records.Measurement]:
+        config, seed = self.context.config, self.context.seed
+        executor = self.context.tasks(stage, model.model, *config.attack)
+        tasks = (
+            Task(work, trial, 1, f"fold {number}, {defense!r}")
             for defense in model.defenses
             for number, fold in enumerate(self.folds)
+            for work in [_Read(defense, fold.train, self.attacks, seed)]
             for trial in Streams.first(seed, f"submissions/{number}", self.trials).blocks(1)
         )
-        finished = in_threads(pieces, self.context.threads, lambda _: progress.advance(1))
+        finished = executor.run(tasks)
         # Axes: ε, fold, trial, attack, its input (submissions, released model, means), error kind.
         found = np.stack(finished).reshape(
             len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
@@ -101,13 +107,31 @@ class Reading(Measure[TrainedModel]):
                 )
         return found
 
-    def _training(self, defense: Any, train: Ratings, trial: Streams) -> Numbers:
+
+@dataclass(frozen=True)
+class _Read:
+    """Reads the submissions of one training with every attack.
+
+    Attributes:
+        defense: the recommender.
+        train: the training ratings.
+        attacks: the attacks, by label.
+        seed: seed of the choice of users.
+    """
+
+    defense: Any
+    train: Ratings
+    attacks: Mapping[str, SubmissionReconstruction]
+    seed: int
+
+    def __call__(self, trial: Streams) -> Numbers:
         """Run every attack on one training and return the errors `(attacks, 3, kinds)`."""
-        order = self._order(train)
+        train = self.train
+        order = self._order()
         most = max(attack.users for attack in self.attacks.values())
         observed = np.zeros(train.n_users, np.bool_)
         observed[order[:most]] = True
-        seen, models = defense.submissions(defense.prepare(train), trial, observed)
+        seen, models = self.defense.submissions(self.defense.prepare(train), trial, observed)
         release = models.public(np.arange(train.n_items, dtype=np.int32))
         shared = train.shared
         found = []
@@ -120,7 +144,8 @@ class Reading(Measure[TrainedModel]):
             found.append(np.concatenate([errors, guessed(train, hidden)[None]]))
         return np.stack(found)
 
-    def _order(self, train: Ratings) -> NDArray[np.int32]:
+    def _order(self) -> NDArray[np.int32]:
         """Return the users with sensitive ratings, in a random order."""
-        rng = generator(self.context.seed, "followed users")
-        return rng.permutation(np.unique(train.user[train.kept_private])).astype(np.int32)
+        rng = generator(self.seed, "followed users")
+        private = self.train.user[self.train.kept_private]
+        return rng.permutation(np.unique(private)).astype(np.int32)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import ListDefense, OnDemandDefense
+from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
 
 
@@ -50,13 +52,19 @@ class SybilAttacks(Measure[Sweep]):
             DataError: there are too few data for it.
         """
         for sybil in self.context.config.sybil:
-            self.context.progress.stage(f"{model.label}: Sybil attack {sybil.label}")
+            stage = f"{model.label}: Sybil attack {sybil.label}"
             attack = sybil.create("sybil")
             for defense in model.defenses:
-                yield from self._efforts(model, defense, sybil, attack)
+                efforts = partial(self._efforts, stage, model, defense, sybil, attack)
+                yield from self.context.unit(stage, efforts)
 
     def _efforts(
-        self, model: Sweep, defense: OnDemandDefense, sybil: configs.Sybil, attack: Any
+        self,
+        stage: str,
+        model: Sweep,
+        defense: OnDemandDefense,
+        sybil: configs.Sybil,
+        attack: Any,
     ) -> Iterator[records.Measurement]:
         context, family = self.context, self.context.family
         try:
@@ -66,8 +74,7 @@ class SybilAttacks(Measure[Sweep]):
                 attack,
                 sybil,
                 context.seed,
-                context.threads,
-                context.progress.advance,
+                context.tasks(stage, model.model, sybil, of=[defense]),
             )
         except (ConfigError, DataError) as error:
             place = f"Sybil attack {sybil.label!r} against model {model.label!r}"
@@ -89,8 +96,7 @@ def _run(
     attack: Averaging | PassiveAttack,
     sybil: configs.Sybil,
     seed: int,
-    threads: int,
-    advance: Callable[[int], None],
+    executor: Executor,
 ) -> NDArray[np.bool_]:
     """Run the attack; whether it succeeds with each effort in each trial `(E, T)`."""
     if isinstance(attack, PassiveAttack):
@@ -102,8 +108,7 @@ def _run(
             background=sybil.background,
             trials=sybil.trials,
             seed=seed,
-            threads=threads,
-            advance=advance,
+            executor=executor,
         ).correct
     return run_sybil(
         defense,
@@ -112,8 +117,7 @@ def _run(
         efforts=sybil.efforts,
         trials=sybil.trials,
         seed=seed,
-        threads=threads,
-        advance=advance,
+        executor=executor,
     ).correct
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from dpaudit.auditor.games.controls import (
@@ -15,17 +16,18 @@ from dpaudit.auditor.games.controls import (
 )
 from dpaudit.auditor.games.game import Scores
 from dpaudit.auditor.games.one_training import rare_ratings, run_coins_game
-from dpaudit.auditor.games.steps_law import score_divergences, steps_epsilon
+from dpaudit.auditor.games.steps_law import TRAININGS, score_divergences, steps_epsilon
 from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
-from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
+from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels, fitting
 from dpaudit.auditor.trained.observers import sees_steps
 from dpaudit.auditor.trained.pairs import MANY, Pairs
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.config import schema as configs
 from dpaudit.core.estimate import Estimate
+from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
 
 
@@ -76,23 +78,31 @@ class TrainedGames(Measure[TrainedModel]):
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Run each game of the config at every ε."""
         for game in self.context.config.game:
-            self.context.progress.stage(f"{model.label}: game {game.label}")
-            attack, summary = game.create("game"), ""
+            stage = f"{model.label}: game {game.label}"
+            summaries: list[str] = []
             for defense in model.defenses:
-                started = self._many if game.pair == "many" else self._pair
-                one, certify = started(model.label, defense, attack, game)
-                summary = one.summary
-                yield from self._measured(model.label, defense, game, one, certify)
-                self.context.progress.advance(game.trainings)
-            yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
+                measured = partial(self._measured, stage, model, defense, game, summaries)
+                yield from self.context.unit(stage, measured)
+            # All values of ε have the same pair.
+            for summary in summaries[-1:]:
+                yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
 
     def _measured(
-        self, label: str, defense: Any, game: configs.Game, one: _Outcome, certify: _Certify
+        self,
+        stage: str,
+        model: TrainedModel,
+        defense: Any,
+        game: configs.Game,
+        summaries: list[str],
     ) -> Iterator[records.Measurement]:
+        label, started = model.label, self._many if game.pair == "many" else self._pair
+        executor = self.context.tasks(stage, model.model, game)
+        one, certify = started(label, defense, game.create("game"), game, executor)
+        summaries.append(one.summary)
         where: dict[str, Any] = {
             "model": label, "epsilon": defense.epsilon, "attack": game.attack, "pair": game.label,
         }  # fmt: skip
-        tried = self._controls(defense, one, certify, where)
+        tried = self._controls(defense, one, certify, where, game)
         yield records.Measurement(
             metric="epsilon",
             estimate=one.estimate,
@@ -107,7 +117,12 @@ class TrainedGames(Measure[TrainedModel]):
             yield records.Measurement(metric="game.kl", estimate=estimate, estimator=name, **where)
 
     def _controls(
-        self, defense: Any, found: _Outcome, certify: _Certify, where: dict[str, Any]
+        self,
+        defense: Any,
+        found: _Outcome,
+        certify: _Certify,
+        where: dict[str, Any],
+        game: configs.Game,
     ) -> tuple[records.Control, ...]:
         """Run the same game on mutants of the defense; empty if it claims nothing."""
         claim = defense.claim()
@@ -115,15 +130,15 @@ class TrainedGames(Measure[TrainedModel]):
             return ()
 
         def of_mutant(factor: float) -> float:
-            return certify(
-                mutant_of(defense, factor), control_seed(self.context.seed, factor)
-            ).lower
+            mutant = mutant_of(defense, factor)
+            self.context.progress.expect(game.trainings + fitting(game))
+            return certify(mutant, control_seed(self.context.seed, factor)).lower
 
         trial = GameResult(claim.epsilon, claim.delta, found.estimate, found.theory)
         return controls_of(of_mutant, trial, bars(self.context.config.gate, where, claim.epsilon))
 
     def _pair(
-        self, label: str, defense: Any, attack: Any, game: configs.Game
+        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: Executor
     ) -> tuple[_Outcome, _Certify]:
         """Run the game of two neighbouring data sets, certified by the label test.
 
@@ -136,7 +151,8 @@ class TrainedGames(Measure[TrainedModel]):
 
         def certify(defense: Any, seed: int) -> tuple[Scores, Estimate, LabelTest]:
             running = trained_game(defense, pair, attack, observe, target)
-            scores = running.run(trials=game.trials, seed=seed, threads=self.context.threads)
+            own = executor.within(executor.stage, repr(defense))
+            scores = running.run(trials=game.trials, seed=seed, executor=own)
             estimate, test = label_epsilon(
                 scores.absent,
                 scores.present,
@@ -153,8 +169,12 @@ class TrainedGames(Measure[TrainedModel]):
         found = _Outcome(summary, estimate, str(test))
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             running = trained_game(defense, pair, attack, observe, target)
+            self.context.progress.expect(2 * TRAININGS)
             theory = steps_epsilon(
-                running, delta=delta, seed=self.context.seed, threads=self.context.threads
+                running,
+                delta=delta,
+                seed=self.context.seed,
+                executor=executor.within(executor.stage, repr(defense)),
             )
             kl = score_divergences(
                 scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
@@ -163,7 +183,7 @@ class TrainedGames(Measure[TrainedModel]):
         return found, lambda mutant, seed: certify(mutant, seed)[1]
 
     def _many(
-        self, label: str, defense: Any, attack: Any, game: configs.Game
+        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: Executor
     ) -> tuple[_Outcome, _Certify]:
         """Run the game of many ratings, each decided by a coin that is guessed.
 
@@ -181,7 +201,7 @@ class TrainedGames(Measure[TrainedModel]):
                 attack,
                 trainings=game.trials,
                 seed=seed,
-                threads=self.context.threads,
+                executor=executor.within(executor.stage, repr(defense)),
             )
             return one_run_scores_epsilon(
                 found.scores,

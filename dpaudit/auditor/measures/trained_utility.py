@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from dpaudit.auditor.trained.scores import scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.base import TrainedDefense
 from dpaudit.record import result as records
 
 Numbers = NDArray[np.float64]
@@ -55,61 +55,45 @@ class TrainedUtility(Measure[TrainedModel]):
 
     def run(self, model: TrainedModel) -> Iterator[records.Measurement]:
         """Train the model on the folds, and measure its errors and what attacks recover."""
-        measurements, by_fold = self._measured(model.label, model.defenses)
-        self.by_fold |= by_fold
-        yield from measurements
+        stage = f"{model.label}: folds"
+        yield from self.context.unit(stage, partial(self._measured, stage, model))
 
-    def _measured(
-        self, label: str, defenses: Sequence[TrainedDefense[Any]]
-    ) -> tuple[list[records.Measurement], dict[Point, Numbers]]:
-        """Measure one model at every ε.
-
-        Returns:
-            The measurements, and for each ε the errors on test ratings by fold `(F, 2)`.
-        """
-        stage = self.context.progress.stage
+    def _measured(self, stage: str, model: TrainedModel) -> Iterator[records.Measurement]:
+        """Measure one model at every ε, and keep its errors on test ratings by fold `(F, 2)`."""
+        label, defenses, progress = model.label, model.defenses, self.context.progress
         scores = scores_of(defenses[0], self.train.top_k)
         recovery = Recovery(scores, self.folds, self.recovering, self.context.seed)
         kinds = self.kinds = scores.kinds
 
         def tested() -> Iterator[Training]:
             for defense in defenses:
-                stage(f"{label}: ε = {defense.epsilon:g}")
+                progress.stage(f"{label}: ε = {defense.epsilon:g}")
                 for number, fold in enumerate(self.folds):
                     probes = [scores.tested(fold), *recovery.of_released(fold)]
-                    yield Training(defense, fold.train, probes, self._streams(number))
+                    words, own = f"fold {number}", self._streams(number)
+                    yield Training(words, defense, fold.train, probes, own)
                 yield from recovery.trainings(defense, self._streams)
 
-        found = iter(
-            run_all(
-                tested(), self.train.trials, self.context.threads, self.context.progress.advance
-            )
-        )
-        measurements: list[records.Measurement] = []
-        by_fold: dict[Point, Numbers] = {}
+        executor = self.context.tasks(stage, model.model, *self.context.config.attack)
+        found = iter(run_all(tested(), self.train.trials, executor))
         for defense in defenses:
             seen = np.stack([next(found) for _ in self.folds])
-            where = {"model": label, "epsilon": defense.epsilon}
-            measurements += [
-                records.Measurement(
+            where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
+            self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
+            for place, kind in enumerate(kinds):
+                yield records.Measurement(
                     metric=metric_of("utility", kind),
                     estimate=self._over_folds(seen[:, place]),
                     **where,
                 )
-                for place, kind in enumerate(kinds)
-            ]
-            by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
-            measurements += [
-                records.Measurement(
+            for each in recovery.found(seen[:, len(kinds) :], found):
+                yield records.Measurement(
                     metric=metric_of("reconstruction", each.kind),
                     attack=each.attack,
                     basis=each.basis,
                     estimate=self._over_folds(each.by_fold),
                     **where,
                 )
-                for each in recovery.found(seen[:, len(kinds) :], found)
-            ]
-        return measurements, by_fold
 
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""

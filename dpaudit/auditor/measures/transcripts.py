@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.attacks.base import SubmissionTest
 from dpaudit.auditor.federated.scores import Finding, Truth, averaged, gated
 from dpaudit.auditor.federated.transcripts import run_transcript
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
-from dpaudit.auditor.trained.errors import in_threads
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
+from dpaudit.data.folds import Fold
 from dpaudit.defenses.base import FederatedDefense
+from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
 from dpaudit.record.metrics import METRICS, MetricName
 
 # The error is measured at about this many checkpoints.
 _CURVE = 40
 _ERROR: MetricName = "transcript.rmse"
+# The findings of a training, as text that keeps every bit.
+_FINDINGS = TypeAdapter(list[Finding], config=ConfigDict(ser_json_inf_nan="strings"))
 # The first metric is measured for every model, the others only for those whose users submit fakes.
 _SEEN: tuple[MetricName, ...] = (
     _ERROR, "assumption.floor", "transcript.auc", "transcript.tpr", "transcript.roc",
@@ -67,18 +72,27 @@ class Transcripts(Measure[TrainedModel]):
             ConfigError: the data do not fit the model, or a chosen round is beyond its last.
             RunError: a training diverged.
         """
-        if self.wanted is None:
-            return
-        context, wanted = self.context, self.wanted
-        context.progress.stage(f"{model.label}: transcripts")
-        prepared = [defense.prepare(self.fold.train) for defense in model.defenses]
+        if self.wanted is not None:
+            stage = f"{model.label}: transcripts"
+            measured = partial(self._measured, stage, model, self.wanted)
+            yield from self.context.unit(stage, measured)
+
+    def _measured(
+        self, stage: str, model: TrainedModel, wanted: configs.Transcript
+    ) -> Iterator[records.Measurement]:
+        context = self.context
         streams = Streams.first(context.seed, "transcript", wanted.trials)
-        pieces = (
-            partial(self._training, wanted, defense, data, trial)
-            for defense, data in zip(model.defenses, prepared, strict=True)
+        confidence = context.family.confidence
+        tasks = (
+            Task(work, trial, 1, repr(defense))
+            for defense in model.defenses
+            for work in [
+                _Training(defense, self.fold, self.attacks, wanted, confidence, context.seed)
+            ]
             for trial in streams.blocks(1)
         )
-        finished = in_threads(pieces, context.threads, lambda _: context.progress.advance(1))
+        executor = context.tasks(stage, model.model, *context.config.attack)
+        finished = [_FINDINGS.validate_json(text) for text in executor.run(tasks)]
         for place, defense in enumerate(model.defenses):
             trials = finished[place * wanted.trials : (place + 1) * wanted.trials]
             if not isinstance(defense, FederatedDefense):
@@ -102,10 +116,31 @@ class Transcripts(Measure[TrainedModel]):
             mean = student_mean(values, 1 - self.context.family.confidence, "trainings")
             yield Finding(_ERROR, step, mean)
 
-    def _training(
-        self, wanted: configs.Transcript, defense: Any, prepared: Any, trial: Streams
-    ) -> list[Finding]:
-        """Run one training, and measure the attacks and the error at its checkpoints."""
+
+@dataclass(frozen=True)
+class _Training:
+    """One training whose submissions are attacked.
+
+    Attributes:
+        defense: the recommender.
+        fold: the fold to train and test on.
+        attacks: the attacks, by label.
+        wanted: what to run.
+        confidence: confidence of each interval separately.
+        seed: seed of the choice of users and pairs.
+    """
+
+    defense: Any
+    fold: Fold
+    attacks: Mapping[str, SubmissionTest]
+    wanted: configs.Transcript
+    confidence: float
+    seed: int
+
+    def __call__(self, trial: Streams) -> str:
+        """Run one training, and return the findings at its checkpoints as JSON."""
+        defense, wanted = self.defense, self.wanted
+        prepared = self._prepared
         transcript = defense.transcript(
             prepared, trial, self._users(wanted.users, prepared.n_users)
         )
@@ -116,7 +151,7 @@ class Transcripts(Measure[TrainedModel]):
         every = max(1, last // _CURVE)
         # Without privacy users submit no fakes.
         attacks = self.attacks if defense.variant != "nonprivate" else {}
-        truth = Truth(transcript.pairs, transcript.real, self.context.family.confidence)
+        truth = Truth(transcript.pairs, transcript.real, self.confidence)
         floor = Estimate.exact(float(transcript.floored), "counted")
         asks = defense.public_share is None
         found = [Finding("assumption.floor", 0, floor)] if asks else []
@@ -125,18 +160,22 @@ class Transcripts(Measure[TrainedModel]):
             attacks,
             sorted({*asked, *range(every, last + 1, every)}),
             asked,
-            self.context.seed,
+            self.seed,
         ):
             step = checkpoint.step
             found.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:
                 found += truth.findings(checkpoint, last=step == last)
-        return found
+        return _FINDINGS.dump_json(found).decode()
+
+    @cached_property
+    def _prepared(self) -> Any:
+        return self.defense.prepare(self.fold.train)
 
     def _users(self, most: int, count: int) -> NDArray[np.bool_] | None:
         if most >= count:
             return None
-        rng = generator(self.context.seed, "watched users")
+        rng = generator(self.seed, "watched users")
         observed = np.zeros(count, np.bool_)
         observed[rng.choice(count, most, replace=False)] = True
         return observed

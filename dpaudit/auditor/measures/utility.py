@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.auditor.measures.base import Measure, MetricKey, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
-from dpaudit.auditor.trials import choose, draw_trials, run_blocks
+from dpaudit.auditor.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
@@ -22,6 +23,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
+from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import Measurement
 
@@ -33,8 +35,7 @@ def run_overlap(
     *,
     trials: int,
     seed: int,
-    threads: int = 1,
-    advance: Callable[[int], None] = lambda done: None,
+    executor: Executor = INLINE,
 ) -> NDArray[np.float64]:
     """Compute the share of the noiseless top-k list that the noised list keeps `(D, T)`.
 
@@ -51,7 +52,7 @@ def run_overlap(
         lists = [defense.release_list(exact, streams).items for defense in defenses]
         return np.stack([np.isin(items, best).mean(1) for items in lists])
 
-    return run_blocks(drawn, run, threads, advance)
+    return run_blocks(drawn, run, executor, TOGETHER)
 
 
 def run_held_out(
@@ -61,8 +62,7 @@ def run_held_out(
     *,
     trials: int,
     seed: int,
-    threads: int = 1,
-    advance: Callable[[int], None] = lambda done: None,
+    executor: Executor = INLINE,
 ) -> NDArray[np.float64]:
     """Compute the squared error of noised predictions of held-out ratings, over Δr² `(D, T)`.
 
@@ -85,7 +85,7 @@ def run_held_out(
         error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
         return (error.astype(np.float64) / scale.width) ** 2
 
-    return run_blocks(drawn, run, threads, advance)
+    return run_blocks(drawn, run, executor, TOGETHER)
 
 
 class Utility(Measure[Sweep]):
@@ -108,23 +108,31 @@ class Utility(Measure[Sweep]):
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Measure the share of the list that is kept, and the error on held-out ratings."""
-        context = self.context
-        context.progress.stage(f"{model.label}: utility")
+        yield from self._unit(f"{model.label}: lists", self._overlap, model)
+        if model.has_rmse:
+            yield from self._unit(f"{model.label}: held-out ratings", self._error, model)
+
+    def _unit(
+        self, stage: str, measured: Callable[..., Iterator[Measurement]], model: Sweep
+    ) -> list[Measurement]:
         options: dict[str, Any] = {
-            "trials": context.config.audit.trials,
-            "seed": context.seed,
-            "threads": context.threads,
-            "advance": context.progress.advance,
+            "trials": self.context.config.audit.trials,
+            "seed": self.context.seed,
+            "executor": self.context.tasks(stage, model.model),
         }
+        return self.context.unit(stage, partial(measured, model, options))
+
+    def _overlap(self, model: Sweep, options: dict[str, Any]) -> Iterator[Measurement]:
         kept = run_overlap(model.defenses, model.prepared, model.users(), **options)
         for epsilon, row in zip(model.model.epsilon, kept, strict=True):
             yield self._mean("utility.overlap", model, epsilon, row)
-        if model.has_rmse:
-            width = model.train.scale.width
-            errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
-            for epsilon, row in zip(model.model.epsilon, errors, strict=True):
-                square = self._mean("utility.rmse", model, epsilon, row)
-                yield square.model_copy(update={"estimate": _root(square.estimate, width)})
+
+    def _error(self, model: Sweep, options: dict[str, Any]) -> Iterator[Measurement]:
+        width = model.train.scale.width
+        errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
+        for epsilon, row in zip(model.model.epsilon, errors, strict=True):
+            square = self._mean("utility.rmse", model, epsilon, row)
+            yield square.model_copy(update={"estimate": _root(square.estimate, width)})
 
     def _mean(self, metric: MetricName, model: Sweep, epsilon: float, row: Any) -> Measurement:
         family = self.context.family

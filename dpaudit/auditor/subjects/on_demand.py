@@ -36,13 +36,14 @@ class OnDemandModels(Subject):
         return cls(context, ratings, Sweep.of(context.config, ratings))
 
     def trials(self) -> int:
-        """Return the number of trials of attacks, utility and Sybil attacks; games do not count."""
+        """Return the number of trials, but for those of controls."""
         config = self.context.config
         rated = [sweep for sweep in self.sweeps if sweep.has_rmse]
         each = len(self.sweeps) * (len(config.attack) + 1) + len(rated)
-        sybil_attacks = sum(sybil.trials for sybil in config.sybil)
-        attacked = sum(len(sweep.defenses) for sweep in self.sweeps)
-        return each * config.audit.trials + attacked * sybil_attacks
+        at_each_point = sum(sybil.trials for sybil in config.sybil)
+        at_each_point += sum(2 * game.trials for game in config.game)
+        points = sum(len(sweep.defenses) for sweep in self.sweeps)
+        return each * config.audit.trials + points * at_each_point
 
     def models(self) -> Iterator[Sweep]:
         """Iterate over the sweeps."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+from dpaudit.attacks.base import LearnedDistinguisher
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.auditor.trained.grids import Grids, combinations
@@ -68,8 +69,6 @@ class TrainedModels(Subject):
         grids: the search of the models' grids.
     """
 
-    one_thread: ClassVar[bool] = True
-
     context: Context
     ratings: Ratings
     folds: list[Fold]
@@ -95,7 +94,7 @@ class TrainedModels(Subject):
         for model in config.model:
             pairs.check(model, config.game)
         folds = _folds(config.training, ratings, config.seed)
-        grids = Grids(config, folds[0], context.threads, context.progress)
+        grids = Grids(config, folds[0])
         folds = grids.untouched(folds)
         check_kept(folds, [attack.label for attack in config.recovering + config.reading])
         return cls(context, ratings, folds, grids)
@@ -106,12 +105,12 @@ class TrainedModels(Subject):
         return _learned(self.context.config.training, self.ratings, self.context.seed)
 
     def trials(self) -> int:
-        """Return the number of trainings."""
+        """Return the number of trainings, but for those of controls and of laws of noise."""
         config = self.context.config
         train = config.training
         folds = min(len(train.files) or train.folds, train.evaluate_folds or 100)
         points = sum(len(model.epsilon) for model in config.model)
-        games = sum(game.trainings for game in config.game)
+        games = sum(game.trainings + fitting(game) for game in config.game)
         observed = config.transcript.trials if config.transcript else 0
         runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
         each = runs * train.trials + games + observed
@@ -120,7 +119,11 @@ class TrainedModels(Subject):
     def models(self) -> Iterator[TrainedModel]:
         """Yield each model with the settings that its grid search chooses."""
         for model in self.context.config.model:
-            yield TrainedModel(model, self.grids.chosen(model), self.ratings.scale)
+            yield from self.context.unit(f"{model.label}: settings", partial(self._model, model))
+
+    def _model(self, model: configs.Model) -> Iterator[TrainedModel]:
+        executor = self.context.tasks(f"{model.label}: grid", model)
+        yield TrainedModel(model, self.grids.chosen(model, executor), self.ratings.scale)
 
     def data(self) -> DataRecord:
         """Record the sizes of the data; one user is attacked."""
@@ -141,6 +144,12 @@ class TrainedModels(Subject):
             **{each.label: attack_record(each.create("attack")) for each in labelled},
             **game_attacks(config.game),
         }
+
+
+def fitting(game: configs.Game) -> int:
+    """Return the number of trainings on which a learned attack is fitted."""
+    attack = game.create("game")
+    return 2 * attack.fitted_on if isinstance(attack, LearnedDistinguisher) else 0
 
 
 def game_attacks(games: Sequence[configs.Game]) -> dict[str, dict[str, Any]]:

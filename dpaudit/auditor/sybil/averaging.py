@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from dpaudit.data.neighbors import RatingAdded, without
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.execution.executor import INLINE, Executor
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,7 @@ def run_sybil(
     efforts: Sequence[int],
     trials: int,
     seed: int,
-    threads: int = 1,
-    advance: Callable[[int], None] = lambda done: None,
+    executor: Executor = INLINE,
 ) -> SybilScores:
     """Run the Sybil attack: whether it recovers a hidden rating, for each effort and trial.
 
@@ -73,8 +73,7 @@ def run_sybil(
             larger than the number of planted accounts, the attacker sees no release and guesses.
         trials: number of trials.
         seed: the run's seed.
-        threads: number of threads; the result does not depend on it.
-        advance: called with the number of newly finished trials.
+        executor: runs the trials; the result does not depend on it.
 
     Raises:
         ConfigError: `attack.observe` is `values` and the defense shows only lists; or it has no
@@ -116,7 +115,7 @@ def run_sybil(
         user = int(users[position])
         return np.stack([trial(user, int(index)) for index in streams.trials], axis=1)
 
-    table = run_blocks(drawn, run, threads, advance)
+    table = run_blocks(drawn, run, executor)
     planted = table[-2].astype(np.int64)
     return SybilScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense
+from dpaudit.execution.executor import INLINE, Executor
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,7 @@ def run_passive(
     background: int,
     trials: int,
     seed: int,
-    threads: int = 1,
-    advance: Callable[[int], None] = lambda done: None,
+    executor: Executor = INLINE,
 ) -> PassiveScores:
     """Run the attack: whether it distinguishes a new rating from a decoy, for each number of lists.
 
@@ -69,8 +69,7 @@ def run_passive(
         background: number of other users who make a rating in between.
         trials: number of trials; they are independent given the data.
         seed: the run's seed.
-        threads: number of threads; the result does not depend on it.
-        advance: called with the number of newly finished trials.
+        executor: runs the trials; the result does not depend on it.
 
     Raises:
         ConfigError: the defense is not an item-item recommender, so it has no lists of related
@@ -117,7 +116,7 @@ def run_passive(
         target = int(users[position])
         return np.stack([trial(target, int(index)) for index in streams.trials], axis=1)
 
-    return PassiveScores(observed, run_blocks(drawn, run, threads, advance))
+    return PassiveScores(observed, run_blocks(drawn, run, executor))
 
 
 @dataclass(frozen=True, eq=False)

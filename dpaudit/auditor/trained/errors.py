@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +19,10 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.training import lane_blocks
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.tasks import Task
 from dpaudit.kernels.lanes import LANES
 
-T = TypeVar("T")
 Numbers = NDArray[np.float64]
 
 
@@ -87,6 +86,7 @@ class Training:
     """A defense to train on ratings and to probe, in pieces of up to 16 trials.
 
     Attributes:
+        words: which training it is: what decides its ratings and probes, beside the run's config.
         defense: the defense.
         ratings: the training ratings.
         probes: the functions that are applied to its models.
@@ -95,6 +95,7 @@ class Training:
             RunError.
     """
 
+    words: str
     defense: Any
     ratings: Ratings
     probes: Sequence[Probe]
@@ -103,11 +104,13 @@ class Training:
     _prepared: Any = None
     _lock: Any = field(default_factory=Lock)
 
-    def pieces(self) -> Iterator[Callable[[], Numbers]]:
-        """Return functions that train a piece and return the probes' numbers, joined `(W, k)`."""
-        return (partial(self._read, part) for part in lane_blocks(self.streams))
+    def tasks(self) -> Iterator[Task]:
+        """Yield tasks that train a piece and return the probes' numbers, joined `(W, k)`."""
+        name = f"{self.words}, {self.defense!r}"
+        return (Task(self, part, len(part), name) for part in lane_blocks(self.streams))
 
-    def _read(self, part: Streams) -> Numbers:
+    def __call__(self, part: Streams) -> Numbers:
+        """Train a piece and return the probes' numbers `(W, k)`."""
         with self._lock:  # the first piece prepares the data for all pieces
             if self._prepared is None:
                 self._prepared = self.defense.prepare(self.ratings)
@@ -119,51 +122,17 @@ class Training:
                 raise
             return np.full((len(part), 1), self.diverged)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is sent to another process, which prepares the data itself."""
+        return {**vars(self), "_prepared": None, "_lock": None}
 
-def in_threads(
-    pieces: Iterable[Callable[[], T]], threads: int, tell: Callable[[T], None]
-) -> list[T]:
-    """Call all pieces on `threads` threads and return their results in order.
-
-    Args:
-        pieces: consumed lazily, so that at most `threads` + 1 exist at a time.
-        threads: largest number of pieces at a time, at least 1.
-        tell: called with each result as it arrives, in the caller's thread.
-
-    Raises:
-        Exception: the exception of the first piece, in their order, that raises one.
-    """
-    submitted: list[Future[T]] = []
-    running: set[Future[T]] = set()
-
-    def well_until(most: int) -> bool:
-        """Wait until at most `most` pieces run; False if one raised an exception."""
-        nonlocal running
-        while len(running) > most:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            if any(each.exception() for each in done):
-                return False
-            for each in done:
-                tell(each.result())
-        return True
-
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        for piece in pieces:
-            if not well_until(threads - 1):
-                break
-            submitted.append(pool.submit(piece))
-            running.add(submitted[-1])
-        else:
-            well_until(0)
-    return [each.result() for each in submitted]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
 
 
-def run_all(
-    trainings: Iterable[Training], trials: int, threads: int, advance: Callable[[int], None]
-) -> list[Numbers]:
+def run_all(trainings: Iterable[Training], trials: int, executor: Executor) -> list[Numbers]:
     """Run trainings, created lazily, and return each one's probes averaged over trials `(k,)`."""
-    pieces = (piece for training in trainings for piece in training.pieces())
-    parts = in_threads(pieces, threads, lambda part: advance(len(part)))
+    parts = executor.run(task for training in trainings for task in training.tasks())
     each = -(-trials // LANES)
     found = [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
     return [np.array([math.fsum(column) / trials for column in rows.T]) for rows in found]

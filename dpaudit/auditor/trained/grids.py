@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.trained.errors import Training, run_all
 from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import DataError, RunError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold, random_folds
+from dpaudit.execution.executor import Executor
 
 # One part in this many of the first fold's training ratings is held out for validation.
 _VALIDATION = 10
@@ -43,14 +43,10 @@ class Grids:
     Attributes:
         config: the models with their grids.
         first: the first fold, with a training set reduced to the ratings that models learn from.
-        threads: number of threads; the result does not depend on it.
-        progress: receives progress reports.
     """
 
     config: configs.Config
     first: Fold
-    threads: int
-    progress: Progress
 
     @cached_property
     def _validation(self) -> Fold:
@@ -77,8 +73,12 @@ class Grids:
             found.append(Fold(fold.train, fold.users[kept], fold.items[kept], fold.values[kept]))
         return found
 
-    def chosen(self, model: configs.Model) -> list[Any]:
+    def chosen(self, model: configs.Model, executor: Executor) -> list[Any]:
         """Return the defense at each ε, with the settings of smallest error.
+
+        Args:
+            model: a model of the config.
+            executor: runs the trainings; the result does not depend on it.
 
         Raises:
             RunError: every combination diverges.
@@ -92,13 +92,15 @@ class Grids:
 
         def searched() -> Iterator[Training]:
             for epsilon, defenses in zip(model.epsilon, offered, strict=True):
-                self.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
+                executor.progress.stage(f"{model.label}: grid at ε = {epsilon:g}")
                 for defense in defenses:
                     # A combination that diverges gets an infinite error, so it is not chosen.
                     probes = [scores.tested(self._validation)]
-                    yield Training(defense, self._validation.train, probes, streams, math.inf)
+                    yield Training(
+                        "grid", defense, self._validation.train, probes, streams, math.inf
+                    )
 
-        errors = iter(run_all(searched(), train.trials, self.threads, self.progress.advance))
+        errors = iter(run_all(searched(), train.trials, executor))
         found = []
         for epsilon, defenses in zip(model.epsilon, offered, strict=True):
             tried = [(_worth(scores, next(errors)), defense) for defense in defenses]

@@ -75,10 +75,12 @@ class Recovery:
         for number, fold in enumerate(self.folds if self.attackers else ()):
             train, kept = fold.train, fold.train.kept_private
             halves = self._halves(kept, number)
-            yield Training(defense, train.shared, self.of_released(fold), streams(number))
-            for half in halves:
-                probes = self._probes(fold, halves)
-                yield Training(defense, train.only(~kept | half), probes, streams(number))
+            own = streams(number)
+            words = f"fold {number}, without"
+            yield Training(words, defense, train.shared, self.of_released(fold), own)
+            for place, half in enumerate(halves):
+                words, probes = f"fold {number}, half {place}", self._probes(fold, halves)
+                yield Training(words, defense, train.only(~kept | half), probes, own)
 
     def found(self, released: Numbers, others: Iterator[Numbers]) -> Iterator[Recovered]:
         """Yield the scores of each attack, kind and basis.

@@ -22,6 +22,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import width
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.execution.executor import INLINE
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import LANES, aligned
 
@@ -57,10 +58,8 @@ class FinalGame(StepsGame):
                 return items.factors[:, 0, 0]
 
             streams = Streams.first(seed, f"final/{dataset}", trials)
-            return graded(
-                -in_blocks(of_block, streams, LANES, 1).astype(np.float64)
-                / self.defense.learning_rate
-            )
+            [first] = in_blocks([(of_block, streams)], LANES, INLINE)
+            return graded(-first.astype(np.float64) / self.defense.learning_rate)
 
         return GameScores(
             score(self.data.before, "absent"), score(self.data.after, "present"), self.truth

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -193,7 +194,6 @@ def test_risk_does_not_depend_on_threads_trials_or_the_other_defenses(
 ) -> None:
     defenses, model, profiles = setup(family)
     attack = LinearIdeal(observe=observe)
-    counted: list[int] = []
 
     def run(trials: int, threads: int, parts: list[ItemItem]) -> NDArray[np.bool_]:
         return run_risk(
@@ -203,12 +203,10 @@ def test_risk_does_not_depend_on_threads_trials_or_the_other_defenses(
             attack,
             trials=trials,
             seed=9,
-            threads=threads,
-            advance=counted.append,
+            executor=on_threads(threads),
         )
 
     one = run(4000, 1, defenses)
-    assert sum(counted) == 4000
     assert one.shape == (3, 4000)
     np.testing.assert_array_equal(one, run(4000, 2, defenses))
     np.testing.assert_array_equal(one[:, :700], run(700, 2, defenses))
@@ -221,10 +219,10 @@ def test_utilities_do_not_depend_on_threads_or_trials() -> None:
     for run in (run_overlap, run_held_out):
         one = run(defenses, model, profiles, trials=3000, seed=9)
         np.testing.assert_array_equal(
-            one, run(defenses, model, profiles, trials=3000, seed=9, threads=2)
+            one, run(defenses, model, profiles, trials=3000, seed=9, executor=on_threads(2))
         )
         np.testing.assert_array_equal(
-            one[:, :500], run(defenses, model, profiles, trials=500, seed=9, threads=2)
+            one[:, :500], run(defenses, model, profiles, trials=500, seed=9, executor=on_threads(2))
         )
         assert ((one >= 0) & (one <= 1)).all()
 
@@ -555,7 +553,7 @@ def test_the_overlap_of_drawn_lists_is_that_of_their_law() -> None:
     model = parts[0].prepare(ratings)
     trials = 20_000
     kept = run_overlap(parts, model, profiles, trials=trials, seed=3)
-    again = run_overlap(parts[1:], model, profiles, trials=trials, seed=3, threads=2)
+    again = run_overlap(parts[1:], model, profiles, trials=trials, seed=3, executor=on_threads(2))
     np.testing.assert_array_equal(kept[1:], again)
     for part, row in zip(parts, kept, strict=True):
         exact = part.exact(model, profiles[0])

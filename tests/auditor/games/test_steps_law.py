@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
@@ -194,7 +195,7 @@ def test_epsilon_of_the_first_round_by_brute_force() -> None:
     other = steps_epsilon(submitted(defense, pair), delta=DELTA, seed=SEED + 1, trainings=TRAININGS)
     assert other.value != found.value
     game = submitted(defense, pair)
-    more = steps_epsilon(game, delta=DELTA, seed=SEED, trainings=TRAININGS, threads=3)
+    more = steps_epsilon(game, delta=DELTA, seed=SEED, trainings=TRAININGS, executor=on_threads(3))
     assert more == found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -229,7 +230,7 @@ def test_a_trial_is_the_same_on_any_threads_and_whatever_their_number(
 ) -> None:
     whole = steps(defense, adjacency, 50)
     for trials, threads in ((50, 2), (17, 1), (5, 2)):
-        part = steps(defense, adjacency, trials, threads=threads)
+        part = steps(defense, adjacency, trials, executor=on_threads(threads))
         np.testing.assert_array_equal(part.absent, whole.absent[:trials])
         np.testing.assert_array_equal(part.present, whole.present[:trials])
 
@@ -316,7 +317,7 @@ def test_a_release_is_scored_alike_on_any_threads(defense: Any, observe: str) ->
     found = target_pair(drawn(2, 6, 12), "user-replace", 1)
     whole = release(defense, found, observe, 50)
     for trials, threads in ((50, 2), (17, 1)):
-        part = release(defense, found, observe, trials, threads=threads)
+        part = release(defense, found, observe, trials, executor=on_threads(threads))
         np.testing.assert_array_equal(part.absent, whole.absent[:trials])
         np.testing.assert_array_equal(part.present, whole.present[:trials])
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpaudit.auditor.context import Context
 from dpaudit.auditor.measures.assumptions import Assumptions
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.schema import Config
@@ -18,7 +19,9 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.workers import Workers
+from dpaudit.record.result import AuditResult, Family, Measurement
 from dpaudit.reports.render import html, markdown
 
 N, M, D = 30, 12, 2
@@ -50,8 +53,10 @@ def drawn(purchases: bool = False) -> Ratings:
 
 def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float, str], float]:
     learned = drawn() if ratings is None else ratings
-    subject: Any = SimpleNamespace(learned=learned, context=SimpleNamespace(seed=5))
-    model: Any = SimpleNamespace(label="m", defenses=defenses)
+    config = Config(seed=5)
+    context = Context(config, Family.of(0.95, 1), Executor())
+    subject: Any = SimpleNamespace(learned=learned, context=context)
+    model: Any = SimpleNamespace(label="m", defenses=defenses, model=config.model[0])
     found = list(Assumptions(subject).run(model))
     assert {each.metric for each in found} <= {"assumption.norm"}
     return {(each.epsilon, each.detail or ""): each.estimate.value for each in found}
@@ -119,7 +124,7 @@ def run(**changes: Any) -> AuditResult:
         "train": {"folds": 2, "trials": 1},
         "model": [published, published | {"label": "repaired", "variant": "corrected"}],
     }
-    return run_audit(Config.model_validate(base | changes), threads=1)
+    return run_audit(Config.model_validate(base | changes), workers=Workers(1))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.auditor.measures.convergence import FIRST, STATES, chosen_users, mean_divergence
@@ -46,7 +47,7 @@ def test_it_is_the_mean_over_users_of_the_divergence_of_the_matrix_power(epsilon
     model = defense.prepare(ratings)
     profiles = [ratings.profile(user) for user in range(5)]
     found = mean_divergence(defense, model, profiles, STEPS)
-    again = mean_divergence(defense, model, profiles, STEPS, threads=2)
+    again = mean_divergence(defense, model, profiles, STEPS, executor=on_threads(2))
     assert list(found) == list(again) == ["first 10 states", "all states"]
     for states, top in STATES.items():
         assert top in {FIRST, None}

@@ -18,7 +18,6 @@ from dpaudit.attacks.inference.passive_lists import PassiveLists
 from dpaudit.attacks.sybil.averaging import Averaging
 from dpaudit.auditor.measures import sybil as run_sybils
 from dpaudit.auditor.plan import plan
-from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.auditor.sybil.averaging import run_sybil
@@ -29,6 +28,8 @@ from dpaudit.config.schema import Config
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import toml
 
@@ -73,7 +74,7 @@ LIST = {"params": {"observe": "list", "calibration": 20}, "efforts": [5], "trial
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(BASE | changes), threads=threads)
+    return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
 
 
 def of_sybils(result: AuditResult) -> list[Measurement]:

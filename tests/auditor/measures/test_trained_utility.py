@@ -19,6 +19,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.social.privsr import PrivSR
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import charts
@@ -57,7 +58,7 @@ def config(**changes: Any) -> Config:
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(config(**changes), threads=threads)
+    return run_audit(config(**changes), workers=Workers(threads))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.auditor.measures.base import MetricKey
 from dpaudit.auditor.measures.transcripts import _check_pairs
 from dpaudit.auditor.plan import check_gates, plan
-from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.compatibility.trained import BATTERY
 from dpaudit.config.load import load as load_file
@@ -30,6 +29,8 @@ from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.transcript import Transcript as ServerTranscript
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 
 SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
@@ -63,7 +64,7 @@ def config(**changes: Any) -> Config:
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(config(**changes), threads=threads)
+    return run_audit(config(**changes), workers=Workers(threads))
 
 
 def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
@@ -513,7 +514,7 @@ class Counted(Progress):
 
 def test_trainings_that_are_observed_are_counted() -> None:
     progress = Counted()
-    run_audit(config(attack=[IDEAL]), threads=2, progress=progress)
+    run_audit(config(attack=[IDEAL]), workers=Workers(2), progress=progress)
     # At 4 points: 2 folds and 3 observed trainings.
     assert progress.done == progress.total == 4 * (2 + 3)
     assert {f"{label}: transcripts" for label in ("published", "corrected", "exact")} < {

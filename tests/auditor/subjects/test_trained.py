@@ -7,10 +7,7 @@ import json
 import math
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,9 @@ from pydantic import ValidationError
 from rich.console import Console
 from scipy import stats
 
-from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.subjects.trained import game_attacks
-from dpaudit.auditor.trained.errors import in_threads, over_folds
+from dpaudit.auditor.trained.errors import over_folds
 from dpaudit.auditor.trained.grids import Grids
 from dpaudit.cli import main
 from dpaudit.config.load import load as load_file
@@ -35,6 +31,8 @@ from dpaudit.data.folds import active, capped, random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.factorization.sgd import SgdFactors
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
 
@@ -69,7 +67,7 @@ PNBM = {"defense": "dpsgd-pnbm", "params": {"steps": 2, "more_than": 3}}
 
 
 def run(threads: int = 1, **changes: Any) -> AuditResult:
-    return run_audit(Config.model_validate(BASE | changes), threads=threads)
+    return run_audit(Config.model_validate(BASE | changes), workers=Workers(threads))
 
 
 def numbers(result: AuditResult) -> str:
@@ -241,10 +239,11 @@ def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() 
     for threads in (1, 2, 5):
         progress = Counted()
         config = Config.model_validate(BASE | MANY)
-        found.append(run_audit(config, threads=threads, progress=progress))
+        found.append(run_audit(config, workers=Workers(threads), progress=progress))
         # 3 folds at every ε and every combination of the grids, 20 trials each.
         assert progress.done == progress.total == 20 * (5 * 3 + 2 * 4 + 2)
-        assert len(set(progress.stages)) == 1 + 2 * 2 + 1 + 1 + 2
+        stages = {stage for stage in progress.stages if "ε" in stage}
+        assert len(stages) == 2 * 2 + 1 + 1 + 2
     assert numbers(found[0]) == numbers(found[1]) == numbers(found[2])
     assert [point.chosen for point in found[0].points][-1] == {
         "learning_rate": 0.01
@@ -277,51 +276,10 @@ def test_ratings_that_chose_a_setting_are_tested_in_no_fold() -> None:
 def test_a_fold_of_which_nothing_is_left_to_test_is_refused() -> None:
     config = Config.model_validate(BASE | MANY)
     folds = random_folds(load(config.data), 3, 3)
-    grids = Grids(config, folds[0], 1, Counted())
+    grids = Grids(config, folds[0])
     chosen = random_folds(folds[0].train, 10, 3)[0]
     with pytest.raises(DataError, match="every test rating of fold 2 was used to choose"):
         grids.untouched([folds[0], replace(chosen, train=folds[1].train)])
-
-
-def test_pieces_are_called_in_threads_and_told_in_this_one() -> None:
-    now, most, made, lock = 0, 0, 0, threading.Lock()
-
-    def piece(number: int) -> int:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        time.sleep(0.002 * (number % 3))
-        with lock:
-            now -= 1
-        return number
-
-    def pieces() -> Iterator[Callable[[], int]]:
-        nonlocal made
-        for number in range(20):
-            made += 1
-            assert made - len(told) <= 4  # three running and the next one
-            yield partial(piece, number)
-
-    told: list[int] = []
-    assert in_threads(pieces(), 3, told.append) == list(range(20))
-    assert sorted(told) == list(range(20))
-    assert most <= 3
-    assert in_threads(iter([]), 2, told.append) == []
-
-
-def test_of_pieces_that_fail_the_first_in_order_is_told() -> None:
-    called: list[int] = []
-
-    def piece(number: int) -> None:
-        called.append(number)
-        time.sleep(0.05 if number == 1 else 0)
-        if number in {1, 2}:
-            raise RunError(f"piece {number}")
-
-    with pytest.raises(RunError, match="piece 1"):
-        in_threads((partial(piece, number) for number in range(100)), 2, lambda _: None)
-    assert len(called) <= 4  # the others are not started
 
 
 def test_a_model_is_audited_alike_beside_others(result: AuditResult) -> None:
@@ -578,7 +536,8 @@ def test_a_run_leaves_its_record_and_reports(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "rmse" in done.output
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["record.json", "report.html", "report.md"]
+    own = [".tasks.sqlite.lock", "tasks.sqlite"]
+    assert names == sorted([*own, "record.json", "report.html", "report.md"])
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["config"]["train"]["folds"] == 2
     assert "split" not in record["config"]
@@ -689,7 +648,7 @@ def test_every_example_that_trains_can_be_run(path: Path) -> None:
         "gate": [],
         "transcript": config.transcript and Transcript(trials=1),
     }
-    record = run_audit(config.model_copy(update=changes), threads=1)
+    record = run_audit(config.model_copy(update=changes), workers=Workers(1))
     metric, least, most = "utility.rmse", 0.3, 3.0
     if any(model.ranks for model in small):
         metric, least, most = "utility.recall", 0.0, 1.0

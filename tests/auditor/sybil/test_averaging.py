@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -338,7 +339,7 @@ def check_fake_accounts(part: SlopeOne, hidden: Ratings, item: int, accounts: Fa
 def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
     attack = Averaging(category="combined", observe="list", calibration=50, fake_accounts=4)
     one = run(slope_one(20.0), mixed(1), attack, [3, 30], 60)
-    many = run(slope_one(20.0), mixed(1), attack, [3, 30], 60, threads=3)
+    many = run(slope_one(20.0), mixed(1), attack, [3, 30], 60, executor=on_threads(3))
     more = run(slope_one(20.0), mixed(1), attack, [3, 30], 75)
     for other in (many, more):
         np.testing.assert_array_equal(one.correct, other.correct[:, :60])

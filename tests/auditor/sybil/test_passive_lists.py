@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -167,7 +168,7 @@ def test_similarity_alone_is_worth_nothing() -> None:
 def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
     one = run(cosine(100.0), grouped(), 60)
     for other in (
-        run(cosine(100.0), grouped(), 60, threads=3),
+        run(cosine(100.0), grouped(), 60, executor=on_threads(3)),
         run(cosine(100.0), grouped(), 90),
     ):
         np.testing.assert_array_equal(one.correct, other.correct[:, :60])

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from dpaudit.attacks.reconstruction.ratings import guess_means
 from dpaudit.attacks.reconstruction.submissions import FromSubmissions
-from dpaudit.auditor.progress import Progress
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.trained.pairs import Pairs
 from dpaudit.config.schema import Config
@@ -26,6 +25,8 @@ from dpaudit.data.ratings import Friends, Scale
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, markdown
 
@@ -50,7 +51,7 @@ def model(label: str, **changes: Any) -> dict[str, Any]:
 
 def run(models: Any, threads: int = 1, **given: Any) -> AuditResult:
     config = {"seed": 3, "data": DATA, "train": TRAIN, "model": models} | given
-    return run_audit(Config.model_validate(config), threads=threads)
+    return run_audit(Config.model_validate(config), workers=Workers(threads))
 
 
 def game(observe: str, trials: int = 20) -> dict[str, Any]:
@@ -327,5 +328,5 @@ def test_games_without_a_pair_are_refused_before_anything_is_trained(
         {"seed": 3, "data": data, "train": TRAIN, "model": [one], "game": [game(observe)]}
     )
     with pytest.raises(ConfigError, match=rf"\[\[game\]\] .*{observe}.* on model 'one': .*{words}"):
-        run_audit(config, threads=1, progress=Told())
+        run_audit(config, workers=Workers(1), progress=Told())
     assert not trained

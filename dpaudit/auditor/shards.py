@@ -1,0 +1,193 @@
+"""Runs in shards: each runs its part of the tasks, and a merge makes the record of all."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dpaudit.auditor.run import Place, measured, opened_store, prepared
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.shards import NOTHING, Shard
+from dpaudit.execution.store import NAME, Contents, differences, read
+from dpaudit.execution.workers import ONE_THREAD, Workers, started
+from dpaudit.record import result as records
+
+# What may differ between machines without making results wrong: only last digits depend on it.
+_MACHINE = {"machine", "blas", "instructions"}
+
+
+def run_shard(
+    config: Config,
+    shard: Shard,
+    place: Place,
+    *,
+    workers: Workers = ONE_THREAD,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Run one shard's part of the tasks, and keep their results in the folder.
+
+    What depends on results of other shards, such as the choice of a control, waits until these are
+    merged into the same folder.
+
+    Args:
+        config: a checked config, which names its seed.
+        shard: the part.
+        place: where results are kept; several shards may share a folder.
+        workers: where tasks run.
+        progress: receives progress reports.
+
+    Returns:
+        The stages that wait for other shards.
+
+    Raises:
+        ConfigError: the config names no seed or a black box, or as in `run_audit`.
+        DataError: as in `run_audit`.
+        RunError: as in `run_audit`.
+    """
+    if config.defense:
+        raise ConfigError(
+            "[defense] has no shards, as its calls may depend on each other: leave out --shard"
+        )
+    if "seed" not in config.model_fields_set:
+        raise ConfigError("shards share a seed: write seed in the config, or give each --seed")
+    progress = progress or Progress()
+    name = _name(shard)
+    with prepared(config, False, progress) as ratings, ExitStack() as stack:
+        store = stack.enter_context(opened_store(config, ratings, place, progress, name))
+        store.set("shard", json.dumps([shard.index, shard.count]))
+        store.set("config", config.model_dump_json())
+        store.set("finished", "no")
+        whole = place.folder / NAME
+        if whole.exists():
+            store.read_also(whole)
+        pool = stack.enter_context(started(workers))
+        found = measured(config, ratings, Executor(pool, progress, store, shard))
+        store.flush()
+        store.set("finished", "yes")
+    return found.waiting
+
+
+def merge(
+    folders: Sequence[Path], output: Path, *, progress: Progress | None = None
+) -> records.AuditResult:
+    """Merge the results of all shards into one folder, and make the record.
+
+    Args:
+        folders: the folders of the shards.
+        output: the folder of the merged results.
+        progress: receives progress reports.
+
+    Raises:
+        ConfigError: shards are missing, doubled, unfinished, damaged, or of different runs.
+        RunError: results depend on merged ones and are still to be computed.
+    """
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    progress = progress or Progress()
+    shards = _together(folders)
+    config = _config(shards)
+    _say_machines(shards, progress)
+    with prepared(config, False, progress) as ratings:
+        with opened_store(config, ratings, Place(output), progress) as store:
+            store.add(shards)
+        with opened_store(config, ratings, Place(output), progress) as store:
+            found = measured(
+                config, ratings, Executor(progress=progress, store=store, shard=NOTHING)
+            )
+        if found.waiting:
+            raise RunError(
+                f"the shards are merged into {output}; {len(found.waiting)} stages follow from "
+                f"their results ({found.waiting[0]}): run the shards again with -o {output}, or "
+                f"finish here with 'dpaudit run CONFIG --seed {config.seed} -o {output}'"
+            )
+        return found.record(records.Timing.since(started_at, clock))
+
+
+def _name(shard: Shard) -> str:
+    return f"tasks-{shard.index}-of-{shard.count}.sqlite"
+
+
+def _together(folders: Sequence[Path]) -> dict[Path, Contents]:
+    """Read the shards' files, and check that they are all parts of one run."""
+    places = [path for folder in folders for path in sorted(folder.glob("tasks-*-of-*.sqlite"))]
+    if not places:
+        raise ConfigError(
+            f"{folders[0]} holds no shards: name the folders that 'dpaudit run --shard' wrote"
+        )
+    found = {path: read(path) for path in places}
+    first = places[0]
+    for path, contents in found.items():
+        if contents.damage:
+            raise ConfigError(f"{contents.damage}; run this shard again")
+        if contents.meta.get("finished") != "yes":
+            raise ConfigError(f"the shard in {path} has not finished: run it again")
+        why = _differing(found[first], contents)
+        if why:
+            raise ConfigError(
+                f"{first} and {path} are shards of different runs ({why}): merge those of one run"
+            )
+    _check_complete({path: _shard(each) for path, each in found.items()})
+    return found
+
+
+def _differing(one: Contents, other: Contents) -> str:
+    """Name what two shards do not share; empty if they are of one run."""
+    old, new = (
+        {name: word for name, word in each.identity.items() if name not in _MACHINE}
+        for each in (one, other)
+    )
+    if one.meta.get("config") != other.meta.get("config"):
+        return "other config"
+    if _shard(one).count != _shard(other).count:
+        return "other number of shards"
+    return differences(old, new)
+
+
+def _check_complete(shards: dict[Path, Shard]) -> None:
+    """Refuse missing and doubled shards, by name."""
+    count = next(iter(shards.values())).count
+    there = Counter(shard.index for shard in shards.values())
+    twice = [index for index, times in there.items() if times > 1]
+    if twice:
+        places = [str(path) for path, shard in shards.items() if shard.index == twice[0]]
+        raise ConfigError(
+            f"shard {twice[0]}/{count} is there twice, in {' and '.join(places)}: name one folder"
+        )
+    missing = [f"{index}/{count}" for index in range(1, count + 1) if index not in there]
+    if missing:
+        some = ", ".join(missing[:10]) + (" and more" if len(missing) > 10 else "")
+        raise ConfigError(f"missing shards: {some}; run them, or name their folders")
+
+
+def _shard(contents: Contents) -> Shard:
+    index, count = json.loads(contents.meta["shard"])
+    return Shard(index, count)
+
+
+def _config(shards: dict[Path, Contents]) -> Config:
+    path, contents = next(iter(shards.items()))
+    try:
+        return Config.model_validate_json(contents.meta["config"])
+    except (ValidationError, KeyError) as error:
+        raise ConfigError(
+            f"{path} holds no config of this dpaudit: run the shards again"
+        ) from error
+
+
+def _say_machines(shards: dict[Path, Contents], progress: Progress) -> None:
+    """Note it if the shards ran on machines of several types."""
+    types = {tuple(each.identity.get(name) for name in _MACHINE) for each in shards.values()}
+    if len(types) > 1:
+        progress.note(
+            f"the shards ran on {len(types)} types of machine, so the last digits of the record "
+            "may differ from those of a run on one"
+        )

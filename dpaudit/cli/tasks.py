@@ -1,0 +1,103 @@
+"""`dpaudit merge` and `runs`: shards, and the finished tasks of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dpaudit.cli.writing import EXIT_CODES, Output
+from dpaudit.core.errors import ConfigError
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Output folder for the merged tasks, the record and the reports.  [default: the first]",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Write a further report, as of 'dpaudit run'.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def merge(
+    ctx: click.Context,
+    folders: tuple[Path, ...],
+    output: Path | None,
+    reports: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Merge the shards in FOLDERS into one record; the exit code is the outcome of its gates.
+
+    All must be there, finished, and of one run. If further tasks follow from their results, such as
+    those of positive controls, it says so: run the shards again, and merge again.
+    """
+    from dpaudit.auditor.shards import merge as merged
+    from dpaudit.cli.progress import Reporter
+
+    target = Output.of(output or folders[0], reports)
+    with Reporter(quiet=quiet) as reporter:
+        result = merged(folders, target.folder, progress=reporter)
+    target.write(result)
+    if not quiet:
+        target.tell(result)
+    ctx.exit(EXIT_CODES[result.outcome])
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def runs(folder: Path) -> None:
+    """List the finished tasks in FOLDER: of which stages, how many, and how large."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from dpaudit.core.messages import plain
+    from dpaudit.execution.store import read
+
+    places = sorted(folder.glob("tasks*.sqlite"))
+    if not places:
+        raise ConfigError(f"{folder} holds no finished tasks: name the output folder of a run")
+    for place in places:
+        found = read(place)
+        about = ", ".join(f"{name} {word}" for name, word in _about(found.meta, found.identity))
+        click.echo(f"{plain(str(place))}, {_size(place.stat().st_size)}{about and ': ' + about}")
+        if found.damage:
+            click.echo(found.damage)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("stage", overflow="fold")
+        for name in ("tasks", "trials", "size", "seconds"):
+            table.add_column(name, justify="right")
+        for stage, one in found.stages.items():
+            cells = (one.tasks, one.trials, _size(one.size), f"{one.seconds:.1f}")
+            table.add_row(Text(plain(stage)), *map(str, cells))
+        Console().print(table)
+
+
+def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, str]]:
+    """Return what identifies a store's run; a secret seed is not told."""
+    told = [("dpaudit", identity.get("tool", "unknown"))]
+    if meta.get("secret") == "no":
+        told.append(("seed", identity.get("seed", "unknown")))
+    if meta.get("trials"):
+        told.append(("trials planned", meta["trials"]))
+    if "shard" in meta:
+        told.append(("shard", "/".join(meta["shard"].strip("[]").split(", "))))
+        told.append(("finished", meta.get("finished", "no")))
+    return told
+
+
+def _size(count: float) -> str:
+    unit = 0
+    while count >= 1024 and unit + 1 < len(_UNITS):
+        count, unit = count / 1024, unit + 1
+    return f"{count:.4g} {_UNITS[unit]}"

@@ -1,0 +1,110 @@
+"""The record and the reports that a command writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.files import check_writable, write_set
+
+if TYPE_CHECKING:
+    from dpaudit.record.result import AuditResult
+
+EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
+STANDARD_OUTPUT = Path("-")
+_FILES = {"html": "report.html", "md": "report.md"}
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a record and its reports are written.
+
+    Attributes:
+        folder: the folder of the record.
+        reports: the format and path of each report.
+    """
+
+    folder: Path
+    reports: Sequence[tuple[str, Path]]
+
+    @classmethod
+    def of(cls, folder: Path, asked: Sequence[str]) -> Output:
+        """Check the paths of the record, of the usual reports and of those asked for.
+
+        Raises:
+            ConfigError: a format is unknown, or a path cannot be written or is given twice.
+        """
+        from dpaudit.record.storage import NAME
+
+        usual = [(name, folder / file) for name, file in _FILES.items()]
+        reports = usual + [_parsed(option) for option in asked]
+        places = [folder / NAME, *(target for _, target in reports)]
+        check_writable(places)
+        files = [place.resolve() for place in places if place != STANDARD_OUTPUT]
+        twice = [file for file in files if files.count(file) > 1]
+        if twice:
+            raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
+        return cls(folder, reports)
+
+    def write(self, result: AuditResult) -> None:
+        """Write the record and the reports.
+
+        Raises:
+            RunError: a report failed; the record is written.
+        """
+        from dpaudit.record import storage
+
+        written = {self.folder / storage.NAME: storage.render(result)}
+        for name, target in self.reports:
+            try:
+                text = render(name, result)
+            except Exception as error:  # a plug-in may raise anything, and costs no finished run
+                write_set(written)
+                raise RunError(
+                    f"report {name!r} failed ({type(error).__name__}: {error}); the record is in "
+                    f"{self.folder}: render another with 'dpaudit report {self.folder} --format md'"
+                ) from error
+            if target == STANDARD_OUTPUT:
+                click.echo(text, nl=False)
+            else:
+                written[target] = text
+        write_set(written)
+
+    def tell(self, result: AuditResult) -> None:
+        """Print the result and where it is."""
+        from dpaudit.core.messages import plain
+
+        _show(result)
+        click.echo(f"Seed: {result.config['seed']}")
+        click.echo(f"Record and reports: {plain(str(self.folder))}")
+
+
+def render(name: str, result: AuditResult) -> str:
+    """Return the report of one format."""
+    from dpaudit.core import registry
+
+    text: str = registry.load("reports", name)(result)
+    return text
+
+
+def _parsed(option: str) -> tuple[str, Path]:
+    from dpaudit.core import registry
+
+    name, equals, file = option.partition("=")
+    if not equals or not file:
+        raise ConfigError(f"the option --report {option!r} is not FORMAT=FILE: e.g. html=out.html")
+    registry.load("reports", name)
+    return name, Path(file)
+
+
+def _show(result: Any) -> None:
+    from rich.console import Console
+
+    from dpaudit.reports.render.console import show
+
+    show(result, Console())

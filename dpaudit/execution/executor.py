@@ -1,0 +1,155 @@
+"""The executor: it runs the tasks of an audit on workers, and keeps their results in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dpaudit.core.errors import DpauditError
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.shards import Shard
+from dpaudit.execution.store import Store
+from dpaudit.execution.tasks import Result, Task, digest_of
+from dpaudit.execution.workers import Pool, Shared, Workers
+
+
+class UnfinishedError(Exception):
+    """Results are missing that other shards have."""
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Runs tasks; the results depend neither on the workers nor on what was stored.
+
+    Attributes:
+        pool: the workers.
+        progress: receives the finished trials.
+        store: where results are kept; None keeps them nowhere.
+        shard: the part of the tasks to run; None for all.
+        scope: identifies the inputs of the tasks, up to what the parts say themselves.
+        stage: the words under which results are listed.
+    """
+
+    pool: Pool = field(default_factory=lambda: Pool(Workers()))
+    progress: Progress = field(default_factory=Progress)
+    store: Store | None = None
+    shard: Shard | None = None
+    scope: tuple[str, ...] = ()
+    stage: str = ""
+
+    def within(self, stage: str, *words: str) -> Executor:
+        """Return an executor whose tasks depend on `words` besides those of this one.
+
+        Args:
+            stage: the words under which results are listed.
+            words: everything that the results depend on.
+        """
+        return replace(self, stage=stage, scope=(*self.scope, stage, *words))
+
+    def map(
+        self,
+        name: str,
+        work: Callable[[Any], Result],
+        parts: Iterable[Any],
+        size: Callable[[Any], int] = len,
+    ) -> list[Any]:
+        """Apply one function to all parts, and return the results in their order.
+
+        Args:
+            name: distinguishes the function from others in this scope.
+            work: the function; see `Task`.
+            parts: the parts.
+            size: maps a part to its number of trials.
+
+        Raises:
+            UnfinishedError: other shards have some of the results.
+            DpauditError: the first error in the order of the parts.
+        """
+        return self.run(Task(work, part, size(part), name) for part in parts)
+
+    def run(self, tasks: Iterable[Task]) -> list[Any]:
+        """Run tasks, and return the results in their order; arguments and errors as in `map`.
+
+        Args:
+            tasks: consumed lazily, so that only the inputs of running tasks need exist.
+        """
+        batch = _Batch(self)
+        for number, result, seconds in self.pool.run(batch.missing(tasks)):
+            batch.finish(number, result, seconds)
+            self.progress.workers(self.pool.alive())
+        return batch.results()
+
+
+# Bytes that a store writes, checks and reads in a second, at least.
+_KEPT = 2e7
+
+
+def _worth(result: Result, seconds: float) -> bool:
+    """Whether it takes longer to compute a result again than to keep it."""
+    size = len(result) if isinstance(result, str) else result.nbytes
+    return seconds > size / _KEPT
+
+
+# Runs tasks in the caller's thread, and stores nothing.
+INLINE = Executor()
+
+
+@dataclass
+class _Batch:
+    """The tasks of one call of `run`.
+
+    Attributes:
+        executor: the executor.
+        found: the results by the tasks' numbers.
+        errors: the errors likewise.
+    """
+
+    executor: Executor
+    found: dict[int, Result] = field(default_factory=dict)
+    errors: dict[int, DpauditError] = field(default_factory=dict)
+    _open: dict[int, tuple[Task, str]] = field(default_factory=dict)
+    _others: int = 0
+
+    def missing(self, tasks: Iterable[Task]) -> Iterator[tuple[Shared, int, Any]]:
+        """Yield the tasks to run: not stored, of this shard, and none after an error."""
+        executor, store, shard = self.executor, self.executor.store, self.executor.shard
+        shared: Shared | None = None
+        for number, task in enumerate(tasks):
+            key = ""
+            if store is not None:
+                key = digest_of(*executor.scope, task.name, task.part)
+                stored = store.get(key)
+                if stored is not None:
+                    self.found[number] = stored
+                    executor.progress.stored(task.size)
+                    continue
+            if shard is not None and not shard.has(number, *executor.scope, task.name):
+                self._others += 1
+                continue
+            if self.errors:
+                return
+            if shared is None or shared.work is not task.work:
+                shared = executor.pool.shared(task.work)
+            self._open[number] = task, key
+            yield shared, number, task.part
+
+    def finish(self, number: int, result: Result | DpauditError, seconds: float) -> None:
+        """Take the answer to a task."""
+        task, key = self._open.pop(number)
+        if isinstance(result, DpauditError):
+            self.errors[number] = result
+            return
+        self.found[number] = result
+        store = self.executor.store
+        if store is not None and (self.executor.shard or _worth(result, seconds)):
+            store.put(key, self.executor.stage, task.size, seconds, result)
+        self.executor.progress.advance(task.size)
+
+    def results(self) -> list[Any]:
+        """Return the results in order, or raise the first error."""
+        if self.errors:
+            raise self.errors[min(self.errors)]
+        if self._others:
+            raise UnfinishedError
+        return [self.found[number] for number in sorted(self.found)]

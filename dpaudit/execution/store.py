@@ -1,0 +1,416 @@
+"""The store of finished tasks: an SQLite file in the output folder, written by one run at a time.
+
+Results are committed together about once a second, and at once when the run ends, so a run that is
+killed loses what took less than that, and the tasks that were running. Each row holds a digest of
+its own content: what a fault of the disk changed is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sqlite3
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.files import check_writable
+from dpaudit.execution.tasks import Result
+
+# The store's file in an output folder, and that of the lock beside it.
+NAME = "tasks.sqlite"
+_FORMAT = "1"
+# Seconds between two commits: a commit takes milliseconds, so it costs less than 1 %.
+_EVERY = 1.0
+_SCHEMA = """
+create table meta (name text primary key, value text not null);
+create table results (
+    key text primary key, stage text not null, size integer not null, seconds real not null,
+    kind text not null, value blob not null, digest blob not null
+);
+"""
+
+
+@dataclass
+class Store:
+    """The results of one run, open for writing.
+
+    Attributes:
+        path: the file.
+        identity: what the results depend on besides the config: code, libraries, data and seed.
+        notes: sentences on what was found at opening.
+    """
+
+    path: Path
+    identity: Mapping[str, str]
+    notes: list[str] = field(default_factory=list)
+    _rows: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    _file: Any = None
+    _known: dict[str, Path] = field(default_factory=dict)
+    _files: dict[Path, Any] = field(default_factory=dict)
+    _last: float = field(default_factory=time.monotonic)
+    _lock: Any = field(default_factory=RLock)
+
+    def get(self, key: str) -> Result | None:
+        """Return a stored result, or None."""
+        with self._lock:
+            if key in self._rows:
+                kind, value = self._rows[key][4:6]
+            elif key in self._known:
+                with _writing(self.path):
+                    kind, value = (
+                        self._files[self._known[key]]
+                        .execute("select kind, value from results where key = ?", (key,))
+                        .fetchone()
+                    )
+            else:
+                return None
+        return _decoded(kind, value)
+
+    def put(self, key: str, stage: str, size: int, seconds: float, result: Result) -> None:
+        """Store the result of a finished task; it is on disk after about a second.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        kind, value = _encoded(result)
+        row = (key, stage, size, seconds, kind, value)
+        with self._lock:
+            self._rows[key] = (*row, _digest(row))
+            if time.monotonic() - self._last >= _EVERY:
+                self.flush()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no result."""
+        return not self._known and not self._rows
+
+    def flush(self) -> None:
+        """Commit what is not yet on disk.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        with self._lock:
+            if self._rows:
+                with _writing(self.path), self._file:
+                    self._file.executemany(
+                        "insert or replace into results values (?, ?, ?, ?, ?, ?, ?)",
+                        self._rows.values(),
+                    )
+                self._known |= dict.fromkeys(self._rows, self.path)
+                self._rows.clear()
+            self._last = time.monotonic()
+
+    def set(self, name: str, value: str) -> None:
+        """Store a word about the run."""
+        with self._lock, _writing(self.path), self._file:
+            self._file.execute("insert or replace into meta values (?, ?)", (name, value))
+
+    def read_also(self, path: Path) -> None:
+        """Use the results of another store of the same identity too; it is not written."""
+        found = read(path)
+        why = differences(found.identity, self.identity)
+        if why:
+            self.notes.append(f"{path} is of another run ({why}), so it is not used")
+            return
+        self._files[path] = _connected(path, "ro")
+        self._known = dict.fromkeys(found.keys, path) | self._known
+
+    def add(self, paths: Iterable[Path]) -> None:
+        """Copy the results of other stores of the same run into this one.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        with self._lock, _writing(self.path), self._file:
+            for path in paths:
+                keys = copied(path, self._file, set(self._known))
+                self._known |= dict.fromkeys(keys, self.path)
+
+    def close(self) -> None:
+        """Commit what is not yet on disk, and close the files.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        try:
+            self.flush()
+        finally:
+            for file in self._files.values():
+                file.close()
+
+    def _open(self, fresh: bool) -> None:
+        """Open the file, with the rows that belong to this identity and are undamaged."""
+        why = ""
+        if self.path.exists() and not fresh:
+            found = read(self.path)
+            why = differences(found.identity, self.identity)
+            if found.damage:
+                self.notes.append(found.damage)
+            if why:
+                self.notes.append(f"{self.path} is of another run ({why}), so this one starts anew")
+            elif not found.damage:
+                self._connect()
+                self._known = dict.fromkeys(found.keys, self.path)
+                return
+            self._begin(None if why else self.path)
+        else:
+            self._begin(None)
+
+    def _begin(self, old: Path | None) -> None:
+        """Write a new file, with the sound rows of an old one, and replace the old one by it."""
+        draft = self.path.with_name(f".{self.path.name}.draft")
+        with _writing(self.path):
+            draft.unlink(missing_ok=True)
+            with closing(sqlite3.connect(draft)) as file, file:
+                draft.chmod(0o600)  # it tells how attacks on single users ended
+                file.executescript(_SCHEMA)
+                words = {"format": _FORMAT, "identity": json.dumps(dict(self.identity))}
+                file.executemany("insert into meta values (?, ?)", words.items())
+                if old is not None:
+                    self._known = dict.fromkeys(copied(old, file), self.path)
+            for rest in _beside(self.path):
+                rest.unlink(missing_ok=True)
+            draft.replace(self.path)
+        self._connect()
+
+    def _connect(self) -> None:
+        with _writing(self.path):
+            self._file = self._files[self.path] = _connected(self.path, "rw")
+            # Survives a power loss; a commit that was cut is rolled back at the next opening.
+            self._file.execute("pragma synchronous = full")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The stored results of one stage.
+
+    Attributes:
+        tasks: their number.
+        trials: the trials that they finished.
+        size: their bytes.
+        seconds: the time that workers spent on them.
+    """
+
+    tasks: int = 0
+    trials: int = 0
+    size: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a store's file holds.
+
+    Attributes:
+        identity: what its results depend on; empty if unknown.
+        meta: all its words.
+        stages: what it holds, by stage.
+        keys: the keys of the undamaged results.
+        damage: a sentence if something is damaged; else empty.
+    """
+
+    identity: dict[str, str]
+    meta: dict[str, str]
+    stages: dict[str, Stage]
+    keys: set[str]
+    damage: str = ""
+
+
+def read(path: Path) -> Contents:
+    """Read a store's file, and check every result against its digest."""
+    stages: dict[str, Stage] = {}
+    keys: set[str] = set()
+    sound = True
+    for row in _rows(path):
+        if row is None:
+            sound = False
+            continue
+        key, stage, size, seconds, _, value, _ = row
+        one = stages.get(stage, Stage())
+        stages[stage] = Stage(
+            one.tasks + 1, one.trials + size, one.size + len(value), one.seconds + seconds
+        )
+        keys.add(key)
+    meta = words_of(path)
+    damage = ""
+    if not sound:
+        damage = f"{path} is damaged: its {len(keys)} sound results are used, the others run again"
+    return Contents(identity_in(meta), meta, stages, keys, damage)
+
+
+def copied(path: Path, file: sqlite3.Connection, known: Container[str] = ()) -> set[str]:
+    """Copy a file's sound results into an open one, but for known ones; return their keys."""
+    keys: set[str] = set()
+    for row in _rows(path):
+        if row is not None and row[0] not in known:
+            file.execute("insert into results values (?, ?, ?, ?, ?, ?, ?)", row)
+            keys.add(row[0])
+    return keys
+
+
+def _rows(path: Path) -> Iterator[tuple[Any, ...] | None]:
+    """Yield the results of a file, and None for each one, or each part, that is damaged."""
+    try:
+        with _reading(path) as file:
+            if file.execute("pragma quick_check(1)").fetchone() != ("ok",):
+                yield None
+            for row in file.execute("select * from results"):
+                try:
+                    yield row if _digest(row[:-1]) == row[-1] else None
+                except TypeError:  # the value is no longer of its type
+                    yield None
+    except (sqlite3.Error, OverflowError, ValueError):
+        yield None
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    # Opened for writing, as a commit that a kill has cut is rolled back first.
+    with closing(_connected(path, "rw")) as file:
+        yield file
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+
+def identity_in(meta: Mapping[str, str]) -> dict[str, str]:
+    """Return the identity among a store's words; empty if there is none of this format."""
+    if meta.get("format") != _FORMAT:
+        return {}
+    with suppress(ValueError, KeyError):
+        found = json.loads(meta["identity"])
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def seed_in(path: Path, own: Mapping[str, str]) -> int | None:
+    """Return the seed of a store's run; None if there is none, or its code and libraries differ.
+
+    A seed that was drawn for other code is not used again: results must not depend on what was seen
+    of that code.
+
+    Args:
+        path: the store.
+        own: the identity of this code and its libraries.
+    """
+    known = identity_in(words_of(path))
+    if any(known.get(name) != value for name, value in own.items()):
+        return None
+    return int(known["seed"]) if known.get("seed", "").isdecimal() else None
+
+
+def words_of(path: Path) -> dict[str, str]:
+    """Return a store's words about its run; empty if there is none, or it cannot be read."""
+    with suppress(sqlite3.Error), _reading(path) as file:
+        return dict(file.execute("select name, value from meta"))
+    return {}
+
+
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Name what differs between two identities, in a few words; empty if nothing does."""
+    if not old:
+        return "it does not say which"
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return ", ".join(f"other {_SAID.get(name, name)}" for name in names)
+
+
+_SAID = {"code": "code of dpaudit or of a plug-in", "tool": "version of dpaudit", "seed": "seed"}
+
+
+@contextmanager
+def opened(
+    folder: Path, identity: Mapping[str, str], *, name: str = NAME, fresh: bool = False
+) -> Iterator[Store]:
+    """Open the store of a folder for one run at a time.
+
+    Args:
+        folder: the output folder; it is made if it is missing.
+        identity: what the results depend on besides the config.
+        name: the file's name.
+        fresh: whether to drop what the file holds.
+
+    Raises:
+        ConfigError: another run works in the folder, or it cannot be written.
+        RunError: the file cannot be written later on.
+    """
+    from filelock import FileLock, Timeout
+
+    path = folder / name
+    check_writable([path])
+    lock = FileLock(folder / f".{name}.lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise ConfigError(
+            f"another run works in {folder}: wait for its end, or name another folder with -o"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be written ({error.strerror}): name another folder with -o"
+        ) from error
+    store = Store(path, identity)
+    try:
+        store._open(fresh)
+        try:
+            yield store
+        except BaseException:
+            store.close()
+            if store.empty:  # a run that was refused leaves nothing
+                path.unlink()
+                Path(lock.lock_file).unlink(missing_ok=True)
+                with suppress(OSError):  # other files are there
+                    folder.rmdir()
+            raise
+        store.close()
+    finally:
+        lock.release()
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the files that SQLite leaves beside a file when it is killed."""
+    return [path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm")]
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise RunError(
+            f"{path} cannot be written ({error}): free the disk or name another folder with -o; "
+            "the same command goes on where it was"
+        ) from error
+
+
+def _digest(row: tuple[Any, ...]) -> bytes:
+    state = hashlib.blake2b(repr(row[:-1]).encode(), digest_size=16)
+    state.update(row[-1])
+    return state.digest()
+
+
+def _encoded(result: Result) -> tuple[str, bytes]:
+    if isinstance(result, str):
+        return "text", result.encode()
+    file = io.BytesIO()
+    np.save(file, result, allow_pickle=False)
+    return "npy", file.getvalue()
+
+
+def _decoded(kind: str, value: bytes) -> Result:
+    if kind == "text":
+        return value.decode()
+    found: Result = np.load(io.BytesIO(value), allow_pickle=False)
+    return found

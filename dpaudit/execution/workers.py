@@ -1,0 +1,282 @@
+"""The workers that run tasks: threads, processes, or a Dask cluster, all through joblib."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
+from dpaudit.execution.tasks import Result
+
+Backend = Literal["threads", "processes", "dask"]
+# What a worker returns: the task's number, its result or the error that it raised, and the seconds.
+Answer = tuple[int, Result | DpauditError, float]
+# How often a task is run again whose process died.
+_TRIES = 3
+# Seconds between two questions to the scheduler.
+_ASKED_EVERY = 2.0
+_WORDS = "N, processes:N, dask, dask:N or dask:tcp://HOST:PORT"
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where tasks run.
+
+    Attributes:
+        count: number of tasks at a time; of a cluster elsewhere, its cores decide.
+        backend: threads of this process, processes of this machine, or a Dask cluster.
+        address: of the scheduler; empty for a cluster on this machine.
+    """
+
+    count: int = 1
+    backend: Backend = "threads"
+    address: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Workers:
+        """Read `N`, `processes:N`, `dask`, `dask:N` or `dask:tcp://HOST:PORT`.
+
+        Raises:
+            ConfigError: it is none of these.
+        """
+        cores = os.cpu_count() or 1
+        if re.fullmatch(r"dask:(tcp|tls|ucx)://.+", text):
+            return cls(0, "dask", text.removeprefix("dask:"))
+        found = re.fullmatch(r"(?:(processes|dask):?)?(\d{1,4})?", text)
+        if not found or not text or text.endswith(":") or found[2] in {"0", "00"}:
+            raise ConfigError(f"the option --workers {text!r} is none of {_WORDS}")
+        backend: Any = found[1] or "threads"
+        return cls(int(found[2] or cores), backend)
+
+    def __str__(self) -> str:
+        if self.address:
+            return f"Dask at {self.address}"
+        if self.backend == "dask":
+            return f"{self.count} Dask workers"
+        word = {"threads": "thread", "processes": "process"}[self.backend]
+        plural = "es" if self.backend == "processes" else "s"
+        return f"{self.count} {word}{plural if self.count > 1 else ''}"
+
+
+# The caller's own thread.
+ONE_THREAD = Workers()
+
+
+class Shared:
+    """A function that many tasks share: a process or machine receives it once."""
+
+    def __init__(self, work: Callable[[Any], Result]) -> None:
+        """Keep the function."""
+        self.work = work
+        self._file: Path | None = None
+
+    def save(self, folder: Path, number: int) -> None:
+        """Write the function for processes of this machine, which then read it from there."""
+        import cloudpickle
+
+        self._file = folder / f"{number}.pickle"
+        self._file.write_bytes(cloudpickle.dumps(self.work))
+
+    def __reduce__(self) -> Any:
+        if self._file is not None:
+            return _from_file, (str(self._file),)
+        import cloudpickle
+
+        return _from_bytes, (cloudpickle.dumps(self.work),)
+
+
+@functools.lru_cache(maxsize=2)
+def _from_file(path: str) -> Shared:
+    # Written by the parent process, in a folder that only this user can write.
+    return _from_bytes(Path(path).read_bytes())
+
+
+def _from_bytes(pickled: bytes) -> Shared:
+    import cloudpickle
+
+    return Shared(cloudpickle.loads(pickled))
+
+
+def answer(shared: Shared, number: int, part: Any) -> Answer:
+    """Run a task; an error for the user is a result, so that the first one in order can be told."""
+    clock = time.perf_counter()
+    result: Result | DpauditError
+    try:
+        result = shared.work(part)
+    except DpauditError as error:
+        result = error
+    return number, result, time.perf_counter() - clock
+
+
+def answer_alone(shared: Shared, number: int, part: Any) -> Answer:
+    """Run a task in a process of its own linear algebra, on one thread as everywhere."""
+    _one_thread()
+    return answer(shared, number, part)
+
+
+@functools.cache
+def _one_thread() -> None:
+    """Limit linear algebra to one thread for the life of this process."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+
+
+Job = tuple[Shared, int, Any]
+
+
+@dataclass
+class Pool:
+    """Workers that are running.
+
+    Attributes:
+        workers: the workers.
+        options: joblib's name and settings of the backend.
+    """
+
+    workers: Workers
+    options: dict[str, Any] = field(default_factory=lambda: {"backend": "threading"})
+    _folder: Path | None = None
+    _saved: int = 0
+    _asked: float = 0.0
+    _said: str = ""
+
+    def alive(self) -> str:
+        """Describe the workers that are alive."""
+        client = self.options.get("client")
+        if client is None:
+            return str(self.workers)
+        if time.monotonic() - self._asked > _ASKED_EVERY:
+            self._asked = time.monotonic()
+            found = client.scheduler_info(n_workers=-1)["workers"].values()
+            least = min((each["memory_limit"] for each in found), default=0)
+            self._said = f"{len(found)} Dask workers alive, {least / 2**30:.1f} GiB each"
+        return self._said
+
+    def shared(self, work: Callable[[Any], Result]) -> Shared:
+        """Prepare a function for being sent."""
+        found = Shared(work)
+        if self._folder is not None:
+            found.save(self._folder, self._saved)
+            self._saved += 1
+        return found
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Answer]:
+        """Run jobs and yield their answers as they arrive, in any order.
+
+        Jobs are taken from the iterator as workers become free, at times from another thread.
+
+        Raises:
+            RunError: processes or the cluster were lost, and running again did not help.
+        """
+        if self.workers.backend == "threads" and self.workers.count == 1:
+            # Handing a small training to another thread takes as long as the training itself.
+            yield from (answer(*job) for job in jobs)
+            return
+        open_jobs: dict[int, Job] = {}
+
+        def noted() -> Iterator[Job]:
+            yield from [*open_jobs.values()]
+            for job in jobs:
+                open_jobs[job[1]] = job
+                yield job
+
+        for tried in range(_TRIES):
+            try:
+                for found in self._parallel(noted()):
+                    open_jobs.pop(found[0], None)
+                    yield found
+                return
+            except Exception as error:
+                if not _lost(error):
+                    raise
+                if tried + 1 == _TRIES:
+                    raise RunError(
+                        f"workers ended before their tasks did, {_TRIES} times ({said(error)}): "
+                        "use fewer workers, or machines with more memory; the same command goes on "
+                        "where it was"
+                    ) from error
+
+    def _parallel(self, jobs: Iterator[Job]) -> Iterator[Answer]:
+        from joblib import Parallel, delayed, parallel_config
+
+        run = answer if self.workers.backend == "threads" else answer_alone
+        with parallel_config(**self.options):
+            calls = (delayed(run)(*job) for job in jobs)
+            yield from Parallel(
+                n_jobs=self.workers.count or -1,
+                return_as="generator_unordered",
+                # Tasks are prepared as they are needed: their inputs take memory.
+                pre_dispatch="n_jobs + 1" if self.workers.backend == "threads" else "2 * n_jobs",
+            )(calls)
+
+
+@contextmanager
+def started(workers: Workers) -> Iterator[Pool]:
+    """Start the workers, and end them afterwards.
+
+    Raises:
+        ConfigError: the extra `cluster` is not installed, or no scheduler answers.
+    """
+    if workers.backend == "threads":
+        yield Pool(workers)
+    elif workers.backend == "processes":
+        with tempfile.TemporaryDirectory(prefix="dpaudit-") as folder:
+            options = {"backend": "loky", "inner_max_num_threads": 1}
+            yield Pool(workers, options, Path(folder))
+    else:
+        with _client(workers) as client:
+            yield Pool(workers, {"backend": "dask", "client": client})
+
+
+@contextmanager
+def _client(workers: Workers) -> Iterator[Any]:
+    try:
+        distributed: Any = importlib.import_module("distributed")
+        sizeof = importlib.import_module("dask.sizeof").sizeof
+    except ImportError as error:
+        raise ConfigError(
+            "--workers dask needs the extra 'cluster': python -m pip install 'dpaudit[cluster]'"
+        ) from error
+
+    # joblib sends large arguments once a worker, and asks Dask how large they are.
+    sizeof.register(Shared, lambda _: 2**20)
+    if workers.address:
+        try:
+            client = distributed.Client(workers.address, timeout="10s", set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"no Dask scheduler answers at {workers.address} ({said(error)}): start one with "
+                "'dask scheduler', or correct --workers"
+            ) from error
+        with client:
+            yield client
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=workers.count, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def _lost(error: Exception) -> bool:
+    """Whether workers died, rather than a task raised an error."""
+    from concurrent.futures import BrokenExecutor, CancelledError
+
+    # Dask is not imported where it is not used.
+    scheduler = sys.modules.get("distributed.scheduler")
+    return isinstance(error, BrokenExecutor | CancelledError) or (
+        scheduler is not None and isinstance(error, scheduler.KilledWorker)
+    )
