@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
+from dpaudit.cli.options import workers_option
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from dpaudit.auditor.cost import Cost
+    from dpaudit.auditor.forecast import Forecast
+    from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
 # Options that CONFIG replaces.
@@ -44,6 +49,7 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 @click.option(
     "--minutes", type=float, help="With CONFIG: use as many trials as fit into this time."
 )
+@workers_option
 @click.pass_context
 def plan(
     ctx: click.Context,
@@ -55,17 +61,20 @@ def plan(
     game: str,
     factor: float | None,
     minutes: float | None,
+    workers: Workers,
 ) -> None:
-    """Forecast the smallest violation that a budget of trials detects, or the trials it needs.
+    """Forecast what a run costs, and the smallest violation that its trials detect.
 
-    With CONFIG, its games are planned as they would be run. Without it, all methods are compared on
-    an assumed mechanism by the smallest true ε that each detects to exceed --epsilon.
+    With CONFIG, the first task of each stage is run, which gives the time and memory of the run and
+    what --workers changes; games without training are forecast as they would be run. Without it,
+    all methods are compared on an assumed mechanism by the smallest true ε that each detects to
+    exceed --epsilon.
     """
     if config is not None:
         for name in _CLAIM:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise ConfigError(f"--{name} belongs to a plan without CONFIG: remove one")
-        _plan_config(config, factor, minutes)
+        _plan_config(config, factor, minutes, workers)
         return
     if minutes is not None:
         raise ConfigError("--minutes belongs to a plan with CONFIG: give --trials")
@@ -74,14 +83,12 @@ def plan(
     _plan_methods(epsilon, delta, confidence, trials, game, factor)
 
 
-def _plan_config(path: Path, factor: float | None, minutes: float | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
+def _plan_config(path: Path, factor: float | None, minutes: float | None, workers: Workers) -> None:
+    from dpaudit.auditor.cost import cost_of
     from dpaudit.auditor.forecast import forecast
     from dpaudit.auditor.plan import check_gates
+    from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
-    from dpaudit.core.messages import plain
 
     checked = config_file.load(path)
     check_gates(checked, f"{path}: ")
@@ -93,11 +100,25 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
             f"--trials {checked.audit.trials // (2 if learned else 1)}"
             + (" (half of its trials train the score)" if learned else "")
         )
-    if not checked.game:
-        raise ConfigError(f"{path} has no [[game]], so no claim is tested: add one")
-    rows = forecast(checked, factor=factor, minutes=minutes)
-    if not rows:
-        raise ConfigError(f"{path} has no model that claims an ε: add one to test")
+    forecasts = bool(checked.game) and not checked.trains
+    if not forecasts and (factor is not None or minutes is not None):
+        raise ConfigError(
+            f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
+        )
+    rows = forecast(checked, factor=factor, minutes=minutes) if forecasts else []
+    with Reporter(quiet=True) as reporter:
+        _show_cost(cost_of(checked, progress=reporter), workers)
+    if rows:
+        _show_forecast(rows)
+
+
+def _show_forecast(rows: list[Forecast]) -> None:
+    """Print what each game can detect."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from dpaudit.core.messages import plain
+
     wanted = any(row.needed is not None for row in rows)
     table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
     if wanted:
@@ -113,6 +134,37 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None) -> Non
         "'finds ε from' is an optimistic forecast: the smallest true ε above the claim that is "
         "detected with 95 % power, if the pair reveals it as Laplace noise on one number does.\n"
         "A run measures its power on mutants, and gates on epsilon require that."
+    )
+
+
+def _show_cost(cost: Cost, workers: Workers) -> None:
+    """Print the stages, and what the whole run takes on one worker and on those asked for."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from dpaudit.cli.words import duration, size
+    from dpaudit.core.messages import plain
+
+    table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])
+    for one in cost.stages:
+        each = duration(one.seconds / one.tasks)
+        cells = (plain(one.stage), str(one.tasks), str(one.trials), each, duration(one.seconds))
+        table.add_row(*map(Text, cells))
+    Console().print(table)
+    count = workers.count or 1
+    times = [f"{duration(cost.seconds)} on one worker"]
+    if count > 1:
+        times.append(f"about {duration(cost.seconds / count)} on {workers}")
+    click.echo(f"the run: {', '.join(times)}; each as fast as this one")
+    if cost.controlled:
+        click.echo(
+            "positive controls run games again on mutants, which their results choose: about "
+            f"{duration(cost.controlled)} more on one worker if each game needs one, and up to "
+            "four times as much"
+        )
+    click.echo(
+        f"memory: {size(cost.memory(1))} with one worker, {size(cost.task)} more for each further "
+        f"thread, {size(cost.memory(1))} for each process or Dask worker\n"
     )
 
 
@@ -162,7 +214,7 @@ def _table(names: list[str]) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in names:
-        left = name in {"model", "pair", "method", "kind", "may gate"}
+        left = name in {"model", "pair", "method", "kind", "may gate", "stage"}
         table.add_column(name, justify="left" if left else "right")
     return table
 

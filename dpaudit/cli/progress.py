@@ -23,6 +23,7 @@ from rich.progress import (
     Task as RichTask,
 )
 
+from dpaudit.cli.words import duration
 from dpaudit.core.messages import plain
 from dpaudit.execution.progress import Progress
 
@@ -125,18 +126,9 @@ class Reporter(Progress):
         rate = self._done / (now - self._started)
         words = [f"{self._done} of {self._total} trials", f"{rate:.3g}/s"]
         if self._total > self._done:
-            words.append(f"{_duration((self._total - self._done) / rate)} left")
+            words.append(f"{duration((self._total - self._done) / rate)} left")
         if self._known:
             words.append(f"{self._known} more were stored")
         if self._workers:
             words.append(self._workers)
         click.echo(f"{self._stage}: {', '.join(words)}", err=True)
-
-
-def _duration(seconds: float) -> str:
-    """Write a duration in the two largest of its units."""
-    whole = round(seconds)
-    hours, minutes = whole // 3600, whole // 60 % 60
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"

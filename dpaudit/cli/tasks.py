@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
+from dpaudit.cli.words import size
 from dpaudit.cli.writing import EXIT_CODES, Output
 from dpaudit.core.errors import ConfigError
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @click.command()
@@ -70,7 +69,7 @@ def runs(folder: Path) -> None:
     for place in places:
         found = read(place)
         about = ", ".join(f"{name} {word}" for name, word in _about(found.meta, found.identity))
-        click.echo(f"{plain(str(place))}, {_size(place.stat().st_size)}{about and ': ' + about}")
+        click.echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
         if found.damage:
             click.echo(found.damage)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -78,7 +77,7 @@ def runs(folder: Path) -> None:
         for name in ("tasks", "trials", "size", "seconds"):
             table.add_column(name, justify="right")
         for stage, one in found.stages.items():
-            cells = (one.tasks, one.trials, _size(one.size), f"{one.seconds:.1f}")
+            cells = (one.tasks, one.trials, size(one.size), f"{one.seconds:.1f}")
             table.add_row(Text(plain(stage)), *map(str, cells))
         Console().print(table)
 
@@ -94,10 +93,3 @@ def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, st
         told.append(("shard", "/".join(meta["shard"].strip("[]").split(", "))))
         told.append(("finished", meta.get("finished", "no")))
     return told
-
-
-def _size(count: float) -> str:
-    unit = 0
-    while count >= 1024 and unit + 1 < len(_UNITS):
-        count, unit = count / 1024, unit + 1
-    return f"{count:.4g} {_UNITS[unit]}"

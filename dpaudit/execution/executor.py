@@ -8,6 +8,7 @@ from typing import Any
 
 from dpaudit.core.errors import DpauditError
 from dpaudit.execution.progress import Progress
+from dpaudit.execution.sampling import Sampler
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.store import Store
 from dpaudit.execution.tasks import Result, Task, digest_of
@@ -15,7 +16,7 @@ from dpaudit.execution.workers import Pool, Shared, Workers
 
 
 class UnfinishedError(Exception):
-    """Results are missing that other shards have."""
+    """Results are missing: other shards have them, or the tasks are only sampled."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Executor:
         progress: receives the finished trials.
         store: where results are kept; None keeps them nowhere.
         shard: the part of the tasks to run; None for all.
+        sampler: runs the first task of each stage only, to estimate the cost of all.
         scope: identifies the inputs of the tasks, up to what the parts say themselves.
         stage: the words under which results are listed.
     """
@@ -35,6 +37,7 @@ class Executor:
     progress: Progress = field(default_factory=Progress)
     store: Store | None = None
     shard: Shard | None = None
+    sampler: Sampler | None = None
     scope: tuple[str, ...] = ()
     stage: str = ""
 
@@ -74,6 +77,8 @@ class Executor:
         Args:
             tasks: consumed lazily, so that only the inputs of running tasks need exist.
         """
+        if self.sampler is not None and self.sampler.take(self.stage, tasks):
+            raise UnfinishedError
         batch = _Batch(self)
         for number, result, seconds in self.pool.run(batch.missing(tasks)):
             batch.finish(number, result, seconds)

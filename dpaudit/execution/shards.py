@@ -31,7 +31,7 @@ class Shard:
         Raises:
             ConfigError: it is not such a fraction.
         """
-        found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
         if not found or not 1 <= int(found[1]) <= int(found[2]) <= _MOST:
             raise ConfigError(f"the option --shard {text!r} is not i/n with i from 1 to n, as 3/16")
         return cls(int(found[1]), int(found[2]))

@@ -1,8 +1,8 @@
 """The store of finished tasks: an SQLite file in the output folder, written by one run at a time.
 
-Results are committed together about once a second, and at once when the run ends, so a run that is
-killed loses what took less than that, and the tasks that were running. Each row holds a digest of
-its own content: what a fault of the disk changed is not used.
+Results are committed together as often as costs a hundredth of the time, and at once when the run
+ends. So a run that is killed loses the tasks that were running, and a fraction of a second. Each
+row holds a digest of its own content: what a fault of the disk changed is not used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dpaudit.execution.tasks import Result
 # The store's file in an output folder, and that of the lock beside it.
 NAME = "tasks.sqlite"
 _FORMAT = "1"
-# Seconds between two commits: a commit takes milliseconds, so it costs less than 1 %.
-_EVERY = 1.0
+# The least seconds between two commits, and the largest share of the time that commits take.
+_LEAST, _SHARE = 0.1, 0.01
 _SCHEMA = """
 create table meta (name text primary key, value text not null);
 create table results (
@@ -56,7 +56,7 @@ class Store:
     _file: Any = None
     _known: dict[str, Path] = field(default_factory=dict)
     _files: dict[Path, Any] = field(default_factory=dict)
-    _last: float = field(default_factory=time.monotonic)
+    _next: float = field(default_factory=time.monotonic)
     _lock: Any = field(default_factory=RLock)
 
     def get(self, key: str) -> Result | None:
@@ -76,7 +76,7 @@ class Store:
         return _decoded(kind, value)
 
     def put(self, key: str, stage: str, size: int, seconds: float, result: Result) -> None:
-        """Store the result of a finished task; it is on disk after about a second.
+        """Store the result of a finished task; it is on disk with the next commit.
 
         Raises:
             RunError: the file cannot be written.
@@ -85,7 +85,7 @@ class Store:
         row = (key, stage, size, seconds, kind, value)
         with self._lock:
             self._rows[key] = (*row, _digest(row))
-            if time.monotonic() - self._last >= _EVERY:
+            if time.monotonic() >= self._next:
                 self.flush()
 
     @property
@@ -100,6 +100,7 @@ class Store:
             RunError: the file cannot be written.
         """
         with self._lock:
+            clock = time.monotonic()
             if self._rows:
                 with _writing(self.path), self._file:
                     self._file.executemany(
@@ -108,7 +109,8 @@ class Store:
                     )
                 self._known |= dict.fromkeys(self._rows, self.path)
                 self._rows.clear()
-            self._last = time.monotonic()
+            now = time.monotonic()
+            self._next = now + max(_LEAST, (now - clock) / _SHARE)
 
     def set(self, name: str, value: str) -> None:
         """Store a word about the run."""
@@ -150,21 +152,32 @@ class Store:
 
     def _open(self, fresh: bool) -> None:
         """Open the file, with the rows that belong to this identity and are undamaged."""
-        why = ""
-        if self.path.exists() and not fresh:
-            found = read(self.path)
-            why = differences(found.identity, self.identity)
-            if found.damage:
-                self.notes.append(found.damage)
-            if why:
-                self.notes.append(f"{self.path} is of another run ({why}), so this one starts anew")
-            elif not found.damage:
-                self._connect()
-                self._known = dict.fromkeys(found.keys, self.path)
-                return
-            self._begin(None if why else self.path)
-        else:
+        if not self.path.exists() or fresh:
             self._begin(None)
+            return
+        found = read(self.path)
+        why = differences(found.identity, self.identity) if found.identity else ""
+        if why:
+            self.notes.append(f"{self.path} is of another run ({why}), so this one starts anew")
+            self._begin(None)
+        elif not found.identity:
+            self.notes.append(f"{self.path} is damaged and nothing in it is used")
+            self._begin(None)
+        elif found.damage or not self._writable():
+            self.notes.append(found.damage or _damage(self.path, len(found.keys)))
+            self._begin(self.path)
+        else:
+            self._connect()
+            self._known = dict.fromkeys(found.keys, self.path)
+
+    def _writable(self) -> bool:
+        """Whether SQLite can write the file; a damaged header may forbid it."""
+        try:
+            with _reading(self.path) as file, file:
+                file.execute("update meta set value = value")
+        except sqlite3.Error:
+            return False
+        return True
 
     def _begin(self, old: Path | None) -> None:
         """Write a new file, with the sound rows of an old one, and replace the old one by it."""
@@ -242,10 +255,12 @@ def read(path: Path) -> Contents:
         )
         keys.add(key)
     meta = words_of(path)
-    damage = ""
-    if not sound:
-        damage = f"{path} is damaged: its {len(keys)} sound results are used, the others run again"
+    damage = "" if sound else _damage(path, len(keys))
     return Contents(identity_in(meta), meta, stages, keys, damage)
+
+
+def _damage(path: Path, sound: int) -> str:
+    return f"{path} is damaged: its {sound} sound results are used, the others run again"
 
 
 def copied(path: Path, file: sqlite3.Connection, known: Container[str] = ()) -> set[str]:
@@ -313,15 +328,13 @@ def seed_in(path: Path, own: Mapping[str, str]) -> int | None:
 
 def words_of(path: Path) -> dict[str, str]:
     """Return a store's words about its run; empty if there is none, or it cannot be read."""
-    with suppress(sqlite3.Error), _reading(path) as file:
+    with suppress(sqlite3.Error, ValueError), _reading(path) as file:
         return dict(file.execute("select name, value from meta"))
     return {}
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """Name what differs between two identities, in a few words; empty if nothing does."""
-    if not old:
-        return "it does not say which"
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"other {_SAID.get(name, name)}" for name in names)
 

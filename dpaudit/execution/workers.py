@@ -25,6 +25,8 @@ Answer = tuple[int, Result | DpauditError, float]
 _TRIES = 3
 # Seconds between two questions to the scheduler.
 _ASKED_EVERY = 2.0
+# How long a scheduler may take to answer.
+_TIMEOUT = "10s"
 _WORDS = "N, processes:N, dask, dask:N or dask:tcp://HOST:PORT"
 
 
@@ -52,7 +54,7 @@ class Workers:
         cores = os.cpu_count() or 1
         if re.fullmatch(r"dask:(tcp|tls|ucx)://.+", text):
             return cls(0, "dask", text.removeprefix("dask:"))
-        found = re.fullmatch(r"(?:(processes|dask):?)?(\d{1,4})?", text)
+        found = re.fullmatch(r"(?:(processes|dask):?)?([0-9]{1,4})?", text)
         if not found or not text or text.endswith(":") or found[2] in {"0", "00"}:
             raise ConfigError(f"the option --workers {text!r} is none of {_WORDS}")
         backend: Any = found[1] or "threads"
@@ -253,7 +255,7 @@ def _client(workers: Workers) -> Iterator[Any]:
     sizeof.register(Shared, lambda _: 2**20)
     if workers.address:
         try:
-            client = distributed.Client(workers.address, timeout="10s", set_as_default=False)
+            client = distributed.Client(workers.address, timeout=_TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"no Dask scheduler answers at {workers.address} ({said(error)}): start one with "
@@ -262,12 +264,16 @@ def _client(workers: Workers) -> Iterator[Any]:
         with client:
             yield client
         return
-    with (
-        distributed.LocalCluster(
+    try:
+        cluster = distributed.LocalCluster(
             n_workers=workers.count, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+        )
+    except RuntimeError as error:
+        raise ConfigError(
+            f"Dask's workers do not start ({said(error)}): in a script, call dpaudit under "
+            "'if __name__ == \"__main__\"', as they import it"
+        ) from error
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
 
 

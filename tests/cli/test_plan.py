@@ -24,6 +24,22 @@ params = { top_k = 5 }
 pair = "support-threshold"
 trials = 500
 """
+TRAINED = """
+[data]
+synthetic = { n_users = 30, n_items = 40, mean_per_user = 20 }
+[train]
+folds = 2
+trials = 20
+[model]
+label = "m"
+defense = "dpsgd-mf"
+epsilon = [1]
+params = { epochs = 2, dimensions = 2 }
+grid = { learning_rate = [0.002, 0.004] }
+[[game]]
+pair = "rating"
+trials = 20
+"""
 PYTHON = """
 [defense]
 kind = "python"
@@ -55,7 +71,9 @@ def refused(result: Result, *words: str) -> None:
 def rows(result: Result) -> list[list[str]]:
     """The cells of the table's rows, without its header."""
     assert result.exit_code == 0, result.output
-    lines = [line for line in result.stdout.splitlines() if len(re.split(r"  +", line)) > 3]
+    _, head, table = result.stdout.rpartition("model  ")
+    text = head + table if head else result.stdout
+    lines = [line for line in text.splitlines() if len(re.split(r"  +", line)) > 3]
     return [re.split(r"  +", line.strip()) for line in lines[1:]]
 
 
@@ -171,7 +189,7 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
-        (SMALL.partition("[[game]]")[0], (), ["no [[game]]"]),
+        (SMALL.partition("[[game]]")[0], ("--minutes", 2), ["no games whose power"]),
         (SMALL, ("--minutes", -1), ["minutes = -1.0"]),
         (SMALL, ("--minutes", 0), ["minutes = 0.0"]),
         (SMALL, ("--minutes", "nan"), ["minutes = nan"]),
@@ -179,11 +197,6 @@ def test_a_config_with_factor_and_minutes(config: Path) -> None:
         (SMALL, ("--factor", 0.5), ["factor = 0.5"]),
         (SMALL, ("--factor", 0), ["factor = 0.0"]),
         (SMALL, ("--factor", "nan"), ["factor = nan"]),
-        (
-            SMALL.replace("epsilon = [1, 3]", "variant = 'nonprivate'"),
-            (),
-            ["no model that claims"],
-        ),
         (
             SMALL.replace("support-threshold", "support-treshold"),
             (),
@@ -196,6 +209,37 @@ def test_configs_that_cannot_be_planned(
 ) -> None:
     config.write_text(text)
     refused(call(config, *arguments), *words)
+
+
+def test_a_config_s_cost_is_estimated(config: Path) -> None:
+    text = call(config, "--workers", "processes:4").stdout
+    stages = {line.rpartition("  ")[0].split("  ")[0] for line in text.splitlines()}
+    assert {"slope-one published: lists", "slope-one published: game support-threshold"} <= stages
+    assert re.search(r"the run: [\d.]+ m?s on one worker, about [\d.]+ m?s on 4 processes", text)
+    assert re.search(r"memory: [\d.]+ [KMG]iB with one worker, ", text)
+    assert "positive controls run games again" in text
+
+
+def test_without_a_game_or_a_claim_only_the_cost_is_told(config: Path) -> None:
+    for text in (
+        SMALL.partition("[[game]]")[0],
+        SMALL.replace("epsilon = [1, 3]", "variant = 'nonprivate'"),
+    ):
+        config.write_text(text)
+        result = call(config)
+        assert result.exit_code == 0
+        assert ": lists" in result.stdout
+        assert "finds ε from" not in result.stdout
+
+
+def test_a_training_is_estimated_with_the_first_settings_of_its_grid(config: Path) -> None:
+    config.write_text(TRAINED)
+    text = call(config, "--workers", 2).stdout
+    stages = {line.split("  ")[0] for line in text.splitlines() if line.startswith("m: ")}
+    assert stages == {"m: grid", "m: folds", "m: game rating"}
+    # Two combinations of the grid, and two folds; in pieces of at most 16 trainings.
+    assert re.search(r"m: grid +4 +40 ", text)
+    assert re.search(r"m: folds +4 +40 ", text)
 
 
 def test_a_python_mechanism_is_planned_by_its_claim(config: Path) -> None:

@@ -40,7 +40,7 @@ class Assumptions(Measure[TrainedModel]):
             RunError: a training whose denominators are counted diverged.
         """
         published = [each for each in model.defenses if each.variant == "published"]
-        if published:
+        if published and model.model.assumes:
             stage = f"{model.label}: assumptions"
             counted = partial(self._counted, stage, model, published)
             yield from self.context.unit(stage, counted)

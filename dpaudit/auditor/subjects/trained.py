@@ -119,7 +119,12 @@ class TrainedModels(Subject):
     def models(self) -> Iterator[TrainedModel]:
         """Yield each model with the settings that its grid search chooses."""
         for model in self.context.config.model:
-            yield from self.context.unit(f"{model.label}: settings", partial(self._model, model))
+            stage = f"{model.label}: settings"
+            found = self.context.unit(stage, partial(self._model, model))
+            if not found and self.context.executor.sampler is not None:
+                first = [model.combinations("model", epsilon)[0] for epsilon in model.epsilon]
+                found = [TrainedModel(model, first, self.ratings.scale)]
+            yield from found
 
     def _model(self, model: configs.Model) -> Iterator[TrainedModel]:
         executor = self.context.tasks(f"{model.label}: grid", model)

@@ -53,7 +53,7 @@ def drawn(purchases: bool = False) -> Ratings:
 
 def measured(*defenses: Any, ratings: Ratings | None = None) -> dict[tuple[float, str], float]:
     learned = drawn() if ratings is None else ratings
-    config = Config(seed=5)
+    config = Config.model_validate({"seed": 5, "model": {"defense": defenses[0].name}})
     context = Context(config, Family.of(0.95, 1), Executor())
     subject: Any = SimpleNamespace(learned=learned, context=context)
     model: Any = SimpleNamespace(label="m", defenses=defenses, model=config.model[0])

@@ -1,0 +1,180 @@
+"""Shards of a run, merged, give the record of the whole run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit.auditor.run import Place, run_audit
+from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.shards import Shard
+from dpaudit.execution.store import NAME, opened, read
+from dpaudit.record.result import AuditResult
+
+SMALL: dict[str, Any] = {
+    "seed": 3,
+    "data": {"synthetic": {"n_users": 40, "n_items": 50, "mean_per_user": 25}},
+    "model": {"defense": "slope-one", "epsilon": [2, 20], "params": {"top_k": 5}},
+    "attack": {"name": "linear-ideal"},
+    "game": {"trials": 4000},
+    "audit": {"trials": 3000},
+}
+TRAINED: dict[str, Any] = {
+    "seed": 3,
+    "data": {"synthetic": {"n_users": 30, "n_items": 40, "mean_per_user": 20}},
+    "train": {"folds": 2, "trials": 20},
+    "model": {
+        "defense": "dpsgd-mf",
+        "epsilon": [1],
+        "params": {"epochs": 2, "dimensions": 2},
+        "grid": {"learning_rate": [0.002, 0.004]},
+    },
+    "game": {"pair": "rating", "trials": 40},
+}
+
+
+def numbers(record: AuditResult) -> dict[str, Any]:
+    return record.model_dump(exclude={"timing"})
+
+
+def shards(config: Config, folder: Path, count: int, *, together: bool = False) -> list[Path]:
+    """Run all shards, each in a folder of its own unless they are together."""
+    places = [folder if together else folder / f"s{index}" for index in range(1, count + 1)]
+    for index, place in enumerate(places, 1):
+        run_shard(config, Shard(index, count), Place(place))
+    return places
+
+
+def merged_in_rounds(config: Config, folder: Path, count: int) -> tuple[AuditResult, int]:
+    """Run shards in one folder and merge, until the record is there; also the rounds."""
+    for turn in range(1, 10):
+        shards(config, folder, count, together=True)
+        try:
+            return merge([folder], folder), turn
+        except RunError as error:
+            assert "follow from their results" in str(error)  # noqa: PT017
+    raise AssertionError("no record after many rounds")
+
+
+@pytest.mark.parametrize("values", [SMALL, TRAINED], ids=["on demand", "trained"])
+def test_shards_that_share_a_folder_give_the_record_in_few_rounds(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
+    config = Config.model_validate(values)
+    record, rounds = merged_in_rounds(config, tmp_path, 3)
+    assert numbers(record) == numbers(run_audit(config))
+    # The grid, the models, and at most four mutants.
+    assert rounds <= 5
+    # Every task was run once.
+    keys = [read(tmp_path / f"tasks-{index}-of-3.sqlite").keys for index in (1, 2, 3)]
+    assert sum(map(len, keys)) == len(set.union(*keys)) == len(read(tmp_path / NAME).keys)
+
+
+def test_what_the_shards_leave_open_the_run_finishes(tmp_path: Path) -> None:
+    config = Config.model_validate(TRAINED)
+    places = shards(config, tmp_path, 2)
+    with pytest.raises(RunError, match="finish here with"):
+        merge(places, tmp_path / "all")
+
+    class Told(Progress):
+        known = 0
+
+        def stored(self, trials: int) -> None:
+            self.known += trials
+
+    told = Told()
+    record = run_audit(config, progress=told, place=Place(tmp_path / "all"))
+    assert told.known >= 40
+    assert numbers(record) == numbers(run_audit(config))
+
+
+def test_a_missing_and_a_doubled_shard_are_named(tmp_path: Path) -> None:
+    config = Config.model_validate(SMALL)
+    places = shards(config, tmp_path, 4)
+    with pytest.raises(ConfigError, match="missing shards: 2/4, 4/4; run them"):
+        merge([places[0], places[2]], tmp_path / "all")
+    copy = tmp_path / "copy"
+    shutil.copytree(places[1], copy)
+    with pytest.raises(ConfigError, match="shard 2/4 is there twice, in") as error:
+        merge([*places, copy], tmp_path / "all")
+    assert str(copy) in str(error.value)
+    assert str(places[1]) in str(error.value)
+    with pytest.raises(ConfigError, match="holds no shards"):
+        merge([tmp_path / "none"], tmp_path / "all")
+    assert not (tmp_path / "all").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"seed": 4}, "other config"), ({"audit": {"trials": 3001}}, "other config")],
+)
+def test_shards_of_different_runs_are_refused(
+    tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    run_shard(Config.model_validate(SMALL), Shard(1, 2), Place(tmp_path / "1"))
+    run_shard(Config.model_validate(SMALL | change), Shard(2, 2), Place(tmp_path / "2"))
+    with pytest.raises(ConfigError, match=f"of different runs \\({why}"):
+        merge([tmp_path / "1", tmp_path / "2"], tmp_path / "all")
+
+
+def test_shards_of_other_counts_are_refused(tmp_path: Path) -> None:
+    config = Config.model_validate(SMALL)
+    run_shard(config, Shard(1, 2), Place(tmp_path))
+    run_shard(config, Shard(2, 3), Place(tmp_path))
+    with pytest.raises(ConfigError, match="other number of shards"):
+        merge([tmp_path], tmp_path)
+
+
+def test_an_unfinished_and_a_damaged_shard_are_named(tmp_path: Path) -> None:
+    config = Config.model_validate(SMALL)
+    shards(config, tmp_path, 2, together=True)
+    path = tmp_path / "tasks-2-of-2.sqlite"
+    good = path.read_bytes()
+    path.write_bytes(good[: len(good) // 2])
+    with pytest.raises(ConfigError, match="sqlite is damaged"):
+        merge([tmp_path], tmp_path)
+    path.write_bytes(good)
+    with opened(tmp_path, read(path).identity, name=path.name) as store:
+        store.set("finished", "no")
+    with pytest.raises(ConfigError, match="sqlite has not finished: run it again"):
+        merge([tmp_path], tmp_path)
+    run_shard(config, Shard(2, 2), Place(tmp_path))
+    assert numbers(merge([tmp_path], tmp_path)) == numbers(run_audit(config))
+
+
+def test_shards_from_machines_of_other_types_are_merged_and_it_is_told(tmp_path: Path) -> None:
+    config = Config.model_validate(SMALL)
+    merged_in_rounds(config, tmp_path, 2)
+    path = tmp_path / "tasks-2-of-2.sqlite"
+    old = read(path)
+    with opened(tmp_path, old.identity | {"instructions": "OTHER"}, name="new") as store:
+        store.add([path])
+        for name in ("shard", "config", "finished"):
+            store.set(name, old.meta[name])
+    (tmp_path / "new").replace(path)
+    told: list[str] = []
+
+    class Told(Progress):
+        def note(self, text: str) -> None:
+            told.append(text)
+
+    record = merge([tmp_path], tmp_path, progress=Told())
+    assert "ran on 2 types of machine" in told[0]
+    assert numbers(record) == numbers(run_audit(config))
+
+
+def test_a_shard_without_a_seed_and_a_black_box_are_refused(tmp_path: Path) -> None:
+    values = {name: value for name, value in SMALL.items() if name != "seed"}
+    for seed in ({}, {"seed": "entropy"}):
+        with pytest.raises(ConfigError, match="shards share a seed"):
+            run_shard(Config.model_validate(values | seed), Shard(1, 2), Place(tmp_path))
+    box = {"target": "m:f", "d": 0, "d_prime": 1, "epsilon": 1.0, "kind": "python"}
+    with pytest.raises(ConfigError, match="has no shards"):
+        run_shard(Config.model_validate({"defense": box}), Shard(1, 2), Place(tmp_path))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,89 @@
+"""Workers: how they are written, and what is told when they cannot start."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.tasks import Result
+from dpaudit.execution.workers import Workers, started
+
+
+def test_workers_are_read_from_one_word() -> None:
+    cores = os.cpu_count() or 1
+    for text, expected in (
+        ("1", Workers(1)),
+        ("16", Workers(16)),
+        ("processes:3", Workers(3, "processes")),
+        ("processes", Workers(cores, "processes")),
+        ("dask", Workers(cores, "dask")),
+        ("dask:3", Workers(3, "dask")),
+        ("dask:tcp://host:8786", Workers(0, "dask", "tcp://host:8786")),
+    ):
+        assert Workers.parse(text) == expected
+    for text in ("", "0", "-1", "many", "dask:", "processes:0", "threads:2", "dask:http://a", "٣"):
+        with pytest.raises(ConfigError, match="is none of"):
+            Workers.parse(text)
+    assert str(Workers(1)) == "1 thread"
+    assert str(Workers(2, "processes")) == "2 processes"
+
+
+def test_without_the_extra_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    real = importlib.import_module
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "distributed":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with (
+        pytest.raises(ConfigError, match=r"python -m pip install 'dpaudit\[cluster\]'"),
+        started(Workers(1, "dask")),
+    ):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpaudit.execution.workers._TIMEOUT", "1s")
+    with (
+        pytest.raises(ConfigError, match="no Dask scheduler answers at tcp"),
+        started(Workers(0, "dask", "tcp://127.0.0.1:1")),
+    ):
+        pass
+
+
+def test_a_task_that_always_kills_its_process_ends_the_run() -> None:
+    def dying(number: int) -> Result:
+        if number == 3:
+            os._exit(1)
+        return np.array([number])
+
+    with (
+        started(Workers(2, "processes")) as pool,
+        pytest.raises(RunError, match="workers ended before their tasks did, 3 times"),
+    ):
+        Executor(pool).map("", dying, range(6), lambda _: 1)
+
+
+def test_a_process_that_dies_once_costs_nothing(tmp_path: Any) -> None:
+    place = tmp_path / "died"
+
+    def dying(number: int) -> Result:
+        if number == 3 and not place.exists():
+            place.write_text("")
+            os._exit(1)
+        return np.array([number])
+
+    with started(Workers(2, "processes")) as pool:
+        found = Executor(pool).map("", dying, range(20), lambda _: 1)
+    assert [int(each[0]) for each in found] == list(range(20))
+    assert place.exists()
