@@ -99,12 +99,14 @@ def test_a_run_killed_at_random_moments_gives_the_same_record(
         folder += 1
         place = tmp_path / str(folder)
         place.mkdir()
+        patience = seconds
         while True:
             process = started(command(place, name, "--workers", workers))
             try:
-                process.wait(timeout=moment.uniform(0.3, 1.0) * seconds)
+                process.wait(timeout=moment.uniform(0.3, 1.0) * patience)
             except subprocess.TimeoutExpired:
                 kills += 1
+                patience *= 1.1  # a machine that is busy now must get to work in the end
                 # The process alone, as the kernel kills what takes too much memory; or with its
                 # workers; or with time to clean up, as a scheduler does.
                 if moment.random() < 0.5:

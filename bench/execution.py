@@ -1,0 +1,133 @@
+"""What tasks cost: workers side by side, the store, and what limits a cluster.
+
+Prints, as ratios of pairs in one run: 1 024 trainings of a game on one worker against two threads,
+two processes and two Dask workers of this machine; with a store against without; on one Dask
+worker against the same thread. Then what a cluster's scheduler has to carry: tasks a second, bytes
+a task, and the data that each worker receives once. Pools are started, and kernels loaded, before
+the clock.
+
+    python -m pip install '.[cluster]' && python bench/execution.py [ROUNDS]
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dpaudit.attacks.membership.canary import Canary
+from dpaudit.auditor.games.game import Game
+from dpaudit.auditor.games.targets import target_pair
+from dpaudit.auditor.games.trained import trained_game
+from dpaudit.config.schema import Config
+from dpaudit.data.readers.load import load
+from dpaudit.defenses.factorization.sgd import SgdFactors
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.store import opened
+from dpaudit.execution.workers import Workers, started
+
+TRAININGS = 1024
+EMPTY = 2000
+
+
+def game() -> Game[Any]:
+    """Trainings on data of MovieLens-100K's shape, whose released model is attacked."""
+    shape = {"n_users": 943, "n_items": 1682, "mean_per_user": 106}
+    ratings = load(Config.model_validate({"data": {"synthetic": shape}}).data)
+    defense = SgdFactors(epsilon=1.0, variant="corrected", epochs=10, dimensions=16)
+    pair, target = target_pair(ratings, "rating-replace", 0)
+    return trained_game(defense, pair, Canary(), "public", target)
+
+
+@contextmanager
+def executors(words: str, folder: Path | None = None) -> Iterator[Executor]:
+    """An executor with a pool that has run something, and a store if a folder is given."""
+    with started(Workers.parse(words)) as pool:
+        warm = Executor(pool)
+        warm.map("", _nothing, range(8), lambda _: 1)
+        if folder is None:
+            yield warm
+            return
+        with opened(folder, {"code": str(time.time_ns())}) as store:
+            yield Executor(pool, store=store)
+
+
+def _nothing(number: int) -> Any:
+    return np.array([number])
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Time one call."""
+    clock = time.perf_counter()
+    call()
+    return time.perf_counter() - clock
+
+
+def trainings(played: Game[Any], words: str, folder: Path | None = None) -> float:
+    """Seconds of the trainings on these workers."""
+    with executors(words, folder) as executor:
+        few = TRAININGS // 2 - Canary().fitted_on
+        played.run(trials=32, seed=9, executor=executor)  # loads the kernels in every worker
+        return seconds(lambda: played.run(trials=few, seed=1, executor=executor))
+
+
+def main() -> None:
+    """Print the ratios."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    played = game()
+    times: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
+        for turn in range(rounds):
+            for words in ("1", "2", "processes:2", "dask:2", "dask:1"):
+                times.setdefault(words, []).append(trainings(played, words))
+            kept = trainings(played, "1", Path(folder) / str(turn))
+            times.setdefault("store", []).append(kept)
+    count = os.cpu_count()
+    print(f"{TRAININGS} trainings, {count} cores, median of {rounds} rounds (least to most)")
+    for title, one, other in (
+        ("two threads against one", "1", "2"),
+        ("two processes against one thread", "1", "processes:2"),
+        ("two Dask workers against one thread", "1", "dask:2"),
+    ):
+        print(f"  {title:<38}{_ratios(times[one], times[other])} times as fast")
+    for title, one, other in (
+        ("the store's overhead", "store", "1"),
+        ("one Dask worker's overhead", "dask:1", "1"),
+    ):
+        print(f"  {title:<38}{_ratios(times[one], times[other], 100, -1)} %")
+    limits(played)
+
+
+def limits(played: Game[Any]) -> None:
+    """Print what a scheduler and a network have to carry."""
+    print("what a cluster has to carry")
+    for words in ("1", "2", "processes:2", "dask:2"):
+        with executors(words) as executor:
+            spent = seconds(lambda: executor.map("", _nothing, range(EMPTY), lambda _: 1))
+        print(f"  empty tasks on {words:<23}{EMPTY / spent:>10.0f} a second")
+    work = len(cloudpickle.dumps(played))
+    part = len(pickle.dumps(np.arange(16)))
+    result = len(pickle.dumps(np.zeros(16)))
+    print(f"  {'data of a game, once a worker':<38}{work / 2**20:>10.1f} MiB")
+    print(f"  {'a task and its result':<38}{part + result:>10} bytes")
+
+
+def _ratios(one: list[float], other: list[float], unit: float = 1.0, less: float = 0.0) -> str:
+    pairs = [unit * (a / b + less) for a, b in zip(one, other, strict=True)]
+    middle = statistics.median(pairs)
+    return f"{middle:>6.2f} ({min(pairs):.2f} to {max(pairs):.2f})"
+
+
+if __name__ == "__main__":
+    main()

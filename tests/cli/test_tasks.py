@@ -1,0 +1,217 @@
+"""Finished tasks of `dpaudit run`: resumed, listed, started afresh, divided and merged."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+from dpaudit.cli.progress import Reporter
+from dpaudit.execution.store import NAME, read, words_of
+
+SMALL = """
+[data]
+synthetic = { n_users = 60, n_items = 50, mean_per_user = 25 }
+[model]
+label = "m"
+epsilon = [1, 30]
+params = { top_k = 5 }
+[[attack]]
+[[sybil]]
+efforts = [1, 2]
+trials = 20
+[audit]
+trials = 2000
+[[game]]
+pair = "tight"
+trials = 1000
+"""
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def record(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    del found["timing"]
+    return found
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+def run(config: Path, out: Path, *options: object) -> Result:
+    result = call("run", config, "-o", out, "-q", *options)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_drawn_seed_is_used_again_and_fresh_draws_another(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(config, out)
+    first, keys = record(out), read(out / NAME).keys
+    run(config, out)
+    assert record(out) == first
+    assert read(out / NAME).keys >= keys
+    run(config, out, "--fresh")
+    assert record(out)["config"]["seed"] != first["config"]["seed"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "audit.trials=2500",
+        "game.0.trials=1500",
+        "game.0.pair=support-threshold",
+        "sybil.0.trials=25",
+        "sybil.0.efforts=[2,3]",
+        "model.0.epsilon=[1,30,40]",
+        "model.0.params.top_k=4",
+        "model.0.params.min_ratings=5",
+        "model.0.variant=corrected",
+        "attack.0.draw=ratings",
+        "split.test_share=0.3",
+        "data.synthetic.n_items=55",
+        "audit.confidence=0.9",
+        "seed=2",
+    ],
+)
+def test_in_one_folder_a_changed_config_gives_its_own_record(
+    config: Path, tmp_path: Path, change: str
+) -> None:
+    text = SMALL.replace("[model]", "[[model]]")
+    config.write_text(f"seed = 1\n{text}", encoding="utf-8")
+    out, alone = tmp_path / "out", tmp_path / "alone"
+    run(config, out)
+    run(config, out, "-s", change)
+    run(config, alone, "-s", change)
+    assert record(out) == record(alone)
+
+
+def test_more_trials_extend_a_run(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(config, out, "--seed", 1, "-s", "sybil.trials=20", "-s", "game=[]")
+    before = read(out / NAME)
+    run(config, out, "--seed", 1, "-s", "sybil.trials=30", "-s", "game=[]")
+    after = read(out / NAME)
+    stage = "m: Sybil attack dynamic, values"
+    assert after.stages[stage].trials > before.stages[stage].trials
+    assert before.keys < after.keys
+
+
+def test_another_seed_says_why_it_starts_anew(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(config, out, "--seed", 1)
+    result = run(config, out, "--seed", 2)
+    assert "is of another run (other seed), so this one starts anew" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_damaged_store_is_one_sentence(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(config, out, "--seed", 1)
+    whole = record(out)
+    with closing(sqlite3.connect(out / NAME)) as file, file:
+        file.execute("update results set value = zeroblob(length(value)) where rowid = 2")
+    result = run(config, out, "--seed", 1)
+    assert len(result.stderr.splitlines()) == 1
+    assert "is damaged: its" in result.stderr
+    assert record(out) == whole
+
+
+def test_of_a_secret_seed_no_store_is_left(config: Path, tmp_path: Path) -> None:
+    config.write_text(f"seed = 'entropy'\n{SMALL}", encoding="utf-8")
+    out = tmp_path / "out"
+    run(config, out)
+    assert not (out / NAME).exists()
+    assert record(out)["config"]["seed"] == "entropy"
+
+
+def test_a_run_with_a_secret_seed_goes_on_with_it(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(f"seed = 'entropy'\n{SMALL}", encoding="utf-8")
+    out = tmp_path / "out"
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpaudit.auditor.measures.games.match_of", stopped)
+        assert call("run", config, "-o", out, "-q").exit_code == 3
+    assert words_of(out / NAME).get("secret", "") == "yes"
+    listed = call("runs", out).output
+    assert ", seed " not in listed
+    assert json.loads(words_of(out / NAME)["identity"])["seed"] not in listed
+    known: list[int] = []
+    monkeypatch.setattr(Reporter, "stored", lambda _, trials: known.append(trials))
+    run(config, out)
+    assert sum(known) > 2000
+    assert not (out / NAME).exists()
+
+
+def test_runs_lists_what_is_there(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(config, out, "--seed", 7)
+    text = call("runs", out).output
+    assert f"{out / NAME}, " in text.replace("\n", "")
+    assert "seed 7" in text
+    assert "m: Sybil attack dynamic, values" in text
+    refused = call("runs", tmp_path)
+    assert refused.exit_code == 2
+    assert "holds no finished tasks: name the output folder of a run" in refused.stderr
+
+
+def test_shards_are_merged_into_the_record_of_the_run(config: Path, tmp_path: Path) -> None:
+    run(config, tmp_path / "whole", "--seed", 7)
+    out = tmp_path / "out"
+    for turn in range(6):
+        for index in (1, 2):
+            done = call("run", config, "-o", out, "--seed", 7, "--shard", f"{index}/2")
+            assert done.exit_code == 0, done.output
+            assert f"Shard {index}/2 is done; when all are: dpaudit merge" in done.output
+        assert not (out / "record.json").exists()
+        merged = call("merge", out, "-q")
+        if merged.exit_code != 3:
+            break
+        assert "run the shards again with -o" in merged.stderr, turn
+    assert merged.exit_code == 0, merged.output
+    assert record(out) == record(tmp_path / "whole")
+    assert (out / "report.html").exists()
+    listed = call("runs", out).output
+    assert "shard 2/2" in listed
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--shard", "3/2"), "the option --shard '3/2' is not i/n"),
+        (("--shard", "1/2"), "shards share a seed"),
+        (("--workers", "threads:2"), "the option --workers 'threads:2' is none of"),
+        (("--workers", "0"), "the option --workers '0' is none of"),
+    ],
+)
+def test_wrong_options_are_one_sentence_and_leave_nothing(
+    config: Path, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    result = call("run", config, "-o", tmp_path / "out", *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_merge_of_nothing_is_refused(tmp_path: Path) -> None:
+    result = call("merge", tmp_path)
+    assert result.exit_code == 2
+    assert "holds no shards: name the folders that 'dpaudit run --shard' wrote" in result.stderr
