@@ -63,6 +63,8 @@ def run_audit(
         allow_code: whether code that the config names may be run.
         place: where results are kept, so that the same call goes on where a killed run was; None
             keeps nothing. Of a black box nothing is kept, as its calls may depend on each other.
+            A seed that the config leaves to chance is that of the folder's run, if its code was the
+            same.
 
     Raises:
         DataError: the data cannot be read, or there are too few.
@@ -73,6 +75,7 @@ def run_audit(
     """
     started_at, clock = datetime.now(UTC), time.perf_counter()
     progress = progress or Progress()
+    config = config if place is None else resumed(config, place)
     with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
         store = None
         if place is not None and not config.defense:

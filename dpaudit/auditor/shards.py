@@ -16,14 +16,12 @@ from dpaudit.auditor.run import Place, measured, opened_store, prepared
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.execution.executor import Executor
+from dpaudit.execution.identity import MACHINE
 from dpaudit.execution.progress import Progress
 from dpaudit.execution.shards import NOTHING, Shard
 from dpaudit.execution.store import NAME, Contents, differences, read
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
-
-# What may differ between machines without making results wrong: only last digits depend on it.
-_MACHINE = {"machine", "blas", "instructions"}
 
 
 def run_shard(
@@ -142,7 +140,7 @@ def _together(folders: Sequence[Path]) -> dict[Path, Contents]:
 def _differing(one: Contents, other: Contents) -> str:
     """Name what two shards do not share; empty if they are of one run."""
     old, new = (
-        {name: word for name, word in each.identity.items() if name not in _MACHINE}
+        {name: word for name, word in each.identity.items() if name not in MACHINE}
         for each in (one, other)
     )
     if one.meta.get("config") != other.meta.get("config"):
@@ -185,7 +183,7 @@ def _config(shards: dict[Path, Contents]) -> Config:
 
 def _say_machines(shards: dict[Path, Contents], progress: Progress) -> None:
     """Note it if the shards ran on machines of several types."""
-    types = {tuple(each.identity.get(name) for name in _MACHINE) for each in shards.values()}
+    types = {tuple(each.identity.get(name) for name in MACHINE) for each in shards.values()}
     if len(types) > 1:
         progress.note(
             f"the shards ran on {len(types)} types of machine, so the last digits of the record "

@@ -80,7 +80,7 @@ def run(
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
     from dpaudit.auditor.plan import check_gates
-    from dpaudit.auditor.run import Place, resumed, run_audit
+    from dpaudit.auditor.run import Place, run_audit
     from dpaudit.auditor.shards import run_shard
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
@@ -103,7 +103,7 @@ def run(
             run_shard(checked, part, place, workers=workers, progress=reporter)
         else:
             result = run_audit(
-                resumed(checked, place),
+                checked,
                 workers=workers,
                 progress=reporter,
                 allow_code=allow_code,

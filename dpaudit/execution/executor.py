@@ -113,7 +113,7 @@ class _Batch:
     executor: Executor
     found: dict[int, Result] = field(default_factory=dict)
     errors: dict[int, DpauditError] = field(default_factory=dict)
-    _open: dict[int, tuple[Task, str]] = field(default_factory=dict)
+    _open: dict[int, tuple[Task, str, Shared]] = field(default_factory=dict)
     _others: int = 0
 
     def missing(self, tasks: Iterable[Task]) -> Iterator[tuple[Shared, int, Any]]:
@@ -135,13 +135,18 @@ class _Batch:
             if self.errors:
                 return
             if shared is None or shared.work is not task.work:
+                _end(shared)
                 shared = executor.pool.shared(task.work)
-            self._open[number] = task, key
+            shared.running += 1
+            self._open[number] = task, key, shared
             yield shared, number, task.part
+        _end(shared)
 
     def finish(self, number: int, result: Result | DpauditError, seconds: float) -> None:
         """Take the answer to a task."""
-        task, key = self._open.pop(number)
+        task, key, shared = self._open.pop(number)
+        shared.running -= 1
+        shared.clean()
         if isinstance(result, DpauditError):
             self.errors[number] = result
             return
@@ -158,3 +163,10 @@ class _Batch:
         if self._others:
             raise UnfinishedError
         return [self.found[number] for number in sorted(self.found)]
+
+
+def _end(shared: Shared | None) -> None:
+    """Note that a function gets no further tasks."""
+    if shared is not None:
+        shared.last = True
+        shared.clean()

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from dpaudit.core.provenance import environment
 
+# The parts of an identity that only the last digits of results depend on.
+MACHINE = {"machine", "blas", "instructions"}
+
 
 def identity_of(modules: Iterable[str] = ()) -> dict[str, str]:
     """Return the digest of the code, and the versions and the machine type of `environment`.

@@ -73,7 +73,9 @@ class Store:
                     )
             else:
                 return None
-        return _decoded(kind, value)
+        with suppress(ValueError):  # it is not what this version writes
+            return _decoded(kind, value)
+        return None
 
     def put(self, key: str, stage: str, size: int, seconds: float, result: Result) -> None:
         """Store the result of a finished task; it is on disk with the next commit.

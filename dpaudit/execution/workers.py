@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import platform
 import re
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
+from dpaudit.execution.identity import MACHINE, identity_of
 from dpaudit.execution.tasks import Result
 
 Backend = Literal["threads", "processes", "dask"]
@@ -27,6 +29,8 @@ _TRIES = 3
 _ASKED_EVERY = 2.0
 # How long a scheduler may take to answer.
 _TIMEOUT = "10s"
+_OTHER = "has another dpaudit, Python or library than this machine"
+_REMEDY = "install the same environment on all"
 _WORDS = "N, processes:N, dask, dask:N or dask:tcp://HOST:PORT"
 
 
@@ -75,11 +79,18 @@ ONE_THREAD = Workers()
 
 
 class Shared:
-    """A function that many tasks share: a process or machine receives it once."""
+    """A function that many tasks share: a process or machine receives it once.
+
+    Attributes:
+        work: the function.
+        running: number of its tasks that have not ended.
+        last: whether it gets no further tasks.
+    """
 
     def __init__(self, work: Callable[[Any], Result]) -> None:
         """Keep the function."""
         self.work = work
+        self.running, self.last = 0, False
         self._file: Path | None = None
 
     def save(self, folder: Path, number: int) -> None:
@@ -88,6 +99,11 @@ class Shared:
 
         self._file = folder / f"{number}.pickle"
         self._file.write_bytes(cloudpickle.dumps(self.work))
+
+    def clean(self) -> None:
+        """Delete the file if no task needs it any more."""
+        if self.last and not self.running and self._file is not None:
+            self._file.unlink(missing_ok=True)
 
     def __reduce__(self) -> Any:
         if self._file is not None:
@@ -120,10 +136,22 @@ def answer(shared: Shared, number: int, part: Any) -> Answer:
     return number, result, time.perf_counter() - clock
 
 
-def answer_alone(shared: Shared, number: int, part: Any) -> Answer:
-    """Run a task in a process of its own linear algebra, on one thread as everywhere."""
+def answer_alone(shared: Shared, number: int, part: Any, code: str) -> Answer:
+    """Run a task in another process, if it has the same code and libraries.
+
+    Linear algebra has one thread there, as everywhere.
+    """
     _one_thread()
+    if _code() != code:
+        return number, RunError(f"a worker on {platform.node()} {_OTHER}: {_REMEDY}"), 0.0
     return answer(shared, number, part)
+
+
+@functools.cache
+def _code() -> str:
+    """Return what code and libraries this process has; machines may differ in type."""
+    found = identity_of()
+    return repr([found[name] for name in sorted(found) if name not in MACHINE])
 
 
 @functools.cache
@@ -160,9 +188,10 @@ class Pool:
             return str(self.workers)
         if time.monotonic() - self._asked > _ASKED_EVERY:
             self._asked = time.monotonic()
-            found = client.scheduler_info(n_workers=-1)["workers"].values()
-            least = min((each["memory_limit"] for each in found), default=0)
-            self._said = f"{len(found)} Dask workers alive, {least / 2**30:.1f} GiB each"
+            count = len(client.ncores())
+            some = client.scheduler_info()["workers"].values()  # of a large cluster, the first few
+            least = min((each["memory_limit"] for each in some), default=0)
+            self._said = f"{count} Dask workers alive, {least / 2**30:.1f} GiB each"
         return self._said
 
     def shared(self, work: Callable[[Any], Result]) -> Shared:
@@ -212,9 +241,12 @@ class Pool:
     def _parallel(self, jobs: Iterator[Job]) -> Iterator[Answer]:
         from joblib import Parallel, delayed, parallel_config
 
-        run = answer if self.workers.backend == "threads" else answer_alone
+        alone = self.workers.backend != "threads"
         with parallel_config(**self.options):
-            calls = (delayed(run)(*job) for job in jobs)
+            calls = (
+                delayed(answer_alone)(*job, _code()) if alone else delayed(answer)(*job)
+                for job in jobs
+            )
             yield from Parallel(
                 n_jobs=self.workers.count or -1,
                 return_as="generator_unordered",
@@ -262,6 +294,7 @@ def _client(workers: Workers) -> Iterator[Any]:
                 "'dask scheduler', or correct --workers"
             ) from error
         with client:
+            _check_cluster(client, workers.address)
             yield client
         return
     try:
@@ -275,6 +308,25 @@ def _client(workers: Workers) -> Iterator[Any]:
         ) from error
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
+
+
+def _check_cluster(client: Any, address: str) -> None:
+    """Refuse a cluster without workers, or with workers of other code.
+
+    A worker that connects later is checked with each task.
+    """
+    try:
+        client.wait_for_workers(1, timeout=_TIMEOUT)
+    except TimeoutError as error:
+        raise ConfigError(
+            f"the scheduler at {address} has no workers: start one with 'dask worker {address}'"
+        ) from error
+    try:
+        found = set(client.run(_code).values())
+    except Exception as error:  # whatever a worker of another environment raises
+        raise ConfigError(f"a Dask worker cannot run dpaudit ({said(error)}): {_REMEDY}") from error
+    if found != {_code()}:
+        raise ConfigError(f"a Dask worker {_OTHER}: {_REMEDY}")
 
 
 def _lost(error: Exception) -> bool:
