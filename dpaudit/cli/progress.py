@@ -23,7 +23,7 @@ from rich.progress import (
     Task as RichTask,
 )
 
-from dpaudit.cli.words import duration
+from dpaudit.cli.words import duration, number
 from dpaudit.core.messages import plain
 from dpaudit.execution.progress import Progress
 
@@ -36,7 +36,7 @@ class _Rate(TextColumn):
 
     def render(self, task: RichTask) -> object:  # type: ignore[override]
         """Return the rate, or nothing before it is known."""
-        self.text_format = "" if not task.speed else f"{task.speed:.3g}/s"
+        self.text_format = "" if not task.speed else f"{number(task.speed)}/s"
         return super().render(task)
 
 
@@ -124,7 +124,7 @@ class Reporter(Progress):
             return
         self._last = now
         rate = self._done / (now - self._started)
-        words = [f"{self._done} of {self._total} trials", f"{rate:.3g}/s"]
+        words = [f"{self._done} of {self._total} trials", f"{number(rate)}/s"]
         if self._total > self._done:
             words.append(f"{duration((self._total - self._done) / rate)} left")
         if self._known:

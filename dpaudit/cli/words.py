@@ -23,4 +23,9 @@ def size(count: float) -> str:
     unit = 0
     while count >= 1024 and unit + 1 < len(_UNITS):
         count, unit = count / 1024, unit + 1
-    return f"{count:.3g} {_UNITS[unit]}"
+    return f"{number(count)} {_UNITS[unit]}"
+
+
+def number(value: float) -> str:
+    """Write a number with three digits, and all digits before the point."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
