@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
@@ -27,6 +28,8 @@ Answer = tuple[int, Result | DpauditError, float]
 _TRIES = 3
 # Seconds between two questions to the scheduler.
 _ASKED_EVERY = 2.0
+# Seconds between two looks of a process at the one that started it.
+_WATCHED_EVERY = 0.5
 # How long a scheduler may take to answer.
 _TIMEOUT = "10s"
 _OTHER = "has another dpaudit, Python or library than this machine"
@@ -154,6 +157,17 @@ def _code() -> str:
     return repr([found[name] for name in sorted(found) if name not in MACHINE])
 
 
+def _end_together() -> None:
+    """End this process when the one that started it is gone, which a kill does not tell it."""
+
+    def watch(parent: int) -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCHED_EVERY)
+        os._exit(1)
+
+    Thread(target=watch, args=(os.getppid(),), daemon=True).start()
+
+
 @functools.cache
 def _one_thread() -> None:
     """Limit linear algebra to one thread for the life of this process."""
@@ -266,7 +280,7 @@ def started(workers: Workers) -> Iterator[Pool]:
         yield Pool(workers)
     elif workers.backend == "processes":
         with tempfile.TemporaryDirectory(prefix="dpaudit-") as folder:
-            options = {"backend": "loky", "inner_max_num_threads": 1}
+            options = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _end_together}
             yield Pool(workers, options, Path(folder))
     else:
         with _client(workers) as client:

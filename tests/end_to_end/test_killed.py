@@ -25,11 +25,11 @@ trials = 32
 [[model]]
 defense = "dpsgd-mf"
 epsilon = [1, 4]
-params = { epochs = 6, dimensions = 8 }
+params = { epochs = 20, dimensions = 8 }
 grid = { learning_rate = [0.002, 0.004] }
 [[game]]
 pair = "rating"
-trials = 400
+trials = 2000
 """,
     "on demand": """
 [data]
@@ -41,7 +41,7 @@ epsilon = [10]
 name = "linear-ideal"
 [[sybil]]
 efforts = [2, 20]
-trials = 60
+trials = 400
 [[game]]
 trials = 20000
 [audit]
@@ -162,11 +162,12 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
         place = tmp_path / str(number)
         place.mkdir()
         process = started(command(place, "trained", "--workers", workers))
-        while not (place / "out" / "tasks.sqlite").exists():
-            time.sleep(0.05)
-        time.sleep(3)
-        left = workers_of(process)
-        assert left
+        left: list[psutil.Process] = []
+        while len(left) < 2 and process.poll() is None:
+            time.sleep(0.1)
+            left = workers_of(process)
+        time.sleep(1)
+        assert process.poll() is None
         process.kill()
         process.communicate()
         gone, alive = psutil.wait_procs(left, timeout=30)
