@@ -128,7 +128,7 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
             words = " ".join(child.cmdline())
         except psutil.Error:
             continue
-        if "tracker" not in words and "python" in words:
+        if "resource_tracker" not in words and "python" in words:
             found.append(child)
     return found
 
