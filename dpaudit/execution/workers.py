@@ -157,15 +157,15 @@ def _code() -> str:
     return repr([found[name] for name in sorted(found) if name not in MACHINE])
 
 
-def _end_together() -> None:
+def _end_together(parent: int) -> None:
     """End this process when the one that started it is gone, which a kill does not tell it."""
 
-    def watch(parent: int) -> None:
+    def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_WATCHED_EVERY)
         os._exit(1)
 
-    Thread(target=watch, args=(os.getppid(),), daemon=True).start()
+    Thread(target=watch, daemon=True).start()
 
 
 @functools.cache
@@ -280,7 +280,12 @@ def started(workers: Workers) -> Iterator[Pool]:
         yield Pool(workers)
     elif workers.backend == "processes":
         with tempfile.TemporaryDirectory(prefix="dpaudit-") as folder:
-            options = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _end_together}
+            options = {
+                "backend": "loky",
+                "inner_max_num_threads": 1,
+                "initializer": _end_together,
+                "initargs": (os.getpid(),),
+            }
             yield Pool(workers, options, Path(folder))
     else:
         with _client(workers) as client:
