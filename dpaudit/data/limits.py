@@ -24,7 +24,7 @@ def unpacked(size: int) -> int:
 
 def rows(size: int) -> int:
     """Return the largest number of rows or lines of a compressed file of `size` bytes."""
-    return 1_000_000 + 2 * size
+    return min(2**31 - 1, 1_000_000 + 2 * size)
 
 
 def memory(size: int) -> int:

@@ -160,14 +160,18 @@ class Ratings:
         sensitive: NDArray[np.bool_] | None = None,
         friends: Friends | None = None,
         repairs: tuple[Repair, ...] = (),
+        *,
+        ordered: bool = False,
     ) -> Ratings:
-        """Sort the rows and check them.
+        """Sort the rows, unless they are `ordered` already, and check them.
+
+        Ordered columns of the final types are not copied, so the caller must not change them later.
 
         Raises:
             DataError: an index is out of range, a rating is outside the range of the scale, a
                 (user, item) is repeated, or the links have another number of users.
         """
-        order = np.lexsort((item, user))
+        order = slice(None) if ordered else np.lexsort((item, user))
         columns = (
             np.ascontiguousarray(user[order], dtype=np.int32),
             np.ascontiguousarray(item[order], dtype=np.int32),
@@ -198,7 +202,8 @@ class Ratings:
                 f"the rating {self.value[~inside][0]} lies outside the scale "
                 f"{self.scale.minimum:g}..{self.scale.maximum:g}: correct it or state the scale"
             )
-        same = (np.diff(self.user) == 0) & (np.diff(self.item) == 0)
+        # Comparisons, unlike differences, need one byte per row.
+        same = (self.user[1:] == self.user[:-1]) & (self.item[1:] == self.item[:-1])
         if same.any():
             raise DataError(
                 f"{same.sum()} (user, item) pairs are repeated: keep one rating of each"
@@ -293,7 +298,7 @@ class Ratings:
         columns += [] if self.sensitive is None else [self.sensitive]
         columns += [] if self.friends is None else [self.friends.start, self.friends.friend]
         for column in columns:
-            state.update(column.astype(column.dtype.newbyteorder("<")).tobytes())
+            state.update(column.astype(column.dtype.newbyteorder("<"), order="C", copy=False).data)
         return state.hexdigest()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.source_parts import Column
 
-Codes = NDArray[np.int64]
+Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 # A fault in a cell of a table: (row, meaning of the column, description).
@@ -24,6 +24,29 @@ Fault = tuple[int, str, str]
 
 # Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column as the number of the value of each row.
+
+    Attributes:
+        codes: the index of each value in `distinct`, −1 if it is missing `(n,)`.
+        distinct: the values, each of which occurs.
+    """
+
+    codes: Codes
+    distinct: list[Any]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the values `(n,)`, None where one is missing."""
+        return np.array([*self.distinct, None], dtype=object)[self.codes].astype(dtype or object)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(np.asarray(self))
+
+    def __getitem__(self, rows: NDArray[Any] | int) -> Any:
+        return np.asarray(self)[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +58,7 @@ class Table:
         columns: the name or position of each column in the file, by its meaning.
         unit: the word for a row, `line` or `row`.
         number: maps a row of the table to its number in the file.
-        cells: each column, by its meaning, as given by pandas or numpy `(n,)`.
+        cells: each column, by its meaning, as given by pandas or numpy, or numbered `(n,)`.
     """
 
     path: str
@@ -52,6 +75,10 @@ class Table:
         """Return the column with this meaning, such as `column 3 (counted from 0)`."""
         column = self.columns[what]
         return f"column {show(column)}" + (" (counted from 0)" if isinstance(column, int) else "")
+
+    def without_cells(self) -> Table:
+        """Return the table for messages only, so that its columns can be freed."""
+        return replace(self, cells={})
 
     def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> Table:
         """Return the kept rows with some columns replaced; rows keep their numbers in the file."""
@@ -74,18 +101,21 @@ class Table:
 
 def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
     """Return the code of each row and the distinct values of a column; the code −1 is a null."""
+    cells = table.cells[what]
+    if isinstance(cells, Coded):
+        return cells.codes, cells.distinct
     import pandas as pd
 
-    codes, distinct = pd.factorize(table.cells[what])
-    return codes.astype(np.int64), np.asarray(distinct).tolist()
+    codes, distinct = pd.factorize(cells)
+    return codes.astype(np.int32), np.asarray(distinct).tolist()
 
 
 def named(table: Table, what: str) -> tuple[Codes, list[str]]:
     """Return the code of each row, −1 if its name is missing, and the distinct names."""
     codes, distinct = factorize(table, what)
     names = [identifier(value) for value in distinct]
-    number = {name: index for index, name in enumerate(dict.fromkeys(filter(None, names)))}
-    return np.array([*(number.get(name, -1) for name in names), -1])[codes], list(number)
+    known = list(dict.fromkeys(filter(None, names)))
+    return _numbered(codes, names, known), known
 
 
 def ids(table: Table, what: str) -> tuple[Codes, NDArray[np.object_]]:
@@ -93,20 +123,34 @@ def ids(table: Table, what: str) -> tuple[Codes, NDArray[np.object_]]:
 
     Ids are sorted as numbers if all are integers, else as text.
     """
-    codes, names = named(table, what)
-    order = sorted(names)
-    if all(_INTEGER.fullmatch(name) for name in names):
+    codes, distinct = factorize(table, what)
+    names = [identifier(value) for value in distinct]
+    order = sorted(set(names) - {""})
+    if all(_INTEGER.fullmatch(name) for name in order):
         order.sort(key=int)
-    position = {name: index for index, name in enumerate(order)}
-    lookup = np.array([*(position[name] for name in names), -1])
-    return lookup[codes], np.array(order, dtype=object)
+    return _numbered(codes, names, order), np.array(order, dtype=object)
+
+
+def _numbered(codes: Codes, names: Sequence[str], order: Sequence[str]) -> Codes:
+    """Return the index in `order` of the name of each code, −1 for another name and code −1."""
+    number = {name: index for index, name in enumerate(order)}
+    return looked_up(np.array([*(number.get(name, -1) for name in names), -1], np.int32), codes)
+
+
+def looked_up(table: Codes, index: Codes) -> Codes:
+    """Return `table[index]`, without the copy of the index that numpy makes."""
+    from dpaudit.kernels.reading import look_up
+
+    found = np.empty(len(index), np.int32)
+    look_up(table, index, found)
+    return found
 
 
 def missing(codes: Codes, what: str, name: str) -> list[Fault]:
     """Return the fault of the first row whose id is missing, if any."""
-    gone = codes < 0
-    fault = f"the {name} id is missing: complete or remove it"
-    return [(int(np.argmax(gone)), what, fault)] if gone.any() else []
+    if codes.min(initial=0) >= 0:
+        return []
+    return [(int(np.argmax(codes < 0)), what, f"the {name} id is missing: complete or remove it")]
 
 
 def identifier(value: object) -> str:

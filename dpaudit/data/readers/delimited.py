@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import itertools
-import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -18,21 +15,33 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Table, position
+from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces
+from dpaudit.data.readers.usual import read_usual
 from dpaudit.data.source import Layout
 
-# The C reader splits at one byte, so a longer delimiter is replaced by this control character.
-_UNIT_SEPARATOR = "\x1f"
 _DELIMITERS = ("\t", "::", ";", ",", "|", " ")
 
 
 def read_text(path: Path, layout: Layout) -> Table:
     """Read delimited text, also if it is compressed by gzip.
 
+    Usual text is read quickly; the rest of this module reads any text, or says what is wrong in it.
+
     A line of only spaces and delimiters is blank and is skipped. Double quotes enclose a field if
     the delimiter is a comma or a semicolon, and are plain characters otherwise.
 
     Raises:
         DataError: the file cannot be read, or a line has another number of fields than the first.
+    """
+    table = read_usual(path, layout)
+    return read_any(path, layout) if table is None else table
+
+
+def read_any(path: Path, layout: Layout) -> Table:
+    """Read delimited text with pandas; slower than `read_usual`, with the same result.
+
+    Raises:
+        DataError: as `read_text`.
     """
     import pandas as pd
 
@@ -77,8 +86,8 @@ class _Text:
             csv.QUOTE_MINIMAL if delimiter in (",", ";") else csv.QUOTE_NONE
         )
         if len(delimiter.encode()) > 1:
-            self.data = self.data.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
-            self.delimiter = _UNIT_SEPARATOR
+            self.data = self.data.replace(delimiter.encode(), UNIT_SEPARATOR.encode())
+            self.delimiter = UNIT_SEPARATOR
         self.first = self._first()
         self.width = len(self.first)
 
@@ -186,15 +195,11 @@ def _bytes(path: Path) -> bytes:
     Raises:
         DataError: the file is damaged, not UTF-8, or exceeds the limits.
     """
-    data = b""
+    content = io.BytesIO()
+    for piece in pieces(path):
+        content.write(piece)
+    data = content.getvalue()
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if path.suffix == ".gz" or file.peek(2).startswith(b"\x1f\x8b"):
-                with gzip.GzipFile(fileobj=file) as packed:
-                    data = _read(path, packed, limits.unpacked(size), limits.rows(size))
-            else:
-                data = _read(path, file, limits.LARGEST, limits.LARGEST)
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = io.TextIOWrapper(io.BytesIO(data[: error.start] + b"."), encoding="utf-8")
@@ -202,33 +207,4 @@ def _bytes(path: Path) -> bytes:
             f"{place(path)}, line {sum(1 for _ in before)}: the byte 0x{data[error.start]:02x} is "
             "not UTF-8: save the file as UTF-8"
         ) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(
-            f"{place(path)} is not a complete gzip file ({error}): download it again"
-        ) from None
     return data
-
-
-def _read(path: Path, source: io.BufferedIOBase, most: int, most_lines: int) -> bytes:
-    """Read a whole file of at most `most` bytes and `most_lines` lines.
-
-    Raises:
-        DataError: the file is larger, or a line is longer than the limit.
-    """
-    data, lines = io.BytesIO(), 0
-    while piece := source.read(limits.LINE):
-        data.write(piece)
-        ends = piece.count(b"\n") + piece.count(b"\r")
-        if not ends and len(piece) == limits.LINE:
-            raise DataError(
-                f"{place(path)}: a line is longer than {limits.LINE // limits.MIB} MiB: give a "
-                "text file with one rating per line"
-            )
-        lines += ends
-        if data.tell() > most or lines > most_lines:
-            raise DataError(
-                f"{place(path)} holds more than {most // limits.MIB} MiB or {most_lines} lines of "
-                "text, the limit for a file of its size: unpack it, or keep the part that the "
-                "audit needs"
-            )
-    return data.getvalue()

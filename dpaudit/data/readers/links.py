@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.ratings import Friends, Repair
-from dpaudit.data.readers.cells import Codes, Mask, Table, identifier, missing, named
+from dpaudit.data.readers.cells import Mask, Table, identifier, missing, named
+
+Numbers = NDArray[np.int64]
 
 _SHOWN = 3
 
@@ -53,7 +55,7 @@ def friends_of(
     return Friends.build(truster, trustee, known), repairs
 
 
-def _ends(table: Table, number: dict[str, int]) -> tuple[Codes, Codes]:
+def _ends(table: Table, number: dict[str, int]) -> tuple[Numbers, Numbers]:
     """Return the numbers of both ends of each link; unknown names are added to `number`."""
     ends = []
     faults = []

@@ -52,10 +52,7 @@ def _read(source: DataSource) -> Ratings:
             f"{place(folder)} is a file and format {source.format!r} reads a folder: set data.path "
             f"to the one that contains {path.name}"
         )
-    table, repairs = _table(path, plain), list[Repair]()
-    if source.format == "epinions":
-        table, repairs = editions.epinions(table)
-    ratings = _ratings(table, plain, repairs)
+    ratings = _ratings(path, plain, repaired=source.format == "epinions")
     if plain.trust is None or ratings.user_ids is None:
         return ratings
     links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
@@ -122,18 +119,23 @@ def _check_file(path: Path, field: str, content: str) -> None:
         )
 
 
-def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings:
-    rows, dropped = checked(table, source)
+def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
+    table, repairs = _table(path, source), list[Repair]()
+    if repaired:
+        table, repairs = editions.epinions(table)
+    rated = "rating" in table.cells
+    # Large files: each step frees what the one before it made.
+    table, rows, dropped = checked(table, source)
     if not len(rows):
         raise DataError(f"{table.path} holds no ratings: give a file with ratings")
     scale = source.rating_scale
-    if "rating" not in table.cells:
+    if not rated:
         scale = _PURCHASES
     elif scale is None and source.binarize is not None:
         # Any scale will do, as these ratings are converted to purchases.
-        scale = Scale(float(rows.value.min()), float(rows.value.max()), 1.0)
+        scale = Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     elif scale is None:
-        raise DataError(_scale_missing(table.path, rows.value))
+        raise DataError(_scale_missing(table.path, rows.levels))
     rows, merged = distinct(table, rows, source.on_duplicate)
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
@@ -141,7 +143,7 @@ def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings
     return Ratings.build(
         rows.user,
         rows.item,
-        rows.value,
+        rows.levels.astype(np.float32)[rows.level],
         len(rows.user_ids),
         len(rows.item_ids),
         scale,
@@ -149,11 +151,12 @@ def _ratings(table: Table, source: DataSource, repairs: list[Repair]) -> Ratings
         rows.item_ids,
         rows.sensitive,
         repairs=_counted([*repairs, *dropped, *merged]),
+        ordered=True,
     )
 
 
-def _scale_missing(path: str, value: NDArray[np.float64]) -> str:
-    levels = np.unique(value)
+def _scale_missing(path: str, values: NDArray[np.float64]) -> str:
+    levels = np.unique(values)
     step = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
     return (
         f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "

@@ -12,7 +12,17 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Repair, Scale
 from dpaudit.data.readers import settings
-from dpaudit.data.readers.cells import Codes, Fault, Mask, Table, factorize, ids, missing, number
+from dpaudit.data.readers.cells import (
+    Codes,
+    Fault,
+    Mask,
+    Table,
+    factorize,
+    ids,
+    looked_up,
+    missing,
+    number,
+)
 from dpaudit.data.source import DataSource, OnDuplicate
 
 Values = NDArray[np.float64]
@@ -27,20 +37,20 @@ class Rows:
     """The rows of a table, numbered, in the order of the file.
 
     Attributes:
-        place: the row in the table `(n,)`.
         user: the user `(n,)`.
         item: the item `(n,)`.
-        value: the rating `(n,)`; 1 if the table has no ratings.
+        level: the index of the rating in `levels` `(n,)`.
+        levels: the values of the ratings; 1 if the table has no ratings.
         sensitive: whether the rating is sensitive by its column or category `(n,)`; None if there
             is neither.
         user_ids: the sorted ids of all users, also of dropped rows.
         item_ids: the sorted ids of all items, also of dropped rows.
     """
 
-    place: Codes
     user: Codes
     item: Codes
-    value: Values
+    level: Codes
+    levels: Values
     sensitive: Mask | None
     user_ids: Names
     item_ids: Names
@@ -48,20 +58,26 @@ class Rows:
     def __len__(self) -> int:
         return len(self.user)
 
+    @property
+    def value(self) -> Values:
+        """The rating `(n,)`."""
+        return self.levels[self.level]
+
     def take(self, rows: Codes | Mask) -> Rows:
         """Return some of the rows; the ids stay."""
         return replace(
             self,
-            place=self.place[rows],
             user=self.user[rows],
             item=self.item[rows],
-            value=self.value[rows],
+            level=self.level[rows],
             sensitive=None if self.sensitive is None else self.sensitive[rows],
         )
 
 
-def checked(table: Table, source: DataSource) -> tuple[Rows, list[Repair]]:
+def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]]:
     """Number the ids, convert the ratings, and count dropped rows and missing categories.
+
+    The returned table has no columns, and names the places of the returned rows.
 
     Raises:
         DataError: a row is invalid; the message names the first one.
@@ -69,12 +85,11 @@ def checked(table: Table, source: DataSource) -> tuple[Rows, list[Repair]]:
     user, user_ids = ids(table, "user")
     item, item_ids = ids(table, "item")
     faults = missing(user, "user", "user") + missing(item, "item", "item")
-    value, kept = np.ones(len(user)), np.ones(len(user), np.bool_)
+    level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
     sensitive, repairs = None, list[Repair]()
     if "rating" in table.cells:
-        value, kept, fault = _convert(table, source)
+        level, levels, outside, fault = _convert(table, source)
         faults += fault
-        repairs.append(Repair("rows with a rating outside the scale", int((~kept).sum())))
     if "sensitive" in table.cells:
         sensitive, fault = settings.stated(table)
         faults += fault
@@ -83,12 +98,19 @@ def checked(table: Table, source: DataSource) -> tuple[Rows, list[Repair]]:
         repairs.append(without)
     if faults:
         table.refuse(faults)
-    rows = Rows(np.arange(len(user)), user, item, value, sensitive, user_ids, item_ids)
-    return rows.take(kept), repairs
+    rows = Rows(user, item, level, levels, sensitive, user_ids, item_ids)
+    table = table.without_cells()
+    if outside is None:
+        return table, rows, repairs
+    dropped = Repair("rows with a rating outside the scale", int(outside.sum()))
+    return table.changed(~outside), rows.take(~outside), [dropped, *repairs]
 
 
-def _convert(table: Table, source: DataSource) -> tuple[Values, Mask, list[Fault]]:
-    """Return the ratings, the mask of kept rows, and the first fault if there is one."""
+def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
+    """Return the level of each row, the levels, the mask of rows to drop, and the first fault.
+
+    The mask is None if no row is dropped. The level of a dropped row is NaN.
+    """
     scale, drop = source.rating_scale, source.outside_scale == "drop"
     codes, distinct = factorize(table, "rating")
     numbers = [number(value) for value in distinct]
@@ -97,17 +119,17 @@ def _convert(table: Table, source: DataSource) -> tuple[Values, Mask, list[Fault
         None if gone else _fault(value, found, scale)
         for value, found, gone in zip(distinct, numbers, outside, strict=True)
     ]
+    levels = np.where(outside, np.nan, numbers)
+    dropped = np.array([*outside, False])[codes] if any(outside) else None
+    if not any(faults) and codes.min(initial=0) >= 0:
+        return codes, levels, dropped, []
     faults.append("the rating is missing: complete or remove it")
-    faulty = np.array([fault is not None for fault in faults])[codes]
-    value, kept = np.array([*numbers, np.nan])[codes], ~np.array([*outside, False])[codes]
-    if not faulty.any():
-        return value, kept, []
-    row = int(np.argmax(faulty))
+    row = int(np.argmax(np.array([fault is not None for fault in faults])[codes]))
     # A first line of text without a number is often a header.
     words = table.unit == "line" and str(distinct[codes[row]]).strip()
-    header = row == 0 and words and np.isnan(value[0])
+    header = row == 0 and words and np.isnan([*numbers, np.nan][codes[0]])
     hint = ", or set data.header = true if the line holds the columns' names" if header else ""
-    return value, kept, [(row, "rating", f"{faults[codes[row]]}{hint}")]
+    return codes, levels, dropped, [(row, "rating", f"{faults[codes[row]]}{hint}")]
 
 
 def _outside(found: float, scale: Scale | None) -> bool:
@@ -140,36 +162,57 @@ def _fault(value: object, found: float, scale: Scale | None) -> str | None:
 
 
 def distinct(table: Table, rows: Rows, on_duplicate: OnDuplicate) -> tuple[Rows, list[Repair]]:
-    """Return one row per (user, item), and count the merged ones.
+    """Return one row per (user, item), sorted by them, and count the merged ones.
 
     The kept row is sensitive if the last one is; a mean is sensitive if any of its ratings is.
 
     Raises:
         DataError: a pair is repeated and `on_duplicate` is `error`.
     """
-    pair = rows.user * len(rows.item_ids) + rows.item
-    order = np.argsort(pair, kind="stable")
-    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
-    if len(starts) == len(pair):
+    from dpaudit.kernels.reading import increasing
+
+    if increasing(rows.user, rows.item):
         return rows, []
-    counts = np.diff(starts, append=len(pair))
+    order, ordered = _ordered(rows)
+    if increasing(ordered.user, ordered.item):
+        return ordered, []
+    new = (np.diff(ordered.user) != 0) | (np.diff(ordered.item) != 0)
+    starts = np.append(0, np.flatnonzero(new) + 1)
+    counts = np.diff(starts, append=len(rows))
     if on_duplicate == "error":
         _refuse_repeats(table, rows, order, starts[counts > 1])
-    kept = rows.take(order[starts + counts - 1])
-    same = int((rows.value[order] == np.repeat(kept.value, counts)).sum()) - len(kept)
+    kept, value = ordered.take(starts + counts - 1), ordered.value
+    same = int((value == np.repeat(kept.value, counts)).sum()) - len(kept)
     other = len(rows) - len(kept) - same
     if on_duplicate == "mean":
-        flags = rows.sensitive
+        flags = ordered.sensitive
         kept = replace(
             kept,
-            value=np.add.reduceat(rows.value[order], starts) / counts,
-            sensitive=None if flags is None else np.logical_or.reduceat(flags[order], starts),
+            level=np.arange(len(kept), dtype=np.int32),
+            levels=np.add.reduceat(value, starts) / counts,
+            sensitive=None if flags is None else np.logical_or.reduceat(flags, starts),
         )
     fate = "the last counts" if on_duplicate == "last" else "the mean counts"
     return kept, [
         Repair("rows that repeat a user, an item and their rating", same),
         Repair(f"rows that repeat a user and an item with another rating, where {fate}", other),
     ]
+
+
+def _ordered(rows: Rows) -> tuple[Codes, Rows]:
+    """Return the order of the rows by user, then item, then place, and the rows in this order."""
+    from dpaudit.kernels.reading import sort_pairs
+
+    order = np.empty(len(rows), np.int32)
+    starts, marks = (np.zeros(len(ids) + 1, np.int64) for ids in (rows.user_ids, rows.item_ids))
+    sort_pairs(rows.user, rows.item, starts, marks, order)
+    return order, replace(
+        rows,
+        user=looked_up(rows.user, order),
+        item=looked_up(rows.item, order),
+        level=looked_up(rows.level, order),
+        sensitive=None if rows.sensitive is None else rows.sensitive[order],
+    )
 
 
 def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
@@ -196,7 +239,11 @@ def rated_by(table: Table, rows: Rows, least: int) -> tuple[Rows, Repair]:
     items, item = np.unique(kept.item, return_inverse=True)
     dropped = Repair(f"ratings of items with fewer than {least} raters", len(rows) - len(kept))
     left = replace(
-        kept, user=user, item=item, user_ids=rows.user_ids[users], item_ids=rows.item_ids[items]
+        kept,
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        user_ids=rows.user_ids[users],
+        item_ids=rows.item_ids[items],
     )
     return left, dropped
 
@@ -205,7 +252,7 @@ def _refuse_repeats(table: Table, rows: Rows, order: Codes, repeated: Codes) -> 
     firsts = repeated[np.argsort(order[repeated])][:3]
     shown = "; ".join(
         f"user {show(rows.user_ids[rows.user[one]])}, item {show(rows.item_ids[rows.item[one]])} "
-        f"at {table.place(rows.place[one])} and {table.place(rows.place[two])}"
+        f"at {table.place(int(one))} and {table.place(int(two))}"
         for one, two in zip(order[firsts], order[firsts + 1], strict=True)
     )
     pairs = "pair is" if len(repeated) == 1 else "pairs are"
