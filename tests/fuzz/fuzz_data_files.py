@@ -6,12 +6,13 @@ import gzip
 import io
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ _BOMB = 2**31
 # So many of the files that a process of its own unpacks are given to one that starts anew, which
 # takes half a second; the others to a fork, which runs the same code.
 _STARTED = 0.003
-_start = subprocess.run
+_start = subprocess.Popen
 
 
 def maker(folder: Path) -> Make:
@@ -72,7 +73,7 @@ def maker(folder: Path) -> Make:
 
 def _case(options: dict[str, Any], files: dict[Path, bytes], *, started: bool = True) -> Case:
     def attempt() -> str | None:
-        setattr(subprocess, "run", _start if started else _fork)  # noqa: B010  mypy forbids the rest
+        setattr(subprocess, "Popen", _start if started else _Fork)  # noqa: B010  mypy forbids the rest
         for path, content in files.items():
             path.write_bytes(content)
         try:
@@ -86,21 +87,29 @@ def _case(options: dict[str, Any], files: dict[Path, bytes], *, started: bool = 
     return Case(lambda: f"{options} {shown}", attempt)
 
 
-def _fork(
-    command: list[str], *, stdin: BinaryIO, **options: Any
-) -> subprocess.CompletedProcess[bytes]:
-    """Stand for `subprocess.run` of the script that unpacks files."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            _unpack(command[-1], stdin, writer)
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as file:
-        output = file.read()
-    return subprocess.CompletedProcess(command, os.waitpid(child, 0)[1], output)
+class _Fork:
+    """Stand for `subprocess.Popen` of the script that unpacks files."""
+
+    def __init__(self, command: list[str], *, stdin: BinaryIO, **options: Any) -> None:
+        reader, writer = os.pipe()
+        self.child = os.fork()
+        if not self.child:
+            try:
+                _unpack(command[-1], stdin, writer)
+            finally:
+                os._exit(0)
+        os.close(writer)
+        self.stdout = open(reader, "rb")  # noqa: SIM115
+
+    def kill(self) -> None:
+        os.kill(self.child, signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.stdout.close()
+        os.waitpid(self.child, 0)
 
 
 def _unpack(request: str, stdin: BinaryIO, writer: int) -> None:

@@ -8,13 +8,16 @@ one error.
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, quoted, show
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Table, position
+from dpaudit.data.readers.cells import Coded, Codes, Table, looked_up, position
 from dpaudit.data.source_parts import Column
 
 _SCRIPT = Path(__file__).with_name("untrusted.py")
@@ -59,8 +62,10 @@ def read_parquet(path: Path, columns: Mapping[str, Column]) -> Table:
             "give a column of plain values"
         )
     _check_columns(path, reply, columns)
-    cells = [_values(*pair) for pair in zip(codes, reply["distinct"], strict=True)]
-    return _table(path, columns, cells)
+    pairs = list(zip(codes, reply["distinct"], strict=True))
+    if not all(_coherent(*pair) for pair in pairs):
+        _refuse(path, "parquet", "its reader crashed")
+    return _table(path, columns, [_values(*pair) for pair in pairs])
 
 
 def read_matlab(
@@ -114,22 +119,24 @@ def _unpack(
         }
         command = [sys.executable, "-I", str(_SCRIPT), json.dumps(request)]
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        try:
-            done = subprocess.run(  # noqa: S603 - the interpreter that runs already
-                command,
-                stdin=file,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=inherited | _SETTINGS,
-                timeout=limits.seconds(size),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            _refuse(path, kind, f"its reader was stopped after {limits.seconds(size)} s")
-    try:
-        reply, arrays = _parsed(done.stdout)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        _refuse(path, kind, "its reader crashed")
+        with subprocess.Popen(  # noqa: S603 - the interpreter that runs already
+            command,
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=inherited | _SETTINGS,
+        ) as reader:
+            start, timer = time.monotonic(), threading.Timer(limits.seconds(size), reader.kill)
+            timer.start()
+            try:
+                reply, arrays = _parsed(cast(io.BufferedReader, reader.stdout), limits.rows(size))
+            except (ValueError, TypeError, KeyError, RecursionError):
+                late = time.monotonic() - start >= limits.seconds(size)
+                end = f"was stopped after {limits.seconds(size)} s" if late else "crashed"
+                _refuse(path, kind, f"its reader {end}")
+            finally:
+                timer.cancel()
+                reader.kill()
     fault = reply.get("fault")
     if fault == "broken":
         _refuse(path, kind, quoted(reply["said"], 100).rstrip(". "))
@@ -146,21 +153,21 @@ def _unpack(
     return reply, arrays
 
 
-def _parsed(output: bytes) -> tuple[Reply, list[NDArray[Any]]]:
-    """Parse the reply and its arrays.
+def _parsed(output: io.BufferedReader, most: int) -> tuple[Reply, list[NDArray[Any]]]:
+    """Parse the reply and its arrays, of at most `most` numbers each, straight into their memory.
 
     Raises:
         ValueError, TypeError, KeyError, RecursionError: the output is incomplete or not a reply.
     """
-    head, _, body = output.partition(b"\n")
-    reply = json.loads(head)
-    arrays, start = [], 0
+    reply = json.loads(output.readline())
+    arrays = []
     for name, count in reply["arrays"]:
         dtype = np.dtype(name)
-        if dtype.kind not in "iuf":
-            raise ValueError("the reply holds no numbers")
-        arrays.append(np.frombuffer(body, dtype, count, start))
-        start += arrays[-1].nbytes
+        if dtype.kind not in "iuf" or count > most:
+            raise ValueError("the reply holds no numbers, or too many")
+        arrays.append(np.empty(count, dtype))
+        if count and output.readinto(arrays[-1].data.cast("B")) < arrays[-1].nbytes:
+            raise ValueError("the reply ends early")
     return reply, arrays
 
 
@@ -176,14 +183,26 @@ def _check_columns(
         position(path, column, reply["names"], reply["width"], table)
 
 
-def _values(codes: NDArray[np.int64], distinct: list[Any]) -> Any:
+def _coherent(codes: NDArray[Any], distinct: list[Any]) -> bool:
+    """Whether every code leads to a value or is −1."""
+    within = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(distinct)
+    return codes.dtype == np.int32 and bool(within)
+
+
+def _values(codes: Codes, distinct: list[Any]) -> Coded:
     """Build a column from the index of the value of each row; −1 is a missing value."""
     import pandas as pd
 
-    # The distinct values may include a null or repeat a value.
-    values = np.array([*distinct, None], dtype=object)
-    numbers, known = pd.factorize(values)
-    return pd.Categorical.from_codes(numbers[codes], known)
+    from dpaudit.kernels.reading import mark_used
+
+    # The distinct values may include a null or a value without a row, or repeat a value.
+    used = np.zeros(len(distinct) + 1, np.bool_)
+    mark_used(codes, used)
+    values = [value if has else None for value, has in zip(distinct, used, strict=False)]
+    numbers, known = pd.factorize(np.array(values, dtype=object))
+    if len(known) < len(distinct):
+        codes = looked_up(np.array([*numbers, -1], np.int32), codes)
+    return Coded(codes, known.tolist())
 
 
 def _table(path: Path, columns: Mapping[str, Column], cells: list[Any]) -> Table:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.generic]
+
+# The number of rows that are unpacked together.
+_BATCH = 2**20
 
 Request = dict[str, Any]
 Reply = dict[str, Any]
@@ -40,7 +43,7 @@ def main() -> None:
     out = sys.stdout.buffer
     out.write(json.dumps(reply).encode("ascii") + b"\n")
     for array in arrays:
-        out.write(array.tobytes())
+        out.write(array.data)
     out.flush()
 
 
@@ -102,38 +105,73 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
             return {"fault": "nested", "names": nested}
         if about.num_rows > request["rows"]:
             return {"fault": "packed"}
-        asked = sorted({names[column] for column in wanted})
-        # `file.read` returns all columns of each name, in the order of the names in `asked`.
-        read = [column for name in asked for column, of in enumerate(names) if of == name]
-        table = file.read(asked, use_threads=False)
-    if table.num_columns != len(read):
-        raise ValueError("two of its columns have one name")
-    # The reader does not check that text is UTF-8 and that indices of values are in range.
-    table.validate(full=True)
-    distinct = [
-        _coded(table.column(read.index(column)), arrays, request["most_characters"])
-        for column in wanted
-    ]
+        distinct = [_coded(file, column, arrays, request["most_characters"]) for column in wanted]
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError("its columns have different lengths")
     return {"names": names, "width": len(names), "distinct": distinct}
 
 
-def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -> list[int]:
-    """Return the positions of the columns; none if one is missing, which the caller reports."""
-    try:
-        found = [names.index(column) if isinstance(column, str) else column for column in columns]
-    except ValueError:
-        return []
-    repeated = any(names.count(column) > 1 for column in columns if isinstance(column, str))
-    return [] if repeated or max(found) >= width else found
+def _parts(file: Any, column: int) -> Iterator[Any]:
+    """Yield one column in parts, so that it is never unpacked as a whole."""
+    names = file.schema_arrow.names
+    # The reader returns all columns of the name, in the order of the file.
+    same = [k for k, name in enumerate(names) if name == names[column]]
+    for batch in file.iter_batches(_BATCH, columns=[names[column]], use_threads=False):
+        if batch.num_columns != len(same):
+            raise ValueError("two of its columns have one name")
+        # The reader does not check that text is UTF-8 and that indices of values are in range.
+        batch.validate(full=True)
+        yield batch.column(same.index(column))
 
 
-def _coded(column: Any, arrays: list[Array], most: int) -> list[Any]:
+def _coded(file: Any, column: int, arrays: list[Array], most: int) -> list[Any]:
+    """Append the index of each value, −1 for a null; return the values."""
+    import pyarrow as pa
+
+    kind = file.schema_arrow.field(column).type
+    codes, values = _near(file, column) if pa.types.is_integer(kind) else (None, [])
+    if codes is None:
+        codes, values = _encoded(file, column, most)
+    arrays.append(codes)
+    return values
+
+
+def _near(file: Any, column: int) -> tuple[Array | None, list[int]]:
+    """Return the distances from the lowest integer, and all integers from it to the highest.
+
+    There are no distances if a value is missing or some are far apart.
+    """
+    import numpy as np
+
+    codes, done = np.empty(file.metadata.num_rows, np.int32), 0
+    low, high = 2**31 - 1, -(2**31)
+    for part in _parts(file, column):
+        numbers = part.to_numpy(zero_copy_only=False)
+        if part.null_count or not len(part):
+            return None, []
+        low, high = min(low, int(numbers.min())), max(high, int(numbers.max()))
+        if low < -(2**31) or high >= 2**31 or high - low > len(codes) // 8 + 1000:
+            return None, []
+        codes[done : done + len(part)] = numbers
+        done += len(part)
+    codes = codes[:done]
+    codes -= np.int32(low)
+    return codes, list(range(low, high + 1))
+
+
+def _encoded(file: Any, column: int, most: int) -> tuple[Array, list[Any]]:
+    """Return the index of each value, −1 for a null, and the distinct values."""
     import numpy as np
     import pyarrow as pa
 
+    parts = [part.dictionary_encode() for part in _parts(file, column)]
+    empty = file.schema_arrow.empty_table().column(column)
+    whole = pa.chunked_array(parts) if parts else empty.dictionary_encode()
+    del parts
     # One chunk with one dictionary.
-    coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    arrays.append(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
+    coded = whole.unify_dictionaries().combine_chunks()
+    del whole
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
     values, kind = coded.dictionary, coded.dictionary.type
     types = pa.types
     packed = types.is_binary, types.is_large_binary, types.is_fixed_size_binary
@@ -145,7 +183,17 @@ def _coded(column: Any, arrays: list[Array], most: int) -> list[Any]:
     found = values.to_pylist()
     if any(isinstance(value, str) and len(value) > most for value in found):
         raise ValueError(f"a value has more than {most} characters")
-    return found
+    return codes, found
+
+
+def _positions(columns: Sequence[int | str], names: Sequence[str], width: int) -> list[int]:
+    """Return the positions of the columns; none if one is missing, which the caller reports."""
+    try:
+        found = [names.index(column) if isinstance(column, str) else column for column in columns]
+    except ValueError:
+        return []
+    repeated = any(names.count(column) > 1 for column in columns if isinstance(column, str))
+    return [] if repeated or max(found) >= width else found
 
 
 def _decoded(value: bytes | None) -> str | None:
