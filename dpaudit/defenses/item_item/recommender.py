@@ -14,6 +14,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.memory import check_memory, memory_limit
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import Profile
@@ -53,6 +55,12 @@ from dpaudit.defenses.precision import LIST_EXCESS, check_pure, kept_epsilon, li
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.item_item import pairs
 from dpaudit.kernels.top_k import ranking
+
+# The most bytes of a pair of items while the similarities are computed: the pair (4) and its
+# similarity (4), in one order and then in both (16).
+_PAIR = 24
+# The number of pairs whose similarities are computed together.
+_AT_ONCE = 2**20
 
 
 @parameters(frozen=True, config=STRICT)
@@ -233,20 +241,60 @@ class ItemItem(PredictionDefense):
         """Compute the item-item statistics, without randomness.
 
         Raises:
+            ConfigError: they do not fit the memory.
             DataError: this defense cannot use the ratings' scale.
         """
         self.check_scale(ratings.scale)
-        degree = np.diff(ratings.by_item.start)
-        total: Vector = np.empty(0)
+        start, other, value = self._lower(ratings, self._room(ratings))
+        rows = pairs.mirror(start, other, value, np.float32(self.mirror_sign))
+        return ItemModel(ratings, Csr(*rows), np.diff(ratings.by_item.start))
+
+    def _room(self, ratings: Ratings) -> int:
+        """Return an upper bound on the number of similarities, which fit the memory.
+
+        They are counted, which takes a third of the time of computing them, only if all that are
+        possible would not fit.
+
+        Raises:
+            ConfigError: they do not fit.
+        """
+        by_item, by_user = ratings.by_item, ratings.by_user
+        room = pairs.most_pairs(by_user.start, ratings.n_items)
+        if room * _PAIR > memory_limit():
+            columns = frozen(by_item.column), by_user.start, frozen(by_user.column)
+            room = pairs.count_pairs(by_item.start, *columns, self.pair_floor())
+        least = f" with more than {self.pair_floor()} common raters" if self.pair_floor() else ""
+        check_memory(
+            f"the similarities of {self.name}",
+            f"the number of pairs of items that have one{least} ({room:,}), up to half the square "
+            f"of the number of items ({ratings.n_items:,})",
+            room * _PAIR,
+            "raise data.least_raters, use fewer items",
+        )
+        return room
+
+    def _lower(
+        self, ratings: Ratings, room: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """Return compressed rows of `s_jk` for k < j: start `(M + 1,)`, `k` and `s_jk` `(P,)`."""
+        degree, total = np.diff(ratings.by_item.start), np.empty(0)
         if self.mirror_sign < 0:
-            start, other, count, total = pairs.co_ratings(*in_ticks(ratings), self.pair_floor())
+            ticks = in_ticks(ratings)
+            start, other, count, total = pairs.co_ratings(*ticks, self.pair_floor(), room)
         else:
             both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
-            start, other, count = pairs.co_counts(*both)
-        item = np.repeat(np.arange(ratings.n_items, dtype=np.int32), np.diff(start))
-        value = self.pair_similarity(PairCounts(item, other, count, total, degree))
-        rows = pairs.mirror(start, other, value.astype(np.float32), np.float32(self.mirror_sign))
-        return ItemModel(ratings, Csr(*rows), degree)
+            start, other, count = pairs.co_counts(*both, room)
+        value = np.empty(len(other), np.float32)
+        # Blocks of whole rows of about `_AT_ONCE` pairs, so that nothing else is as large.
+        ends = np.searchsorted(start, np.arange(0, len(other), _AT_ONCE), side="left")
+        ends = np.unique(np.append(ends, ratings.n_items))
+        for first, last in pairwise(ends.tolist()):
+            part = slice(int(start[first]), int(start[last]))
+            rows = np.arange(first, last, dtype=np.int32)
+            item = np.repeat(rows, np.diff(start[first : last + 1]))
+            counts = PairCounts(item, other[part], count[part], total[part], degree)
+            value[part] = self.pair_similarity(counts)
+        return start, other, value
 
     def exact(self, model: ItemModel, profile: Profile) -> ExactScores:
         """Compute the noiseless predictions for a user with these ratings.
@@ -361,10 +409,22 @@ class ItemItem(PredictionDefense):
             model: the item-item statistics, all known to the adversary.
             profile: the user's ratings.
             hidden: the hidden item in each trial `(W,)`.
+
+        Raises:
+            ConfigError: the knowledge does not fit the memory.
         """
         scale = model.ratings.scale
         values = self.candidates(scale)
         items, place = np.unique(hidden, return_inverse=True)
+        size = len(items) * model.ratings.n_items
+        check_memory(
+            "what the attacker knows of a user's hidden ratings",
+            f"the number of hidden ratings ({len(items)}) times items "
+            f"({model.ratings.n_items:,}) times values ({len(values)})",
+            # Terms, whether they are shown, and the likelihoods' predictions twice.
+            size * (8 + (8 + 1 + 16) * len(values)),
+            "lower audit.trials, raise data.least_raters",
+        )
         known = np.empty((len(items), model.ratings.n_items))
         terms = np.empty((*known.shape, len(values)))
         shown = np.ones(terms.shape, bool)

@@ -45,16 +45,49 @@ def _add_ratings(sums: Longs, items: Ints, ticks: Ints, first: int, last: int, r
         sums[np.uint32(items[q])] += rating - ticks[q]
 
 
-@exact_kernel
-def _room(user_start: Longs) -> int:
-    # An upper bound on the number of pairs; memory that is never written costs nothing.
+def most_pairs(user_start: Longs, n_items: int) -> int:
+    """Return an upper bound on the number of item pairs with a common user.
+
+    Args:
+        user_start: where each user's items start `(N + 1,)`.
+        n_items: the number of items.
+    """
     rated = np.diff(user_start)
-    return int((rated * (rated - 1)).sum() // 2 + 1)
+    return min(int((rated * (rated - 1)).sum()) // 2, n_items * (n_items - 1) // 2)
+
+
+@exact_kernel
+def count_pairs(
+    item_start: Longs, item_user: Ints, user_start: Longs, user_item: Ints, min_count: int
+) -> int:
+    """Return the number of item pairs that `co_ratings` or `co_counts` finds, without storing them.
+
+    Args:
+        item_start: where each item's users start `(M + 1,)`.
+        item_user: the users of all items `(R,)`.
+        user_start: where each user's items start `(N + 1,)`.
+        user_item: the items of all users, increasing for each `(R,)`.
+        min_count: pairs with at most this many common users do not count.
+    """
+    n_items = len(item_start) - 1
+    count = np.zeros(n_items, np.int32)
+    seen = user_start[:-1].copy()
+    found = 0
+    for j in range(n_items):
+        for t in range(item_start[j], item_start[j + 1]):
+            i = item_user[t]
+            for p in range(user_start[i], seen[i]):
+                count[np.uint32(user_item[np.uint64(p)])] += 1
+            seen[i] += 1
+        for k in range(j):
+            found += count[k] > min_count
+        count[:j] = 0
+    return found
 
 
 @exact_kernel
 def co_ratings(
-    by_item: Ticks, by_user: Ticks, tick: float, min_count: int
+    by_item: Ticks, by_user: Ticks, tick: float, min_count: int, room: int
 ) -> tuple[Longs, Ints, Ints, Sums]:
     """Counts and rating differences of the item pairs `(j, k < j)` with enough common users.
 
@@ -64,6 +97,7 @@ def co_ratings(
             user; at most `MOST_USERS` users, and ratings at most `MOST_TICKS` apart.
         tick: the size of a tick.
         min_count: pairs with at most this many common users are left out.
+        room: an upper bound on the number of pairs. Memory that is never written costs nothing.
 
     Returns:
         Compressed rows of the lower triangle: start `(M + 1,)`, item `k`, `|Φ(j,k)|` and
@@ -76,9 +110,8 @@ def co_ratings(
     # Items are visited in increasing order, so a user's items below j are those before `seen`.
     seen = user_start[:-1].copy()
     start = np.zeros(n_items + 1, np.int64)
-    room = min(_room(user_start), n_items * (n_items - 1) // 2 + 1)
-    other, counts = np.empty(room, np.int32), np.empty(room, np.int32)
-    totals = np.empty(room, np.float64)
+    other, counts = np.empty(room + 1, np.int32), np.empty(room + 1, np.int32)
+    totals = np.empty(room + 1, np.float64)
     found = 0
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
@@ -97,7 +130,7 @@ def co_ratings(
 
 
 @exact_kernel
-def co_counts(by_item: Rows, by_user: Rows) -> tuple[Longs, Ints, Ints]:
+def co_counts(by_item: Rows, by_user: Rows, room: int) -> tuple[Longs, Ints, Ints]:
     """Counts of the item pairs `(j, k < j)` with any common user; see `co_ratings`."""
     item_start, item_user, _ = by_item
     user_start, user_item, _ = by_user
@@ -105,8 +138,7 @@ def co_counts(by_item: Rows, by_user: Rows) -> tuple[Longs, Ints, Ints]:
     count = np.zeros(n_items, np.int32)
     seen = user_start[:-1].copy()
     start = np.zeros(n_items + 1, np.int64)
-    room = min(_room(user_start), n_items * (n_items - 1) // 2 + 1)
-    other, counts = np.empty(room, np.int32), np.empty(room, np.int32)
+    other, counts = np.empty(room + 1, np.int32), np.empty(room + 1, np.int32)
     found = 0
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):

@@ -15,6 +15,9 @@ from dpaudit.kernels.item_item import pairs
 
 Table = list[dict[int, float]]
 
+# More pairs than any table has.
+ROOM = 10**6
+
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[Table, int]:
@@ -48,7 +51,9 @@ def naive(table: Table, j: int, k: int) -> tuple[int, float]:
 @given(tables(), st.integers(0, 3))
 def test_co_ratings(data: tuple[Table, int], floor: int) -> None:
     table, n_items = data
-    start, other, count, total = pairs.co_ratings(*in_ticks(to_ratings(table, n_items)), floor)
+    start, other, count, total = pairs.co_ratings(
+        *in_ticks(to_ratings(table, n_items)), floor, ROOM
+    )
     found = {}
     for j in range(n_items):
         for p in range(start[j], start[j + 1]):
@@ -64,16 +69,28 @@ def test_co_ratings(data: tuple[Table, int], floor: int) -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
+@given(tables(), st.integers(0, 3))
+def test_pairs_are_counted_as_they_are_found(data: tuple[Table, int], floor: int) -> None:
+    ratings = to_ratings(*data)
+    _, other, _, _ = pairs.co_ratings(*in_ticks(ratings), floor, ROOM)
+    rows = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
+    counted = pairs.count_pairs(rows[0].start, rows[0].column, rows[1].start, rows[1].column, floor)
+    assert counted == len(other)
+    most = pairs.most_pairs(ratings.by_user.start, ratings.n_items)
+    assert len(other) <= most
+    # Room for exactly these pairs is enough.
+    np.testing.assert_array_equal(pairs.co_ratings(*in_ticks(ratings), floor, counted)[1], other)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
 @given(tables())
 def test_co_counts(data: tuple[Table, int]) -> None:
     table, n_items = data
     ratings = to_ratings(table, n_items)
-    start, other, count, _ = pairs.co_ratings(*in_ticks(ratings), 0)
-    for mine, theirs in zip(
-        pairs.co_counts(*map(frozen_rows, (ratings.by_item, ratings.by_user))),
-        (start, other, count),
-        strict=True,
-    ):
+    start, other, count, _ = pairs.co_ratings(*in_ticks(ratings), 0, ROOM)
+    both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
+    found = pairs.co_counts(*both, ROOM)
+    for mine, theirs in zip(found, (start, other, count), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -85,7 +102,7 @@ def test_ratings_off_the_binary_grid_are_near() -> None:
     ratings = Ratings.build(user, item, value, 20, 20, Scale(0.5, 5, 0.5))
     by_item, by_user, tick = in_ticks(ratings)
     assert tick == 2.0**-17
-    _, _, count, total = pairs.co_ratings(by_item, by_user, tick, 0)
+    _, _, count, total = pairs.co_ratings(by_item, by_user, tick, 0, ROOM)
     table = ratings.value.astype(np.float64).reshape(20, 20)
     expected = [(table[:, j] - table[:, k]).sum() for j in range(20) for k in range(j)]
     assert (count == 20).all()
@@ -105,7 +122,7 @@ def test_the_packed_sums_hold_the_most_extreme_data() -> None:
             frozen(np.tile(np.arange(n, dtype=np.int32), 2)),
             np.repeat(np.array([low, high], np.int32), n),
         )
-        _, _, count, total = pairs.co_ratings(by_item, by_user, 1.0, 0)
+        _, _, count, total = pairs.co_ratings(by_item, by_user, 1.0, 0, ROOM)
         assert (count.tolist(), total.tolist()) == ([n], [float(n * (high - low))])
 
 
@@ -179,14 +196,14 @@ def test_pair_sums(size: int, seed: int, clipped: bool) -> None:
 
 def test_no_co_raters_and_no_ratings() -> None:
     ratings = to_ratings([{0: 1.0}, {1: 2.0}, {}], 4)
-    start, other, _, _ = pairs.co_ratings(*in_ticks(ratings), 0)
+    start, other, _, _ = pairs.co_ratings(*in_ticks(ratings), 0, ROOM)
     assert start.tolist() == [0, 0, 0, 0, 0]
     assert len(other) == 0
 
 
 def test_every_pair_of_one_user() -> None:
     ratings = to_ratings([{item: float(1 + item % 5) for item in range(80)}], 80)
-    start, other, count, total = pairs.co_ratings(*in_ticks(ratings), 0)
+    start, other, count, total = pairs.co_ratings(*in_ticks(ratings), 0, ROOM)
     assert len(other) == 80 * 79 // 2
     assert (count == 1).all()
     for j in range(80):
