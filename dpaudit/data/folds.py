@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.messages import place
 from dpaudit.core.profile import FloatArray, IntArray
 from dpaudit.core.streams import generator
@@ -39,12 +40,19 @@ class Fold:
     values: FloatArray
 
 
-def random_folds(ratings: Ratings, count: int, seed: int) -> list[Fold]:
+def random_folds(ratings: Ratings, count: int, seed: int, first: int | None = None) -> list[Fold]:
     """Partition ratings at random into `count` parts; each part is the test set of one fold.
 
     The sizes of the parts differ by at most 1.
 
+    Args:
+        ratings: the ratings.
+        count: the number of parts.
+        seed: the seed of the partition.
+        first: the number of folds to return; all unless given.
+
     Raises:
+        ConfigError: the folds do not fit the memory.
         DataError: `count` is less than 2 or more than there are ratings.
     """
     if not 2 <= count <= len(ratings):
@@ -52,9 +60,17 @@ def random_folds(ratings: Ratings, count: int, seed: int) -> list[Fold]:
             f"{len(ratings)} ratings cannot be divided into {count} folds: ask for at least 2 "
             "folds and at most one for each rating"
         )
+    built = count if first is None else min(first, count)
+    check_memory(
+        "the training and test ratings of the folds",
+        f"the number of folds ({built}) times that of ratings ({len(ratings):,})",
+        # User, item, rating and perhaps a flag; and the partition.
+        (built * 13 + 16) * len(ratings),
+        "lower train.evaluate_folds or train.folds, use fewer ratings",
+    )
     stream = generator(seed, "folds")
     part = stream.permutation(len(ratings)) % count
-    return [_fold(ratings, part == number) for number in range(count)]
+    return [_fold(ratings, part == number) for number in range(built)]
 
 
 def files_folds(ratings: Ratings, paths: Sequence[Path]) -> list[Fold]:

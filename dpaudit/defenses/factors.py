@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.training import check_predictions
 from dpaudit.kernels.factorization import trials as kernels
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES, aligned
@@ -100,7 +102,11 @@ class FactorBlock:
             spread: the standard deviation of the factors.
             streams: up to 16 trials.
             first: the first step of the noise source to use.
+
+        Raises:
+            ConfigError: the models do not fit the memory.
         """
+        check_factors(rows.n_users, rows.n_items, size, 4 * LANES, f"{LANES} trials together")
         trials = trial_words(streams.trials)
         sides = []
         for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS)):
@@ -146,7 +152,12 @@ class FactorModels:
         return cls([side(users)], [side(items)], 1, mean, scale)
 
     def predict(self, users: Indices, items: Indices) -> Floats:
-        """Predict the ratings of (user, item) pairs `(W, n)`."""
+        """Predict the ratings of (user, item) pairs `(W, n)`.
+
+        Raises:
+            ConfigError: the predictions do not fit the memory.
+        """
+        check_predictions(self.trials, len(users))
         lanes = self.users[0].shape[2]
         shown = np.empty((len(self.users) * lanes, len(users)), np.float32)
         for block, (left, right) in enumerate(zip(self.users, self.items, strict=True)):
@@ -160,7 +171,8 @@ class FactorModels:
                 if self.shares is not None:
                     biases = biases * self.shares[block][users[pairs]]
                 part[:, pairs] = self.mean + (u[:, -1] + biases).T + dot
-        return np.clip(shown[: self.trials], self.scale.minimum, self.scale.maximum)
+        found = shown[: self.trials]
+        return np.clip(found, self.scale.minimum, self.scale.maximum, out=found)
 
     def public(self, items: Indices) -> ItemFactors:
         """Return the published part: the factors and bias of every item; `items` is ignored."""
@@ -178,6 +190,28 @@ def joined(models: Sequence[FactorModels]) -> FactorModels:
         mean=models[0].mean,
         scale=models[0].scale,
         shares=shares or None,
+    )
+
+
+def check_factors(users: int, items: int, dimensions: int, each: int, trained: str) -> None:
+    """Check that the factors and biases of all users and items fit the memory.
+
+    Args:
+        users: N.
+        items: M.
+        dimensions: d.
+        each: the bytes of one coordinate of a user or item, in all models and copies.
+        trained: how models are trained, for the message, such as `one trial at a time`.
+
+    Raises:
+        ConfigError: they do not fit.
+    """
+    check_memory(
+        f"the factors of models that train {trained}",
+        f"the number of users and items ({users + items:,}) times params.dimensions "
+        f"({dimensions}) + 1",
+        each * (users + items) * (dimensions + 1),
+        "lower params.dimensions, raise data.least_raters",
     )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import ConfigError, DataError, RunError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES
@@ -60,6 +61,20 @@ def check_epsilon(epsilon: float, variant: Variant, scaled: str) -> None:
 def lane_blocks(streams: Streams) -> Iterator[Streams]:
     """Split the trials into blocks of the number that a kernel trains together."""
     return streams.blocks(LANES)
+
+
+def check_predictions(trials: int, pairs: int) -> None:
+    """Check that single-precision predictions of `pairs` ratings in each trial fit the memory.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    check_memory(
+        "the predictions of models that are trained together",
+        f"the number of trials ({trials}) times that of predicted ratings ({pairs:,})",
+        4 * trials * pairs,
+        "raise train.folds, lower train.trials",
+    )
 
 
 def check_finite(

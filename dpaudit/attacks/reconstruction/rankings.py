@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import ListReconstruction
 from dpaudit.core.errors import InputError, RunError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import generator
@@ -89,6 +90,7 @@ class RankingReconstruction(ListReconstruction):
 
         Raises:
             InputError: `not-held` is set and `held` is None.
+            ConfigError: the negatives do not fit the memory.
             RunError: a fit did not converge.
         """
         if self.negatives == "not-held" and held is None:
@@ -113,6 +115,14 @@ class RankingReconstruction(ListReconstruction):
 
     def _negatives(self, known: Ratings, users: Indices) -> tuple[Starts, Indices]:
         """Return the users' negatives, concatenated, and the offset of each user's part."""
+        most = min(self.most, known.n_items)
+        check_memory(
+            "the negatives of every user in the attack 'ranking-reconstruction'",
+            f"the number of fitted users ({len(users):,}) times the most negatives of one "
+            f"({most:,})",
+            2 * 4 * len(users) * most,
+            "lower params.most or set params.average = false",
+        )
         each = [self._drawn(known, int(user)) for user in users]
         start = np.concatenate([[0], np.cumsum([len(items) for items in each])]).astype(np.int64)
         return start, np.concatenate([np.empty(0, np.int32), *each])

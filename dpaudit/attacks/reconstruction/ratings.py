@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import RatingReconstruction
+from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings
@@ -94,7 +95,11 @@ class Reconstruction(RatingReconstruction):
         return total / len(shared)
 
     def _fitted(self, factors: Numbers, bias: Numbers, shared: Ratings) -> Numbers:
-        """Return every user's fitted factors `(N, d)`."""
+        """Return every user's fitted factors `(N, d)`.
+
+        Raises:
+            ConfigError: the fits do not fit the memory.
+        """
         squares, products = _sums(factors, bias, shared)
         squares += self.ridge * np.eye(factors.shape[1])
         own: Numbers = solved(squares, products[:, :, None])[:, :, 0]
@@ -124,6 +129,13 @@ def _middle(shared: Ratings) -> float:
 def _sums(factors: Numbers, bias: Numbers, shared: Ratings) -> tuple[Numbers, Numbers]:
     """Return `Σ v vᵀ` `(N, d, d)` and `Σ (r − b) v` `(N, d)` over each user's shared ratings."""
     d, start = factors.shape[1], shared.by_user.start
+    check_memory(
+        "the fit of every user by the attack 'reconstruction'",
+        f"the number of users ({shared.n_users:,}) times the square of the dimensions ({d})",
+        # The sums, and a copy while they are solved or inverted.
+        8 * 3 * shared.n_users * d * (d + 1),
+        "lower the model's params.dimensions, use fewer users",
+    )
     squares = np.zeros((shared.n_users, d, d))
     products = np.zeros((shared.n_users, d))
     sharing = np.flatnonzero(np.diff(start))

@@ -177,7 +177,7 @@ def _folds(train: configs.Train, ratings: Ratings, seed: int) -> list[Fold]:
     if train.files:
         found = files_folds(ratings, _test_files(train.files))
     else:
-        found = random_folds(ratings, train.folds, seed)
+        found = random_folds(ratings, train.folds, seed, train.evaluate_folds)
     return [
         Fold(_learned(train, fold.train, seed), fold.users, fold.items, fold.values)
         for fold in found[: train.evaluate_folds]

@@ -50,7 +50,7 @@ class Grids:
 
     @cached_property
     def _validation(self) -> Fold:
-        return random_folds(self.first.train, _VALIDATION, self.config.seed)[0]
+        return random_folds(self.first.train, _VALIDATION, self.config.seed, first=1)[0]
 
     def untouched(self, folds: list[Fold]) -> list[Fold]:
         """Return the folds without the validation ratings; unchanged if there is no grid.

@@ -25,7 +25,7 @@ from dpaudit.defenses.factorization.sampled_training import (
     SampledRows,
     accepted,
 )
-from dpaudit.defenses.factorization.single_model import TOGETHER, check_size
+from dpaudit.defenses.factorization.single_model import TOGETHER, check_models, check_size
 from dpaudit.defenses.factorization.single_model_chain import draw_single
 from dpaudit.defenses.factorization.user_fits import fitted
 from dpaudit.defenses.factors import FactorModels, FactorRows
@@ -264,6 +264,8 @@ class SampledFactors(TrainedDefense[SampledRows]):
         Raises:
             RunError: a training diverged, or no draw of a trial was accepted.
         """
+        if self._large:
+            check_models(prepared.rows, self.dimensions, 2 * len(streams))
         parts = streams.blocks(1) if self._large else lane_blocks(streams)
         draws = [self._draw(prepared, part) for part in parts]
         rows = prepared.rows

@@ -21,6 +21,8 @@ Exact = NDArray[np.float64]
 
 # Number of ratings, or of users with all items, whose predictions are tested at a time.
 _ROWS = 2**12
+# The most predictions that are tested at a time: 512 MiB.
+_CELLS = 2**27
 
 # Steps of the noise source reserved for a draw. It uses two for its start, one for each epoch, two
 # for the noise due at the end, and three for each epoch if precisions are drawn.
@@ -69,17 +71,20 @@ class FactorDraw:
         """Return whether each trial's predictions, of all or only rated pairs, are in range."""
         low, high = bounds
         good = np.ones(self.count, bool)
+        step = _ROWS if rated else max(1, min(_ROWS, _CELLS // rows.n_items))
         for w in range(self.count):
             left, right = self.users[:, :, w], self.items[:, :, w]
-            for start in range(0, len(rows) if rated else rows.n_users, _ROWS):
-                some = slice(start, start + _ROWS)
+            for start in range(0, len(rows) if rated else rows.n_users, step):
+                some = slice(start, start + step)
                 if rated:
                     u, v = left[rows.users[some]], right[rows.items[some]]
                     shown = (u[:, :-1] * v[:, :-1]).sum(1) + u[:, -1] + v[:, -1]
                 else:
                     u = left[some]
-                    shown = u[:, :-1] @ right[:, :-1].T + u[:, -1:] + right[:, -1]
-                shown = rows.mean + shown
+                    shown = u[:, :-1] @ right[:, :-1].T
+                    shown += u[:, -1:]
+                    shown += right[:, -1]
+                shown += rows.mean
                 good[w] &= bool((shown >= low).all() and (shown <= high).all())
         return good
 

@@ -18,6 +18,7 @@ from dpaudit.defenses.factorization.sgd_training import run_rounds
 from dpaudit.defenses.factorization.single_model import (
     TOGETHER,
     SingleModel,
+    check_models,
     check_small,
     visits,
 )
@@ -86,6 +87,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             RunError: a training diverged.
         """
         if self.dimensions > TOGETHER:
+            check_models(rows, self.dimensions, len(streams))
             blocks = [self._single(rows, trial).joined() for trial in streams.blocks(1)]
         else:
             found = [self._together(rows, part) for part in lane_blocks(streams)]

@@ -179,16 +179,19 @@ def _one_user(before: FactorRows, after: FactorRows) -> int:
             "the two data sets have different users or means b_0: use the same users, items and "
             "rating scale in both"
         )
-    found = []
-    for user in range(before.n_users):
-        a, b = _only(before, user), _only(after, user)
-        if not (np.array_equal(a.items, b.items) and np.array_equal(a.values, b.values)):
-            found.append(user)
+    differs = np.diff(before.start) != np.diff(after.start)
+    # The rows of users with as many ratings in both stand in the same order in both.
+    rows, others = ~differs[before.users], ~differs[after.users]
+    moved = (before.items[rows] != after.items[others]) | (
+        before.values[rows] != after.values[others]
+    )
+    differs[before.users[rows][moved]] = True
+    found = np.flatnonzero(differs)
     if len(found) != 1:
         raise ConfigError(
             f"the two data sets differ in {len(found)} users: use two that differ in one"
         )
-    return found[0]
+    return int(found[0])
 
 
 def _only(rows: FactorRows, user: int) -> FactorRows:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, FactorRows, Floats, Indices
+from dpaudit.defenses.factors import ITEMS, USERS, FactorRows, Floats, Indices, check_factors
 from dpaudit.kernels import noise
 from dpaudit.kernels.lanes import LANES, aligned
 
@@ -100,6 +100,23 @@ def check_size(size: int) -> None:
             f"dimensions = {size} is no multiple of 16, which is required above {TOGETHER}: use "
             f"{-(-size // LANES) * LANES}"
         )
+
+
+def check_models(rows: FactorRows, size: int, trials: int) -> None:
+    """Check that models that are trained one at a time, and then kept together, fit the memory.
+
+    Args:
+        rows: the ratings.
+        size: d.
+        trials: the number of models.
+
+    Raises:
+        ConfigError: they do not fit.
+    """
+    # Two more while one is trained: without its biases beside them, and its noise.
+    check_factors(
+        rows.n_users, rows.n_items, size, 4 * (trials + 2), f"one at a time in {trials} trials"
+    )
 
 
 def check_small(size: int, what: str) -> None:

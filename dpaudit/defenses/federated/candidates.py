@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Scale
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
+
+# The most bytes of a candidate: while they are drawn, and in a training without single submissions.
+_CANDIDATE = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,22 @@ class Candidates:
                 deviation 1. If None, they are uniform on the rating scale.
 
         Raises:
-            ConfigError: a rating in `ratings` is not in `public`, or `public` is empty.
+            ConfigError: a rating in `ratings` is not in `public`, `public` is empty, or the
+                candidates do not fit the memory.
         """
         if not len(public):
             raise ConfigError(
                 "there are no public ratings, so no user has candidates: use more data"
             )
+        owned = np.diff(public.by_user.start)
+        drawn_each = np.minimum(public.n_items - owned, np.rint(owned * density / (1 - density)))
+        total = int(owned.sum() + drawn_each.sum())
+        check_memory(
+            "the items that users submit for",
+            f"the number of ratings over 1 - params.density ({total:,})",
+            _CANDIDATE * total,
+            "lower params.density, set train.cap",
+        )
         scale, by_item = ratings.scale, public.by_item
         parts: list[tuple[Indices, Floats, Floats]] = []
         for user in range(public.n_users):
@@ -98,6 +112,7 @@ class Candidates:
         counts = [len(items) for items, _, _ in parts]
         users = np.repeat(np.arange(public.n_users, dtype=np.int32), counts)
         items, values, made_up = (np.concatenate(column) for column in zip(*parts, strict=True))
+        parts.clear()
         cells = users.astype(np.int64) * public.n_items + items
         rated = ratings.user.astype(np.int64) * public.n_items + ratings.item
         place = np.minimum(np.searchsorted(cells, rated), len(cells) - 1)

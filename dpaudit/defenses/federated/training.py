@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, width
+from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, check_factors, width
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated.clients import Clients, Server
 from dpaudit.defenses.precision import grid
@@ -28,6 +29,8 @@ _RESPONSES, _FIRST = 2, 3
 _NOISE, _CHOICE, _OTHERS, _MADE_UP = range(4)
 _ROUND = 4
 
+# The most bytes of a coordinate of a user or item: factors, AdaDelta's means, slopes and sums.
+_COORDINATE = 40
 # AdaDelta bounds its steps, so only the noise or the learning rate can make training diverge.
 _DIVERGED = "the factors exceed single precision: raise epsilon, or lower params.learning_rate"
 
@@ -100,10 +103,16 @@ class FederatedTraining:
             apart: mask of the users whose noise is drawn individually and whose submissions
                 `submit` returns `(N,)`; no user if None. The noise of all other users is drawn
                 as one sum for each item, which has the same law as the sum that the server forms.
+
+        Raises:
+            ConfigError: the factors or the single submissions do not fit the memory.
         """
         self.defense, self.candidates, self._trial = defense, candidates, trial
         self.sigma = defense.sigma(candidates)
         size = width(defense.dimensions)
+        check_factors(
+            candidates.n_users, candidates.n_items, size, _COORDINATE, "one trial at a time"
+        )
 
         def drawn(count: int, step: int) -> Floats:
             factors = aligned(count, size)
@@ -122,6 +131,14 @@ class FederatedTraining:
         # The sum of two-valued submissions has no law that could be drawn from directly.
         everybody = np.full(candidates.n_users, defense.fakes == "two-valued")
         self._apart = everybody if apart is None else apart | everybody
+        single = int(self._batches[self._apart].sum())
+        check_memory(
+            "the single submissions of a round",
+            f"the number of candidates of the users whose submissions are observed ({single:,}) "
+            f"times params.dimensions ({defense.dimensions})",
+            4 * single * (size + 2),
+            "lower params.dimensions, params.density or transcript.users, set params.batch_size",
+        )
         self._mixed = np.arange(len(candidates), dtype=np.int32)
         some = (self._batches < candidates.counts).any()
         self._fixed = None if some else self._sorted(self._mixed)

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import DataError, InputError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import FloatArray, IntArray
@@ -23,9 +24,6 @@ from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
-
-# The dense matrix of their similarities takes 1 GiB.
-MOST_ITEMS = 16_384
 
 # A variance below this share of the scale's squared width counts as 0, a rounding error.
 _FLAT = 1e-12
@@ -171,8 +169,8 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
             public: the data whose item means count as public, `ratings` unless given.
 
         Raises:
-            DataError: there are no ratings, the scale has one value, or there are more than
-                `MOST_ITEMS` items.
+            ConfigError: the similarities do not fit the memory.
+            DataError: there are no ratings, or the scale has one value.
         """
         _check_ratings(ratings)
         scale = ratings.scale
@@ -201,11 +199,12 @@ def _check_ratings(ratings: Ratings) -> None:
             "neighborhood needs ratings with at least two values, and these are purchases: remove "
             "data.binarize"
         )
-    if ratings.n_items > MOST_ITEMS:
-        raise DataError(
-            f"the data have {ratings.n_items} items, and neighborhood supports up to {MOST_ITEMS}: "
-            "use fewer items"
-        )
+    check_memory(
+        "the similarities of a neighbourhood model",
+        f"the square of the number of items ({ratings.n_items:,})",
+        4 * ratings.n_items**2,
+        "raise data.least_raters, use fewer items",
+    )
 
 
 def _check_pairs(ratings: Ratings, users: IntArray, items: IntArray) -> None:

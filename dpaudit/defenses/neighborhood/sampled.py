@@ -255,4 +255,4 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
             taken: NDArray[np.bool_] = draws[0] < self.sampling_rate
             return taken
 
-        return Batches(draw, streams)
+        return Batches.of(draw, streams, self.steps, len(data.places), "ratings")

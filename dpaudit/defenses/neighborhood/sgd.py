@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.assumption import Assumption, AssumptionMetric
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, SimilarityRows, StepsPair
@@ -270,7 +271,8 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             exact_noise.uniform(draws, trial.trials, 2 * t + 1, trial.key)
             return smallest(draws[0], size)
 
-        return Batches(draw, streams)
+        units = "users" if self.variant == "corrected" else "ratings"
+        return Batches.of(draw, streams, self.steps, count, units)
 
     def _units(self, data: SimilarityData, item: int) -> slice | NDArray[np.int32]:
         """Return the indices of an item's ratings (its raters if corrected) in a mini-batch."""
@@ -335,8 +337,16 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             streams: up to 16 trials.
 
         Raises:
+            ConfigError: the steps do not fit the memory.
             RunError: a training diverged.
         """
+        numbers = before.n_items * LANES
+        check_memory(
+            "the observed steps of a row",
+            f"params.steps ({self.steps:,}) times the number of items ({before.n_items:,})",
+            (self.steps + 1) * numbers * (4 + 6 * 8),
+            "lower params.steps, raise data.least_raters",
+        )
         batches = self.batches(trained, streams)
         for item in moved_rows(before, after):
             iterates = [row.copy() for row in self.iterates(trained, int(item), streams, batches)]

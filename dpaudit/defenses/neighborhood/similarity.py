@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import SimilarityRows
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.precision import hair
-from dpaudit.defenses.training import lane_blocks
+from dpaudit.defenses.training import check_predictions, lane_blocks
 from dpaudit.kernels.lane_noise import LANE_TILE
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
@@ -25,9 +26,6 @@ Floats = NDArray[np.float32]
 # its summands.
 Sums = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int32]
-
-# The most bytes of cached mini-batches; further ones are drawn again for every row.
-_KEPT = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +200,35 @@ class Batches:
     streams: Streams
     kept: dict[int, NDArray[np.uint16]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        draw: Callable[[Streams, int], NDArray[np.bool_]],
+        streams: Streams,
+        steps: int,
+        size: int,
+        units: str,
+    ) -> Batches:
+        """Check that the mini-batches of all steps fit the memory, before any is drawn.
+
+        Args:
+            draw: maps a trial and a step to the mask of its mini-batch `(n,)`.
+            streams: the trials.
+            steps: the number of steps.
+            size: n.
+            units: what a mini-batch is drawn from, such as `ratings`.
+
+        Raises:
+            ConfigError: they do not fit.
+        """
+        check_memory(
+            "the mini-batches that all rows share",
+            f"params.steps ({steps:,}) times the number of {units} ({size:,})",
+            2 * steps * size,
+            "lower params.steps, set params.sampling_rate = 1",
+        )
+        return cls(draw, streams)
+
     def taken(self, t: int, chosen: slice | Indices) -> Floats:
         """Return 1 for each of `chosen` in the mini-batch of step t, else 0, `(n, 16)`."""
         bits = self._bits(t)[chosen]
@@ -211,12 +238,13 @@ class Batches:
     def _bits(self, t: int) -> NDArray[np.uint16]:
         if t in self.kept:
             return self.kept[t]
-        parts = [self.draw(trial, t).astype(np.uint16) for trial in self.streams.blocks(1)]
-        bits: NDArray[np.uint16] = np.bitwise_or.reduce(
-            [part << lane for part, lane in zip(parts, _LANE, strict=False)]
-        )
-        if (len(self.kept) + 1) * bits.nbytes <= _KEPT:
-            self.kept[t] = bits
+        bits: NDArray[np.uint16] | None = None
+        for trial, lane in zip(self.streams.blocks(1), _LANE, strict=False):
+            part = self.draw(trial, t).astype(np.uint16) << lane
+            bits = part if bits is None else np.bitwise_or(bits, part, out=bits)
+        if bits is None:
+            raise TypeError("there are no trials: give one or more")
+        self.kept[t] = bits
         return bits
 
 
@@ -270,7 +298,18 @@ class SimilarityModels:
         return final
 
     def public(self, items: Indices) -> SimilarityRows:
-        """Return the published part: the final rows of these items, and the item means."""
+        """Return the published part: the final rows of these items, and the item means.
+
+        Raises:
+            ConfigError: they do not fit the memory.
+        """
+        trials, size = len(self.streams), self.data.n_items
+        check_memory(
+            f"the published rows of {len(items):,} items in {trials} trials",
+            f"trials times these items times all items ({size:,})",
+            8 * trials * len(items) * size,
+            "use a target with fewer ratings (train.cap), raise data.least_raters",
+        )
         found = []
         for part in lane_blocks(self.streams):
             batches = self.trainer.batches(self.data, part)
@@ -279,7 +318,12 @@ class SimilarityModels:
         return SimilarityRows(items, np.concatenate(found), self.data.means)
 
     def predict(self, users: Indices, items: Indices) -> Floats:
-        """Predict the ratings of (user, item) pairs `(W, n)`."""
+        """Predict the ratings of (user, item) pairs `(W, n)`.
+
+        Raises:
+            ConfigError: the predictions do not fit the memory.
+        """
+        check_predictions(len(self.streams), len(users))
         order = np.argsort(items, kind="stable")
         bounds = np.flatnonzero(np.diff(items[order])) + 1
         shown = np.empty((len(self.streams), len(users)), np.float32)
@@ -294,7 +338,8 @@ class SimilarityModels:
                     block[:, pairs] = found[:, : len(part)].T
             done += len(part)
         scale = self.data.scale
-        return np.clip(shown + self.data.means[items], scale.minimum, scale.maximum)
+        shown += self.data.means[items]
+        return np.clip(shown, scale.minimum, scale.maximum, out=shown)
 
     def _scores(self, item: int, users: Indices, row: Floats) -> Floats:
         out = np.empty((len(users), LANES), np.float32)

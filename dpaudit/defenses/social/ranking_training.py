@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, Floats, Indices
+from dpaudit.defenses.factors import ITEMS, USERS, Floats, Indices, check_factors, width
 from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_models import RankingModels
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _FIRST, _ROUND = 2, 4
 _TRIPLES, _SCALES, _OTHERS, _OWN = range(_ROUND)
 
+# The most bytes of a coordinate of a user or item: factors, sums and updates.
+_COORDINATE = 40
 # Stands for all triples, instead of drawn ones.
 NONE: Indices = np.empty((0, 0), np.int32)
 
@@ -85,9 +88,25 @@ class RankingTraining:
             observed: the users whose noise is drawn individually, increasing `(n,)`; none if
                 None. The noise of all other users is drawn as one sum for each item, which has
                 the same law as the sum that the recommender forms.
+
+        Raises:
+            ConfigError: the factors or the observed users' submissions do not fit the memory.
         """
         self.defense, self.rows, self.noise, self._trial = defense, rows, noise, trial
         self.observed = np.empty(0, np.int32) if observed is None else observed
+        check_factors(
+            rows.n_users, rows.n_items, defense.dimensions, _COORDINATE, "one trial at a time"
+        )
+        check_memory(
+            "the submissions of the observed users",
+            f"their number ({len(self.observed):,}) times that of items ({rows.n_items:,}) times "
+            f"params.dimensions ({defense.dimensions})",
+            # One in single precision with padding; its noise, deviation and mean in double.
+            len(self.observed)
+            * rows.n_items
+            * (4 * width(defense.dimensions) + 48 * defense.dimensions),
+            "lower params.dimensions, raise data.least_raters",
+        )
         self.done = 0
         self._noise = SharedNoise(trial, defense.dimensions, noise.shared)
         self.users, self.items = (
@@ -109,10 +128,21 @@ class RankingTraining:
         return _FIRST + _ROUND * self.done + kind
 
     def _drawn(self) -> tuple[Indices, Indices]:
-        """Draw this round's triples of all users; `NONE` if all triples are used."""
+        """Draw this round's triples of all users; `NONE` if all triples are used.
+
+        Raises:
+            ConfigError: they do not fit the memory.
+        """
         if self.defense.triples == "all":
             return NONE, NONE
         shape = (self.rows.n_users, 2 * self.defense.triples)
+        check_memory(
+            "the triples of a round",
+            f"the number of users ({self.rows.n_users:,}) times params.triples "
+            f"({self.defense.triples:,})",
+            2 * 4 * shape[0] * shape[1],
+            "lower params.triples",
+        )
         better, worse = np.empty(shape, np.int32), np.empty(shape, np.int32)
         draw(
             *self.rows.sets.columns, self.rows.sets.places, self.rows.n_items, self._step(_TRIPLES),

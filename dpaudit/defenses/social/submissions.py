@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Learning, Submissions
 from dpaudit.defenses.factors import FactorModels
@@ -30,9 +31,19 @@ def submitted(
         users: mask of the observed users `(N,)`.
 
     Raises:
+        ConfigError: the submissions do not fit the memory.
         RunError: the training diverged.
     """
-    training, d = SocialTraining(defense, rows, trial, users), defense.dimensions
+    d, followed = defense.dimensions, int(users[rows.users].sum())
+    check_memory(
+        "the submissions of the observed users in all rounds",
+        f"params.rounds ({defense.rounds:,}) times params.dimensions ({d}) times the number of "
+        f"their ratings and of items ({followed + rows.n_items:,})",
+        # Each as it is received and in one array: submissions and deviations, and V.
+        2 * 4 * defense.rounds * d * (2 * followed + rows.n_items),
+        "lower the attack's params.users, lower params.rounds or params.dimensions",
+    )
+    training = SocialTraining(defense, rows, trial, users)
     factors, shown, deviations = [], [], []
     for _ in range(defense.rounds):
         factors.append(training.items[:, :d].copy())

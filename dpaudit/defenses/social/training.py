@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices
+from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices, check_factors
 from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.shared_noise import SharedNoise
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _FIRST, _ROUND = 2, 5
 _ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(_ROUND)
 
+# The most bytes of a coordinate of a user or item: factors, sums and updates.
+_COORDINATE = 40
 # Passed to the kernel if single submissions are not needed.
 _NOT_KEPT = np.empty(0, np.float32)
 
@@ -107,6 +109,9 @@ class SocialTraining:
             rows,
             trial,
             observed_link,
+        )
+        check_factors(
+            rows.n_users, rows.n_items, defense.dimensions, _COORDINATE, "one trial at a time"
         )
         self.noise, self.done = defense.noise(rows), 0
         self._noise = SharedNoise(trial, defense.dimensions, self.noise.shared)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import InputError
+from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ListLaw
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.top_k.chain import SetChain
@@ -155,7 +156,18 @@ class JointLaw:
 
     @cached_property
     def sums(self) -> Vector:
-        """`kernels.top_k.lists.symmetric_sums` of the weights."""
+        """`kernels.top_k.lists.symmetric_sums` of the weights.
+
+        Raises:
+            ConfigError: they do not fit the memory.
+        """
+        size = len(self.log_weights)
+        check_memory(
+            "the law of a set",
+            f"the length of the list ({self.k:,}) times the number of items ({size:,})",
+            8 * (self.k + 1) * (size + 1),
+            "lower params.top_k, raise data.least_raters, use params.mechanism = 'peeling'",
+        )
         return lists.symmetric_sums(self.log_weights, self.k)
 
     def draw(self, streams: Streams) -> Items:

@@ -18,7 +18,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data import DataSource, Ratings, Scale, load
 from dpaudit.data.folds import files_folds
 from dpaudit.data.instances import from_profiles
-from dpaudit.defenses.neighborhood.nonprivate import MOST_ITEMS, Neighborhood
+from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import item_means
 from dpaudit.kernels.neighborhood import scores as neighbor_scores
 
@@ -299,8 +299,6 @@ def test_data_that_cannot_be_used_are_refused() -> None:
         Neighborhood().prepare(none)
     with pytest.raises(DataError, match="binarize"):
         Neighborhood().prepare(from_profiles([[(0, 1.0)]], 1, Scale(1, 1, 1)))
-    with pytest.raises(DataError, match="use fewer items"):
-        Neighborhood().prepare(from_profiles([[(0, 1.0)]], MOST_ITEMS + 1, STARS))
 
 
 def test_pairs_that_do_not_exist_are_refused() -> None:
