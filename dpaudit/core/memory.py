@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 from pathlib import Path
 
 from dpaudit.core.errors import ConfigError
@@ -18,8 +17,6 @@ from dpaudit.core.errors import ConfigError
 VARIABLE = "DPAUDIT_MEMORY"
 # The share of the available memory that one part of a run may take.
 _SHARE = 0.8
-# What is assumed where the system does not say.
-_UNKNOWN = 4 * 2**30
 
 _UNITS = {
     "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
@@ -84,23 +81,9 @@ def _limit() -> tuple[float, str]:
 
 def _available() -> float:
     """Return the bytes that this process can still allocate, as far as the system says."""
-    found = [_UNKNOWN]
-    if sys.platform == "win32":
-        found = [_windows()]
-    elif hasattr(os, "sysconf"):
-        # Memory in use counts as available where only the total is known.
-        found = [_meminfo() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    return min(found + _group())
+    import psutil
 
-
-def _meminfo() -> int | None:
-    """Return what Linux can give without swapping, with what it would drop from its caches."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return None
-    found = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    return float(min([psutil.virtual_memory().available, *_group()]))
 
 
 def _group() -> list[int]:
@@ -119,22 +102,3 @@ def _group() -> list[int]:
         except (OSError, ValueError):  # no such file, or `max`
             continue
     return []
-
-
-def _windows() -> int:  # pragma: no cover
-    """Return the physical memory that Windows can give."""
-    if sys.platform != "win32":
-        return _UNKNOWN
-    import ctypes
-
-    class Status(ctypes.Structure):
-        _fields_ = (
-            ("size", ctypes.c_ulong),
-            ("load", ctypes.c_ulong),
-            *((name, ctypes.c_ulonglong) for name in ("total", "available", *"abcde")),
-        )
-
-    status = Status(size=ctypes.sizeof(Status))
-    if not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
-        return _UNKNOWN
-    return int(status.available)
