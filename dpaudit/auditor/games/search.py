@@ -131,9 +131,11 @@ def _crossings(
     """Find ratings that lift the largest share of a target's items over the co-rater threshold."""
     best: list[tuple[float, int, int, int]] = []
     size = target_rated.sum(1, keepdims=True)
+    # Only items that a target rated can count, and they are few.
+    held = np.flatnonzero(target_rated.any(0))
     for item in range(target_rated.shape[1]):
         count, _ = co_rating_row(item, *model.ticks)
-        at_floor = np.flatnonzero(count == floor)
+        at_floor = held[count[held] == floor]
         share = target_rated[:, at_floor] @ other_rated[:, at_floor].T / size
         share[same | (target_rated[:, [item]] > 0) | (other_rated[:, item] > 0)] = 0
         row, column = divmod(int(share.argmax()), share.shape[1])
