@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpaudit.core.errors import DataError
+from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.memory import VARIABLE
 from dpaudit.data import DataSource, RatingReplaced, Ratings, Scale, apply, load
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
 from dpaudit.data.instances import from_profiles
@@ -87,6 +88,28 @@ def test_random_folds_depend_on_the_seed_alone() -> None:
     first, again, other = (random_folds(ratings, 3, seed) for seed in (1, 1, 2))
     assert [held_out(fold) for fold in first] == [held_out(fold) for fold in again]
     assert [held_out(fold) for fold in first] != [held_out(fold) for fold in other]
+
+
+def test_the_first_folds_are_those_of_all() -> None:
+    ratings = from_profiles([[(i, 1.0 + i % 5) for i in range(20)]] * 3, 20, Scale())
+    for mine, theirs in zip(
+        random_folds(ratings, 5, 1, first=2), random_folds(ratings, 5, 1)[:2], strict=True
+    ):
+        assert mine.train.digest == theirs.train.digest
+        np.testing.assert_array_equal(mine.items, theirs.items)
+    assert len(random_folds(ratings, 5, 1, first=9)) == 5
+
+
+def test_folds_that_do_not_fit_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings = from_profiles([[(i, 1.0 + i % 5) for i in range(20)]] * 3, 20, Scale())
+    monkeypatch.setenv(VARIABLE, "3000")
+    with pytest.raises(
+        ConfigError,
+        match=r"folds would take 4.86 kB .* number of folds \(5\) times that of ratings \(60\), "
+        r"and the limit is 3 kB \(DPAUDIT_MEMORY\): lower train.evaluate_folds",
+    ):
+        random_folds(ratings, 5, 1)
+    assert len(random_folds(ratings, 5, 1, first=2)) == 2
 
 
 def test_every_rating_is_as_likely_in_every_fold() -> None:
