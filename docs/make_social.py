@@ -182,7 +182,7 @@ def _config(example: str, share: float) -> Config:
 def _run(folder: Path, name: str, config: Config) -> AuditResult:
     place = folder / name / "record.json"
     if not place.is_file():
-        found = run_audit(config, workers=Workers(os.cpu_count()) or 1)
+        found = run_audit(config, workers=Workers(os.cpu_count() or 1))
         place.parent.mkdir(parents=True, exist_ok=True)
         write_text(place, found.model_dump_json())
         print(place, f"{found.timing.seconds:.0f} s")
