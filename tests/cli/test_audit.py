@@ -209,7 +209,7 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (("data", "get", "ml-100"), "did you mean 'ml-100k'?"),
         (("report", "nowhere"), "nowhere"),
         (("list", "defences"), "defenses"),
-        (("run", "--threads", "0"), "--threads"),
+        (("run", "--workers", "0"), "--workers"),
     ],
 )
 def test_wrong_use_exits_with_2(arguments: tuple[str, ...], words: str) -> None:

@@ -80,7 +80,7 @@ def _ran(rng: Random, path: Path, folder: Path) -> Case:
     for change in rng.choices(changes, k=rng.choice((1, 2))):
         change(rng, config)
     text = toml_text(config).encode(**_ANY)
-    return _commanded(path, text, ("run", path, "-o", folder, "--threads", 1))
+    return _commanded(path, text, ("run", path, "-o", folder, "--workers", 1))
 
 
 def _parameter(rng: Random, config: dict[str, Any]) -> None:
