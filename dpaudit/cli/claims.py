@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import workers_option
+from dpaudit.cli.options import processes_option
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import check_writable, own_folder, write_set
 
@@ -49,7 +49,7 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also run the claims about recommenders on the ratings of a config's [data].",
 )
-@workers_option
+@processes_option
 @click.option(
     "--fresh", is_flag=True, help="Run everything again; delete the finished games in the folder."
 )

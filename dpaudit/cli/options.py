@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _WorkersType(click.ParamType[Any]):
@@ -17,11 +20,17 @@ class _WorkersType(click.ParamType[Any]):
         return Workers.parse(value) if isinstance(value, str) else value
 
 
-workers_option = click.option(
-    "--workers",
-    metavar="N|processes:N|dask[:N|:ADDRESS]",
-    type=_WorkersType(),
-    default=lambda: str(os.cpu_count() or 1),
-    help="Where tasks run: on N threads, N processes, N Dask workers of this machine, or a Dask "
-    "cluster, as dask:tcp://HOST:8786. Results do not depend on it.  [default: a thread a core]",
-)
+def _workers(default: str, said: str) -> Callable[[F], F]:
+    return click.option(
+        "--workers",
+        metavar="N|processes:N|dask[:N|:ADDRESS]",
+        type=_WorkersType(),
+        default=default,
+        help="Where tasks run: on N threads, N processes, N Dask workers of this machine, or a "
+        f"Dask cluster, as dask:tcp://HOST:8786. Results do not depend on it.  [default: {said}]",
+    )
+
+
+workers_option = _workers(str(os.cpu_count() or 1), "a thread a core")
+# For code that holds Python's global lock.
+processes_option = _workers("processes", "a process a core")
