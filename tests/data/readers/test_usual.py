@@ -92,6 +92,7 @@ def test_text_with_stray_bytes(
     same(tmp_path / "r", layout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quote", ["", '"'])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("line", [60, 1000, 2**20])
