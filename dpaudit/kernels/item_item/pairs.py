@@ -45,6 +45,12 @@ def _add_ratings(sums: Longs, items: Ints, ticks: Ints, first: int, last: int, r
         sums[np.uint32(items[q])] += rating - ticks[q]
 
 
+@exact_kernel
+def _add_ones(count: Ints, items: Ints, first: int, last: int) -> None:
+    for p in range(first, last):
+        count[np.uint32(items[np.uint64(p)])] += 1
+
+
 def most_pairs(user_start: Longs, n_items: int) -> int:
     """Return an upper bound on the number of item pairs with a common user.
 
@@ -76,8 +82,7 @@ def count_pairs(
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
             i = item_user[t]
-            for p in range(user_start[i], seen[i]):
-                count[np.uint32(user_item[np.uint64(p)])] += 1
+            _add_ones(count, user_item, user_start[i], seen[i])
             seen[i] += 1
         for k in range(j):
             found += count[k] > min_count
@@ -143,8 +148,7 @@ def co_counts(by_item: Rows, by_user: Rows, room: int) -> tuple[Longs, Ints, Int
     for j in range(n_items):
         for t in range(item_start[j], item_start[j + 1]):
             i = item_user[t]
-            for p in range(user_start[i], seen[i]):
-                count[np.uint32(user_item[np.uint64(p)])] += 1
+            _add_ones(count, user_item, user_start[i], seen[i])
             seen[i] += 1
         for k in range(j):
             other[found], counts[found] = k, count[k]
