@@ -97,7 +97,6 @@ def merge(
     with prepared(config, False, progress) as ratings:
         with opened_store(config, ratings, Place(output), progress) as store:
             store.add(shards)
-        with opened_store(config, ratings, Place(output), progress) as store:
             found = measured(
                 config, ratings, Executor(progress=progress, store=store, shard=NOTHING)
             )

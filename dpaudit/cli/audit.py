@@ -113,11 +113,7 @@ def run(
         if not quiet:
             click.echo(f"Shard {part} is done; when all are: dpaudit merge {plain(str(folder))}")
         return
-    # Gates are judged before any report is rendered, so no report can change their outcome.
-    target.write(result)
-    if not quiet:
-        target.tell(result)
-    ctx.exit(EXIT_CODES[result.outcome])
+    ctx.exit(target.finish(result, quiet=quiet))
 
 
 @click.command()

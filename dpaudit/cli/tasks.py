@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dpaudit.cli.words import size
-from dpaudit.cli.writing import EXIT_CODES, Output
+from dpaudit.cli.writing import Output
 from dpaudit.core.errors import ConfigError
 
 
@@ -46,10 +46,7 @@ def merge(
     target = Output.of(output or folders[0], reports)
     with Reporter(quiet=quiet) as reporter:
         result = merged(folders, target.folder, progress=reporter)
-    target.write(result)
-    if not quiet:
-        target.tell(result)
-    ctx.exit(EXIT_CODES[result.outcome])
+    ctx.exit(target.finish(result, quiet=quiet))
 
 
 @click.command()

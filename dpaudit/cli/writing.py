@@ -51,12 +51,7 @@ class Output:
             raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
         return cls(folder, reports)
 
-    def write(self, result: AuditResult) -> None:
-        """Write the record and the reports.
-
-        Raises:
-            RunError: a report failed; the record is written.
-        """
+    def _write(self, result: AuditResult) -> None:
         from dpaudit.record import storage
 
         written = {self.folder / storage.NAME: storage.render(result)}
@@ -75,8 +70,20 @@ class Output:
                 written[target] = text
         write_set(written)
 
-    def tell(self, result: AuditResult) -> None:
-        """Print the result and where it is."""
+    def finish(self, result: AuditResult, *, quiet: bool) -> int:
+        """Write the record and the reports, print the result, and return the exit code.
+
+        Gates are judged before any report is rendered, so no report can change their outcome.
+
+        Raises:
+            RunError: a report failed; the record is written.
+        """
+        self._write(result)
+        if not quiet:
+            self._tell(result)
+        return EXIT_CODES[result.outcome]
+
+    def _tell(self, result: AuditResult) -> None:
         from dpaudit.core.messages import plain
 
         _show(result)
