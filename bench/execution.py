@@ -74,24 +74,24 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - clock
 
 
-def trainings(played: Game[Any], words: str, folder: Path | None = None) -> float:
+def trainings(running: Game[Any], words: str, folder: Path | None = None) -> float:
     """Seconds of the trainings on these workers."""
     with executors(words, folder) as executor:
         few = TRAININGS // 2 - Canary().fitted_on
-        played.run(trials=32, seed=9, executor=executor)  # loads the kernels in every worker
-        return seconds(lambda: played.run(trials=few, seed=1, executor=executor))
+        running.run(trials=32, seed=9, executor=executor)  # loads the kernels in every worker
+        return seconds(lambda: running.run(trials=few, seed=1, executor=executor))
 
 
 def main() -> None:
     """Print the ratios."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    played = game()
+    running = game()
     times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
         for turn in range(rounds):
             for words in ("1", "2", "processes:2", "dask:2", "dask:1"):
-                times.setdefault(words, []).append(trainings(played, words))
-            kept = trainings(played, "1", Path(folder) / str(turn))
+                times.setdefault(words, []).append(trainings(running, words))
+            kept = trainings(running, "1", Path(folder) / str(turn))
             times.setdefault("store", []).append(kept)
     count = os.cpu_count()
     print(f"{TRAININGS} trainings, {count} cores, median of {rounds} rounds (least to most)")
@@ -106,17 +106,17 @@ def main() -> None:
         ("one Dask worker's overhead", "dask:1", "1"),
     ):
         print(f"  {title:<38}{_ratios(times[one], times[other], 100, -1)} %")
-    limits(played)
+    limits(running)
 
 
-def limits(played: Game[Any]) -> None:
+def limits(running: Game[Any]) -> None:
     """Print what a scheduler and a network have to carry."""
     print("what a cluster has to carry")
     for words in ("1", "2", "processes:2", "dask:2"):
         with executors(words) as executor:
             spent = seconds(lambda: executor.map("", _nothing, range(EMPTY), lambda _: 1))
         print(f"  empty tasks on {words:<23}{EMPTY / spent:>10.0f} a second")
-    work = len(cloudpickle.dumps(played))
+    work = len(cloudpickle.dumps(running))
     part = len(pickle.dumps(np.arange(16)))
     result = len(pickle.dumps(np.zeros(16)))
     print(f"  {'data of a game, once a worker':<38}{work / 2**20:>10.1f} MiB")

@@ -52,6 +52,8 @@ class _Outcome:
     divergences: dict[str, Estimate] = field(default_factory=dict)
 
 
+# Returns the executor of the trainings of a defense.
+_Executors = Callable[[Any], Executor]
 # Runs the game on a defense with a seed.
 _Certify = Callable[[Any, int], Estimate]
 
@@ -96,7 +98,10 @@ class TrainedGames(Measure[TrainedModel]):
         summaries: list[str],
     ) -> Iterator[records.Measurement]:
         label, started = model.label, self._many if game.pair == "many" else self._pair
-        executor = self.context.tasks(stage, model.model, game)
+
+        def executor(defense: Any) -> Executor:
+            return self.context.tasks(stage, model.model, game, of=[defense])
+
         one, certify = started(label, defense, game.create("game"), game, executor)
         summaries.append(one.summary)
         where: dict[str, Any] = {
@@ -138,7 +143,7 @@ class TrainedGames(Measure[TrainedModel]):
         return controls_of(of_mutant, trial, bars(self.context.config.gate, where, claim.epsilon))
 
     def _pair(
-        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: Executor
+        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: _Executors
     ) -> tuple[_Outcome, _Certify]:
         """Run the game of two neighbouring data sets, certified by the label test.
 
@@ -151,8 +156,7 @@ class TrainedGames(Measure[TrainedModel]):
 
         def certify(defense: Any, seed: int) -> tuple[Scores, Estimate, LabelTest]:
             running = trained_game(defense, pair, attack, observe, target)
-            own = executor.within(executor.stage, repr(defense))
-            scores = running.run(trials=game.trials, seed=seed, executor=own)
+            scores = running.run(trials=game.trials, seed=seed, executor=executor(defense))
             estimate, test = label_epsilon(
                 scores.absent,
                 scores.present,
@@ -174,7 +178,7 @@ class TrainedGames(Measure[TrainedModel]):
                 running,
                 delta=delta,
                 seed=self.context.seed,
-                executor=executor.within(executor.stage, repr(defense)),
+                executor=executor(defense),
             )
             kl = score_divergences(
                 scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
@@ -183,7 +187,7 @@ class TrainedGames(Measure[TrainedModel]):
         return found, lambda mutant, seed: certify(mutant, seed)[1]
 
     def _many(
-        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: Executor
+        self, label: str, defense: Any, attack: Any, game: configs.Game, executor: _Executors
     ) -> tuple[_Outcome, _Certify]:
         """Run the game of many ratings, each decided by a coin that is guessed.
 
@@ -201,7 +205,7 @@ class TrainedGames(Measure[TrainedModel]):
                 attack,
                 trainings=game.trials,
                 seed=seed,
-                executor=executor.within(executor.stage, repr(defense)),
+                executor=executor(defense),
             )
             return one_run_scores_epsilon(
                 found.scores,
