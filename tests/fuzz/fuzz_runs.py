@@ -80,7 +80,8 @@ def _ran(rng: Random, path: Path, folder: Path) -> Case:
     for change in rng.choices(changes, k=rng.choice((1, 2))):
         change(rng, config)
     text = toml_text(config).encode(**_ANY)
-    return _commanded(path, text, ("run", path, "-o", folder, "--workers", 1))
+    # Fresh: a case finds nothing of the cases before it, so that it fails alone too.
+    return _commanded(path, text, ("run", path, "-o", folder, "--workers", 1, "--fresh"))
 
 
 def _parameter(rng: Random, config: dict[str, Any]) -> None:
