@@ -68,24 +68,23 @@ def test_a_drawn_seed_is_used_again_and_fresh_draws_another(config: Path, tmp_pa
     assert record(out)["config"]["seed"] != first["config"]["seed"]
 
 
+SOME = ["game.0.trials=1500", "sybil.0.efforts=[2,3]", "model.0.epsilon=[1,30,40]", "seed=2"]
+FURTHER = [
+    "audit.trials=2500",
+    "game.0.pair=support-threshold",
+    "sybil.0.trials=25",
+    "model.0.params.top_k=4",
+    "model.0.params.min_ratings=5",
+    "model.0.variant=corrected",
+    "attack.0.draw=ratings",
+    "split.test_share=0.3",
+    "data.synthetic.n_items=55",
+    "audit.confidence=0.9",
+]
+
+
 @pytest.mark.parametrize(
-    "change",
-    [
-        "audit.trials=2500",
-        "game.0.trials=1500",
-        "game.0.pair=support-threshold",
-        "sybil.0.trials=25",
-        "sybil.0.efforts=[2,3]",
-        "model.0.epsilon=[1,30,40]",
-        "model.0.params.top_k=4",
-        "model.0.params.min_ratings=5",
-        "model.0.variant=corrected",
-        "attack.0.draw=ratings",
-        "split.test_share=0.3",
-        "data.synthetic.n_items=55",
-        "audit.confidence=0.9",
-        "seed=2",
-    ],
+    "change", [*SOME, *(pytest.param(each, marks=pytest.mark.long) for each in FURTHER)]
 )
 def test_in_one_folder_a_changed_config_gives_its_own_record(
     config: Path, tmp_path: Path, change: str

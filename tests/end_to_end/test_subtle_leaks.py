@@ -25,7 +25,7 @@ def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
     assert unfounded.epsilon.lower == 0
 
 
-@pytest.mark.parametrize("teller", [0, 1])
+@pytest.mark.parametrize("teller", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["number", pytest.param("word", marks=pytest.mark.long)])
 def test_a_rare_leak_breaks_its_claim(kind: str, teller: int) -> None:
     """One output in a thousand leaks; with 400,000 outputs some 100 leaks are held out.

@@ -30,13 +30,18 @@ WORDS = [
     "\u2028",
 ]  # fmt: skip
 LAYOUTS = [
-    Layout(",", False, COLUMNS),
     Layout(",", True, {"user": "1", "item": 1}),
-    Layout(";", False, {"user": 1, "item": 0}),
     Layout("::", False, COLUMNS),
-    Layout(" ", False, COLUMNS),
-    Layout("\t", True, {"user": 1, "item": 0, "rating": 2}),
-    Layout("\u2028", False, COLUMNS),
+    *(
+        pytest.param(layout, marks=pytest.mark.long)
+        for layout in (
+            Layout(",", False, COLUMNS),
+            Layout(";", False, {"user": 1, "item": 0}),
+            Layout(" ", False, COLUMNS),
+            Layout("\t", True, {"user": 1, "item": 0, "rating": 2}),
+            Layout("\u2028", False, COLUMNS),
+        )
+    ),
 ]
 
 
