@@ -455,7 +455,10 @@ def standard_sums(
     return np.array(found)
 
 
-@pytest.mark.parametrize("defense", [MODELS[0], MODELS[2], MODELS[5], MODELS[6]])
+@pytest.mark.parametrize(
+    "defense",
+    [MODELS[0], *(pytest.param(MODELS[each], marks=pytest.mark.long) for each in (2, 5, 6))],
+)
 def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
     defense: FakeGradients,
 ) -> None:

@@ -187,6 +187,7 @@ def test_drawn_triples_are_those_of_both_steps_of_a_round_and_new_in_the_next() 
     assert abs(slopes[0] - slopes[1]).max() > 0.1
 
 
+@pytest.mark.long
 def test_a_full_round_is_the_mean_of_rounds_of_drawn_triples() -> None:
     ratings, trials = drawn(), 4000
     whole = started(made(variant="nonprivate", triples="all", start="constant"), ratings)
