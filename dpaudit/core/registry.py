@@ -1,7 +1,8 @@
-"""The registry of defenses, attacks and reports, found through entry points.
+"""The registry of defenses, recommenders, attacks and reports, found through entry points.
 
-Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.attacks` and `dpaudit.reports`. A
-plug-in that cannot be imported raises an error only when it is requested by name.
+Plug-ins register in the groups `dpaudit.defenses`, `dpaudit.recommenders`, `dpaudit.attacks` and
+`dpaudit.reports`. A plug-in that cannot be imported raises an error only when it is requested by
+name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instan
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
 
-Group = Literal["defenses", "attacks", "reports"]
+Group = Literal["defenses", "recommenders", "attacks", "reports"]
 
 
 def names(group: Group) -> list[str]:

@@ -1,4 +1,4 @@
-"""The contract of defenses and attacks, as checks for the test suite of a plug-in.
+"""The contract of defenses, recommenders and attacks, as checks for the test suite of a plug-in.
 
 Each check raises AssertionError with the violation; the plug-in need not be registered.
 
@@ -25,10 +25,12 @@ from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import TargetUser
 from dpaudit.core.streams import Streams
+from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Defense, OnDemandDefense, TrainedDefense
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
+from dpaudit.recommenders.base import Recommender
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
 _TRIALS = 40
@@ -56,7 +58,8 @@ def check_plugin(plugin: type[Plugin]) -> None:
     for field in fields:
         known = re.search(rf"^\s+{field.name}: ", text, re.M)
         _require(known is not None, plugin, f"docstring does not explain {field.name}")
-        has_default = field.default is not dataclasses.MISSING
+        missing = dataclasses.MISSING
+        has_default = field.default is not missing or field.default_factory is not missing
         _require(has_default or field.name == "epsilon", plugin, f"{field.name} needs a default")
     required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
     made = plugin(**required)
@@ -110,6 +113,52 @@ def check_defense(defense: Defense, ratings: Ratings) -> None:
         _check_lists(defense, ratings)
     if isinstance(defense, TrainedDefense):
         _check_trainings(defense, ratings)
+
+
+def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) -> None:
+    """Check `check_plugin`, the shapes and types of results, and what they depend on.
+
+    They depend on the interactions and the seed alone, not on numpy's global state. Users and items
+    without interactions keep their place.
+
+    Args:
+        recommender: the recommender.
+        ratings: data of at least 3 users and 3 items that it accepts; one user and one item are
+            left out of a second training.
+        k: the length of lists.
+
+    Raises:
+        AssertionError: the recommender violates the contract.
+    """
+    kind, (n, m) = type(recommender), (ratings.n_users, ratings.n_items)
+    check_plugin(kind)
+    users, items = (index.astype(np.int32).reshape(-1) for index in np.indices((n, m)))
+
+    def shown(kept: np.ndarray[Any, np.dtype[np.bool_]], noise: int) -> tuple[Any, Any]:
+        np.random.seed(noise)  # noqa: NPY002
+        fitted = recommender.fit(interactions_of(ratings, kept), 3)
+        return fitted.scores(users, items), fitted.recommend(np.arange(n, dtype=np.int32), k)
+
+    every = np.ones(len(ratings), np.bool_)
+    scores, lists = shown(every, 0)
+    _require(scores.shape == (n * m,), kind, "scores are not of shape (n,)")
+    _require(scores.dtype == np.float32, kind, "scores are not float32")
+    _require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
+    _require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
+    for row in lists.tolist():
+        listed = [item for item in row if item != -1]
+        _require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
+        _require(row == listed + [-1] * (k - len(listed)), kind, "a list is not padded at its end")
+        _require(all(0 <= item < m for item in listed), kind, "a list holds an unknown item")
+    again = shown(every, 1)
+    same = again[0].tobytes() == scores.tobytes() and again[1].tobytes() == lists.tobytes()
+    _require(same, kind, "a seed gives different models")
+    fewer, shorter = shown((ratings.user != 1) & (ratings.item != 1), 0)
+    _require(fewer.shape == (n * m,), kind, "a user or item without interactions loses its place")
+    _require(shorter.shape == (n, k), kind, "a user without interactions gets no list")
+    known = np.isin(users, np.flatnonzero(ratings.by_user.start[1:] > ratings.by_user.start[:-1]))
+    known &= (users != 1) & (items != 1)
+    _require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
 
 
 def check_game(

@@ -1,0 +1,273 @@
+"""The protocol of recommenders, and base classes of the adapters to libraries.
+
+An adapter pins the shape of the data, so that no user or item vanishes with its last interaction.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import ConfigError, RunError, foreign
+from dpaudit.core.plugin import Plugin
+
+Scores = NDArray[np.float32]
+Indices = NDArray[np.int32]
+# What a library's constructor takes.
+Settings = Mapping[str, bool | int | float | str | list[int] | list[float] | list[str]]
+
+# Rows of scores that are computed together, in numbers.
+_TOGETHER = 2**24
+
+
+class Factors(NamedTuple):
+    """The published factors of a model.
+
+    Attributes:
+        items: one row for each item `(M, d)`; the inner product with a user's row is their score,
+            up to numbers that do not depend on the item.
+        users: one row for each user `(N, d)`; None if they are not published.
+    """
+
+    items: Scores
+    users: Scores | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What observers ask of a trained recommender.
+
+    Attributes:
+        users: the users of the pairs whose scores are asked `(n,)`.
+        items: the items of these pairs `(n,)`.
+        listed: the users whose lists are asked, without repetition `(l,)`.
+        k: the length of the lists.
+        factors: whether the published factors are asked.
+    """
+
+    users: Indices
+    items: Indices
+    listed: Indices
+    k: int
+    factors: bool = False
+
+
+class Answer(NamedTuple):
+    """What a trained recommender shows.
+
+    Attributes:
+        scores: scores of the pairs `(n,)`; NaN for a user or item that the model does not know.
+        lists: the lists, best first `(l, k)`; -1 pads.
+        factors: the published factors; None if they were not asked.
+    """
+
+    scores: Scores
+    lists: Indices
+    factors: Factors | None
+
+
+class Fitted(Protocol):
+    """A trained recommender."""
+
+    def scores(self, users: Indices, items: Indices) -> Scores:
+        """Score (user, item) pairs `(n,)`: finite, or NaN for a user or item it does not know."""
+        ...
+
+    def recommend(self, users: Indices, k: int) -> Indices:
+        """Return each user's list of `k` items, best first `(n, k)`; -1 pads a shorter list."""
+        ...
+
+
+class Trainable(ABC):
+    """What the auditor trains again and again: a library's model, a user's class or a command."""
+
+    @property
+    @abstractmethod
+    def predicts_ratings(self) -> bool:
+        """Whether scores are predicted ratings; otherwise only their order has a meaning."""
+
+    @abstractmethod
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Train on interactions, and show what is asked.
+
+        Args:
+            interactions: as in `Recommender.fit`.
+            seed: as in `Recommender.fit`.
+            query: what is asked.
+
+        Raises:
+            ConfigError: a setting is refused, or factors are asked of a model that has none.
+            RunError: the training fails, or what it shows cannot be used.
+        """
+
+
+class Recommender(Plugin, Trainable):
+    """The adapter to a library's recommenders.
+
+    It is a frozen dataclass of what the library's constructor takes.
+    """
+
+    @abstractmethod
+    def fit(self, interactions: csr_array, seed: int) -> Fitted:
+        """Train on interactions.
+
+        Args:
+            interactions: users × items `(N, M)`, float32 ratings, 1 for purchases. The shape is
+                that of the whole data set, so rows and columns may be empty. It belongs to this
+                training alone.
+            seed: decides everything that is random; 0 to 2^31 - 1.
+
+        Raises:
+            ConfigError: the library refuses a setting.
+            RunError: the library fails.
+        """
+
+    def factors(self, fitted: Any) -> Factors | None:
+        """Return the factors that may be published with a trained model; None without such."""
+        return None
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Train on interactions, and show what is asked; see `Trainable.answer`."""
+        fitted = self.fit(interactions, seed)
+        published = self.factors(fitted) if query.factors else None
+        if query.factors and published is None:
+            raise ConfigError(f"{self.name} publishes no factors: remove the observer 'factors'")
+        with trained(self.name):
+            return Answer(
+                fitted.scores(query.users, query.items),
+                fitted.recommend(query.listed, query.k),
+                published,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class RowModel(ABC):
+    """A trained recommender that scores all items of a user at once.
+
+    Attributes:
+        seen: the interactions that it was trained on; lists leave them out.
+    """
+
+    seen: csr_array
+
+    @abstractmethod
+    def rows(self, users: Indices) -> Scores:
+        """Score every item for each user `(n, M)`; NaN for what the model does not know."""
+
+    def scores(self, users: Indices, items: Indices) -> Scores:
+        """Score (user, item) pairs `(n,)`."""
+        distinct, place = np.unique(users, return_inverse=True)
+        found = np.empty(len(users), np.float32)
+        for start, rows in self._blocks(distinct.astype(np.int32)):
+            here = np.flatnonzero((place >= start) & (place < start + len(rows)))
+            found[here] = rows[place[here] - start, items[here]]
+        return found
+
+    def recommend(self, users: Indices, k: int) -> Indices:
+        """Return each user's `k` best items that they have not seen `(n, k)`; -1 pads."""
+        found = np.full((len(users), k), -1, np.int32)
+        for start, rows in self._blocks(users):
+            found[start : start + len(rows)] = top_lists(
+                rows, self.seen[users[start : start + len(rows)]], k
+            )
+        return found
+
+    def _blocks(self, users: Indices) -> Iterator[tuple[int, Scores]]:
+        size = max(1, _TOGETHER // max(1, self.seen.shape[1]))
+        for start in range(0, len(users), size):
+            yield start, self.rows(users[start : start + size])
+
+
+@dataclass(frozen=True, eq=False)
+class FactorModel(RowModel):
+    """A trained factorisation.
+
+    Attributes:
+        users: factors of the users `(N, d)`.
+        items: factors of the items `(M, d)`.
+    """
+
+    users: Scores
+    items: Scores
+
+    def rows(self, users: Indices) -> Scores:
+        """Score every item for each user `(n, M)`."""
+        found: Scores = self.users[users] @ self.items.T
+        return found
+
+    def scores(self, users: Indices, items: Indices) -> Scores:
+        """Score (user, item) pairs `(n,)`."""
+        found: Scores = np.einsum("nd,nd->n", self.users[users], self.items[items])
+        return found
+
+
+def top_lists(rows: Scores, seen: csr_array, k: int) -> Indices:
+    """Return the `k` items with the largest scores that are not in `seen` `(n, k)`.
+
+    Equal scores are ordered by the item's index; items without a score are left out, -1 pads.
+
+    Args:
+        rows: scores of every item `(n, M)`; NaN for none.
+        seen: the items to leave out `(n, M)`.
+        k: the length of the lists.
+    """
+    left = np.where(np.isnan(rows), -np.inf, rows)
+    if seen.nnz:
+        left[np.repeat(np.arange(len(rows)), np.diff(seen.indptr)), seen.indices] = -np.inf
+    width = min(k, rows.shape[1])
+    # The k-th largest score; ties at it are resolved by index, which a partition does not do.
+    least = np.partition(left, rows.shape[1] - width, axis=1)[:, rows.shape[1] - width]
+    found = np.full((len(rows), k), -1, np.int32)
+    for row, (scored, bar) in enumerate(zip(left, least, strict=True)):
+        able = np.flatnonzero((scored >= bar) & (scored > -np.inf))
+        best = able[np.argsort(-scored[able], kind="stable")][:k]
+        found[row, : len(best)] = best
+    return found
+
+
+def built(name: str, factory: Callable[..., Any], **arguments: Any) -> Any:
+    """Call a library's constructor with the user's settings.
+
+    Args:
+        name: the adapter's name and its model, for the error.
+        factory: the constructor.
+        arguments: its arguments.
+
+    Raises:
+        ConfigError: the library refuses an argument.
+    """
+    with foreign(
+        lambda said: ConfigError(f"{name} refuses its settings ({said}): correct params.settings")
+    ):
+        return factory(**arguments)
+
+
+@contextmanager
+def trained(name: str) -> Iterator[None]:
+    """Convert a library's exceptions into a `RunError` that names the adapter."""
+    with foreign(lambda said: RunError(f"{name} failed to train ({said})")):
+        yield
+
+
+def required(name: str, module: str, extra: str) -> Any:
+    """Import a library.
+
+    Raises:
+        ConfigError: it is not installed; names the extra that installs it.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"recommender {name!r} needs {module.partition('.')[0]} ({error}): "
+            f"python -m pip install 'dpaudit[{extra}]'"
+        ) from error

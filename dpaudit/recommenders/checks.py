@@ -1,0 +1,75 @@
+"""Checks of what a recommender shows, each with one sentence on what is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.core.errors import RunError
+from dpaudit.recommenders.base import Answer, Factors, Query
+
+
+def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
+    """Return the answer with its final types.
+
+    Args:
+        answer: what a recommender shows.
+        query: what was asked.
+        shape: number of users and of items.
+
+    Raises:
+        RunError: a shape, type or number is wrong; names it and the remedy.
+    """
+    scores = _array(answer.scores, "scores", (len(query.users),), "biuf").astype(np.float32)
+    if np.isinf(scores).any():
+        pair = int(np.flatnonzero(np.isinf(scores))[0])
+        raise RunError(
+            f"scores[{pair}] = {scores[pair]} is no finite number: return a number, or NaN for a "
+            "user or item that the model does not know"
+        )
+    if len(scores) and np.isnan(scores).all():
+        raise RunError(
+            f"all {len(scores)} scores are NaN: the training diverged, or it knows no user or item"
+        )
+    lists = _array(answer.lists, "lists", (len(query.listed), query.k), "iu").astype(np.int32)
+    _check_lists(lists, shape[1])
+    return Answer(scores, lists, answer.factors and _factors(answer.factors, shape))
+
+
+def _check_lists(lists: NDArray[np.int32], items: int) -> None:
+    wrong = (lists < -1) | (lists >= items)
+    if wrong.any():
+        raise RunError(
+            f"a list holds the item {lists[wrong][0]}: use 0 to {items - 1}, or -1 for no item"
+        )
+    ordered = np.sort(lists, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != -1)).any():
+        raise RunError("a list holds an item twice: list every item once")
+
+
+def _factors(found: Factors, shape: tuple[int, int]) -> Factors:
+    users = None if found.users is None else _rows(found.users, "users", shape[0])
+    return Factors(_rows(found.items, "items", shape[1]), users)
+
+
+def _rows(found: object, name: str, count: int) -> NDArray[np.float32]:
+    rows = np.asarray(found)
+    if rows.ndim != 2 or len(rows) != count or rows.dtype.kind not in "iuf":
+        raise RunError(
+            f"factors of {name} have shape {rows.shape} and type {rows.dtype}: return numbers with "
+            f"one row for each of {count} {name}"
+        )
+    if not np.isfinite(rows).all():
+        raise RunError(f"factors of {name} hold NaN or infinity: the training diverged")
+    return rows.astype(np.float32)
+
+
+def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDArray[np.generic]:
+    array = np.asarray(found)
+    if array.shape != shape:
+        raise RunError(
+            f"{name} have shape {array.shape}, and {shape} was asked: return one row for each"
+        )
+    if array.dtype.kind not in kinds:
+        raise RunError(f"{name} have type {array.dtype}: return numbers")
+    return array

@@ -1,0 +1,46 @@
+"""The most popular items for everybody: a recommender that hardly tells one user from another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import csr_array
+
+from dpaudit.core.plugin import STRICT
+from dpaudit.recommenders.base import Indices, Recommender, RowModel, Scores
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts(RowModel):
+    counts: Scores
+
+    def rows(self, users: Indices) -> Scores:
+        return np.broadcast_to(self.counts, (len(users), len(self.counts)))
+
+
+@parameters(frozen=True, config=STRICT)
+class Popularity(Recommender):
+    """Score an item by its number of interactions.
+
+    It is the baseline of what a recommender reveals without any personalisation.
+    """
+
+    name: ClassVar[str] = "popularity"
+    title: ClassVar[str] = "Number of interactions of an item, the same for every user"
+    source: ClassVar[str] = (
+        "Cremonesi, Koren & Turrin, Performance of Recommender Algorithms on Top-N Recommendation "
+        "Tasks, 2010, doi:10.1145/1864708.1864721, section 3.1"
+    )
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """False."""
+        return False
+
+    def fit(self, interactions: csr_array, seed: int) -> _Counts:
+        """Count the interactions of each item; the seed changes nothing."""
+        counts = np.bincount(interactions.indices, minlength=interactions.shape[1])
+        return _Counts(interactions, counts.astype(np.float32))

@@ -1,0 +1,72 @@
+"""What every registered recommender must state and do, with its real library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.testing.contract import check_recommender
+
+# The library that each adapter needs, and the parameters to test it with.
+CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "popularity": ("numpy", [{}]),
+    "implicit": (
+        "implicit",
+        [
+            {"model": model, "settings": settings}
+            for model, settings in (
+                ("als", {"factors": 4}),
+                ("bpr", {"factors": 4}),
+                ("lmf", {"factors": 4}),
+                ("item-item", {"K": 5}),
+            )
+        ],
+    ),
+}
+FORMS = [(name, parameters) for name, (_, forms) in CASES.items() for parameters in forms]
+
+
+def data() -> Ratings:
+    rng = np.random.default_rng(5)
+    user, item = np.nonzero(rng.random((20, 12)) < 0.5)
+    value = rng.integers(1, 6, len(user)).astype(np.float32)
+    return Ratings.build(user, item, value, 20, 12, Scale(1, 5, 1))
+
+
+@pytest.mark.parametrize(("name", "parameters"), FORMS)
+# Warnings of a library about its own calls are not ours.
+@pytest.mark.filterwarnings("ignore")
+def test_the_adapter_keeps_the_contract(name: str, parameters: dict[str, Any]) -> None:
+    pytest.importorskip(CASES[name][0])
+    check_recommender(registry.create("recommenders", name, "recommender.0", parameters), data())
+
+
+def test_every_registered_adapter_is_tested() -> None:
+    ours = [
+        name
+        for name in registry.names("recommenders")
+        if registry.load("recommenders", name).__module__.startswith("dpaudit.")
+    ]
+    assert sorted(CASES) == ours
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (library, _) in CASES.items() if library != "numpy"]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_setting_that_the_library_does_not_know_is_refused(name: str) -> None:
+    pytest.importorskip(CASES[name][0])
+    made = registry.create("recommenders", name, "x", {"settings": {"no_such_setting": 1}})
+    with pytest.raises(ConfigError, match=r"no_such_setting.*correct params.settings"):
+        made.fit(_matrix(), 1)
+
+
+def _matrix() -> Any:
+    from dpaudit.data.interactions import interactions_of
+
+    return interactions_of(data())
