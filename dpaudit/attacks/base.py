@@ -7,7 +7,7 @@ may name the attack; the types in `reads` decide which observers' views it can u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,41 @@ class SubmissionTest(Attack):
     @abstractmethod
     def reader(self, pairs: Pairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
+
+
+class Signals(NamedTuple):
+    """What an observer computes about each target in each training.
+
+    A target is an interaction, or a user, whose presence in the training data is inferred.
+
+    Attributes:
+        features: numbers that presence may change `(T, m, F)`.
+        fit: one number, larger where the model fits the target better `(T, m)`.
+        population: the same number for interactions that no model was trained on `(T, p)`; p may
+            be 0.
+    """
+
+    features: Numbers
+    fit: Numbers
+    population: Numbers
+
+    def of(self, trainings: NDArray[np.bool_]) -> Signals:
+        """Return the signals of some trainings (mask `(T,)`)."""
+        return Signals(*(each[trainings] for each in self))
+
+
+class MembershipInference(Attack):
+    """`[[attack]]` beside `[membership]`: infer from trained models who is in the training data."""
+
+    @abstractmethod
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
+        """Score each target in each attacked training `(T, m)`, larger for likelier presence.
+
+        Args:
+            seen: the signals of the attacked trainings `(T, …)`.
+            reference: the signals of the attacker's own trainings `(R, …)`.
+            present: whether each target is in the data of each of these `(R, m)`.
+        """
 
 
 class RatingReconstruction(Attack):

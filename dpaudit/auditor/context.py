@@ -72,16 +72,21 @@ class Context:
 
 
 # What no task reads, and the tables that a config may repeat.
-_NOT_READ = {"seed", "keep_seed", "gate", "defense", "model", "attack", "game", "sybil"}
+_NOT_READ = {
+    *("seed", "keep_seed", "gate", "defense", "model", "recommender", "attack", "game", "sybil")
+}
+# Numbers of trials: their indices identify a task.
+_COUNTS = ("trials", "trainings")
 
 
 def _settings(table: dict[str, Any]) -> str:
     """Return a table, and those in it but for parameters, as text without numbers of trials."""
+    none = dict.fromkeys(_COUNTS)
     kept = {
-        name: {**value, "trials": None} if isinstance(value, dict) and name != "params" else value
+        name: {**value, **none} if isinstance(value, dict) and name != "params" else value
         for name, value in table.items()
     }
-    return json.dumps({**kept, "trials": None}, sort_keys=True)
+    return json.dumps({**kept, **none}, sort_keys=True)
 
 
 class Audited(Protocol):

@@ -25,11 +25,16 @@ class Kind(NamedTuple):
 
 
 def kind_of(config: Config) -> Kind:
-    """Select the subject: models that serve on demand, trained models, or a black box."""
+    """Select the subject: a black box, models of a membership game, trained, or on demand."""
     if config.defense:
         from dpaudit.auditor.black_box.subject import BlackBox, OutputGame
 
         return Kind(BlackBox, (OutputGame,))
+    if config.membership:
+        from dpaudit.auditor.measures.membership import MembershipInferences
+        from dpaudit.auditor.subjects.membership import MemberModels
+
+        return Kind(MemberModels, (MembershipInferences,))
     if config.trains:
         from dpaudit.auditor.measures.assumptions import Assumptions
         from dpaudit.auditor.measures.submissions import Reading
@@ -88,8 +93,10 @@ def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
     if not keys:
         needs = {
             "attack.accuracy": "[[attack]]",
-            "attack.auc": "[transcript] and a private model",
-            "epsilon": "[[game]]",
+            "attack.auc": "[membership], or [transcript] and a private model",
+            "attack.tpr": "[membership] or a [[recommender]]",
+            "attack.advantage": "[membership] or a [[recommender]]",
+            "epsilon": "[[game]] or [membership]",
             "sybil.accuracy": "[[sybil]]",
         }
         remedy = needs.get(gate.metric, "a model that predicts ratings")

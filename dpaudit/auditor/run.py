@@ -186,6 +186,7 @@ def _plugins(config: Config) -> set[str]:
     """Return the modules of the recommenders and attacks that a config names."""
     attacks = {table.plugin for table in (*config.attack, *config.game, *config.sybil)}
     named = [registry.load("defenses", model.defense) for model in config.model]
+    named += [registry.load("recommenders", each.library) for each in config.recommender]
     named += [registry.load("attacks", attack) for attack in attacks]
     return {each.__module__ for each in named}
 
@@ -225,6 +226,7 @@ class Measured:
             attacks=dict(subject.attacks()),
             sybil_attacks=dict(subject.sybil_attacks()),
             pairs=[each for each in self.found if isinstance(each, records.PairRecord)],
+            findings=[each for each in self.found if isinstance(each, records.FindingRecord)],
             points=points,
             measurements=measurements,
             gates=gates,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from dpaudit.config.compatibility.plugins import check_plugins
+from dpaudit.config.compatibility.plugins import check_members, check_plugins
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Config, Gate, Policy
@@ -66,6 +66,9 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         config = Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
+    if config.membership:
+        check_members(path, config.audited, config.inferring)
+        return config
     check_plugins(
         path,
         config.model,

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from dpaudit.bounds.frequentist.seeds import fresh_seed
+from dpaudit.config.compatibility.membership import check_membership
 from dpaudit.config.compatibility.observers import check_games, with_attack
 from dpaudit.config.compatibility.on_demand import check_on_demand
 from dpaudit.config.compatibility.trained import (
@@ -25,6 +26,8 @@ from dpaudit.config.compatibility.trained import (
     check_files,
     check_trained,
 )
+from dpaudit.config.membership import BATTERY as MEMBERSHIP_BATTERY
+from dpaudit.config.membership import Membership, OwnRecommender
 from dpaudit.config.model import TABLE, Model, PythonDefense, as_list
 from dpaudit.config.tables import (
     Attack,
@@ -88,8 +91,8 @@ class Gate(_Table):
     """A threshold on a bound.
 
     Attributes:
-        metric: `attack.accuracy`, `attack.auc`, `utility.overlap`, `utility.rmse`,
-            `sybil.accuracy` or `epsilon`.
+        metric: `attack.accuracy`, `attack.auc`, `attack.tpr`, `attack.advantage`,
+            `utility.overlap`, `utility.rmse`, `sybil.accuracy` or `epsilon`.
         where: which points of the sweep the gate judges; a point must match all keys.
         max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
             for `epsilon` also `"claim"`.
@@ -101,12 +104,17 @@ class Gate(_Table):
     metric: Literal[
         "attack.accuracy",
         "attack.auc",
+        "attack.tpr",
+        "attack.advantage",
         "utility.overlap",
         "utility.rmse",
         "epsilon",
         "sybil.accuracy",
     ]
-    where: dict[Literal["epsilon", "model", "attack", "pair", "effort"], float | str] = {}
+    where: dict[
+        Literal["epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at"],
+        float | str,
+    ] = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
     detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
@@ -151,9 +159,11 @@ class Config(_Table):
     data: DataSource = DataSource()
     split: Split = Split()
     train: Train | None = None
-    model: Annotated[list[Model], BeforeValidator(as_list), Field(min_length=1, max_length=500)] = [
-        Model()
-    ]
+    model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=500)] = [Model()]
+    recommender: Annotated[
+        list[OwnRecommender], BeforeValidator(as_list), Field(max_length=500)
+    ] = []
+    membership: Membership | None = None
     attack: Annotated[list[Attack], BeforeValidator(as_list), Field(max_length=100)] = []
     audit: Audit = Audit()
     game: Annotated[list[Game], BeforeValidator(as_list), Field(max_length=100)] = []
@@ -162,6 +172,14 @@ class Config(_Table):
     transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
     defense: PythonDefense | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own(cls, values: Any) -> Any:
+        """With `[[recommender]]`, no other model is audited unless named, and membership is."""
+        if not isinstance(values, dict) or not values.get("recommender"):
+            return values
+        return {"model": [], "membership": {}, **values}
 
     @model_validator(mode="before")
     @classmethod
@@ -193,7 +211,7 @@ class Config(_Table):
     def _either(self) -> Self:
         other = self.model_fields_set & {
             *("data", "split", "train", "model", "attack", "game", "sybil", "convergence"),
-            "transcript",
+            *("transcript", "recommender", "membership"),
         }
         if self.defense and other:
             raise ValueError(
@@ -204,7 +222,7 @@ class Config(_Table):
     @model_validator(mode="after")
     def _labels(self) -> Self:
         for name, labels in (
-            ("model", [model.label for model in self.model]),
+            ("model", [each.label for each in self.audited]),
             ("attack", [attack.label for attack in self.attack]),
             ("game", [game.label for game in self.game]),
             ("sybil", [sybil.label for sybil in self.sybil]),
@@ -222,7 +240,9 @@ class Config(_Table):
     @model_validator(mode="after")
     def _ends(self) -> Self:
         """Refuse a sweep that is too large, before any work is done."""
-        points = sum(len(model.epsilon) for model in self.model)
+        points = sum(len(model.epsilon) for model in self.audited)
+        if not points:
+            raise ValueError("nothing is audited: add a [[model]] or a [[recommender]]")
         efforts = sum(len(sybil.efforts) for sybil in self.sybil)
         each = len(self.attack) + len(self.game) + efforts + 2
         if points * each > _MEASURED:
@@ -235,6 +255,9 @@ class Config(_Table):
     @model_validator(mode="after")
     def _plugins_fit(self) -> Self:
         """Refuse parts that do not fit together; unknown names are refused on creation."""
+        if self.membership:
+            check_membership(self.model, self.attack, self.model_fields_set)
+            return self
         check_games(self.model, self.game)
         if self.trains:
             check_trained(
@@ -266,6 +289,16 @@ class Config(_Table):
     def training(self) -> Train:
         """Return the `[train]` table, or its defaults."""
         return self.train or Train()
+
+    @property
+    def audited(self) -> list[Model | OwnRecommender]:
+        """Return every audited model: the user's own first."""
+        return [*self.recommender, *self.model]
+
+    @property
+    def inferring(self) -> list[Attack]:
+        """Return the membership inference attacks: the named ones, else the default battery."""
+        return self.attack or list(MEMBERSHIP_BATTERY)
 
     @property
     def trains(self) -> bool:

@@ -13,6 +13,7 @@ MetricName = Literal[
     "utility.mae",
     "utility.precision",
     "utility.recall",
+    "utility.ndcg",
     "utility.difference",
     "reconstruction.rmse",
     "reconstruction.mae",
@@ -27,6 +28,11 @@ MetricName = Literal[
     "assumption.floor",
     "assumption.norm",
     "attack.auc",
+    "attack.tpr",
+    "attack.advantage",
+    "membership.roc",
+    "membership.exposed",
+    "membership.group",
     "game.kl",
     "transcript.auc",
     "transcript.tpr",
@@ -37,7 +43,7 @@ MetricName = Literal[
     "transcript.rmse",
     "transcript.roc",
 ]
-Unit = Literal["share", "ε", "rating", "nats", "items", "share or norm"]
+Unit = Literal["share", "gain", "ε", "rating", "nats", "items", "share or norm"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class Metric:
     Attributes:
         name: the name in measurements, gates and plans.
         words: its meaning in one line.
-        unit: the unit of its values; `share or norm` for a share of users or the largest norm of
+        unit: the unit of its values; `gain` is a difference of shares, -1 to 1; `share or norm` is
+            for a share of users or the largest norm of
             their factors.
         fields: the fields of each measurement besides model, ε and estimate.
         detail: the field that distinguishes measurements that are otherwise alike; None if there
@@ -70,7 +77,9 @@ class Metric:
         return (*self.fields, *self.optional)
 
 
-_GAME = ("event", "observer", "shift", "theory", "control", "tried")
+# Of membership inference: who observes, and what a target is.
+_SEEN = ("observer", "unit")
+_GAME = ("unit", "event", "observer", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
            ("attack",), gateable=True),
@@ -80,6 +89,8 @@ _TABLE = (
     Metric("utility.mae", "mean absolute error on held-out ratings", "rating"),
     Metric("utility.precision", "share of listed items that are held out", "share"),
     Metric("utility.recall", "share of held-out items that are listed", "share"),
+    Metric("utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
+           "share"),
     Metric("utility.difference", "difference of an error or a share from that of another model",
            "rating", ("against", "kind"), "kind"),
     Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
@@ -107,8 +118,22 @@ _TABLE = (
     Metric("assumption.norm", "share of users whose factors have a norm above the one a published "
            "claim assumes, and the largest norm, counted", "share or norm", ("step", "part"),
            "part"),
-    Metric("attack.auc", "AUC of real against fake submissions after the last round, expected over "
-           "trainings", "share", ("attack", "step"), gateable=True),
+    Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
+           "targets of membership inference, or real against fake submissions after the last round",
+           "share", ("attack",), optional=(*_SEEN, "step", "event"), gateable=True),
+    Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate, "
+           "expected over trainings", "share", ("attack", *_SEEN, "at"), optional=("event",),
+           gateable=True),
+    Metric("attack.advantage", "true- minus false-positive rate of membership inference at a "
+           "threshold chosen beforehand; balanced accuracy is a half plus a half of it", "gain",
+           ("attack", *_SEEN), optional=("event",), gateable=True),
+    Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "
+           "at a false-positive rate", "share", ("attack", *_SEEN, "at")),
+    Metric("membership.exposed", "quantile over targets of the share of trainings in which the "
+           "target is found at a false-positive rate of 1 % or the next measured", "share",
+           ("attack", *_SEEN, "at")),
+    Metric("membership.group", "true-positive rate at the same false-positive rate for a group of "
+           "targets", "share", ("attack", *_SEEN, "group"), "group"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            ("attack", "pair", "estimator"), "estimator"),
     Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from dpaudit.core.estimate import Estimate, Number, Probability
+from dpaudit.core.membership import covers
 from dpaudit.record.metrics import METRICS, MetricName
 
 SCHEMA = 2
@@ -31,6 +32,8 @@ RELEASED, WITHOUT, MEANS = "released model", "model without them", "item means"
 LEAK, BEYOND_MEANS = "leak", "better than item means"
 BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
+# The label of the membership inference attack that does best in the calibrating trainings.
+STRONGEST = "strongest"
 Count = Annotated[int, Field(ge=0)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
@@ -157,7 +160,7 @@ class Measurement(_Record):
         effort: the number of accounts (fake ones created before training included), changes or
             lists of a Sybil attack.
         step: the number of steps or rounds after which it was measured.
-        at: the level of a test, or the false-positive rate.
+        at: the level of a test, the false-positive rate, or which quantile.
         against: the label of the model compared with.
         kind: the error or share that is compared.
         basis: what sensitive ratings are recovered from, or which two errors are compared.
@@ -168,7 +171,9 @@ class Measurement(_Record):
         correction: the correction for multiple tests.
         items: the popularity class of the items.
         event: the event behind the bound, chosen on other trials.
-        observer: who saw submissions or messages to friends, such as `recommender`.
+        observer: who saw submissions, messages to friends, or a model of a membership game.
+        unit: what a target of a membership game is: `interaction` or `user`.
+        group: the group of targets.
         shift: the difference of the exact prediction between the two data sets; None if a list was
             observed.
         theory: the ε of this pair by the law of the noise or of the list, if known; no gate uses
@@ -198,6 +203,8 @@ class Measurement(_Record):
     items: str | None = None
     event: str | None = None
     observer: str | None = None
+    unit: str | None = None
+    group: str | None = None
     shift: Number | None = None
     theory: Estimate | None = None
     control: Control | None = None
@@ -232,8 +239,17 @@ class Measurement(_Record):
         """Return the key that is unique among the measurements of a record."""
         return (
             self.metric, self.model, self.epsilon, self.attack, self.against, self.pair,
-            self.observer, self.effort, self.step, self.detail, self.at,
+            self.observer, self.unit, self.effort, self.step, self.detail, self.at,
         )  # fmt: skip
+
+    def exceeds(self, claim: ClaimRecord) -> bool:
+        """Return whether it certifies more than a claim that is about what it measures."""
+        above = self.metric == "epsilon" and self.estimate.lower > claim.epsilon
+        return above and self.tests(claim)
+
+    def tests(self, claim: ClaimRecord) -> bool:
+        """Return whether the claim is about the target and the observer of a membership game."""
+        return self.unit is None or covers(claim, self.unit, self.observer or "")
 
     @property
     def controls(self) -> tuple[Control, ...]:
@@ -290,6 +306,22 @@ class GateRecord(_Record):
     reason: str
 
 
+class FindingRecord(_Record):
+    """Something that was noticed about a model, and what to do about it.
+
+    Attributes:
+        model: the model's label.
+        about: what it is about: `seed`, `constant`, `vocabulary` or `hide-seen`.
+        text: one sentence on what was found.
+        remedy: one sentence on what to do.
+    """
+
+    model: str
+    about: str
+    text: str
+    remedy: str
+
+
 class Family(_Record):
     """The family of all intervals of a run, which hold simultaneously.
 
@@ -340,6 +372,7 @@ class AuditResult(_Record):
         pairs: the neighbouring data sets of the games.
         points: the sweep.
         measurements: the measured numbers.
+        findings: what else was noticed about the models.
         gates: the gates and their outcomes.
         outcome: the worst outcome of the gates; `pass` without gates.
         timing: start and duration.
@@ -357,6 +390,7 @@ class AuditResult(_Record):
     pairs: list[PairRecord]
     points: list[PointRecord]
     measurements: list[Measurement]
+    findings: list[FindingRecord] = []
     gates: list[GateRecord] = []
     outcome: Outcome = "pass"
     timing: Timing

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, Measurement, PointRecord
+from dpaudit.core.membership import OBSERVERS
+from dpaudit.record.result import (
+    STRONGEST,
+    AuditResult,
+    ClaimRecord,
+    Measurement,
+    PointRecord,
+)
 from dpaudit.reports import words
 
 MORE = "more than claimed"
@@ -56,11 +65,7 @@ class Row:
     def exceeds(self, pair: str) -> bool:
         """Return whether more than the claimed ε is certified on this pair."""
         claim = self.point.claim
-        return (
-            claim is not None
-            and pair in self.games
-            and self.games[pair].estimate.lower > claim.epsilon
-        )
+        return claim is not None and pair in self.games and self.games[pair].exceeds(claim)
 
     def power(self, pair: str) -> str:
         """Return which mutants the game on this pair found; empty if it broke the claim itself."""
@@ -166,13 +171,48 @@ def findings(result: AuditResult) -> list[Finding]:
             if broken:
                 said = f"{model}: {MORE} is certified at ε = {words.listed(broken)} (pair {pair})."
                 found.append(Finding(said, broken=True))
-    found = found or [
-        Finding("No game certified more than the claimed ε. This does not prove privacy.")
-    ]
+    games = [each for each in result.measurements if each.metric == "epsilon"]
+    claims = {(point.model, point.epsilon): point.claim for point in result.points}
+    tested = any(_tests(game, claims) for game in games)
+    if not found and (tested or not any(game.unit for game in games)):
+        said = "No game certified more than the claimed ε. This does not prove privacy."
+        found.append(Finding(said))
+    found += map(Finding, _members(result))
     drifting = [pair for pair in result.pairs if pair.drift]
-    return [*found, *(Finding(f"{pair.model}: {pair.drift}.") for pair in drifting)]
+    noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
+    noticed += [f"{each.model}: {each.text} {each.remedy}" for each in result.findings]
+    return [*found, *map(Finding, noticed)]
+
+
+def _tests(game: Measurement, claims: Mapping[tuple[str, float], ClaimRecord | None]) -> bool:
+    claim = claims[game.model, game.epsilon]
+    return claim is not None and game.tests(claim)
+
+
+def _members(result: AuditResult) -> Iterator[str]:
+    """Yield for each model and kind of target what the best placed observer finds."""
+    games = [
+        each
+        for each in result.measurements
+        if each.metric == "attack.tpr" and each.attack == STRONGEST
+    ]
+    at = max((each.at or 0 for each in games), default=0)
+    games = [each for each in games if each.at == at]
+    seen: dict[str | None, str] = {}
+    seen.update(OBSERVERS.items())
+    by_model: dict[tuple[str, float, str | None], list[Measurement]] = {}
+    for each in games:
+        by_model.setdefault((each.model, each.epsilon, each.unit), []).append(each)
+    for (model, epsilon, unit), here in by_model.items():
+        worst = max(here, key=lambda each: each.estimate.value)
+        which = "" if math.isinf(epsilon) else f" at ε = {words.epsilon(epsilon)}"
+        yield (
+            f"{model}{which}: an attacker who sees {seen.get(worst.observer, worst.observer)} "
+            f"tells {words.percent(round(worst.estimate.value, 3))} of the {unit}s in the training data "
+            f"from others, with {words.percent(at)} false alarms."
+        )
 
 
 def noised(found: Measurement) -> bool:
     """Return whether the law beside a certified ε is the noise's law, and not a list's law."""
-    return found.shift is not None or found.observer is not None
+    return found.shift is not None or (found.observer is not None and found.unit is None)

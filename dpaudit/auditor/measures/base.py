@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar, get_args
 
 from dpaudit.config.schema import Config
 from dpaudit.record.metrics import MetricName
-from dpaudit.record.result import Measurement, PairRecord
+from dpaudit.record.result import FindingRecord, Measurement, PairRecord
 
 M = TypeVar("M")
-Found = Measurement | PairRecord
+Found = Measurement | PairRecord | FindingRecord
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,9 @@ class MetricKey:
         attack: the attack's label, if any.
         pair: the label of the game's pair, if any.
         effort: the attacker's effort, if any.
+        observer: who observes a membership game, if it is one.
+        unit: what a target of it is.
+        at: the false-positive rate, if any.
         joint: whether its interval belongs to the run's family of joint intervals.
     """
 
@@ -37,6 +40,9 @@ class MetricKey:
     attack: str | None = None
     pair: str | None = None
     effort: int | None = None
+    observer: str | None = None
+    unit: str | None = None
+    at: float | None = None
     joint: bool = True
 
 
@@ -80,6 +86,6 @@ def metric_of(group: str, kind: str) -> MetricName:
 
 def points(config: Config) -> Iterator[tuple[str, float]]:
     """Yield the label and ε of every point of the sweep."""
-    for model in config.model:
+    for model in config.audited:
         for epsilon in model.epsilon:
             yield model.label, epsilon

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpaudit.attacks import base as roles
+from dpaudit.config.membership import OwnRecommender
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Attack, Game, Sybil
 from dpaudit.core.errors import ConfigError
@@ -55,6 +56,27 @@ def check_plugins(
                     "'zero-mean'; [[game]] takes distinguishers, such as 'likelihood-ratio'"
                 )
     _check_sybils(path, sybil_attacks)
+
+
+def check_members(
+    path: Path, models: Sequence[Model | OwnRecommender], attacks: Sequence[Attack]
+) -> None:
+    """Refuse unknown recommenders, defenses and attacks of a membership audit, by creating each.
+
+    Args:
+        path: the file, for the error.
+        models: the audited models.
+        attacks: the attacks.
+
+    Raises:
+        ConfigError: names the place and the remedy.
+    """
+    own = [model for model in models if isinstance(model, OwnRecommender)]
+    for index, recommender in enumerate(own):
+        recommender.create(f"{path}: recommender.{index}")
+    _check_defenses(path, [model for model in models if isinstance(model, Model)], ())
+    for index, attack in enumerate(attacks):
+        attack.create(f"{path}: attack.{index}")
 
 
 def _check_defenses(path: Path, models: Sequence[Model], games: Sequence[Game]) -> None:

@@ -10,7 +10,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.digest import Row
-from dpaudit.reports.sections import intervals, recovery, sybil, tables, transcripts
+from dpaudit.reports.sections import intervals, membership, recovery, sybil, tables, transcripts
 from dpaudit.reports.table import NONE
 from dpaudit.reports.table import Table as Shown
 
@@ -39,9 +39,13 @@ def show(result: AuditResult, console: Console) -> None:
     for finding in digest.findings(result):
         console.print(Text(plain(finding.text), style=_BROKEN if finding.broken else ""))
     by_model = digest.rows(result)
-    for model in result.models:
+    for model in () if membership.audited(result) else result.models:
         _show_model(model, by_model[model.label], console)
-    more = [*recovery.tables(result), *transcripts.tables(result)[:1]]
+    more = [
+        *membership.summary(result),
+        *recovery.tables(result),
+        *transcripts.tables(result)[:1],
+    ]
     for table in (sybil.table(result), *more):
         if table:
             _show_table(table, console)

@@ -11,7 +11,13 @@ from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import series
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.digest import MORE, rows
-from dpaudit.reports.sections import curves, recovery_chart, sybil_chart, transcripts_chart
+from dpaudit.reports.sections import (
+    curves,
+    membership_chart,
+    recovery_chart,
+    sybil_chart,
+    transcripts_chart,
+)
 from dpaudit.reports.series import NOTHING, WITHIN, Datum
 
 _LINE = 17  # height of a line of text above the plot
@@ -31,6 +37,7 @@ def render(result: AuditResult) -> list[Chart]:
         curves.difference(series.difference(by_model), look),
         curves.rmse(series.rmse(by_model), look),
         recovery_chart.chart(result, look),
+        membership_chart.chart(result, look),
         curves.convergence(series.convergence(by_model)),
         sybil_chart.chart(result),
         *transcripts_chart.charts(result),

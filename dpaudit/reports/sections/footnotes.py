@@ -12,6 +12,7 @@ from dpaudit.reports.sections import (
     assumptions,
     chains,
     intervals,
+    membership,
     recovery,
     sybil,
     transcripts,
@@ -61,6 +62,7 @@ def notes(result: AuditResult) -> list[str]:
     if result.sybil_attacks:
         notes.append(sybil.NOTE)
     notes += chains.note(result) + recovery.note(result) + transcripts.note(result)
+    notes += membership.note(result)
     notes += _public(result)
     notes += _uncovered(result)
     if any(point.claim and point.noise_scale is not None for point in result.points):

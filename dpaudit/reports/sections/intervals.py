@@ -28,6 +28,12 @@ _QUANTITIES = {
     "assumption.floor": "items whose share is floored",
     "assumption.norm": "length of users' factors,",
     "attack.auc": "expected area of attack",
+    "attack.tpr": "true positives of attack",
+    "attack.advantage": "advantage of attack",
+    "membership.roc": "curve of attack",
+    "membership.exposed": "exposure to attack",
+    "membership.group": "true positives of attack, group",
+    "utility.ndcg": "nDCG of lists",
     "game.kl": "divergence by",
     "transcript.auc": "area of attack",
     "transcript.tpr": "true positives of attack",
@@ -74,16 +80,19 @@ def table(result: AuditResult) -> Table:
 
 def _alone(found: Measurement) -> bool:
     """Return whether the interval holds only by itself: transcripts, and divergences of games."""
+    if found.unit and found.estimate.kind == "assumes-law":
+        return True
     return found.metric.startswith("transcript.") or found.metric == "game.kl"
 
 
 def _method(found: Measurement) -> tuple[str, ...]:
-    of = found.pair if found.metric == "epsilon" else found.attack or found.detail
+    of = found.pair if found.metric == "epsilon" else found.group or found.attack or found.detail
     made = found.estimate
     quantity = f"{_QUANTITIES[found.metric]} {of or ''}".rstrip()
     if _alone(found):  # many intervals share this row, with different numbers of users
         return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
-    trials = f"{made.n}" + (" of both data sets" if found.metric == "epsilon" else "")
+    both = found.metric == "epsilon" and not found.unit
+    trials = f"{made.n}" + (" of both data sets" if both else "")
     if made.kind == "exact":
         return quantity, NONE, NONE, made.method, made.kind
     return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind

@@ -8,12 +8,14 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row, noised, rows
-from dpaudit.reports.sections import assumptions, chains, recovery, sybil, transcripts
+from dpaudit.reports.sections import assumptions, chains, membership, recovery, sybil, transcripts
 from dpaudit.reports.table import NONE, Table
 
 
 def results(result: AuditResult) -> list[Table]:
     """Return one table for each model with a row for each ε, then the tables of special topics."""
+    if membership.audited(result):
+        return membership.tables(result)
     by_model = rows(result)
     tables = [_model_table(model, by_model[model.label]) for model in result.models]
     tables += chains.tables(by_model) + recovery.tables(result) + transcripts.tables(result)

@@ -1,0 +1,93 @@
+"""What the attacker knows of the data, and what an observer is shown of a trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+Indices = NDArray[np.int32]
+Numbers = NDArray[np.float64]
+
+
+class Shown(NamedTuple):
+    """What one trained model shows.
+
+    Attributes:
+        scores: scores of the asked pairs `(n,)`.
+        lists: the lists of the listed users `(l, k)`; -1 pads.
+        items: factors of the items `(M, d)`; `(M, 0)` if none are published.
+    """
+
+    scores: NDArray[np.float32]
+    lists: Indices
+    items: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the attacker knows of the data, and whose lists are watched.
+
+    Attributes:
+        history: users × items, 1 for what a user has beyond the targets' interactions `(N, M)`; of
+            a target user what they would have if present.
+        listed: the users whose lists are asked, increasing `(l,)`.
+        watchers: the users among them whose lists an observer of others' lists sees, as indices
+            into `listed` `(w,)`.
+    """
+
+    history: csr_array
+    listed: Indices
+    watchers: Indices
+
+    @cached_property
+    def by_item(self) -> csr_array:
+        """Cosine-normalised columns, transposed: items × users."""
+        sizes = np.bincount(self.history.indices, minlength=self.history.shape[1])
+        return csr_array((self.history @ diags_array(_inverse_root(sizes))).T)
+
+    @cached_property
+    def by_user(self) -> csr_array:
+        """Cosine-normalised rows: users × items."""
+        sizes = np.diff(self.history.indptr)
+        return csr_array(diags_array(_inverse_root(sizes)) @ self.history)
+
+    def similar_items(self, items: Indices) -> csr_array:
+        """Return cosines of items with every item, by who has them `(n, M)`."""
+        return csr_array(self.by_item[items] @ self.by_item.T)
+
+    def similar_watchers(self, users: Indices) -> Numbers:
+        """Return cosines of users with every watcher, by what they have `(n, w)`; 0 with self."""
+        watching = self.listed[self.watchers]
+        found: Numbers = (self.by_user[users] @ self.by_user[watching].T).toarray()
+        found[users[:, None] == watching] = 0
+        return found
+
+    def list_of(self, users: Indices) -> Indices:
+        """Return each user's row in the lists `(n,)`; all must be listed."""
+        return np.searchsorted(self.listed, users).astype(np.int32)
+
+
+def gain(k: int) -> Numbers:
+    """Return the discount of each place of a list, 1/log2(2 + place) `(k,)`.
+
+    Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418.
+    """
+    found: Numbers = 1 / np.log2(2 + np.arange(k))
+    return found
+
+
+def exposure(lists: Indices, items: int) -> csr_array:
+    """Return the discount at which each list shows each item `(l, M)`."""
+    here = lists >= 0
+    places = np.broadcast_to(gain(lists.shape[1]), lists.shape)
+    start = np.concatenate(([0], np.cumsum(here.sum(1))))
+    return csr_array((places[here], lists[here], start), shape=(len(lists), items))
+
+
+def _inverse_root(sizes: NDArray[np.integer]) -> Numbers:
+    return 1 / np.sqrt(np.maximum(sizes, 1))

@@ -1,0 +1,82 @@
+"""The robust membership inference attack: likelihood ratios against members of a population."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as parameters
+from scipy.special import log_expit, logsumexp
+
+from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.core.plugin import STRICT
+
+
+@parameters(frozen=True, config=STRICT)
+class Rmia(MembershipInference):
+    """Count the population that a target beats by the factor γ, relative to the attacker's models.
+
+    The score is the share of z with (p(x|θ)/p(x)) / (p(z|θ)/p(z)) ≥ γ, where p(x) is the mean of
+    p(x|θ') over the attacker's models (Zarifzadeh et al. 2024, equations 2 to 4). A recommender
+    gives no probability, so p is expit of the fit, standardised over targets and the attacker's
+    trainings. Offline, p(x) is estimated from the mean over models without x, p_out, as
+    ((1 + a) p_out + 1 − a)/2 (appendix B.2.2). The population are interactions that no model was
+    trained on; without any, the score is ln p(x|θ)/p(x).
+
+    Attributes:
+        gamma: the factor γ.
+        online: whether models that were trained with the target are used.
+        a: the weight of the offline estimate, 0 to 1; online it is not used.
+    """
+
+    gamma: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    online: bool = True
+    a: Annotated[float, Field(ge=0, le=1)] = 0.3
+
+    name: ClassVar[str] = "rmia"
+    title: ClassVar[str] = "Robust attack: likelihood ratios against a population"
+    source: ClassVar[str] = (
+        "Zarifzadeh, Liu & Shokri, Low-Cost High-Power Membership Inference Attacks, 2024, "
+        "arXiv:2312.03262, equations 2 to 4"
+    )
+
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
+        """Score each target; arguments as in `MembershipInference.score`."""
+        center, spread = reference.fit.mean(), max(float(reference.fit.std()), 1e-300)
+
+        def log_p(fit: Numbers) -> Numbers:
+            found: Numbers = log_expit((fit - center) / spread)
+            return found
+
+        own = log_p(seen.fit) - self._log_mean(log_p(reference.fit), present)
+        if not seen.population.shape[1]:
+            return own
+        others = log_p(seen.population) - _log_average(log_p(reference.population))
+        beaten = own - np.log(self.gamma)
+        return np.stack(
+            [
+                np.searchsorted(np.sort(row), mine, "right") / len(row)
+                for row, mine in zip(others, beaten, strict=True)
+            ]
+        )
+
+    def _log_mean(self, logs: Numbers, present: NDArray[np.bool_]) -> Numbers:
+        """Return ln p(x) of each target `(m,)`."""
+        within, without = _log_average(logs, present), _log_average(logs, ~present)
+        if self.online:
+            # Both kinds of models count half, however many there are.
+            return np.logaddexp(within, without) - np.log(2)
+        return np.log(((1 + self.a) * np.exp(without) + 1 - self.a) / 2)
+
+
+def _log_average(logs: Numbers, which: NDArray[np.bool_] | None = None) -> Numbers:
+    """Return the logarithm of the mean of exp over the selected trainings `(m,)`.
+
+    A target that no selected training has gets the mean over all trainings.
+    """
+    weights = np.ones(logs.shape) if which is None else which.astype(np.float64)
+    weights = np.where(weights.sum(0) > 0, weights, 1.0)
+    found: Numbers = logsumexp(logs, axis=0, b=weights) - np.log(weights.sum(0))
+    return found

@@ -1,0 +1,101 @@
+"""Features of a user with a whole history: what their presence may change for each observer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dpaudit.attacks.membership.interactions import histories
+from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, exposure
+from dpaudit.kernels.normal_equations import ridged, solved
+
+_RIDGE = 1.0
+
+
+class Users(NamedTuple):
+    """Users who are the targets.
+
+    Attributes:
+        users: the users `(n,)`.
+        own: items of each user's history whose scores are asked `(n, h)`.
+        others: items that the user does not have, whose scores are asked `(n, h)`.
+        first: the place of their scores among the asked pairs: `own`, then `others`, row by row.
+    """
+
+    users: Indices
+    own: Indices
+    others: Indices
+    first: int
+
+
+def of_scores(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return the mean score of what the user has, that of other items, and the spread `(n, 3)`.
+
+    If the model does not know the user, all three are below those of any other user.
+    """
+    count, width = of.own.shape
+    asked = shown.scores[of.first : of.first + 2 * count * width].astype(np.float64)
+    own, others = asked.reshape(2, count, width)
+    with np.errstate(invalid="ignore"):
+        found = np.stack((own.mean(1), others.mean(1), np.hstack((own, others)).std(1)), axis=1)
+    finite = found[np.isfinite(found)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    return np.where(np.isfinite(found), found, low - (high - low) - 1)
+
+
+def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return how much of the history the list shows, its distance, and its popularity `(n, 3)`.
+
+    The distance is the mean cosine between items of the list and of the history; members' lists lie
+    closer to their history than the popular lists that others get (Zhang et al. 2021,
+    arXiv:2109.08045, section 3).
+    """
+    seen = exposure(shown.lists, known.history.shape[1])[known.list_of(of.users)]
+    total = np.maximum(np.asarray(seen.sum(1)).reshape(-1), 1e-12)
+    own = known.history[of.users]
+    had = np.asarray((seen * own).sum(1)).reshape(-1) / total
+    # Σ over the list of cosines with the history, through the users who have both.
+    near = ((seen @ known.by_item) * (own @ known.by_item)).sum(1)
+    size = np.maximum(np.diff(own.indptr), 1)
+    popular = np.bincount(known.history.indices, minlength=known.history.shape[1])
+    return np.stack((had, np.asarray(near).reshape(-1) / total / size, seen @ popular / total), 1)
+
+
+def of_others_lists(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return the mean discount of the history in others' lists, plain and by likeness `(n, 2)`."""
+    seen = exposure(shown.lists[known.watchers], known.history.shape[1])
+    own = known.history[of.users]
+    places = (own @ seen.T).toarray() / np.maximum(np.diff(own.indptr), 1)[:, None]
+    places[of.users[:, None] == known.listed[known.watchers]] = 0
+    alike = known.similar_watchers(of.users)
+    weight = np.maximum(alike.sum(1), 1e-12)
+    return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
+
+
+def of_factors(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return the fit of the history to the published items, and its coherence `(n, 2)`.
+
+    The first number is the mean squared error of a ridge fit to 1, the second the squared length of
+    the mean of the history's factors over the mean squared length.
+    """
+    items = shown.items.astype(np.float64)
+    own, weights = histories(known, of.users)
+    x = items[own] * weights[:, :, None]
+    fitted = solved(ridged(x, _RIDGE), x.sum(1)[:, :, None])[:, :, 0]
+    count = np.maximum(weights.sum(1), 1)
+    error = (weights * (np.einsum("nhd,nd->nh", x, fitted) - 1) ** 2).sum(1) / count
+    mean = x.sum(1) / count[:, None]
+    lengths = np.einsum("nhd,nhd->n", x, x) / count
+    coherence = np.einsum("nd,nd->n", mean, mean) / np.maximum(lengths, 1e-30)
+    return np.stack((-error, coherence), axis=1)
+
+
+Features = Callable[[Shown, Known, Users], Numbers]
+FEATURES: Mapping[str, Features] = {
+    "scores": of_scores,
+    "own-list": of_own_list,
+    "others-lists": of_others_lists,
+    "factors": of_factors,
+}

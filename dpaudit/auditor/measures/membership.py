@@ -1,0 +1,233 @@
+"""Membership inference: attacks on models whose data are decided by coins, and the certified ε."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor.games.controls import LADDER, reported
+from dpaudit.auditor.gate import bars
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
+from dpaudit.auditor.membership.estimates import (
+    certified,
+    joint_mean,
+    own_mean,
+    planted,
+    quantile,
+)
+from dpaudit.auditor.membership.groups import groups_of
+from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
+from dpaudit.auditor.membership.probes import probed
+from dpaudit.auditor.membership.rates import Curve
+from dpaudit.auditor.membership.training import Training, Utility, unpacked
+from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
+from dpaudit.config import schema as configs
+from dpaudit.config.membership import Membership
+from dpaudit.core.claim import Claim
+from dpaudit.core.membership import Observer, Unit, covers
+from dpaudit.record import result as records
+from dpaudit.record.result import STRONGEST
+
+# Quantiles of the exposure of targets.
+_QUANTILES = (0.5, 0.9, 0.99)
+# Points of the ROC curve.
+_CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+# The false-positive rate of exposures, or the next larger one that is measured.
+_EXPOSED = 0.01
+
+
+class MembershipInferences(Measure[MemberModel]):
+    """`attack.…`, `epsilon`, `membership.…` and `utility.…` of models trained by coins."""
+
+    def __init__(self, subject: MemberModels) -> None:
+        """Create the attacks."""
+        self.context, self.design, self.table = subject.context, subject.design, subject.table
+        self.attacks: dict[str, MembershipInference] = {
+            each.label: each.create("attack") for each in self.context.config.inferring
+        }
+
+    @classmethod
+    def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
+        """Yield the joint numbers of the strongest attack, and those that hold by themselves."""
+        table = _table(config)
+        observers = {model.label: table.observers_of(model) for model in config.audited}
+        for model, epsilon in points(config):
+            for unit in table.units:
+                for observer in observers[model]:
+                    key = partial(
+                        MetricKey, model=model, epsilon=epsilon, observer=observer, unit=unit
+                    )
+                    yield key("attack.auc", attack=STRONGEST)
+                    yield key("attack.advantage", attack=STRONGEST)
+                    for rate in table.rates_of(unit):
+                        yield key("attack.tpr", attack=STRONGEST, at=rate)
+                    yield key("epsilon", attack=STRONGEST, pair=_pair(unit, observer))
+                    for metric in ("membership.roc", "membership.exposed", "membership.group"):
+                        yield key(metric, joint=False)
+            yield MetricKey("utility.ndcg", model, epsilon, joint=False)
+            yield MetricKey("utility.recall", model, epsilon, joint=False)
+            yield MetricKey("utility.rmse", model, epsilon, joint=False)
+
+    def run(self, model: MemberModel) -> Iterator[Found]:
+        """Train the model with coins, probe it, and judge the attacks, at every ε."""
+        for point in model.defenses:
+            at = f"{model.label}: trainings at ε = {point.epsilon:g}"
+            yield from self.context.unit(at, partial(self._measured, at, model, point))
+
+    def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
+        blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
+        training = Training(point.trainable, self.design, blocks)
+        executor = self.context.tasks(stage, model.table, of=[point.epsilon, blocks])
+        for about, text, remedy in probed(training, executor):
+            yield records.FindingRecord(model=model.label, about=about, text=text, remedy=remedy)
+        found = executor.map("training", training, range(self.table.trainings), lambda _: 1)
+        parts = [unpacked(each, len(blocks) + 1) for each in found]
+        where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
+        for place, (unit, observer) in enumerate(blocks):
+            features = np.stack([part[place] for part in parts])
+            cut = self.design.count(unit)
+            trials = Trials(
+                features[:, :cut],
+                features[:, cut:],
+                self.design.present(self.table.trainings, unit),
+            )
+            yield from self._inferred(trials, unit, observer, point.claim, where)
+        yield from self._useful(np.array([part[-1][0] for part in parts]), where)
+
+    def _inferred(
+        self,
+        trials: Trials,
+        unit: Unit,
+        observer: Observer,
+        claim: Claim | None,
+        where: dict[str, Any],
+    ) -> Iterator[records.Measurement]:
+        """Judge every attack by itself, and the strongest jointly."""
+        rates = self.table.rates_of(unit)
+        where = {**where, "observer": observer, "unit": unit}
+        found = {label: judged(trials, attack, rates) for label, attack in self.attacks.items()}
+        yield from self._each(found, rates, where)
+        yield from self._strongest(found, rates, where)
+        exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
+        best = strongest(found, f"tpr {exposing:g}")
+        yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
+        best = strongest(found, "advantage")
+        yield self._certified(best, found[best], claim, where)
+
+    def _each(
+        self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        for label, one in found.items():
+            curve, family = Curve(one.scores, one.present), self.context.family
+            own = {**where, "attack": label}
+            yield _measured("attack.auc", own_mean(curve.areas(), family), own)
+            advantages = curve.advantages(one.threshold)
+            yield _measured("attack.advantage", own_mean(advantages, family, -1.0), own)
+            for rate in rates:
+                tpr = own_mean(curve.found(rate), family)
+                yield _measured("attack.tpr", tpr, {**own, "at": rate})
+
+    def _strongest(
+        self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        family, own = self.context.family, {**where, "attack": STRONGEST}
+        label = strongest(found, "auc")
+        areas = Curve(found[label].scores, found[label].present).areas()
+        yield _measured("attack.auc", joint_mean(areas, family), {**own, "event": label})
+        label = strongest(found, "advantage")
+        one = found[label]
+        advantages = Curve(one.scores, one.present).advantages(one.threshold)
+        joint = joint_mean(advantages, family, -1.0)
+        yield _measured("attack.advantage", joint, {**own, "event": label})
+        for rate in rates:
+            label = strongest(found, f"tpr {rate:g}")
+            shares = Curve(found[label].scores, found[label].present).found(rate)
+            joint = joint_mean(shares, family)
+            yield _measured("attack.tpr", joint, {**own, "at": rate, "event": label})
+
+    def _exposed(
+        self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        """Yield the ROC curve, quantiles of exposure, and the rates of groups."""
+        curve, family = Curve(one.scores, one.present), self.context.family
+        for at in _CURVE:
+            if at * one.present.shape[1] / 2 >= 1:
+                share = own_mean(curve.found(at), family)
+                yield _measured("membership.roc", share, {**where, "at": at})
+        exposed = curve.exposed(rate)
+        for place in _QUANTILES:
+            estimate = quantile(exposed, place, family)
+            yield _measured("membership.exposed", estimate, {**where, "at": place})
+        above = curve.above(rate)
+        for name, among in groups_of(self.design, unit).items():
+            estimate = own_mean(curve.share(above, among[None]), family)
+            yield _measured("membership.group", estimate, {**where, "group": name})
+
+    def _certified(
+        self, best: str, one: Judged, claim: Claim | None, where: dict[str, Any]
+    ) -> records.Measurement:
+        """Certify ε, and measure what the same bound finds of planted violations."""
+        delta = claim.delta if claim else self.table.delta
+        family, seed = self.context.family, self.context.seed
+        estimate = certified(one.scores, one.present, delta=delta, family=family, seed=seed)
+        pair = _pair(where["unit"], where["observer"])
+        own = {**where, "attack": STRONGEST, "pair": pair}
+        applies = claim and covers(claim, where["unit"], where["observer"])
+        claimed = claim.epsilon if claim and applies else None
+        tried: dict[float, records.Control] = {}
+        wanted = [(bar.limit, bar.factor) for bar in bars(self.context.config.gate, own, claimed)]
+        for limit, factor in [*wanted, *([(claimed, None)] if claimed else [])]:
+            if estimate.lower > limit:
+                continue
+            for times in (factor,) if factor else LADDER:
+                told = times * limit
+                if told in tried or told > 50:
+                    continue
+                lower = planted(one.present, told, delta=delta, family=family, seed=seed)
+                tried[told] = records.Control(
+                    mutant=f"a planted leak of ε = {told:.4g}",
+                    factor=told / (claimed or limit),
+                    epsilon=told,
+                    certified=lower,
+                    found=lower > (claimed or limit),
+                )
+                if lower > limit:
+                    break
+        controls = tuple(tried[told] for told in sorted(tried))
+        return records.Measurement(
+            metric="epsilon",
+            estimate=estimate,
+            event=best,
+            control=reported(controls),
+            tried=controls if len(controls) > 1 else (),
+            **own,
+        )
+
+    def _useful(self, found: Any, where: dict[str, Any]) -> Iterator[records.Measurement]:
+        """Yield the means over trainings of the utility on held-out interactions."""
+        family = self.context.family
+        for name, values in zip(Utility._fields, found.T, strict=True):
+            if np.isfinite(values).all():
+                least = -np.inf if name == "rmse" else 0.0
+                estimate = own_mean(values, family, least)
+                if name == "rmse":
+                    estimate = estimate.changed(upper=max(estimate.upper, estimate.value))
+                yield records.measured(f"utility.{name}", estimate=estimate, **where)  # type: ignore[arg-type]
+
+
+def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:
+    return records.Measurement(metric=metric, estimate=estimate, **where)
+
+
+def _pair(unit: str, observer: str) -> str:
+    return f"{unit} ({observer})"
+
+
+def _table(config: configs.Config) -> Membership:
+    if config.membership is None:
+        raise TypeError("the config has no [membership]")
+    return config.membership

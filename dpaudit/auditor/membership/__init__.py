@@ -1,0 +1,1 @@
+"""The membership game: coins decide which interactions and users each training has."""

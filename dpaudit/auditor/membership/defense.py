@@ -1,0 +1,63 @@
+"""A trained defense of dpaudit as a recommender that a membership game trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.streams import Streams
+from dpaudit.data.interactions import ratings_of
+from dpaudit.data.ratings import Scale
+from dpaudit.defenses.base import Trained, TrainedDefense
+from dpaudit.recommenders.base import Answer, Indices, Query, RowModel, Scores, Trainable
+
+
+@dataclass(frozen=True, eq=False)
+class _Model(RowModel):
+    trained: Trained
+
+    def rows(self, users: Indices) -> Scores:
+        items = self.seen.shape[1]
+        pairs = np.repeat(users, items), np.tile(np.arange(items, dtype=np.int32), len(users))
+        return self.trained.predict(*pairs)[0].reshape(len(users), items)
+
+    def scores(self, users: Indices, items: Indices) -> Scores:
+        return self.trained.predict(users, items)[0]
+
+
+@dataclass(frozen=True)
+class DefenseRecommender(Trainable):
+    """A trained defense: one trial of its training, with the noise of the training's seed.
+
+    Attributes:
+        defense: the defense.
+        scale: the rating scale.
+    """
+
+    defense: TrainedDefense[Any]
+    scale: Scale
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether scores are predicted ratings."""
+        return not self.defense.ranks
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Train on interactions, and show what is asked; see `Trainable.answer`.
+
+        Raises:
+            ConfigError: factors are asked.
+            RunError: the training diverges.
+        """
+        if query.factors:
+            raise ConfigError(f"{self.defense.name} publishes no factors: remove 'factors'")
+        prepared = self.defense.prepare(ratings_of(interactions, self.scale))
+        trained = self.defense.train(prepared, Streams.first(seed, "membership", 1))
+        model = _Model(interactions, trained)
+        return Answer(
+            model.scores(query.users, query.items), model.recommend(query.listed, query.k), None
+        )

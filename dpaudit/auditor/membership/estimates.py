@@ -1,0 +1,118 @@
+"""Estimates of a membership game from its judged trainings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.bounds.frequentist.means import betting_mean
+from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
+from dpaudit.record.result import Family
+
+Numbers = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def joint_mean(values: Numbers, family: Family, least: float = 0.0) -> Estimate:
+    """Estimate the mean over trainings of a number from `least` to 1, jointly with all others.
+
+    It holds for every law of the trainings; it may gate.
+    """
+    width = 1 - least
+    scaled = betting_mean((values - least) / width, family.alpha, family.confidence)
+    return scaled.changed(
+        value=least + width * scaled.value,
+        lower=least + width * scaled.lower,
+        upper=least + width * scaled.upper,
+        method="betting over trainings",
+    )
+
+
+def own_mean(values: Sequence[float] | Numbers, family: Family, least: float = 0.0) -> Estimate:
+    """Estimate the same mean by itself, with Student's interval cut to the range."""
+    found = student_mean([float(value) for value in values], 1 - family.confidence, "trainings")
+    return found.changed(
+        lower=min(found.value, max(least, found.lower)),
+        upper=max(found.value, min(1.0, found.upper)),
+    )
+
+
+def quantile(values: Numbers, share: float, family: Family) -> Estimate:
+    """Estimate a quantile over targets by order statistics, as if targets were independent.
+
+    The number of values below the quantile is binomial (David & Nagaraja 2003, Order Statistics,
+    section 7.1).
+    """
+    from scipy.stats import binom
+
+    ordered, n = np.sort(values), len(values)
+    tail = (1 - family.confidence) / 2
+    low = int(binom.ppf(tail, n, share))
+    high = int(binom.ppf(1 - tail, n, share))
+    value = float(np.quantile(ordered, share, method="inverted_cdf"))
+    return Estimate(
+        value=value,
+        lower=min(value, float(ordered[low - 1])) if low > 0 else 0.0,
+        upper=max(value, float(ordered[high])) if high < n else 1.0,
+        confidence=family.confidence,
+        alpha=1 - family.confidence,
+        n=n,
+        method="order statistics over targets, by itself",
+        kind="assumes-law",
+    )
+
+
+def certified(
+    scores: Numbers, present: Mask, *, delta: float, family: Family, seed: int
+) -> Estimate:
+    """Return a certified lower bound on ε for the presence of one target.
+
+    All coins of the judged trainings are guessed from scores that depend on these trainings and on
+    the calibrating ones alone. The judged trainings are one mechanism, with as many coins as there
+    are pairs of training and target. Another value of one coin changes the data of one training by
+    one target, and no other training. So if the recommender is (ε, δ)-DP for the presence of one
+    target, this mechanism is (ε, δ)-DP for each coin, and `bounds.frequentist.one_run` bounds the
+    number of right guesses, whatever the dependence between targets and however the models of one
+    training depend on all its data.
+
+    Args:
+        scores: scores of the targets `(C, m)`, larger for likelier presence.
+        present: the coins `(C, m)`.
+        delta: δ.
+        family: the family of the run's intervals.
+        seed: orders equal scores.
+    """
+    return one_run_scores_epsilon(
+        scores.reshape(-1),
+        present.reshape(-1),
+        delta=delta,
+        alpha=family.alpha,
+        confidence=family.confidence,
+        seed=seed,
+    )
+
+
+def planted(present: Mask, epsilon: float, *, delta: float, family: Family, seed: int) -> float:
+    """Return what the same bound certifies if every coin is told by randomised response.
+
+    An answer is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less. It shows what the
+    numbers of trainings and targets can certify at best, not that an attack would find a leak.
+
+    Args:
+        present: the coins `(C, m)`.
+        epsilon: the ε of the answers.
+        delta: δ.
+        family: the family of the run's intervals.
+        seed: of the answers.
+    """
+    wrong = generator(seed, "membership planted").random(present.shape) < 1 / (
+        1 + math.exp(epsilon)
+    )
+    told = (present ^ wrong).astype(np.float64)
+    return certified(told, present, delta=delta, family=family, seed=seed).lower

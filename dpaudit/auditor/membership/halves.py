@@ -1,0 +1,110 @@
+"""From signals to scores: one half of the trainings calibrates the attacks, the other is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.attacks.membership.discriminant import direction
+from dpaudit.auditor.membership.rates import Curve, best_threshold
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The features and coins of some trainings.
+
+    Attributes:
+        features: features of the targets `(T, m, F)`.
+        population: features of the population `(T, p, F)`; p may be 0.
+        present: whether each target is in the data of each training `(T, m)`.
+    """
+
+    features: Numbers
+    population: Numbers
+    present: Mask
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def of(self, which: Mask) -> Self:
+        """Return some of the trainings (mask `(T,)`)."""
+        return type(self)(self.features[which], self.population[which], self.present[which])
+
+    def halves(self) -> tuple[Self, Self]:
+        """Return the trainings of even and of odd index, so that more trainings extend both."""
+        even = np.arange(len(self)) % 2 == 0
+        return self.of(even), self.of(~even)
+
+    def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
+        """Return an attack's score of each target in each training `(T, m)`.
+
+        Args:
+            attack: the attack.
+            reference: the attacker's own trainings, none of which is among these.
+        """
+        toward = direction(reference.features, reference.present)
+        return attack.score(self._signals(toward), reference._signals(toward), reference.present)
+
+    def _signals(self, toward: Numbers) -> Signals:
+        fit, population = (
+            np.einsum("tmf,f->tm", each, toward) for each in (self.features, self.population)
+        )
+        return Signals(self.features, fit, population)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """An attack's scores in the judged trainings, and what the other half chose.
+
+    Attributes:
+        scores: scores of the targets `(C, m)`.
+        present: whether each target is in the data `(C, m)`.
+        threshold: the threshold with the largest advantage in the calibrating half.
+        promise: what the attack reached there, by metric: the mean over trainings.
+    """
+
+    scores: Numbers
+    present: Mask
+    threshold: float
+    promise: Mapping[str, float]
+
+
+def judged(trials: Trials, attack: MembershipInference, rates: Sequence[float]) -> Judged:
+    """Score the judged half of the trainings with an attack that the other half calibrates.
+
+    The calibrating half is divided again: its first part calibrates a rehearsal on its second part,
+    which sets the threshold and says how strong the attack is. So nothing of the judged half
+    chooses anything.
+
+    Args:
+        trials: all trainings, at least 8.
+        attack: the attack.
+        rates: the false-positive rates of interest.
+    """
+    calibrating, certifying = trials.halves()
+    first, second = calibrating.halves()
+    rehearsed = second.scores(attack, first)
+    curve = Curve(rehearsed, second.present)
+    threshold = best_threshold(rehearsed, second.present)
+    return Judged(
+        certifying.scores(attack, calibrating),
+        certifying.present,
+        threshold,
+        {
+            "auc": float(curve.areas().mean()),
+            "advantage": float(curve.advantages(threshold).mean()),
+            **{f"tpr {rate:g}": float(curve.found(rate).mean()) for rate in rates},
+        },
+    )
+
+
+def strongest(found: Mapping[str, Judged], metric: str) -> str:
+    """Return the label of the attack that did best in the calibrating half; the first of equals."""
+    return max(found, key=lambda label: found[label].promise[metric])

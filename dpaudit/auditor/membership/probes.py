@@ -1,0 +1,84 @@
+"""Probes of a model beside the game: does it use its seed, and who vanishes from it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dpaudit.auditor.membership.training import Packed, Training
+from dpaudit.data.interactions import interactions_of
+from dpaudit.execution.executor import Executor
+
+
+class Noticed(NamedTuple):
+    """What was noticed: a topic, what was found, and what to do, a sentence each."""
+
+    about: str
+    text: str
+    remedy: str
+
+
+def probed(training: Training, executor: Executor) -> Iterator[Noticed]:
+    """Train the first model twice, and once without a user and an item that have few interactions.
+
+    Args:
+        training: the work of one training.
+        executor: runs the trainings.
+    """
+
+    def probe(name: str) -> Packed:
+        return _again(training) if name == "again" else _without(training)
+
+    again, vanished = executor.map("probe", probe, ("again", "vanished"), lambda _: 1)
+    same, constant = again.tolist()
+    if not same:
+        yield Noticed(
+            "seed",
+            "Two trainings with the same data and seed differ.",
+            "Let the seed decide everything that is random, and use one thread; until then, no "
+            "number of this model can be repeated.",
+        )
+    if constant:
+        yield Noticed(
+            "constant",
+            "All scores of a training are equal.",
+            "Check that the model learns and that scores are returned for the pairs asked.",
+        )
+    missing = [name for name, gone in zip(("user", "item"), vanished, strict=True) if gone]
+    for name in missing:
+        yield Noticed(
+            "vocabulary",
+            f"The model does not know a {name} without interactions: a {name} vanishes with their "
+            "last one, and its absence shows.",
+            f"Give the model the fixed list of all {name}s, and answer for those without "
+            "interactions as for new ones.",
+        )
+
+
+def _again(training: Training) -> Packed:
+    """Return whether two trainings agree, and whether all scores are equal."""
+    seed = training.design.training_seed(0)
+    first, second = (training.answer(training.design.data(0), seed) for _ in range(2))
+    same = np.array_equal(first.scores, second.scores, equal_nan=True)
+    same = same and np.array_equal(first.lists, second.lists)
+    constant = np.ptp(first.scores) == 0 if len(first.scores) else False
+    return np.array([float(same), float(constant)])
+
+
+def _without(training: Training) -> Packed:
+    """Return whether scores of a user, and of an item, without interactions are missing."""
+    design = training.design
+    data, asked = design.ratings, design.query
+    # Of those whose scores are asked, the ones with the fewest interactions.
+    of_user = np.bincount(data.user, minlength=data.n_users)
+    of_item = np.bincount(data.item, minlength=data.n_items)
+    user = asked.users[np.argmin(of_user[asked.users])]
+    item = asked.items[np.argmin(of_item[asked.items])]
+    kept = design.known & (data.user != user) & (data.item != item)
+    shown = training.answer(interactions_of(data, kept), design.training_seed(0))
+    lost = np.isnan(shown.scores)
+    return np.array(
+        [float(lost[asked.users == user].all()), float(lost[asked.items == item].all())]
+    )

@@ -1,0 +1,163 @@
+"""The subject of membership audits: the user's own recommenders, and trained defenses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from dpaudit.auditor.context import Context, Subject
+from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
+from dpaudit.auditor.membership.defense import DefenseRecommender
+from dpaudit.auditor.membership.design import Design
+from dpaudit.config.membership import Membership, OwnRecommender
+from dpaudit.config.model import Model
+from dpaudit.core.claim import Claim
+from dpaudit.core.membership import Observer
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
+from dpaudit.recommenders.base import Recommender, Trainable
+from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
+
+
+@dataclass(frozen=True)
+class MemberPoint:
+    """A model at one ε.
+
+    Attributes:
+        epsilon: the ε of the sweep, or the stated one; infinite without a claim.
+        trainable: what is trained.
+        claim: the guarantee, if any.
+    """
+
+    epsilon: float
+    trainable: Trainable
+    claim: Claim | None
+
+
+@dataclass(frozen=True)
+class MemberModel:
+    """One model of a membership audit.
+
+    Attributes:
+        table: its table of the config.
+        defenses: the model at each ε.
+        observers: who observes it.
+        scale: the rating scale.
+        k: the length of lists.
+    """
+
+    table: OwnRecommender | Model
+    defenses: Sequence[MemberPoint]
+    observers: Sequence[Observer]
+    scale: Scale
+    k: int
+
+    @property
+    def label(self) -> str:
+        """The model's label."""
+        return self.table.label
+
+    def record(self) -> ModelRecord:
+        """Record the recommender with its parameters."""
+        trainable = self.defenses[0].trainable
+        if isinstance(trainable, DefenseRecommender):
+            return model_record(self.label, trainable.defense).model_copy(update={"top_k": self.k})
+        if not isinstance(trainable, Recommender):
+            raise TypeError(f"{type(trainable).__name__} is no adapter")
+        return ModelRecord(
+            label=self.label,
+            defense=trainable.name,
+            title=trainable.title,
+            variant="own",
+            source=trainable.source,
+            params=asdict(trainable),  # type: ignore[call-overload]
+            top_k=self.k,
+        )
+
+    def points(self) -> list[PointRecord]:
+        """Record the model at each ε."""
+        return [self._point(point) for point in self.defenses]
+
+    def _point(self, point: MemberPoint) -> PointRecord:
+        if isinstance(point.trainable, DefenseRecommender):
+            return point_record(self.label, point.trainable.defense, self.scale)
+        return PointRecord(
+            model=self.label,
+            epsilon=point.epsilon,
+            sensitivity=None,
+            noise_scale=None,
+            claim=point.claim and ClaimRecord(**asdict(point.claim)),
+        )
+
+
+@dataclass(frozen=True)
+class MemberModels(Subject):
+    """The models of a membership audit.
+
+    Attributes:
+        context: inputs that the measures share.
+        ratings: the data.
+        table: `[membership]`.
+        design: targets, coins and questions, the same for every model.
+    """
+
+    context: Context
+    ratings: Ratings
+    table: Membership
+    design: Design
+
+    @classmethod
+    def of(cls, context: Context, ratings: Ratings | None) -> Self:
+        """Draw the targets.
+
+        Raises:
+            DataError: there are too few data.
+        """
+        table = context.config.membership
+        if ratings is None or table is None:
+            raise TypeError("a membership audit needs ratings and [membership]")
+        return cls(context, ratings, table, Design.of(ratings, table, context.seed))
+
+    def trials(self) -> int:
+        """Return the number of trainings, with the probes of each model."""
+        points = sum(len(model.epsilon) for model in self.context.config.audited)
+        return points * (self.table.trainings + 2)
+
+    def models(self) -> Iterator[MemberModel]:
+        """Yield the user's own models, then the defenses."""
+        for model in self.context.config.audited:
+            yield MemberModel(
+                model,
+                self._points(model),
+                self.table.observers_of(model),
+                self.ratings.scale,
+                self.design.k,
+            )
+
+    def _points(self, model: OwnRecommender | Model) -> list[MemberPoint]:
+        if isinstance(model, OwnRecommender):
+            claim = model.claim.claim() if model.claim else None
+            return [MemberPoint(model.epsilon[0], model.create("recommender"), claim)]
+        made: list[TrainedDefense[Any]] = model.defenses("model")
+        return [
+            MemberPoint(
+                defense.epsilon, DefenseRecommender(defense, self.ratings.scale), defense.claim()
+            )
+            for defense in made
+        ]
+
+    def data(self) -> DataRecord:
+        """Record the sizes of the data; the targets are attacked."""
+        attacked = sum(self.design.count(unit) for unit in self.table.units)
+        return data_record(self.ratings, self.ratings, attacked=attacked)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the config without the tables of other audits."""
+        others = {"defense", "split", "train", "game", "sybil", "convergence", "transcript"}
+        return self.context.config.model_dump(mode="json", exclude=others)
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attacks by label, with their parameters."""
+        inferring = self.context.config.inferring
+        return {each.label: attack_record(each.create("attack")) for each in inferring}

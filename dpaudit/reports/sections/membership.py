@@ -1,0 +1,196 @@
+"""Tables and sentences on membership inference: who can be told to be in the training data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
+from dpaudit.reports import words
+from dpaudit.reports.table import NONE, Table
+
+_DIGITS = 3
+
+# Model, ε, unit, observer.
+_Game = tuple[str, float, str, str]
+
+
+def audited(result: AuditResult) -> bool:
+    """Return whether the record is of a membership audit."""
+    return any(found.unit for found in result.measurements)
+
+
+def tables(result: AuditResult) -> list[Table]:
+    """Return the strongest attacks, utility, every attack, and who is hit hardest."""
+    if not audited(result):
+        return []
+    made = [_strongest(result), _utility(result), _attacks(result), _exposed(result)]
+    return [table for table in made if table.cells]
+
+
+def summary(result: AuditResult) -> list[Table]:
+    """Return the tables that a console shows: the strongest attacks and utility."""
+    return tables(result)[:2]
+
+
+def note(result: AuditResult) -> list[str]:
+    """Return the notes that explain the tables."""
+    if not audited(result):
+        return []
+    return [
+        "Membership: in every training a coin decides for each target whether it is in the data. "
+        "One half of the trainings calibrates the attacks and chooses the strongest by each "
+        "number; the other half judges it. Intervals take the training as the sample, because "
+        "targets of one training depend on each other.",
+        "TPR at 1 % FPR is the share of the present targets that score above all but 1 % of the "
+        "absent ones. AUC is the probability that a present target scores above an absent one: "
+        "0.5 is chance. The advantage is the true- minus the false-positive rate at a threshold "
+        "set beforehand: 0 is chance, and balanced accuracy is a half plus a half of it.",
+        "The certified ε counts right guesses of the coins; it holds whatever the dependence "
+        "between targets. A claim is compared with it only if it is about the same target and "
+        "observer.",
+        "The attacker knows all data but the targets' coins, and can train the model on data like "
+        "these. Exposures by group say who is hit hardest; they name nobody.",
+    ]
+
+
+def _of(result: AuditResult, metric: str) -> list[Measurement]:
+    return [found for found in result.measurements if found.metric == metric and found.unit]
+
+
+def _joint(result: AuditResult, metric: str) -> list[Measurement]:
+    return [found for found in _of(result, metric) if found.attack == STRONGEST]
+
+
+def _game(found: Measurement) -> _Game:
+    return found.model, found.epsilon, found.unit or "", found.observer or ""
+
+
+def _rates(result: AuditResult) -> list[float]:
+    return sorted({found.at for found in _of(result, "attack.tpr") if found.at is not None})
+
+
+def _strongest(result: AuditResult) -> Table:
+    claims = {(p.model, p.epsilon): p.claim for p in result.points}
+    at = {
+        (_game(each), each.metric, each.at): each
+        for metric in ("attack.auc", "attack.tpr", "attack.advantage", "epsilon")
+        for each in _joint(result, metric)
+    }
+    games = list(dict.fromkeys(game for game, _, _ in at))
+    rates = _rates(result)
+    claimed = any(claims.values())
+    cells, marked = [], set()
+    for row, game in enumerate(games):
+        claim = claims.get(game[:2])
+        bound = at.get((game, "epsilon", None))
+        said = [words.epsilon(claim.epsilon) if claim else "none"] if claimed else []
+        cells.append(
+            [
+                game[0],
+                *said,
+                game[2],
+                game[3],
+                _interval(at.get((game, "attack.auc", None))),
+                *(_interval(at.get((game, "attack.tpr", rate))) for rate in rates),
+                _interval(at.get((game, "attack.advantage", None))),
+                f"≥ {words.at_least(bound.estimate.lower)}" if bound else NONE,
+            ]
+        )
+        if bound and claim and bound.exceeds(claim):
+            cells[-1][-1] += " > claim"
+            marked.add((row, len(cells[-1]) - 1))
+    header = ["model", *(["claimed ε"] if claimed else []), "target", "observer", "AUC"]
+    header += [_tpr(rate) for rate in rates]
+    return Table(
+        "Membership inference by the strongest attack",
+        [*header, "advantage", "certified ε"],
+        cells,
+        marked,
+    )
+
+
+def _utility(result: AuditResult) -> Table:
+    names = {"utility.ndcg": "nDCG", "utility.recall": "recall", "utility.rmse": "rmse"}
+    at: dict[tuple[str, float, str], Measurement] = {
+        (each.model, each.epsilon, each.metric): each
+        for each in result.measurements
+        if each.metric in names
+    }
+    shown = [name for name in names if any(key[2] == name for key in at)]
+    k = {model.label: model.top_k for model in result.models}
+    return Table(
+        f"Utility on held-out interactions, lists of {max(k.values(), default=0)}",
+        ["model", "ε", *(names[name] for name in shown)],
+        [
+            [
+                model,
+                words.epsilon(epsilon),
+                *(_interval(at.get((model, epsilon, name))) for name in shown),
+            ]
+            for model, epsilon in dict.fromkeys(key[:2] for key in at)
+        ],
+    )
+
+
+def _attacks(result: AuditResult) -> Table:
+    metrics = ("attack.auc", "attack.tpr", "attack.advantage")
+    found = [each for metric in metrics for each in _of(result, metric) if each.attack != STRONGEST]
+    at = {((*_game(each), each.attack), each.metric, each.at): each for each in found}
+    rates = _rates(result)
+    return Table(
+        "Every attack, each interval by itself",
+        ["model", "ε", "target", "observer", "attack", "AUC", *map(_tpr, rates), "advantage"],
+        [
+            [
+                model,
+                words.epsilon(epsilon),
+                unit,
+                observer,
+                attack or NONE,
+                _interval(at.get((key, "attack.auc", None))),
+                *(_interval(at.get((key, "attack.tpr", rate))) for rate in rates),
+                _interval(at.get((key, "attack.advantage", None))),
+            ]
+            for key in dict.fromkeys(key for key, _, _ in at)
+            for model, epsilon, unit, observer, attack in [key]
+        ],
+    )
+
+
+def _exposed(result: AuditResult) -> Table:
+    """Return quantiles of exposure, and the rates of groups."""
+    rows: Sequence[Measurement] = [
+        *_of(result, "membership.exposed"),
+        *_of(result, "membership.group"),
+    ]
+    ordered = sorted(rows, key=lambda each: _order(result, each))
+    return Table(
+        "Who is hit hardest: share of trainings in which a present target is found",
+        ["model", "ε", "target", "observer", "of", "found"],
+        [
+            [
+                each.model,
+                words.epsilon(each.epsilon),
+                each.unit or NONE,
+                each.observer or NONE,
+                each.group or f"{words.percent(each.at or 0)} of targets: at most",
+                words.interval(each.estimate, _DIGITS),
+            ]
+            for each in ordered
+        ],
+    )
+
+
+def _order(result: AuditResult, found: Measurement) -> int:
+    games = list(dict.fromkeys(_game(each) for each in _joint(result, "attack.auc")))
+    return games.index(_game(found)) if _game(found) in games else len(games)
+
+
+def _tpr(rate: float) -> str:
+    return f"TPR at {words.percent(rate)} FPR"
+
+
+def _interval(found: Measurement | None) -> str:
+    estimate: Estimate | None = found.estimate if found else None
+    return words.interval(estimate, _DIGITS) if estimate else NONE
