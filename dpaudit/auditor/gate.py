@@ -8,7 +8,15 @@ from typing import Any
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
-from dpaudit.record.result import Control, GateRecord, Measurement, Outcome, PointRecord, worst
+from dpaudit.record.result import (
+    STRONGEST,
+    Control,
+    GateRecord,
+    Measurement,
+    Outcome,
+    PointRecord,
+    worst,
+)
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
@@ -23,14 +31,17 @@ def judge(
     - `min`: fails if an upper bound is below it; passes if no lower bound is.
     - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
-      and no pair has an ε above the limit by the law of its noise.
+      and no pair has an ε above the limit by the law of its noise, or by the guesses of a membership
+      game, whose bound is a matter of numbers.
     - An estimate that is not frequentist is inconclusive.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
     """
     at = {(point.model, point.epsilon): point for point in points}
-    picked = [found for found in measurements if gate.picks(found.model_dump())]
+    # Single membership inference attacks are not judged: a choice among them needs other trainings.
+    able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
+    picked = [found for found in able if gate.picks(found.model_dump())]
     if not picked:
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: correct its where")
     decided: dict[tuple[str, float], list[tuple[Outcome, str]]] = {}
@@ -42,7 +53,7 @@ def judge(
     doubted = {
         (found.model, found.epsilon)
         for found in picked
-        if _above_by_law(found, _limit(gate, at[found.model, found.epsilon]))
+        if _above_by_law(found, _limit(gate, found, at[found.model, found.epsilon]))
     }
     verdicts = [
         verdict
@@ -67,7 +78,9 @@ def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
 def rule(gate: Gate) -> str:
     """Describe the gate in words."""
     where = ", ".join(
-        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        f"{'false positives' if key == 'at' else key} {value:g}"
+        if isinstance(value, float)
+        else f"{key} {value}"
         for key, value in gate.where.items()
     )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
@@ -78,14 +91,18 @@ def rule(gate: Gate) -> str:
 def _place(found: Measurement) -> str:
     effort = f"effort {found.effort}" if found.effort is not None else None
     extra = [part for part in (found.attack, found.pair, effort) if part]
+    if found.unit and not found.pair:
+        extra.append(f"{found.unit} ({found.observer})")
+    if found.unit and found.at is not None:
+        extra.append(f"{found.at:g} false positives")
     return ", ".join([found.model, f"ε = {found.epsilon:g}", *extra])
 
 
-def _limit(gate: Gate, point: PointRecord) -> float | None:
-    """Return the limit; None if it is the claim and the variant claims nothing."""
+def _limit(gate: Gate, found: Measurement, point: PointRecord) -> float | None:
+    """Return the limit; None if it is the claim and nothing is claimed about what is measured."""
     limit = gate.max if gate.min is None else gate.min
     if limit == "claim":
-        return point.claim.epsilon if point.claim else None
+        return point.claim.epsilon if point.claim and found.tests(point.claim) else None
     return limit
 
 
@@ -103,9 +120,11 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
     estimate = found.estimate
     if estimate.kind != "frequentist":
         return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate"
-    limit = _limit(gate, point)
+    limit = _limit(gate, found, point)
     if limit is None:
-        return "inconclusive", "this variant claims nothing: give a number instead of 'claim'"
+        claim = point.claim
+        what = f"only {claim.adjacency}, observer {claim.observer}" if claim else "nothing"
+        return "inconclusive", f"this variant claims {what}: give a number instead of 'claim'"
     if gate.metric == "epsilon":
         return _compare_epsilon(gate, found, point, limit)
     low, high = estimate.lower, estimate.upper
@@ -119,6 +138,8 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
     if kept:
         return "pass", f"{interval} keeps {limit:g}"
     more = "more transcript.trials" if gate.metric == "attack.auc" else "more trials"
+    if found.unit:
+        more = "more membership.trainings"
     return "inconclusive", f"{interval} straddles {limit:g}: {more} narrow it"
 
 
@@ -128,15 +149,17 @@ def _compare_epsilon(
     certified = f"certified ε >= {found.estimate.lower:.4g}"
     if not found.estimate.lower <= limit:
         return "fail", f"{certified}, above {limit:g}"
-    if found.theory is not None and _above_by_law(found, limit):
-        law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
-        return "inconclusive", f"{certified}, but {law}: use more trials to certify it"
+    doubt = _doubt(found, limit)
+    if doubt:
+        return "inconclusive", f"{certified}, but {doubt}"
     factor = gate.detectable or 1.0
     controls = sorted(found.controls, key=lambda control: control.factor)
     for control in controls:
         if shows(control, limit, factor):
             return "pass", f"{certified} on this pair alone, where {_said(control)}"
     remedy = "use more trials, or a pair that shows more"
+    if found.unit:
+        remedy = "use more membership.trainings or targets"
     if not controls:
         return "inconclusive", (
             f"{certified}, and no mutant that breaks {limit:g} was tried on this pair, or there "
@@ -152,6 +175,20 @@ def _compare_epsilon(
         f"{certified}, but on this pair {best.mutant} was not found (certified ε >= "
         f"{best.certified:.4g}): {remedy}"
     )
+
+
+def _doubt(found: Measurement, limit: float) -> str | None:
+    """Return why an ε that is not certified to exceed the limit may exceed it; None without doubt.
+
+    By the law of its noise, or because the right guesses of a membership game are as frequent.
+    """
+    if found.theory is not None and _above_by_law(found, limit):
+        law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
+        return f"{law}: use more trials to certify it"
+    if found.unit and not found.estimate.value <= limit:
+        guesses = f"the right guesses suggest ε = {found.estimate.value:.4g}, above {limit:g}"
+        return f"{guesses}: use more membership.trainings or targets"
+    return None
 
 
 def _said(control: Control) -> str:

@@ -206,10 +206,11 @@ def _members(result: AuditResult) -> Iterator[str]:
     for (model, epsilon, unit), here in by_model.items():
         worst = max(here, key=lambda each: each.estimate.value)
         which = "" if math.isinf(epsilon) else f" at ε = {words.epsilon(epsilon)}"
+        share = words.percent(round(worst.estimate.value, 3))
         yield (
             f"{model}{which}: an attacker who sees {seen.get(worst.observer, worst.observer)} "
-            f"tells {words.percent(round(worst.estimate.value, 3))} of the {unit}s in the training data "
-            f"from others, with {words.percent(at)} false alarms."
+            f"tells {share} of the {unit}s in the training data from others, with "
+            f"{words.percent(at)} false alarms."
         )
 
 

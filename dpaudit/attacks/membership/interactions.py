@@ -74,11 +74,13 @@ def of_factors(shown: Shown, known: Known, of: Interactions, rated: bool) -> Num
     inner product with these items.
     """
     items = shown.items.astype(np.float64)
-    own, weights = histories(known, of.users)
+    users, place = np.unique(of.users, return_inverse=True)
+    own, weights = histories(known, users)
     x = items[own] * weights[:, :, None]
-    fitted = solved(ridged(x, _RIDGE), x.sum(1)[:, :, None])[:, :, 0]
+    total = x.sum(1)
+    fitted = solved(ridged(x, _RIDGE), total[:, :, None])[place, :, 0]
     target = items[of.items]
-    center = x.sum(1) / np.maximum(weights.sum(1), 1)[:, None]
+    center = (total / np.maximum(weights.sum(1), 1)[:, None])[place]
     return np.stack(
         (
             np.einsum("nd,nd->n", fitted, target),

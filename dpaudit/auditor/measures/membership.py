@@ -21,7 +21,7 @@ from dpaudit.auditor.membership.estimates import (
 )
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
-from dpaudit.auditor.membership.probes import probed
+from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, probed
 from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
@@ -82,8 +82,8 @@ class MembershipInferences(Measure[MemberModel]):
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
         training = Training(point.trainable, self.design, blocks)
         executor = self.context.tasks(stage, model.table, of=[point.epsilon, blocks])
-        for about, text, remedy in probed(training, executor):
-            yield records.FindingRecord(model=model.label, about=about, text=text, remedy=remedy)
+        for noticed in probed(training, executor):
+            yield records.FindingRecord(model=model.label, **noticed._asdict())
         found = executor.map("training", training, range(self.table.trainings), lambda _: 1)
         parts = [unpacked(each, len(blocks) + 1) for each in found]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
@@ -96,6 +96,8 @@ class MembershipInferences(Measure[MemberModel]):
                 self.design.present(self.table.trainings, unit),
             )
             yield from self._inferred(trials, unit, observer, point.claim, where)
+            if (unit, observer) == ("interaction", "own-list") and hides_seen(trials):
+                yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         yield from self._useful(np.array([part[-1][0] for part in parts]), where)
 
     def _inferred(
@@ -108,14 +110,18 @@ class MembershipInferences(Measure[MemberModel]):
     ) -> Iterator[records.Measurement]:
         """Judge every attack by itself, and the strongest jointly."""
         rates = self.table.rates_of(unit)
+        delta = claim.delta if claim else self.table.delta
         where = {**where, "observer": observer, "unit": unit}
-        found = {label: judged(trials, attack, rates) for label, attack in self.attacks.items()}
+        found = {
+            label: judged(trials, attack, rates, self.context.family, delta)
+            for label, attack in self.attacks.items()
+        }
         yield from self._each(found, rates, where)
         yield from self._strongest(found, rates, where)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(found, f"tpr {exposing:g}")
         yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
-        best = strongest(found, "advantage")
+        best = strongest(found, "epsilon")
         yield self._certified(best, found[best], claim, where)
 
     def _each(
@@ -173,7 +179,9 @@ class MembershipInferences(Measure[MemberModel]):
         """Certify ε, and measure what the same bound finds of planted violations."""
         delta = claim.delta if claim else self.table.delta
         family, seed = self.context.family, self.context.seed
-        estimate = certified(one.scores, one.present, delta=delta, family=family, seed=seed)
+        estimate = certified(
+            one.scores, one.present, one.guesses, delta=delta, family=family, seed=seed
+        )
         pair = _pair(where["unit"], where["observer"])
         own = {**where, "attack": STRONGEST, "pair": pair}
         applies = claim and covers(claim, where["unit"], where["observer"])

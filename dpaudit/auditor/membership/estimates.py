@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
+from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+# Shares of the coins that are guessed "present" and "absent".
+Guesses = tuple[float, float]
+
+# The fewest guesses that are tried.
+_LEAST = 16
 
 
 def joint_mean(values: Numbers, family: Family, least: float = 0.0) -> Estimate:
@@ -68,34 +73,73 @@ def quantile(values: Numbers, share: float, family: Family) -> Estimate:
     )
 
 
+def best_guesses(
+    scores: Numbers, present: Mask, *, delta: float, family: Family
+) -> tuple[float, Guesses]:
+    """Return the largest bound on ε over numbers of guesses, and the shares of the coins guessed.
+
+    The bound is optimistic, as the same coins choose the numbers; it only chooses.
+
+    Args:
+        scores: scores of the targets `(T, m)`.
+        present: the coins `(T, m)`.
+        delta: δ.
+        family: the family of the run's intervals.
+    """
+    order = np.argsort(-scores, axis=None, kind="stable")
+    isin = present.reshape(-1)[order]
+    size = len(isin)
+    right_in = np.concatenate(([0], np.cumsum(isin)))
+    right_out = np.concatenate(([0], np.cumsum(~isin[::-1])))
+    sizes = [size >> j for j in range(1, size.bit_length()) if size >> j >= _LEAST]
+    pairs = [(k, k) for k in sizes if 2 * k <= size]
+    pairs += [pair for k in sizes for pair in ((k, 0), (0, k))]
+    found = []
+    for high, low in pairs:
+        right = int(right_in[high] + right_out[low])
+        bound = one_run_epsilon(size, high + low, right, delta=delta, alpha=family.alpha)
+        found.append((bound.lower, (high / size, low / size)))
+    return max(found, default=(0.0, (0.5, 0.5)))
+
+
 def certified(
-    scores: Numbers, present: Mask, *, delta: float, family: Family, seed: int
+    scores: Numbers,
+    present: Mask,
+    guesses: Guesses,
+    *,
+    delta: float,
+    family: Family,
+    seed: int,
 ) -> Estimate:
     """Return a certified lower bound on ε for the presence of one target.
 
-    All coins of the judged trainings are guessed from scores that depend on these trainings and on
-    the calibrating ones alone. The judged trainings are one mechanism, with as many coins as there
-    are pairs of training and target. Another value of one coin changes the data of one training by
-    one target, and no other training. So if the recommender is (ε, δ)-DP for the presence of one
+    Coins of the judged trainings are guessed from scores that depend on these trainings and on the
+    calibrating ones alone. The judged trainings are one mechanism, with as many coins as there are
+    pairs of training and target. Another value of one coin changes the data of one training by one
+    target, and no other training. So if the recommender is (ε, δ)-DP for the presence of one
     target, this mechanism is (ε, δ)-DP for each coin, and `bounds.frequentist.one_run` bounds the
     number of right guesses, whatever the dependence between targets and however the models of one
-    training depend on all its data.
+    training depend on all its data. The number of guesses is set beforehand, so one bound is used.
 
     Args:
         scores: scores of the targets `(C, m)`, larger for likelier presence.
         present: the coins `(C, m)`.
+        guesses: the shares of the coins to guess "present" and "absent".
         delta: δ.
         family: the family of the run's intervals.
         seed: orders equal scores.
     """
+    size = present.size
+    high, low = (int(share * size) for share in guesses)
     return one_run_scores_epsilon(
         scores.reshape(-1),
         present.reshape(-1),
         delta=delta,
         alpha=family.alpha,
         confidence=family.confidence,
+        grid=[(high, low)],
         seed=seed,
-    )
+    ).changed(method=f"one-run exact, {high + low} guesses set beforehand")
 
 
 def planted(present: Mask, epsilon: float, *, delta: float, family: Family, seed: int) -> float:
@@ -111,8 +155,8 @@ def planted(present: Mask, epsilon: float, *, delta: float, family: Family, seed
         family: the family of the run's intervals.
         seed: of the answers.
     """
-    wrong = generator(seed, "membership planted").random(present.shape) < 1 / (
-        1 + math.exp(epsilon)
-    )
-    told = (present ^ wrong).astype(np.float64)
-    return certified(told, present, delta=delta, family=family, seed=seed).lower
+    draws = generator(seed, "membership planted").random(present.shape)
+    told = (present ^ (draws < 1 / (1 + math.exp(epsilon)))).astype(np.float64)
+    # Nearly all: with all, guesses would be wrong because not exactly half of the coins are 1.
+    most = (0.45, 0.45)
+    return certified(told, present, most, delta=delta, family=family, seed=seed).lower

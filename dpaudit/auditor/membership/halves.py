@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.discriminant import direction
+from dpaudit.auditor.membership.estimates import Guesses, best_guesses
 from dpaudit.auditor.membership.rates import Curve, best_threshold
+from dpaudit.record.result import Family
 
 Mask = NDArray[np.bool_]
 
@@ -67,37 +69,52 @@ class Judged:
         scores: scores of the targets `(C, m)`.
         present: whether each target is in the data `(C, m)`.
         threshold: the threshold with the largest advantage in the calibrating half.
-        promise: what the attack reached there, by metric: the mean over trainings.
+        guesses: the shares of the coins to guess, "present" and "absent", that certified most
+            there.
+        promise: what the attack reached there, by metric: the mean over trainings, and for
+            `epsilon` the bound.
     """
 
     scores: Numbers
     present: Mask
     threshold: float
+    guesses: Guesses
     promise: Mapping[str, float]
 
 
-def judged(trials: Trials, attack: MembershipInference, rates: Sequence[float]) -> Judged:
+def judged(
+    trials: Trials,
+    attack: MembershipInference,
+    rates: Sequence[float],
+    family: Family,
+    delta: float,
+) -> Judged:
     """Score the judged half of the trainings with an attack that the other half calibrates.
 
     The calibrating half is divided again: its first part calibrates a rehearsal on its second part,
-    which sets the threshold and says how strong the attack is. So nothing of the judged half
-    chooses anything.
+    which sets the threshold and the guesses and says how strong the attack is. So nothing of the
+    judged half chooses anything.
 
     Args:
         trials: all trainings, at least 8.
         attack: the attack.
         rates: the false-positive rates of interest.
+        family: the family of the run's intervals.
+        delta: δ of the certified ε.
     """
     calibrating, certifying = trials.halves()
     first, second = calibrating.halves()
     rehearsed = second.scores(attack, first)
     curve = Curve(rehearsed, second.present)
     threshold = best_threshold(rehearsed, second.present)
+    epsilon, guesses = best_guesses(rehearsed, second.present, delta=delta, family=family)
     return Judged(
         certifying.scores(attack, calibrating),
         certifying.present,
         threshold,
+        guesses,
         {
+            "epsilon": epsilon,
             "auc": float(curve.areas().mean()),
             "advantage": float(curve.advantages(threshold).mean()),
             **{f"tpr {rate:g}": float(curve.found(rate).mean()) for rate in rates},

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.executor import Executor
@@ -18,6 +19,29 @@ class Noticed(NamedTuple):
     about: str
     text: str
     remedy: str
+
+
+HIDES_SEEN = Noticed(
+    "hide-seen",
+    "Lists leave out what their user has seen: no item on a user's list is in the user's history.",
+    "Show a list to its own user alone; whoever else sees it learns this with certainty.",
+)
+# Chance of what is seen if lists did not leave out seen items.
+_CHANCE = 1e-9
+
+
+def hides_seen(trials: Trials) -> bool:
+    """Whether lists never hold a present target's item although they hold absent ones'.
+
+    Args:
+        trials: the features of interactions for the observer of own lists; the first is positive if
+            the item is listed.
+    """
+    listed = trials.features[:, :, 0] > 0
+    within, without = listed[trials.present], listed[~trials.present]
+    if within.any() or not without.any():
+        return False
+    return bool((1 - without.mean()) ** len(within) < _CHANCE)
 
 
 def probed(training: Training, executor: Executor) -> Iterator[Noticed]:
