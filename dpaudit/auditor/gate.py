@@ -31,8 +31,8 @@ def judge(
     - `min`: fails if an upper bound is below it; passes if no lower bound is.
     - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
-      and no pair has an ε above the limit by the law of its noise, or by the guesses of a membership
-      game, whose bound is a matter of numbers.
+      and no pair has an ε above the limit by the law of its noise, or by the guesses of a
+      membership game, whose bound is a matter of numbers.
     - An estimate that is not frequentist is inconclusive.
 
     Raises:

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.files import read_text
+from dpaudit.cli.scores import mixed, read_scores
+from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dpaudit.bounds.outcomes import Scores
     from dpaudit.core.estimate import Estimate
 
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
 COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
 SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
-
-# The most characters of a csv of scores: five million scores of 20 characters.
-_LARGEST = 10**8
 
 _KINDS = {
     "frequentist": "holds for every mechanism and attack",
@@ -118,7 +112,7 @@ def epsilon(
     else:
         if scores_in is None or scores_out is None:
             raise ConfigError("one of --scores-in and --scores-out is missing: give both")
-        scores = _read(scores_out), _read(scores_in)
+        scores = read_scores(scores_out), read_scores(scores_in)
         from dpaudit.bounds.frequentist.seeds import settled
 
         method = _pick(method, SCORES)
@@ -149,84 +143,6 @@ def _numbers(option: str, text: str, form: str) -> list[int]:
             f"the option {option} {text!r} is not {form}, integers separated by commas"
         )
     return found
-
-
-def _read(path: Path) -> Scores:
-    """Read a vector from a npy file, or a csv file with one number per row and perhaps a header."""
-    import numpy as np
-
-    from dpaudit.bounds import outcomes
-
-    try:
-        if path.suffix == ".npy":
-            found = _array(path)
-        else:
-            # Spreadsheets put a byte-order mark before the first row.
-            lines = read_text(path, _LARGEST).removeprefix("\ufeff").split("\n")
-            header = bool(lines) and not _is_number(lines[0])
-            if header and any(separator in lines[0] for separator in ",;\t"):
-                raise ValueError(f"its first row is {lines[0]!r}")
-            found = np.array([float(line) for line in lines[header:] if line.strip()])
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    except (ValueError, EOFError) as error:
-        problem = str(error).partition(". ")[0]
-        raise DataError(
-            f"{path} must have one number per row ({problem}): give a csv with one column, or npy"
-        ) from error
-    return outcomes.scores(found, str(path))
-
-
-def _array(path: Path) -> NDArray[Any]:
-    """Return the array of a npy file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not a npy file, or is damaged.
-    """
-    import warnings
-
-    import numpy as np
-
-    try:
-        if not path.is_file():  # opening a pipe may block
-            raise ValueError("it is not a regular file")
-        with warnings.catch_warnings(action="ignore"):
-            # Mapped, so that a false size in the header cannot allocate memory.
-            found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError):
-        raise
-    except Exception as error:  # a damaged header can fail anywhere inside the parser
-        raise ValueError(type(error).__name__) from error
-    if found.dtype.kind not in "biuf":
-        raise ValueError(f"the array's type is {found.dtype}")
-    return found
-
-
-def _mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[np.bool_]]:
-    """Return all scores in random order, and the mask of trials with the target record.
-
-    The order depends on the scores too: with the seed alone, all files of these sizes would be
-    shuffled alike.
-    """
-    import hashlib
-
-    import numpy as np
-
-    from dpaudit.core.streams import generator
-
-    digest = hashlib.blake2b(absent.tobytes() + present.tobytes(), digest_size=16).digest()
-    rng = generator((seed, len(absent), *digest))
-    order = rng.permutation(len(absent) + len(present))
-    return np.concatenate((absent, present))[order], order >= len(absent)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _of_counts(counts: list[int], method: str, options: dict[str, Any]) -> Estimate:
@@ -268,7 +184,7 @@ def _of_scores(
 
         return gdp_roc_epsilon(absent, present, **options), None
     # The other methods need scores in exchangeable order; a file may be sorted.
-    scores, included = _mixed(absent, present, seed)
+    scores, included = mixed(absent, present, seed)
     absent, present = scores[~included], scores[included]
     if method == "held-out":
         from dpaudit.bounds.frequentist.thresholds import held_out_epsilon

@@ -14,6 +14,7 @@ from dpaudit.cli.catalogue import init, list_, schema, show
 from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
 from dpaudit.cli.epsilon import epsilon
+from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
 from dpaudit.cli.tasks import merge, runs
 from dpaudit.core.errors import DpauditError, RunError
@@ -127,6 +128,7 @@ for command in (
     gate,
     claims,
     epsilon,
+    membership,
     plan,
     list_,
     show,

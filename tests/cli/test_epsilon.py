@@ -27,7 +27,7 @@ from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
 from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.cli import main
-from dpaudit.cli.epsilon import _mixed
+from dpaudit.cli.scores import mixed
 from dpaudit.core.estimate import Estimate
 
 COUNTS = Counts(tp=80, fp=20, fn=20, tn=80)
@@ -80,7 +80,7 @@ def direct(method: str, seed: int = 0) -> Estimate:
         return label_epsilon(absent, present, **OPTIONS, seed=seed)[0]
     if method == "gdp":
         return gdp_roc_epsilon(absent, present, **OPTIONS)
-    scores, included = _mixed(absent, present, seed)
+    scores, included = mixed(absent, present, seed)
     absent, present = scores[~included], scores[included]
     if method == "held-out":
         return held_out_epsilon(absent, present, **OPTIONS)[0]

@@ -1,0 +1,127 @@
+"""`dpaudit membership`: membership inference from scores of one trained model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpaudit.cli.scores import read_features, read_scores
+from dpaudit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dpaudit.auditor.membership.one_model import OneModel
+
+_ASSUMES = (
+    "These numbers assume that members and non-members differ only by the training. They decide no "
+    "gate; a config with [[recommender]] trains models with coins and assumes nothing."
+)
+_UNTESTED = "That was not tested: give --features-in and --features-out."
+_DOUBTED = (
+    "A classifier tells the two apart by features that the model never saw: the scores may show "
+    "this difference, and not the training."
+)
+_KEPT = "A classifier could not tell the two apart by features that the model never saw."
+
+_file = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.option(
+    "--scores-in",
+    type=_file,
+    required=True,
+    help="Scores of members, larger for likelier membership (csv or npy), one per row.",
+)
+@click.option("--scores-out", type=_file, required=True, help="Scores of non-members.")
+@click.option(
+    "--features-in",
+    type=_file,
+    help="Features of the members that the model never saw (csv or npy), to test whether members "
+    "and non-members are alike.",
+)
+@click.option("--features-out", type=_file, help="The same features of the non-members.")
+@click.option(
+    "--rate",
+    "rates",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    multiple=True,
+    help="A false-positive rate at which to measure the true-positive rate.  [default: 0.001, "
+    "0.01]",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Confidence of each interval.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random halves.")
+@click.option(
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def membership(
+    scores_in: Path,
+    scores_out: Path,
+    features_in: Path | None,
+    features_out: Path | None,
+    rates: tuple[float, ...],
+    confidence: float,
+    seed: int,
+    style: str,
+) -> None:
+    """Measure how well scores of one trained model tell its members from others.
+
+    For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
+    """
+    from dpaudit.auditor.membership.one_model import audit_scores
+
+    if (features_in is None) != (features_out is None):
+        raise ConfigError("one of --features-in and --features-out is missing: give both")
+    features = None
+    if features_in is not None and features_out is not None:
+        features = read_features(features_in), read_features(features_out)
+    found = audit_scores(
+        read_scores(scores_in),
+        read_scores(scores_out),
+        rates=rates or (0.001, 0.01),
+        features=features,
+        confidence=confidence,
+        seed=seed,
+    )
+    click.echo(_json(found) if style == "json" else _text(found, confidence))
+
+
+def _rows(found: OneModel) -> dict[str, Any]:
+    from dpaudit.reports import words
+
+    rows = {"AUC": found.auc}
+    rows |= {f"TPR at {words.percent(rate)} FPR": value for rate, value in found.tpr.items()}
+    return rows | {"advantage": found.advantage}
+
+
+def _text(found: OneModel, confidence: float) -> str:
+    from dpaudit.reports import words
+
+    rows = _rows(found)
+    width = max(map(len, rows))
+    lines = [f"{name:{width}}  {words.interval(value)}" for name, value in rows.items()]
+    lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence."]
+    if found.exchangeable is None:
+        return "\n".join([*lines, _ASSUMES, _UNTESTED])
+    said = f" (AUC {words.interval(found.exchangeable)})."
+    tested = (_DOUBTED if found.doubted else _KEPT).removesuffix(".") + said
+    return "\n".join([*lines, _ASSUMES, tested])
+
+
+def _json(found: OneModel) -> str:
+    record = {
+        "auc": found.auc.model_dump(mode="json"),
+        "tpr": {f"{rate:g}": value.model_dump(mode="json") for rate, value in found.tpr.items()},
+        "advantage": found.advantage.model_dump(mode="json"),
+        "exchangeable": found.exchangeable and found.exchangeable.model_dump(mode="json"),
+        "doubted": found.doubted,
+    }
+    return json.dumps(record, indent=2)

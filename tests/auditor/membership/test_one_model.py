@@ -1,0 +1,84 @@
+"""Scores of one trained model: rates with intervals, and whether the groups are alike."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from dpaudit.auditor.membership.one_model import audit_scores
+from dpaudit.core.errors import InputError
+
+
+def shifted(seed: int, shift: float, n: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(shift, 1, n), rng.normal(0, 1, n + 301)
+
+
+def test_the_area_is_that_of_scikit_learn() -> None:
+    present, absent = shifted(0, 1)
+    real = np.arange(len(present) + len(absent)) < len(present)
+    expected = roc_auc_score(real, np.concatenate((present, absent)))
+    assert audit_scores(present, absent).auc.value == pytest.approx(expected)
+
+
+def test_intervals_cover_the_truth_of_normal_scores() -> None:
+    law = NormalDist()
+    truth = {
+        "auc": law.cdf(1 / 2**0.5),
+        "tpr": 1 - law.cdf(law.inv_cdf(0.99) - 1),
+        "advantage": 2 * law.cdf(0.5) - 1,
+    }
+    missed = dict.fromkeys(truth, 0)
+    for seed in range(100):
+        found = audit_scores(*shifted(seed, 1, 500), rates=(0.01,), seed=seed)
+        shown = {"auc": found.auc, "advantage": found.advantage}
+        for name, estimate in shown.items():
+            missed[name] += not estimate.lower <= truth[name] <= estimate.upper
+        missed["tpr"] += found.tpr[0.01].value > 2 * truth["tpr"]
+    assert missed["auc"] <= 11
+    # The threshold is chosen on half of the scores, so the advantage may be a little below.
+    assert missed["advantage"] <= 11
+    assert missed["tpr"] <= 11
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    found = audit_scores(*shifted(3, 0))
+    assert found.auc.lower < 0.5 < found.auc.upper
+    assert found.advantage.lower < 0 < found.advantage.upper
+    assert found.exchangeable is None
+    assert not found.doubted
+
+
+def test_a_rate_that_so_few_scores_cannot_show_is_left_out() -> None:
+    present, absent = shifted(1, 1, 300)
+    assert list(audit_scores(present, absent).tpr) == [0.01]
+
+
+@pytest.mark.parametrize(("gap", "doubted"), [(0.0, False), (0.5, True)])
+def test_a_classifier_finds_groups_that_differ_by_more_than_training(
+    gap: float, doubted: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    present, absent = shifted(2, 1, 800)
+    features = rng.normal(gap, 1, (800, 3)), rng.normal(0, 1, (1101, 3))
+    assert audit_scores(present, absent, features=features).doubted is doubted
+
+
+def test_sorted_files_give_the_same_kind_of_answer() -> None:
+    present, absent = shifted(4, 1)
+    plain, ordered = audit_scores(present, absent), audit_scores(np.sort(present), np.sort(absent))
+    assert ordered.auc.value == pytest.approx(plain.auc.value)
+    assert ordered.tpr[0.01].lower < plain.tpr[0.01].value < ordered.tpr[0.01].upper
+
+
+def test_wrong_input_is_refused() -> None:
+    present, absent = shifted(0, 1, 10)
+    with pytest.raises(InputError, match="give at least 4"):
+        audit_scores(present[:3], absent)
+    with pytest.raises(InputError, match="one row for each of 10"):
+        audit_scores(present, absent, features=(np.zeros((9, 2)), np.zeros((311, 2))))
+    with pytest.raises(InputError, match="NaN or infinity"):
+        audit_scores(present, absent, features=(np.full((10, 1), np.nan), np.zeros((311, 1))))

@@ -1,0 +1,59 @@
+"""`dpaudit membership`: what is printed, and wrong input in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    np.savetxt(tmp_path / "in.csv", rng.normal(1, 1, 400))
+    np.save(tmp_path / "out.npy", rng.normal(0, 1, 400))
+    np.savetxt(tmp_path / "a.csv", rng.normal(1, 1, (400, 2)), delimiter=",", header="x,y")
+    np.save(tmp_path / "b.npy", rng.normal(0, 1, (400, 2)))
+    return tmp_path
+
+
+def call(folder: Path, *arguments: str) -> Result:
+    scores = ["--scores-in", str(folder / "in.csv"), "--scores-out", str(folder / "out.npy")]
+    return CliRunner().invoke(main, ["membership", *scores, *arguments])
+
+
+def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
+    found = call(files)
+    assert found.exit_code == 0
+    assert "AUC" in found.output
+    assert "TPR at 1 % FPR" in found.output
+    assert "That was not tested" in found.output
+
+
+def test_groups_that_differ_are_told(files: Path) -> None:
+    features = ["--features-in", str(files / "a.csv"), "--features-out", str(files / "b.npy")]
+    assert "A classifier tells the two apart" in call(files, *features).output
+
+
+def test_json_holds_every_estimate(files: Path) -> None:
+    record = json.loads(call(files, "--format", "json", "--rate", "0.1").output)
+    assert list(record["tpr"]) == ["0.1"]
+    assert record["auc"]["lower"] < record["auc"]["value"] < record["auc"]["upper"]
+    assert record["exchangeable"] is None
+
+
+def test_wrong_input_is_one_sentence(files: Path) -> None:
+    found = call(files, "--features-in", str(files / "a.csv"))
+    assert found.exit_code == 2
+    assert "give both" in found.output
+    (files / "bad.csv").write_text("x,y\n1,two\n", encoding="utf-8")
+    bad = str(files / "bad.csv")
+    found = call(files, "--features-in", bad, "--features-out", bad)
+    assert found.exit_code == 2
+    assert "bad.csv must be a table of numbers" in found.output
+    assert "Traceback" not in found.output
