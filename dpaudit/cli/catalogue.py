@@ -1,24 +1,25 @@
-"""`dpaudit list`, `show`, `init` and `schema`."""
+"""`dpaudit list`, `show` and `schema`."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from dataclasses import fields
-from pathlib import Path
+from dataclasses import MISSING, fields
 from typing import Any, cast, get_args, get_type_hints
 
 import click
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.files import write_text
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(["defenses", "attacks", "reports", "data", "metrics"]))
+@click.argument(
+    "what",
+    type=click.Choice(["recommenders", "defenses", "attacks", "reports", "data", "metrics"]),
+)
 def list_(what: str) -> None:
-    """List defenses, attacks, reports, data sets or metrics."""
+    """List recommenders, defenses, attacks, reports, data sets or metrics."""
     for name, title in _titles(what).items():
         click.echo(f"{name:24} {title}")
 
@@ -26,27 +27,18 @@ def list_(what: str) -> None:
 @click.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Explain a defense or an attack: source, parameters, observers, pairs."""
+    """Explain a recommender, defense or attack: source, parameters, observers, pairs."""
     from dpaudit.core import registry
 
-    for group in ("defenses", "attacks"):
+    groups: tuple[registry.Group, ...] = ("recommenders", "defenses", "attacks")
+    for group in groups:
         if name in registry.names(group):
             _explain(registry.load(group, name))
             return
-    known = [*registry.names("defenses"), *registry.names("attacks")]
-    raise ConfigError(f"there is no defense or attack {name!r}{registry.suggestion(name, known)}")
-
-
-@click.command()
-@click.argument("path", default="dpaudit.toml", type=click.Path(path_type=Path, dir_okay=False))
-def init(path: Path) -> None:
-    """Write a commented example config that can be run."""
-    from importlib.resources import files
-
-    if path.exists():
-        raise ConfigError(f"{path} already exists: name another file or remove it")
-    write_text(path, files("dpaudit.cli").joinpath("template.toml").read_text(encoding="utf-8"))
-    click.echo(f"{path} is written; run it with: dpaudit run {path}")
+    known = [each for group in groups for each in registry.names(group)]
+    raise ConfigError(
+        f"there is no recommender, defense or attack {name!r}{registry.suggestion(name, known)}"
+    )
 
 
 @click.command()
@@ -86,6 +78,7 @@ def _first_line(part: Any) -> str:
 def _explain(part: Any) -> None:
     from dpaudit.config.compatibility.trained import PAIRS
     from dpaudit.defenses.base import ListDefense, OnDemandDefense, TrainedDefense
+    from dpaudit.recommenders.base import Recommender
 
     click.echo(f"{part.name}: {part.title}\n\nSource: {part.source}\n")
     click.echo(inspect.getdoc(part))
@@ -94,7 +87,11 @@ def _explain(part: Any) -> None:
     if parameters:
         click.echo("\nParameters:")
     for field in parameters:
-        click.echo(f"  {field.name} = {field.default!r}{_inherited(part, field.name)}")
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        click.echo(f"  {field.name} = {default!r}{_inherited(part, field.name)}")
+    if issubclass(part, Recommender):
+        click.echo("\nUsed in: [[recommender]]")
+        return
     if not issubclass(part, TrainedDefense | OnDemandDefense):
         click.echo(f"\nUsed in: {_used_in(part)}")
         return
