@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -13,6 +12,7 @@ from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
+from dpaudit.core.reference import named
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
@@ -205,24 +205,6 @@ def _planted(config: configs.Config, table: configs.PythonDefense) -> tuple[floa
         if bar.factor is not None and bar.limit > 0
     ]
     return min(asked, key=lambda each: each[1], default=(claim, _FACTOR * claim))
-
-
-def named(reference: str, place: str) -> Any:
-    """Import the object that `package.module:name` refers to.
-
-    Raises:
-        ConfigError: the reference is malformed or cannot be imported.
-    """
-    module, colon, name = reference.partition(":")
-    if not (module and colon and name):
-        raise ConfigError(f"{place} = {reference!r} is not package.module:name")
-    with foreign(
-        lambda words: ConfigError(
-            f"{place} = {reference!r} cannot be imported ({words}): put the module beside the "
-            "config, or install its package"
-        )
-    ):
-        return getattr(importlib.import_module(module), name)
 
 
 def _pairs(defense: configs.PythonDefense) -> list[tuple[Any, Any]]:

@@ -1,0 +1,47 @@
+"""Objects that a config names are imported, and what cannot be imported is one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.reference import named
+
+
+def test_an_object_of_a_module_is_found() -> None:
+    assert named("pathlib:Path", "x") is Path
+
+
+@pytest.mark.parametrize("reference", ["", "pathlib", "pathlib:", ":Path", ":"])
+def test_a_reference_without_module_or_name_is_refused(reference: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        named(reference, "defense.target")
+    assert str(found.value) == f"defense.target = {reference!r} is not package.module:name"
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("no_such_module_here:f", "ModuleNotFoundError"),
+        ("pathlib:no_such_name", "AttributeError"),
+        (".pathlib:Path", "TypeError"),
+    ],
+)
+def test_what_cannot_be_imported_is_named_with_the_remedy(reference: str, said: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        named(reference, "defense.target")
+    message = str(found.value)
+    assert message.startswith(f"defense.target = {reference!r} cannot be imported ({said}")
+    assert message.endswith(": put the module beside the config, or install its package")
+
+
+@pytest.mark.parametrize("text", ["import sys\nsys.exit(0)", "raise RuntimeError(1)", "def ("])
+def test_a_module_that_ends_the_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "broken_module.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        named("broken_module:f", "x")
