@@ -232,7 +232,7 @@ def top_lists(rows: Scores, seen: csr_array, k: int) -> Indices:
     return found
 
 
-def built(name: str, factory: Callable[..., Any], **arguments: Any) -> Any:
+def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:
     """Call a library's constructor with the user's settings.
 
     Args:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,23 +22,35 @@ def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
     Raises:
         RunError: a shape, type or number is wrong; names it and the remedy.
     """
-    scores = _array(answer.scores, "scores", (len(query.users),), "biuf").astype(np.float32)
+    scores = checked_scores(answer.scores, len(query.users))
+    if len(scores) and np.isnan(scores).all():
+        raise RunError(
+            f"all {len(scores)} scores are NaN: the training diverged, or it knows no user or item"
+        )
+    lists = _array(answer.lists, "lists", (len(query.listed), query.k), "iu")
+    _check_lists(lists, shape[1])
+    published = answer.factors and _factors(answer.factors, shape)
+    return Answer(scores, lists.astype(np.int32), published)
+
+
+def checked_scores(found: object, count: int) -> NDArray[np.float32]:
+    """Return the scores of `count` pairs as float32 `(count,)`; NaN for what a model does not know.
+
+    Raises:
+        RunError: the shape or type is wrong, or a score is infinite.
+    """
+    with np.errstate(over="ignore"):
+        scores = _array(found, "scores", (count,), "biuf").astype(np.float32)
     if np.isinf(scores).any():
         pair = int(np.flatnonzero(np.isinf(scores))[0])
         raise RunError(
             f"scores[{pair}] = {scores[pair]} is no finite number: return a number, or NaN for a "
             "user or item that the model does not know"
         )
-    if len(scores) and np.isnan(scores).all():
-        raise RunError(
-            f"all {len(scores)} scores are NaN: the training diverged, or it knows no user or item"
-        )
-    lists = _array(answer.lists, "lists", (len(query.listed), query.k), "iu").astype(np.int32)
-    _check_lists(lists, shape[1])
-    return Answer(scores, lists, answer.factors and _factors(answer.factors, shape))
+    return scores
 
 
-def _check_lists(lists: NDArray[np.int32], items: int) -> None:
+def _check_lists(lists: NDArray[Any], items: int) -> None:
     wrong = (lists < -1) | (lists >= items)
     if wrong.any():
         raise RunError(
@@ -59,17 +73,23 @@ def _rows(found: object, name: str, count: int) -> NDArray[np.float32]:
             f"factors of {name} have shape {rows.shape} and type {rows.dtype}: return numbers with "
             f"one row for each of {count} {name}"
         )
-    if not np.isfinite(rows).all():
+    with np.errstate(over="ignore"):
+        single = rows.astype(np.float32)
+    if not np.isfinite(single).all():
         raise RunError(f"factors of {name} hold NaN or infinity: the training diverged")
-    return rows.astype(np.float32)
+    return single
 
 
-def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDArray[np.generic]:
-    array = np.asarray(found)
+def _array(found: object, name: str, shape: tuple[int, ...], kinds: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(found)
+    except ValueError as error:
+        raise RunError(f"{name} have rows of different lengths: return an array") from error
     if array.shape != shape:
         raise RunError(
             f"{name} have shape {array.shape}, and {shape} was asked: return one row for each"
         )
     if array.dtype.kind not in kinds:
-        raise RunError(f"{name} have type {array.dtype}: return numbers")
+        wanted = "numbers" if "f" in kinds else "whole numbers"
+        raise RunError(f"{name} have type {array.dtype}: return {wanted}")
     return array

@@ -1,0 +1,159 @@
+"""A recommender that is the user's own Python class."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import ConfigError, RunError, foreign
+from dpaudit.core.messages import plain
+from dpaudit.core.plugin import STRICT
+from dpaudit.core.reference import named
+from dpaudit.recommenders.base import (
+    Answer,
+    Factors,
+    Indices,
+    Query,
+    RowModel,
+    Scores,
+    Settings,
+    Trainable,
+    built,
+)
+from dpaudit.recommenders.checks import checked, checked_scores
+
+
+@parameters(frozen=True, config=STRICT)
+class PythonClass(Trainable):
+    """Train the user's own class, which runs in this process with this environment.
+
+    Each training makes an object and calls `fit(interactions, seed)`, where `interactions` is a
+    `csr_array` of float32 ratings `(N, M)`, a copy of its own. What `fit` returns has
+
+    - `scores(users, items)`: the scores of pairs `(n,)`; NaN for what it does not know;
+    - `recommend(users, k)`: the lists, best first `(l, k)`; -1 pads. Without this method, lists are
+      made from the scores of all items, and leave out those that the user has interacted with;
+    - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
+      observer `factors` needs this method.
+
+    Attributes:
+        target: the class, or a function that returns an object, as `package.module:name`.
+        settings: the arguments of its constructor.
+        predicts_ratings: whether scores are predicted ratings; otherwise only their order counts.
+    """
+
+    target: str
+    settings: Settings = field(default_factory=dict)
+    predicts_ratings: bool = False
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Train on interactions, and show what is asked; see `Trainable.answer`.
+
+        Raises:
+            ConfigError: the class cannot be imported or has no `fit`, its constructor refuses the
+                settings, or factors are asked of a model without `factors`.
+            RunError: its code raises an exception, or what it returns cannot be used.
+        """
+        model = self._made()
+        with self._running(seed):
+            fitted = model.fit(interactions.copy(), seed)
+            found = self._shown(fitted, interactions, query)
+            return checked(found, query, interactions.shape)
+
+    def _made(self) -> Any:
+        factory = named(self.target, "recommender.target")
+        if not callable(factory):
+            raise ConfigError(
+                f"recommender.target = {self.target!r} cannot be called: name a class"
+            )
+        model = built(self.target, factory, **self.settings)
+        if not callable(getattr(model, "fit", None)):
+            raise ConfigError(
+                f"recommender.target = {self.target!r} makes {type(model).__name__}, which has no "
+                "method fit: name a class with fit(interactions, seed)"
+            )
+        return model
+
+    def _shown(self, fitted: Any, interactions: csr_array, query: Query) -> Answer:
+        """Ask only for what the query holds, with arrays that the user's code may change."""
+        if not hasattr(fitted, "scores"):
+            raise RunError(
+                f"fit returned {type(fitted).__name__}, which has no method scores: return the "
+                "trained model"
+            )
+        scores: Scores = np.empty(0, np.float32)
+        if len(query.users):
+            scores = fitted.scores(query.users.copy(), query.items.copy())
+        lists: Indices = np.empty((0, query.k), np.int32)
+        if len(query.listed):
+            lister = fitted if hasattr(fitted, "recommend") else _ByScores(interactions, fitted)
+            lists = lister.recommend(query.listed.copy(), query.k)
+        return Answer(scores, lists, self._factors(fitted) if query.factors else None)
+
+    def _factors(self, fitted: Any) -> Factors:
+        if not hasattr(fitted, "factors"):
+            raise ConfigError(
+                f"{self.target} publishes no factors: remove the observer 'factors', or give the "
+                "trained model a method factors()"
+            )
+        found = fitted.factors()
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise RunError(
+                "factors() returned no pair: return (items, users), or (items, None) if users' "
+                "factors are not published"
+            )
+        return Factors(*found)
+
+    @contextmanager
+    def _running(self, seed: int) -> Iterator[None]:
+        """Name the class in errors of its code and of what it returns."""
+        where = f"{self.target} with seed {seed}"
+        try:
+            module = self.target.partition(":")[0]
+            with foreign(
+                lambda said: RunError(
+                    f"{_place(module)}, raised {plain(said)}: correct it, or params.settings"
+                )
+            ):
+                yield
+        except RunError as error:
+            raise RunError(f"{where}: {error}") from error.__cause__
+
+
+@dataclass(frozen=True, eq=False)
+class _ByScores(RowModel):
+    """Lists from the scores of all items.
+
+    Attributes:
+        fitted: the user's trained model.
+    """
+
+    fitted: Any
+
+    def rows(self, users: Indices) -> Scores:
+        n_items = self.seen.shape[1]
+        items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
+        found = self.fitted.scores(np.repeat(users, n_items), items)
+        return checked_scores(found, len(items)).reshape(len(users), n_items)
+
+
+def _place(module: str) -> str:
+    """Say in which file and line the exception that is handled now was raised.
+
+    Args:
+        module: the module whose lines the user knows; its innermost one is named, if there is any.
+    """
+    error = sys.exception()
+    frames = traceback.extract_tb(error.__traceback__) if error else []
+    file = getattr(sys.modules.get(module), "__file__", None)
+    known = [frame for frame in frames if frame.filename == file] or frames
+    return f"{plain(Path(known[-1].filename).name)}, line {known[-1].lineno}"
