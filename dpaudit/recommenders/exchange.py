@@ -1,0 +1,214 @@
+"""The files that dpaudit gives a command for one training, and those that it writes.
+
+docs/own-models.md describes them for users.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import RunError
+from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores
+from dpaudit.recommenders.checks import checked
+from dpaudit.recommenders.tables import Table, read_rows, read_table, write_table
+
+Format = Literal["csv", "parquet"]
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """The folder of one training.
+
+    Attributes:
+        folder: the folder; an absolute path.
+        suffix: of the tables, which is their format.
+        shape: number of users N and of items M.
+        query: what is asked.
+    """
+
+    folder: Path
+    suffix: Format
+    shape: tuple[int, int]
+    query: Query
+
+    @property
+    def task(self) -> Path:
+        """The file that names all others."""
+        return self.folder / "task.json"
+
+    def write(self, interactions: csr_array, seed: int) -> None:
+        """Write the task and its tables.
+
+        Args:
+            interactions: users × items `(N, M)`, the ratings to train on.
+            seed: decides everything that is random.
+
+        Raises:
+            ConfigError: the format is parquet, and pyarrow is not installed.
+        """
+        counts = np.diff(interactions.indptr)
+        write_table(
+            self._path("interactions"),
+            {
+                "user": np.repeat(np.arange(self.shape[0], dtype=np.int32), counts),
+                "item": interactions.indices.astype(np.int32),
+                "rating": interactions.data,
+            },
+        )
+        pairs = self._pairs()
+        users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
+        write_table(self._path("pairs"), {"user": users, "item": items})
+        write_table(self._path("users"), {"user": self.query.listed})
+        factors = {name: str(self._path(f"{name[:-1]}_factors")) for name in ("items", "users")}
+        tables = ("interactions", "pairs", "users", "scores", "lists")
+        task = {
+            "seed": int(seed),
+            "k": int(self.query.k),
+            "n_users": int(self.shape[0]),
+            "n_items": int(self.shape[1]),
+            **{name: str(self._path(name)) for name in tables},
+            "factors": factors if self.query.factors else None,
+        }
+        self.task.write_text(json.dumps(task, indent=1), encoding="utf-8")
+
+    def read(self) -> Answer:
+        """Read and check what the command wrote; what is not asked is not read.
+
+        Raises:
+            RunError: a file is missing or wrong; names the file, its line or row, and the remedy.
+        """
+        query = self.query
+        scores = self._scores() if len(query.users) else np.empty(0, np.float32)
+        lists = self._lists() if len(query.listed) else np.empty((0, query.k), np.int32)
+        return checked(
+            Answer(scores, lists, self._factors() if query.factors else None), query, self.shape
+        )
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.{self.suffix}"
+
+    def _key(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.int64]:
+        return users.astype(np.int64) * self.shape[1] + items
+
+    def _pairs(self) -> NDArray[np.int64]:
+        """The keys of the asked pairs, sorted and distinct, as a command may write each once."""
+        return np.unique(self._key(self.query.users, self.query.items))
+
+    def _scores(self) -> Scores:
+        pairs = self._pairs()
+        table = read_table(
+            self._path("scores"), {"user": "index", "item": "index", "score": "number"}, len(pairs)
+        )
+        user, item, score = table.columns.values()
+        self._check_indices(table, "user", 0)
+        self._check_indices(table, "item", 1)
+        # NaN is not larger either.
+        table.check(
+            ~(np.abs(score) <= _LARGEST),
+            lambda row: (
+                f"score = {score[row]} is no finite number: leave out the pair of a user "
+                "or item that the model does not know"
+            ),
+        )
+        key = self._key(user, item)
+        place = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
+        table.check(
+            pairs[place] != key,
+            lambda row: (
+                f"the score of user {user[row]} and item {item[row]} is not asked: write "
+                f"the pairs of {self._path('pairs').name}"
+            ),
+        )
+        table.check(
+            _repeated(key),
+            lambda row: (
+                f"user {user[row]} and item {item[row]} stand there a second time: write "
+                "each pair once"
+            ),
+        )
+        found = np.full(len(pairs), np.nan, np.float32)
+        found[place] = score
+        return found[np.searchsorted(pairs, self._key(self.query.users, self.query.items))]
+
+    def _lists(self) -> Indices:
+        listed, k = self.query.listed, self.query.k
+        table = read_table(
+            self._path("lists"), dict.fromkeys(("user", "rank", "item"), "index"), len(listed) * k
+        )
+        user, rank, item = table.columns.values()
+        self._check_indices(table, "user", 0)
+        self._check_indices(table, "item", 1)
+        table.check(
+            (rank < 1) | (rank > k),
+            lambda row: (
+                f"rank = {rank[row]}, and lists of {k} items are asked: write ranks 1, the "
+                f"best, to {k}"
+            ),
+        )
+        row_of = np.full(self.shape[0], -1)
+        row_of[listed] = np.arange(len(listed))
+        place = row_of[user]
+        table.check(
+            place < 0,
+            lambda row: (
+                f"the list of user {user[row]} is not asked: write those of "
+                f"{self._path('users').name}"
+            ),
+        )
+        table.check(
+            _repeated(place * k + rank - 1),
+            lambda row: (
+                f"user {user[row]} has a second item of rank {rank[row]}: give each rank one item"
+            ),
+        )
+        table.check(
+            _repeated(self._key(user, item)),
+            lambda row: (
+                f"item {item[row]} stands in the list of user {user[row]} a second time: "
+                "list every item once"
+            ),
+        )
+        found = np.full((len(listed), k), -1, np.int32)
+        found[place, rank - 1] = item
+        self._check_gaps(found)
+        return found
+
+    def _check_gaps(self, lists: Indices) -> None:
+        gaps = (lists[:, :-1] == -1) & (lists[:, 1:] != -1)
+        if gaps.any():
+            row, place = (int(index[0]) for index in np.nonzero(gaps))
+            raise RunError(
+                f"{self._path('lists').name}: user {self.query.listed[row]} has an item of rank "
+                f"{place + 2} and none of rank {place + 1}: count ranks from 1 without a gap"
+            )
+
+    def _factors(self) -> Factors:
+        items = read_rows(self._path("item_factors"), self.shape[1])
+        path = self._path("user_factors")
+        users = read_rows(path, self.shape[0]) if path.exists() else None
+        return Factors(items, users)
+
+    def _check_indices(self, table: Table, name: str, axis: int) -> None:
+        index, count = table.columns[name], self.shape[axis]
+        table.check(
+            (index < 0) | (index >= count),
+            lambda row: (
+                f"{name} = {index[row]} is none of 0 to {count - 1}: write the indices of "
+                f"{self._path('interactions').name}, not the library's own"
+            ),
+        )
+
+
+def _repeated(keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark each key that has occurred before `(n,)`."""
+    found = np.ones(len(keys), np.bool_)
+    found[np.unique(keys, return_index=True)[1]] = False
+    return found

@@ -1,0 +1,127 @@
+"""The files of one training: what they hold, and what is wrong in those of the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import RunError
+from dpaudit.recommenders.base import Answer, Query
+from dpaudit.recommenders.exchange import Exchange, Format
+
+DATA = csr_array(np.array([[5, 0, 1], [0, 0, 0], [0.5, 2, 0]], dtype=np.float32))
+SCORES, LISTS = "user,item,score\n0,1,4\n", "user,rank,item\n0,1,1\n2,1,2\n2,2,0\n"
+FACTORS = "a,b\n1,2\n3,4\n5,6\n"
+
+
+def files(folder: Path, factors: bool = False, suffix: Format = "csv") -> Exchange:
+    users, items = np.array([0, 2, 0], np.int32), np.array([1, 2, 1], np.int32)
+    asked = Query(users, items, np.array([2, 0], np.int32), 2, factors)
+    return Exchange(folder, suffix, (3, 3), asked)
+
+
+def read(folder: Path, factors: bool = False, **texts: str) -> Answer:
+    """Read what a command has written: these texts."""
+    for name, text in {"scores": SCORES, "lists": LISTS, **texts}.items():
+        (folder / f"{name}.csv").write_text(text)
+    return files(folder, factors).read()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format) -> None:
+    made = files(tmp_path, suffix=suffix)
+    made.write(DATA, 3)
+    task = json.loads(made.task.read_text())
+    tables = ("interactions", "pairs", "users", "scores", "lists")
+    assert task == {
+        "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
+        **{name: str(tmp_path / f"{name}.{suffix}") for name in tables},
+    }  # fmt: skip
+    load = pd.read_csv if suffix == "csv" else pd.read_parquet
+    rows = [[0, 0, 5], [0, 2, 1], [2, 0, 0.5], [2, 1, 2]]
+    assert load(task["interactions"]).to_numpy().tolist() == rows
+    assert list(load(task["interactions"])) == ["user", "item", "rating"]
+    # A pair that is asked twice is written once.
+    assert load(task["pairs"]).to_dict("list") == {"user": [0, 2], "item": [1, 2]}
+    assert load(task["users"]).to_dict("list") == {"user": [2, 0]}
+    with_factors = files(tmp_path, True, suffix)
+    with_factors.write(DATA, 3)
+    assert json.loads(made.task.read_text())["factors"] == {
+        "items": str(tmp_path / f"item_factors.{suffix}"),
+        "users": str(tmp_path / f"user_factors.{suffix}"),
+    }
+
+
+def test_what_is_left_out_is_nan_or_no_item(tmp_path: Path) -> None:
+    found = read(tmp_path, scores="score,item,x,user\n4.5,1,9,0\n")
+    np.testing.assert_array_equal(found.scores, np.array([4.5, np.nan, 4.5], np.float32))
+    np.testing.assert_array_equal(found.lists, [[2, 0], [1, -1]])
+    assert found.factors is None
+    np.testing.assert_array_equal(read(tmp_path, lists="user,rank,item\n").lists, [[-1, -1]] * 2)
+
+
+def test_factors_of_users_may_be_missing(tmp_path: Path) -> None:
+    found = read(tmp_path, True, item_factors=FACTORS).factors
+    assert found is not None
+    np.testing.assert_array_equal(found.items, [[1, 2], [3, 4], [5, 6]])
+    assert found.users is None
+    found = read(tmp_path, True, item_factors=FACTORS, user_factors="a\n1\n2\n3\n").factors
+    assert found is not None
+    assert found.users is not None
+    np.testing.assert_array_equal(found.users, [[1], [2], [3]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("0,1,1\n-1,1,1\n", "line 3: user = -1 is none of 0 to 2: write the indices of interact"),
+        ("0,3,1\n", "scores.csv, line 2: item = 3 is none of 0 to 2"),
+        ("1,0,1\n", "line 2: the score of user 1 and item 0 is not asked: write the pairs of pa"),
+        ("2,2,1\n0,1,2\n2,2,1\n", "line 4: user 2 and item 2 stand there a second time"),
+        ("0,1,1e39\n", "score = 1e+39 is no finite number"),
+        ("0,1,-inf\n", "score = -inf is no finite number"),
+        ("", "all 3 scores are NaN"),
+    ],
+)
+def test_wrong_scores_are_one_sentence(tmp_path: Path, rows: str, said: str) -> None:
+    with pytest.raises(RunError) as found:
+        read(tmp_path, scores="user,item,score\n" + rows)
+    assert said in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("0,0,1\n", "lists.csv, line 2: rank = 0, and lists of 2 items are asked: write ranks 1"),
+        ("0,3,1\n", "lists.csv, line 2: rank = 3, and lists of 2 items"),
+        ("0,1,-1\n", "lists.csv, line 2: item = -1 is none of 0 to 2"),
+        ("1,1,0\n", "lists.csv, line 2: the list of user 1 is not asked: write those of users.csv"),
+        ("0,1,1\n0,1,2\n", "lists.csv, line 3: user 0 has a second item of rank 1"),
+        ("0,1,1\n0,2,1\n", "line 3: item 1 stands in the list of user 0 a second time"),
+        ("0,2,1\n", "lists.csv: user 0 has an item of rank 2 and none of rank 1: count ranks"),
+        ("0,first,1\n", "lists.csv, line 2: rank = 'first' is no index"),
+    ],
+)
+def test_wrong_lists_are_one_sentence(tmp_path: Path, rows: str, said: str) -> None:
+    with pytest.raises(RunError) as found:
+        read(tmp_path, lists="user,rank,item\n" + rows)
+    assert said in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a\n1\n2\n", "item_factors.csv has 2 rows below its header"),
+        ("a\n1\n2\nnan\n", "factors of items hold NaN or infinity"),
+        ("a\n1\n2\n1e300\n", "factors of items hold NaN or infinity"),
+    ],
+)
+def test_wrong_factors_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(RunError) as found:
+        read(tmp_path, True, item_factors=text)
+    assert said in str(found.value)
