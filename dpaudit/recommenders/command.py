@@ -1,0 +1,193 @@
+"""A recommender that is a command of the user's, which runs in its own environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.messages import place, quoted
+from dpaudit.core.plugin import STRICT
+from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.exchange import Exchange, Format
+from dpaudit.recommenders.process import Ended, Log, run
+
+# What a command may write, in the order in which it is checked.
+Shown = Literal["scores", "lists", "factors"]
+# A config gives paths as text.
+Folder = Annotated[Path, Field(strict=False)]
+
+_PLACEHOLDERS = ("task", "seed", "folder")
+_BRACES = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+# How much of the log stands in an error: a message has at most 1000 characters.
+_LINES, _CHARACTERS = 10, 600
+
+
+@parameters(frozen=True, config=STRICT)
+class Command(Trainable):
+    """Run a command for each training; no shell reads it.
+
+    The command reads `task.json` and the tables that it names, trains, and writes the tables that
+    are asked (docs/own-models.md). Its environment has `DPAUDIT_TASK`, the path of that file, and
+    `DPAUDIT_SEED`. When it ends, so do all processes of its group, and its folder is removed.
+
+    Attributes:
+        command: the program and its arguments, quoted as for a shell. `{task}` is the path of
+            `task.json`, `{seed}` the seed and `{folder}` the folder of that file; `{{task}}` is
+            the text `{task}`.
+        format: of all tables, read and written: `csv` or `parquet`.
+        shows: what it writes: `scores`, `lists`, `factors`.
+        predicts_ratings: whether scores are predicted ratings; otherwise only their order counts.
+        timeout: the limit on one training, in seconds.
+        retries: how often a training that fails is run again, with the same seed.
+        keep_logs: the folder to which each training's output is written, its first and last half
+            MiB; None for none.
+        cwd: the folder in which the command runs, and from which a relative `keep_logs` counts.
+        env: variables that are added to the environment.
+    """
+
+    command: str
+    format: Format = "csv"
+    shows: list[Shown] = field(default_factory=lambda: ["scores", "lists"])
+    predicts_ratings: bool = False
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    keep_logs: Folder | None = None
+    cwd: Folder = Path()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @field_validator("command")
+    @classmethod
+    def _can_be_read(cls, command: str) -> str:
+        _words(command, dict.fromkeys(_PLACEHOLDERS, ""))
+        return command
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Train on interactions, and show what is asked; see `Trainable.answer`.
+
+        Raises:
+            ConfigError: the command cannot be started, or does not show what is asked.
+            RunError: every try failed: the command ended with an error or reached its limit, or
+                what it wrote is missing or wrong.
+        """
+        self._check_asked(query)
+        tries = self.retries + 1
+        for tried in range(1, tries):
+            with suppress(RunError):
+                return self._once(interactions, seed, query, tried)
+        return self._once(interactions, seed, query, tries)
+
+    def _check_asked(self, query: Query) -> None:
+        asked = {"scores": len(query.users), "lists": len(query.listed), "factors": query.factors}
+        for name, some in asked.items():
+            if some and name not in self.shows:
+                raise ConfigError(
+                    f"{self._name} does not show {name}, which are asked: let it write them and "
+                    f"add {name!r} to params.shows, or remove what asks for them"
+                )
+
+    def _once(self, interactions: csr_array, seed: int, query: Query, tried: int) -> Answer:
+        with tempfile.TemporaryDirectory(prefix="dpaudit-", ignore_cleanup_errors=True) as folder:
+            files = Exchange(Path(folder).resolve(), self.format, interactions.shape, query)
+            files.write(interactions, seed)
+            ended = self._run(files, seed)
+            self._keep(ended.log, seed, tried)
+            try:
+                self._check_end(ended)
+                return files.read()
+            except RunError as error:
+                again = f", try {tried} of {self.retries + 1}" if self.retries else ""
+                raise RunError(
+                    f"{self._name} with seed {seed}{again}: {error}{_last(ended.log)}"
+                ) from error
+
+    def _run(self, files: Exchange, seed: int) -> Ended:
+        values = dict(zip(_PLACEHOLDERS, (files.task, seed, files.folder), strict=True))
+        words = _words(self.command, {name: str(value) for name, value in values.items()})
+        own = {"DPAUDIT_TASK": str(files.task), "DPAUDIT_SEED": str(seed)}
+        environment = {**os.environ, **self.env, **own}
+        try:
+            return run(words, self.cwd, environment, self.timeout, files.folder)
+        except OSError as error:
+            file = f": {place(Path(error.filename))}" if error.filename else ""
+            raise self._not_started(f"{error.strerror}{file}") from error
+        except ValueError as error:
+            raise self._not_started(str(error)) from error
+
+    def _not_started(self, said: str) -> ConfigError:
+        return ConfigError(
+            f"{self._name} cannot be started ({said}): correct the command, params.cwd or "
+            "params.env"
+        )
+
+    def _check_end(self, ended: Ended) -> None:
+        if ended.status is None:
+            raise RunError(
+                f"it was stopped after {self.timeout:g} seconds: set params.timeout higher"
+            )
+        if ended.status < 0:
+            raise RunError(f"signal {-ended.status} ended it: give it more memory, or see its log")
+        if ended.status > 0:
+            raise RunError(f"it ended with exit code {ended.status}: correct what its log says")
+
+    def _keep(self, log: Log, seed: int, tried: int) -> None:
+        if self.keep_logs is None:
+            return
+        folder = self.cwd / self.keep_logs
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"seed-{seed}-try-{tried}-{secrets.token_hex(4)}.log"
+            with path.open("xb") as file:
+                file.write(log.kept())
+        except OSError as error:
+            raise ConfigError(
+                f"params.keep_logs = '{place(self.keep_logs)}' cannot be written "
+                f"({error.strerror}): name another folder"
+            ) from error
+
+    @property
+    def _name(self) -> str:
+        return f"the command '{quoted(self.command, 100)}'"
+
+
+def _words(command: str, values: Mapping[str, str]) -> list[str]:
+    """Split a command into words, and then replace its placeholders.
+
+    Raises:
+        ValueError: it is empty, a quotation does not end, or a placeholder is unknown.
+    """
+
+    def replaced(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"{{{found[1]}}}"
+        if found[2] not in values:
+            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+            raise ValueError(
+                f"{found[0]} is no placeholder: use {known}, or write {{{found[0]}}} for this text"
+            )
+        return values[found[2]]
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"{error}: end it, or quote it with a backslash") from error
+    if not words or "\0" in command:
+        raise ValueError("the command is empty or holds a null character: name a program")
+    return [_BRACES.sub(replaced, word) for word in words]
+
+
+def _last(log: Log) -> str:
+    tail = log.tail(_LINES, _CHARACTERS)
+    return f"; its log ends: {tail}" if tail else "; it printed nothing"

@@ -1,0 +1,317 @@
+"""A recommender that is a command: what it shows, and one sentence on what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import own_knn  # type: ignore[import-not-found]
+import psutil
+import pytest
+from pydantic import ValidationError
+from scipy.sparse import csr_array
+
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.recommenders.base import Answer, Query
+from dpaudit.recommenders.command import Command
+
+N_USERS, N_ITEMS, K = 8, 6, 2
+SUPPORT = Path(own_knn.__file__).parent
+PYTHON = shlex.quote(sys.executable)
+# A training that goes wrong is stopped before a test that hangs would be.
+LIMIT = 20.0
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def data() -> csr_array:
+    values = np.random.default_rng(3).integers(1, 6, (N_USERS, N_ITEMS))
+    values[np.random.default_rng(4).random(values.shape) < 0.5] = 0
+    values[2] = values[:, 3] = 0
+    return csr_array(values, dtype=np.float32)
+
+
+def query(factors: bool = False) -> Query:
+    """Some pairs, one of them twice, and the lists of some users."""
+    users, items = np.array([5, 0, 5, 7, 2, 0], np.int32), np.array([1, 0, 1, 5, 3, 4], np.int32)
+    return Query(users, items, np.array([6, 0, 2], np.int32), K, factors)
+
+
+def own(way: str, **parameters: Any) -> Command:
+    """The command that goes wrong in this way; -S makes Python start faster."""
+    words = f"{PYTHON} -S {SUPPORT / 'own_command.py'} {shlex.quote(way)} {{task}}"
+    return Command(words, **{"timeout": LIMIT, **parameters})
+
+
+def answer(way: str, seed: int = 4, **parameters: Any) -> Answer:
+    return own(way, **parameters).answer(data(), seed, query())
+
+
+def counts() -> Any:
+    return np.bincount(data().indices, minlength=N_ITEMS)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, or ends within the next seconds."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_it_shows_the_scores_lists_and_factors_of_a_real_model(scratch: Path, kind: str) -> None:
+    made = Command(
+        f"{PYTHON} own_knn.py {{task}}",
+        kind,  # type: ignore[arg-type]
+        ["scores", "lists", "factors"],
+        timeout=LIMIT,
+        cwd=SUPPORT,
+    )
+    asked = query(factors=True)
+    found = made.answer(data(), 4, asked)
+    seen = data().todense().astype(float)
+    scores = seen @ own_knn.trained(seen)
+    np.testing.assert_allclose(found.scores, scores[asked.users, asked.items], rtol=1e-6)
+    np.testing.assert_array_equal(found.lists, own_knn.best(seen, scores, K)[asked.listed])
+    assert found.factors is not None
+    assert found.factors.users is not None
+    np.testing.assert_allclose(found.factors.users @ found.factors.items.T, scores, atol=1e-4)
+    assert not list(scratch.iterdir())
+
+
+def test_nothing_is_asked_that_the_query_does_not_hold() -> None:
+    none = np.empty(0, np.int32)
+    scores = own("works", shows=["scores"])
+    assert scores.answer(data(), 1, Query(query().users, query().items, none, K)).lists.size == 0
+    lists = own("works", shows=["lists"])
+    found = lists.answer(data(), 1, Query(none, none, np.array([1], np.int32), K))
+    assert found.scores.size == 0
+    np.testing.assert_array_equal(found.lists, [np.argsort(-counts(), kind="stable")[:K]])
+
+
+@pytest.mark.parametrize("name", ["scores", "lists", "factors"])
+def test_what_it_does_not_show_is_a_config_error(name: str) -> None:
+    others: Any = [each for each in ("scores", "lists", "factors") if each != name]
+    with pytest.raises(ConfigError, match=rf"own_command.* does not show {name}.*params.shows"):
+        own("crashes", shows=others).answer(data(), 1, query(factors=True))
+
+
+def test_pairs_that_are_left_out_have_no_score() -> None:
+    found = answer("writes half").scores
+    # The distinct pairs in order are (0, 0), (0, 4), (2, 3), (5, 1), (7, 5).
+    every = counts()[query().items].astype(np.float32)
+    np.testing.assert_array_equal(found, np.where([0, 1, 0, 1, 1, 0], every, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("crashes", ["exit code 1: ", "its log ends: reading the task | out of luck"]),
+        ("is killed", ["signal 9 ended it", "; it printed nothing"]),
+        ("prints latin-1", ["its log ends: caf\ufffd red | 20 % | bell"]),
+        ("writes nothing", ["there is no scores.csv: write it where task.json says"]),
+        ("writes empty files", ["scores.csv has no column user", "write the columns user, item"]),
+        ("writes a pipe", ["scores.csv is no file"]),
+        ("writes NaN", ["scores.csv, line 3: score = nan is no finite number: leave out"]),
+        ("writes an empty cell", ["scores.csv, line 3: score = nan is no finite number"]),
+        ("writes inf", ["scores.csv, line 3: score = inf is no finite number"]),
+        ("writes text", ["scores.csv, line 3: score = 'high' is no number"]),
+        ("writes a wrong user", ["scores.csv, line 3: user = 8 is none of 0 to 7"]),
+        ("writes a pair twice", ["scores.csv, line 7: user 0 and item 0 stand there a second"]),
+        ("writes a long list", ["lists.csv, line 4: rank = 3, and lists of 2 items are asked"]),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(scratch: Path, way: str, words: list[str]) -> None:
+    with pytest.raises(RunError) as found:
+        answer(way)
+    message = str(found.value)
+    for word in ("the command '", "own_command.py", " with seed 4: ", *words):
+        assert word in message
+    assert message.isprintable()
+    assert len(message) < 1000
+    assert not list(scratch.iterdir())
+
+
+def test_a_shape_that_changes_between_trainings_is_noticed() -> None:
+    assert answer("changes its shape", seed=4).lists.shape == (3, K)
+    with pytest.raises(RunError, match=r"seed 5: lists.csv has no column rank, only 'user, item'"):
+        answer("changes its shape", seed=5)
+
+
+def test_a_training_that_fails_is_run_again(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    made = own("every third", retries=1, env={"NOTES": str(notes)})
+    for seed in range(5):
+        found = made.answer(data(), seed, query())
+        np.testing.assert_array_equal(found.scores, counts()[query().items])
+    assert len(notes.read_text()) == 7
+    with pytest.raises(RunError, match=r"with seed 9, try 3 of 3: it ended with exit code 1"):
+        answer("crashes", seed=9, retries=2)
+    notes.write_text("xx")
+    with pytest.raises(RunError, match=r"with seed 1: it ended.*the third one"):
+        answer("every third", seed=1, env={"NOTES": str(notes)})
+
+
+@pytest.mark.parametrize("way", ["hangs", "hangs silently"])
+def test_a_command_that_hangs_is_stopped_with_all_it_started(
+    scratch: Path, tmp_path: Path, way: str
+) -> None:
+    notes = tmp_path / "notes"
+    with pytest.raises(RunError, match=r"stopped after 1 seconds: set params.timeout higher"):
+        answer(way, timeout=1, env={"NOTES": str(notes)})
+    if way == "hangs":
+        assert all(gone(int(pid)) for pid in notes.read_text().split())
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize("way", ["leaves a grandchild", "leaves a printing grandchild"])
+def test_what_a_command_leaves_running_is_ended_and_not_waited_for(
+    tmp_path: Path, way: str
+) -> None:
+    notes = tmp_path / "notes"
+    answer(way, env={"NOTES": str(notes)})
+    assert all(gone(int(pid)) for pid in notes.read_text().split())
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
+    answer("prints 200 MB", keep_logs="logs", cwd=tmp_path)
+    (log,) = (tmp_path / "logs").iterdir()
+    text = log.read_text()
+    assert len(text) < 2**20 + 100
+    assert text.startswith("first line\n")
+    assert text.endswith("\nlast line\n")
+    assert f"[dpaudit dropped {200 * 2**20 + 21 - 2**20} bytes here]" in text
+
+
+def test_logs_of_all_tries_are_kept(tmp_path: Path) -> None:
+    with pytest.raises(RunError):
+        answer("crashes", seed=6, retries=1, keep_logs=str(tmp_path / "a" / "b"))
+    logs = sorted((tmp_path / "a" / "b").iterdir())
+    assert [log.name[:13] for log in logs] == ["seed-6-try-1-", "seed-6-try-2-"]
+    assert logs[0].read_text() == "reading the task\nout of luck\n"
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"params.keep_logs = .* cannot be written"):
+        answer("works", keep_logs=str(tmp_path / "file"))
+
+
+def test_placeholders_and_the_environment_name_the_task(scratch: Path, tmp_path: Path) -> None:
+    made = own("prints its environment", keep_logs=tmp_path / "logs", env={"NOTES": "a b"})
+    more = " {seed} '{folder} x' {{seed}} {} '{ seed}'"
+    made = Command(
+        made.command + more, cwd=tmp_path, keep_logs=made.keep_logs, env=made.env, timeout=LIMIT
+    )
+    made.answer(data(), 12, query())
+    (log,) = (tmp_path / "logs").iterdir()
+    task, rest = log.read_text().rstrip("\n").split(" ", 1)
+    folder = Path(task).parent
+    assert Path(task).name == "task.json"
+    assert folder.parent == scratch
+    assert rest == f"12 a b {tmp_path} 12 {folder} x {{seed}} {{}} {{ seed}}"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"command": "no-such-program {task}"}, ["(No such file or directory: no-such-program)"]),
+        (
+            {"command": "./no-such-program"},
+            ["cannot be started", "correct the command, params.cwd"],
+        ),
+        ({"command": str(SUPPORT)}, ["Permission denied"]),
+        ({"command": "true", "cwd": "/no/such/folder"}, ["/no/such/folder"]),
+        ({"command": "true", "env": {"A=B": "1"}}, ["illegal environment variable name"]),
+        ({"command": "true", "env": {"A": "\0"}}, ["null byte"]),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_a_config_error(
+    scratch: Path, parameters: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as found:
+        Command(**parameters, retries=3).answer(data(), 1, query())
+    for word in (f"the command '{parameters['command']}' cannot be started", *words):
+        assert word in str(found.value)
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"command": "python {taks}"}, r"\{taks\} is no placeholder: use \{task\}, \{seed\}, "),
+        ({"command": "sh -c 'echo ${HOME}'"}, r"write \{\{HOME\}\} for this text"),
+        ({"command": ""}, "name a program"),
+        ({"command": "a\0b"}, "null character"),
+        ({"command": "python 'train.py"}, "No closing quotation"),
+        ({"command": 3}, "command"),
+        ({"format": "json"}, "format"),
+        ({"shows": ["ratings"]}, "shows"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": float("inf")}, "timeout"),
+        ({"retries": -1}, "retries"),
+        ({"env": {"A": 1}}, "env"),
+        ({"workers": 2}, "workers"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Command(**{"command": "true", **parameters})
+
+
+def test_it_is_frozen_and_can_be_sent_to_a_worker() -> None:
+    made: Any = own("works", predicts_ratings=True, keep_logs="logs")
+    assert made.predicts_ratings is True
+    assert made.cwd == Path()
+    assert cloudpickle.loads(cloudpickle.dumps(made)) == made
+    with pytest.raises(AttributeError):
+        made.timeout = 1
+
+
+CODE = """
+import numpy as np, sys
+from scipy.sparse import csr_array
+from dpaudit.recommenders.base import Query
+from dpaudit.recommenders.command import Command
+index = np.arange(3, dtype=np.int32)
+Command(sys.argv[1]).answer(csr_array(np.eye(3)), 1, Query(index, index, index, 2))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_it_ends_with_dpaudit(tmp_path: Path, number: int) -> None:
+    notes, folder = tmp_path / "notes", tmp_path / "scratch"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE, own("hangs").command],
+        env={**os.environ, "NOTES": str(notes), "TMPDIR": str(folder)},
+        stderr=subprocess.DEVNULL,
+    ) as started:
+        while not notes.exists() or len(notes.read_text().split()) < 2:
+            assert started.poll() is None
+            time.sleep(0.02)
+        started.send_signal(number)
+    assert all(gone(int(pid)) for pid in notes.read_text().split())
+    end = time.monotonic() + 10
+    while list(folder.iterdir()):
+        assert time.monotonic() < end, "the folder of the training was left"
+        time.sleep(0.02)
