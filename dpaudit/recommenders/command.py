@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import shlex
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -23,6 +22,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.exchange import Exchange, Format
 from dpaudit.recommenders.process import Ended, Log, run
+from dpaudit.recommenders.scratch import Scratch, scratch_folder
 
 # What a command may write, in the order in which it is checked.
 Shown = Literal["scores", "lists", "factors"]
@@ -99,10 +99,10 @@ class Command(Trainable):
                 )
 
     def _once(self, interactions: csr_array, seed: int, query: Query, tried: int) -> Answer:
-        with tempfile.TemporaryDirectory(prefix="dpaudit-", ignore_cleanup_errors=True) as folder:
-            files = Exchange(Path(folder).resolve(), self.format, interactions.shape, query)
+        with scratch_folder() as scratch:
+            files = Exchange(scratch.folder, self.format, interactions.shape, query)
             files.write(interactions, seed)
-            ended = self._run(files, seed)
+            ended = self._run(files, seed, scratch)
             self._keep(ended.log, seed, tried)
             try:
                 self._check_end(ended)
@@ -113,13 +113,13 @@ class Command(Trainable):
                     f"{self._name} with seed {seed}{again}: {error}{_last(ended.log)}"
                 ) from error
 
-    def _run(self, files: Exchange, seed: int) -> Ended:
+    def _run(self, files: Exchange, seed: int, scratch: Scratch) -> Ended:
         values = dict(zip(_PLACEHOLDERS, (files.task, seed, files.folder), strict=True))
         words = _words(self.command, {name: str(value) for name, value in values.items()})
         own = {"DPAUDIT_TASK": str(files.task), "DPAUDIT_SEED": str(seed)}
         environment = {**os.environ, **self.env, **own}
         try:
-            return run(words, self.cwd, environment, self.timeout, files.folder)
+            return run(words, self.cwd, environment, self.timeout, scratch)
         except OSError as error:
             file = f": {place(Path(error.filename))}" if error.filename else ""
             raise self._not_started(f"{error.strerror}{file}") from error

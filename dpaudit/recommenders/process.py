@@ -11,17 +11,16 @@ import re
 import selectors
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from dpaudit.core.messages import plain
+from dpaudit.recommenders.scratch import Scratch
 
-_WATCHER = Path(__file__).with_name("watcher.py")
 # Bytes that are kept of the beginning of the output, and of its end.
 _HALF = 2**19
 _AT_ONCE = 2**16
@@ -91,7 +90,7 @@ def run(
     cwd: Path,
     environment: Mapping[str, str],
     seconds: float,
-    scratch: Path,
+    scratch: Scratch,
 ) -> Ended:
     """Run a command to its end, or to its limit; its standard input is empty.
 
@@ -100,27 +99,26 @@ def run(
         cwd: the folder in which it runs.
         environment: its whole environment.
         seconds: the limit on its time.
-        scratch: a folder of its own, which is removed should this process be killed.
+        scratch: the folder of its files; a folder serves one command.
 
     Raises:
         OSError, ValueError: the command cannot be started.
     """
-    with _watched(scratch) as watch:
-        child = subprocess.Popen(  # noqa: S603  the command is the user's, and no shell reads it
-            words,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            watch(child.pid)
-            log = Log()
-            return Ended(_status(child, log, time.monotonic() + seconds), log)
-        finally:
-            _end(child)
+    child = subprocess.Popen(  # noqa: S603  the command is the user's, and no shell reads it
+        words,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        scratch.note(child.pid)
+        log = Log()
+        return Ended(_status(child, log, time.monotonic() + seconds), log)
+    finally:
+        _end(child)
 
 
 def _status(child: subprocess.Popen[bytes], log: Log, end: float) -> int | None:
@@ -171,28 +169,3 @@ def _output(child: subprocess.Popen[bytes]) -> IO[bytes]:
     if child.stdout is None:
         raise TypeError("the command has no output")
     return child.stdout
-
-
-@contextmanager
-def _watched(scratch: Path) -> Iterator[Callable[[int], None]]:
-    """Start the watcher, yield the function that tells it the group, and end it afterwards."""
-    watcher = subprocess.Popen(  # noqa: S603  the interpreter that runs already
-        [sys.executable, "-I", "-S", str(_WATCHER), str(scratch)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        text=True,
-    )
-
-    def watch(group: int) -> None:
-        if watcher.stdin is not None:
-            with suppress(BrokenPipeError):
-                print(group, file=watcher.stdin, flush=True)
-
-    try:
-        yield watch
-    finally:
-        watcher.kill()
-        with suppress(BrokenPipeError):
-            watcher.communicate()

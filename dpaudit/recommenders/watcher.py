@@ -1,11 +1,12 @@
-"""A script that ends a command, and removes its files, when the process that started it is gone.
+"""A script that ends commands and removes their files when the process that ran them is gone.
 
-It runs in a process of its own, so that even a kill of dpaudit leaves no training behind. Its
-standard input is a pipe from dpaudit, whose end says that dpaudit is gone. It imports nothing else
+It runs in a process of its own, so that even a kill of dpaudit leaves no training behind. It is no
+child of that process, as workers are killed together with their children. It imports nothing else
 of this package.
 
-Usage: python -I -S watcher.py FOLDER, with the number of the command's process group as the first
-line of standard input.
+Usage: python -I -S watcher.py. Standard input is a pipe from dpaudit. Its lines are `FOLDER`, a
+zero byte, and the number of the command's process group: empty before the command runs, `end` once
+the folder is removed. The last line of a folder counts.
 """
 
 from __future__ import annotations
@@ -15,24 +16,26 @@ import shutil
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 # A killed process may write a last file while its folder is being removed.
 _TRIES = 10
 
 
 def main() -> None:
-    """Wait for the end of standard input, then kill the group and remove the folder."""
-    group = sys.stdin.readline().strip()
-    sys.stdin.read()
-    if group:
+    """Wait for the end of standard input, then clean up what has not ended."""
+    groups: dict[bytes, bytes] = {}
+    for line in sys.stdin.buffer:
+        folder, _, group = line.rstrip(b"\n").partition(b"\0")
+        groups[folder] = group
+        if group == b"end":
+            del groups[folder]
+    for group in filter(None, groups.values()):
         with suppress(OSError):
             os.killpg(int(group), signal.SIGKILL)
     for _ in range(_TRIES):
-        shutil.rmtree(sys.argv[1], ignore_errors=True)
-        if not Path(sys.argv[1]).exists():
-            return
+        for folder in filter(os.path.exists, groups):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and not os.fork():
     main()
