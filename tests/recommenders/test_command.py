@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,11 @@ import pytest
 from pydantic import ValidationError
 from scipy.sparse import csr_array
 
+import dpaudit
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.python_class import PythonClass
 
 N_USERS, N_ITEMS, K = 8, 6, 2
 SUPPORT = Path(own_knn.__file__).parent
@@ -315,3 +320,19 @@ def test_it_ends_with_dpaudit(tmp_path: Path, number: int) -> None:
     while list(folder.iterdir()):
         assert time.monotonic() < end, "the folder of the training was left"
         time.sleep(0.02)
+
+
+def test_the_page_for_users_shows_the_examples_and_parameters_that_exist() -> None:
+    root = Path(dpaudit.__file__).parents[1]
+    page = (root / "docs" / "own-models.md").read_text()
+    for name in ("model.py", "train.py"):
+        assert f"```python\n{(root / 'examples' / 'own-model' / name).read_text()}```" in page
+    tables = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", page, re.S)]
+    kinds = []
+    for table in (table["recommender"][0] for table in tables):
+        kind: Any = Command if "command" in table else PythonClass
+        word = "command" if kind is Command else "target"
+        kinds.append(kind(table[word], **table["params"]))
+    assert [type(made) for made in kinds] == [PythonClass, Command, Command]
+    for field in dataclasses.fields(Command):
+        assert field.name in {"command", "cwd"} or f"| `{field.name}` |" in page

@@ -1,0 +1,38 @@
+"""A command that trains a model of RecTools in its own environment: see docs/own-models.md."""
+
+import json
+import sys
+
+import pandas as pd
+from rectools import Columns
+from rectools.dataset import Dataset
+from rectools.models import ImplicitALSWrapperModel
+from rectools.models.implicit_als import AlternatingLeastSquares
+
+with open(sys.argv[1]) as file:
+    task = json.load(file)
+
+# Train on the interactions. RecTools needs a column of times, which plays no role here.
+given = pd.read_csv(task["interactions"])
+given.columns = [Columns.User, Columns.Item, Columns.Weight]
+given[Columns.Datetime] = pd.Timestamp(0)
+dataset = Dataset.construct(given)
+als = AlternatingLeastSquares(factors=16, iterations=10, random_state=task["seed"], num_threads=1)
+model = ImplicitALSWrapperModel(als).fit(dataset)
+
+# Scores of the pairs. A user or item without interactions is unknown here: leave its pairs out.
+users, items = model.get_vectors()
+pairs = pd.read_csv(task["pairs"])
+known = pairs.user.isin(dataset.user_id_map.external_ids)
+pairs = pairs[known & pairs.item.isin(dataset.item_id_map.external_ids)]
+rows = dataset.user_id_map.convert_to_internal(pairs.user)
+columns = dataset.item_id_map.convert_to_internal(pairs.item)
+scores = (users[rows] * items[columns]).sum(axis=1)
+pairs.assign(score=scores).to_csv(task["scores"], index=False)
+
+# Lists of the users. Those of unknown users are left out as well.
+wanted = pd.read_csv(task["users"]).user
+wanted = wanted[wanted.isin(dataset.user_id_map.external_ids)]
+lists = model.recommend(wanted, dataset, k=task["k"], filter_viewed=True)
+lists = lists[[Columns.User, Columns.Rank, Columns.Item]]
+lists.set_axis(["user", "rank", "item"], axis=1).to_csv(task["lists"], index=False)
