@@ -47,8 +47,10 @@ class Stated(Protocol):
 def covers(claim: Stated, unit: str, observer: str) -> bool:
     """Whether a claim's ε bounds what an observer learns about the presence of a unit.
 
-    A claim about a user says less about one interaction only if its ε is for replaced users, and a
-    claim about an interaction says nothing as strong about a user.
+    A claim about a user says as much about one interaction only if its ε is for replaced users,
+    as removing an interaction is removing the user and adding another. A claim about an interaction
+    says nothing as strong about a user. What the claim treats as public must not tell the coin of a
+    target, and ε must bound all that the observer sees of a training together.
 
     Args:
         claim: the claim.

@@ -1,0 +1,93 @@
+"""Checks of what a recommender shows: each error says what is wrong and what to return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.core.errors import RunError
+from dpaudit.recommenders.base import Answer, Factors, Query
+from dpaudit.recommenders.checks import checked
+
+I32, F32 = np.int32, np.float32
+QUERY = Query(np.array([0, 1, 2], I32), np.array([4, 3, 2], I32), np.array([0, 2], I32), 2, True)
+SHAPE = (3, 5)
+
+
+def factors(items: Any, users: Any = None) -> Factors:
+    return Factors(items, users)
+
+
+GOOD: dict[str, Any] = {
+    "scores": np.array([0.5, np.nan, -1e38]),
+    "lists": np.array([[4, 0], [1, -1]]),
+    "factors": factors(np.ones((5, 2)), np.ones((3, 2))),
+}
+
+
+def check(**changes: Any) -> Answer:
+    return checked(Answer(**{**GOOD, **changes}), QUERY, SHAPE)
+
+
+def test_a_good_answer_gets_its_final_types() -> None:
+    found = check()
+    assert found.scores.dtype == F32
+    assert found.lists.dtype == I32
+    assert found.scores.tolist()[0] == 0.5
+    assert np.isnan(found.scores[1])
+    assert found.lists.tolist() == [[4, 0], [1, -1]]
+    assert found.factors is not None
+    assert found.factors.items.dtype == F32
+    assert check(factors=None).factors is None
+    alone = check(factors=factors(np.ones((5, 2)))).factors
+    assert alone is not None
+    assert alone.users is None
+
+
+@pytest.mark.parametrize(
+    "scores", [[1, 2, 3], [True, False, True], np.array([1, 2, 3], np.uint8), (0.5, 1.0, 2.0)]
+)
+def test_numbers_of_any_type_are_scores(scores: Any) -> None:
+    assert check(scores=scores).scores.tolist() == [float(each) for each in scores]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"scores": np.ones(2)}, r"scores have shape \(2,\), and \(3,\) was asked"),
+        ({"scores": np.ones((3, 1))}, r"scores have shape \(3, 1\)"),
+        ({"scores": None}, r"scores have shape \(\)"),
+        ({"scores": ["a", "b", "c"]}, "scores have type <U1: return numbers"),
+        ({"scores": np.ones(3, complex)}, "scores have type complex128: return numbers"),
+        ({"scores": [[1], [1, 2], [3]]}, "rows of different lengths"),
+        ({"scores": np.array([1, np.inf, 0])}, r"scores\[1\] = inf is no finite number"),
+        ({"scores": np.array([1, 0, -np.inf])}, r"scores\[2\] = -inf"),
+        # Too large for the 32 bits that are kept.
+        ({"scores": np.array([1, 1e39, 0])}, r"scores\[1\] = inf"),
+        ({"scores": np.full(3, np.nan)}, "all 3 scores are NaN"),
+        ({"lists": np.zeros((2, 3), int)}, r"lists have shape \(2, 3\), and \(2, 2\)"),
+        ({"lists": np.array([[0.0, 1.0], [1.0, 2.0]])}, "lists have type float64: return whole"),
+        ({"lists": np.array([[5, 0], [1, 2]])}, "a list holds the item 5: use 0 to 4"),
+        ({"lists": np.array([[-2, 0], [1, 2]])}, "a list holds the item -2"),
+        # It is 0 in 32 bits.
+        ({"lists": np.array([[2**32, 1], [1, 2]])}, f"a list holds the item {2**32}"),
+        ({"lists": np.array([[2, 2], [1, 0]])}, "a list holds an item twice"),
+        ({"factors": factors(np.ones((4, 2)))}, "factors of items have shape"),
+        ({"factors": factors(np.ones(5))}, "one row for each of 5 items"),
+        ({"factors": factors(np.ones((5, 2)), np.ones((5, 2)))}, "each of 3 users"),
+        ({"factors": factors(np.full((5, 2), np.nan))}, "factors of items hold NaN or infinity"),
+        ({"factors": factors(np.full((5, 2), 1e39))}, "factors of items hold NaN or infinity"),
+        ({"factors": factors(np.full((5, 2), "x"))}, "return numbers"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(RunError, match=said) as caught:
+        check(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_lists_may_be_empty_and_unsigned() -> None:
+    assert (check(lists=np.full((2, 2), -1)).lists == -1).all()
+    assert check(lists=np.array([[4, 0], [1, 2]], np.uint8)).lists.tolist() == [[4, 0], [1, 2]]
