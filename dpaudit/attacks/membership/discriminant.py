@@ -10,14 +10,16 @@ from dpaudit.kernels.normal_equations import solved
 
 # Added to the covariance, as a share of each feature's variance, so that it is never singular.
 _RIDGE = 1e-6
+# A feature with a smaller spread, relative to its size, differs by rounding alone.
+_ROUNDING = 1e-12
 
 
 def direction(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
     """Return Fisher's linear discriminant of present against absent targets `(F,)`.
 
     Σ⁻¹ (μ_in − μ_out), with the covariance Σ within both classes pooled over all targets and
-    trainings (Fisher 1936, doi:10.1111/j.1469-1809.1936.tb02137.x). A feature that never changes
-    gets 0.
+    trainings (Fisher 1936, doi:10.1111/j.1469-1809.1936.tb02137.x). A feature that never changes,
+    but for rounding, gets 0.
 
     Args:
         features: features in the attacker's trainings `(R, m, F)`.
@@ -29,9 +31,10 @@ def direction(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
     gap = within.mean(0) - without.mean(0)
     away = np.concatenate((within - within.mean(0), without - without.mean(0)))
     spread = away.std(0)
+    least = _ROUNDING * np.abs(features).max((0, 1))
     # A feature without any spread that differs between the classes decides alone: give it some.
-    spread = np.where(spread > 0, spread, np.abs(gap))
-    able = spread > 0
+    spread = np.where(spread > least, spread, np.abs(gap))
+    able = spread > least
     scaled = away[:, able] / spread[able]
     covariance = np.einsum("ni,nj->ij", scaled, scaled) / len(scaled)
     covariance += _RIDGE * np.eye(len(covariance))

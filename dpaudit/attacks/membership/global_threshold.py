@@ -17,7 +17,8 @@ class GlobalThreshold(MembershipInference):
     """Call a target present where the model fits it well, with one threshold for all targets.
 
     The attacker's trainings only decide the direction: a list that leaves out what its user has
-    seen fits an interaction worse if it is present (Yeom et al. 2018, adversary 2).
+    seen fits an interaction worse if it is present (Yeom et al. 2018, adversary 2). They also
+    standardise the fit, so that a threshold chosen with some trainings holds with others.
     """
 
     name: ClassVar[str] = "global-threshold"
@@ -31,4 +32,6 @@ class GlobalThreshold(MembershipInference):
         """Score each target; arguments as in `MembershipInference.score`."""
         within = reference.fit[present].mean() if present.any() else 0.0
         without = reference.fit[~present].mean() if not present.all() else 0.0
-        return np.copysign(1.0, within - without) * seen.fit
+        scale = np.copysign(float(reference.fit.std()) or 1.0, within - without)
+        found: Numbers = (seen.fit - (within + without) / 2) / scale
+        return found

@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, exposure
 from dpaudit.kernels.normal_equations import ridged, solved
 
-# λ of the fit of a user's factors to the published factors of what the user has.
+# λ of the fit of a user's factors to the published factors of what the user has, as a share of the
+# mean squared length of an item's factors.
 _RIDGE = 1.0
 # Items of a history that the fit uses, at most: the first, so that the choice is fixed.
 _MOST = 64
@@ -74,21 +75,27 @@ def of_factors(shown: Shown, known: Known, of: Interactions, rated: bool) -> Num
     inner product with these items.
     """
     items = shown.items.astype(np.float64)
+    size = length_of(items)
     users, place = np.unique(of.users, return_inverse=True)
     own, weights = histories(known, users)
     x = items[own] * weights[:, :, None]
     total = x.sum(1)
-    fitted = solved(ridged(x, _RIDGE), total[:, :, None])[place, :, 0]
+    fitted = solved(ridged(x / size, _RIDGE), total[:, :, None] / size)[place, :, 0]
     target = items[of.items]
     center = (total / np.maximum(weights.sum(1), 1)[:, None])[place]
     return np.stack(
         (
-            np.einsum("nd,nd->n", fitted, target),
+            np.einsum("nd,nd->n", fitted, target / size),
             np.sqrt(np.einsum("nd,nd->n", target, target)),
             np.einsum("nd,nd->n", center, target),
         ),
         axis=1,
     )
+
+
+def length_of(items: Numbers) -> float:
+    """Return the root mean square of the items' lengths; 1 if all are 0."""
+    return float(np.sqrt(np.mean(np.einsum("nd,nd->n", items, items)))) or 1.0
 
 
 def histories(known: Known, users: Indices) -> tuple[Indices, Numbers]:

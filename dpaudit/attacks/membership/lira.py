@@ -15,6 +15,8 @@ from dpaudit.core.plugin import STRICT
 # A standard deviation is at least this share of the feature's standard deviation over all targets
 # and trainings, so that a feature which never changes does not decide alone.
 _LEAST = 1e-3
+# It is at least this number too, so that a feature which was always the same gives finite scores.
+_SMALLEST = 1e-30
 
 
 @parameters(frozen=True, config=STRICT)
@@ -61,6 +63,9 @@ class Lira(MembershipInference):
 
         A target that no selected training has gets the mean over all targets.
         """
+        # Around one value, so that the mean of equal values is their value and not rounded.
+        center = features[0, 0]
+        features = features - center
         weights = which[:, :, None].astype(np.float64)
         count = weights.sum(0)
         everywhere = (weights * features).sum((0, 1)) / max(1.0, float(count.sum()))
@@ -74,5 +79,5 @@ class Lira(MembershipInference):
         if self.own_variance:
             # A target with few trainings leans on the variance of all.
             variance = (squares + shared) / (free + 1)
-        least = _LEAST * features.std((0, 1)) + np.finfo(np.float64).tiny ** 0.5
-        return mean, np.maximum(np.sqrt(variance), least)
+        least = _LEAST * features.std((0, 1)) + _SMALLEST
+        return mean + center, np.maximum(np.sqrt(variance), least)

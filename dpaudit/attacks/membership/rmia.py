@@ -13,6 +13,9 @@ from scipy.special import log_expit, logsumexp
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
 
+# Ratios that differ by less, relatively, count as equal; and the least spread of the fit.
+_ROUNDING, _SMALLEST = 1e-9, 1e-30
+
 
 @parameters(frozen=True, config=STRICT)
 class Rmia(MembershipInference):
@@ -44,7 +47,7 @@ class Rmia(MembershipInference):
 
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""
-        center, spread = reference.fit.mean(), max(float(reference.fit.std()), 1e-300)
+        center, spread = reference.fit.mean(), max(float(reference.fit.std()), _SMALLEST)
 
         def log_p(fit: Numbers) -> Numbers:
             found: Numbers = log_expit((fit - center) / spread)
@@ -54,7 +57,7 @@ class Rmia(MembershipInference):
         if not seen.population.shape[1]:
             return own
         others = log_p(seen.population) - _log_average(log_p(reference.population))
-        beaten = own - np.log(self.gamma)
+        beaten = own - np.log(self.gamma) + _ROUNDING
         return np.stack(
             [
                 np.searchsorted(np.sort(row), mine, "right") / len(row)

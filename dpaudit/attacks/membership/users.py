@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpaudit.attacks.membership.interactions import histories
+from dpaudit.attacks.membership.interactions import histories, length_of
 from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, exposure
 from dpaudit.kernels.normal_equations import ridged, solved
 
+# λ of the fit, as a share of the mean squared length of an item's factors.
 _RIDGE = 1.0
 
 
@@ -33,16 +34,26 @@ class Users(NamedTuple):
 def of_scores(shown: Shown, known: Known, of: Users) -> Numbers:
     """Return the mean score of what the user has, that of other items, and the spread `(n, 3)`.
 
-    If the model does not know the user, all three are below those of any other user.
+    Items that the model does not know, whose scores are NaN, are left out. If it knows none of
+    them, or not the user, all three are below those of any other user.
     """
     count, width = of.own.shape
     asked = shown.scores[of.first : of.first + 2 * count * width].astype(np.float64)
     own, others = asked.reshape(2, count, width)
-    with np.errstate(invalid="ignore"):
-        found = np.stack((own.mean(1), others.mean(1), np.hstack((own, others)).std(1)), axis=1)
+    both = np.hstack((own, others))
+    spread = np.sqrt(_mean((both - _mean(both)[:, None]) ** 2))
+    found = np.stack((_mean(own), _mean(others), spread), axis=1)
     finite = found[np.isfinite(found)]
     low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
     return np.where(np.isfinite(found), found, low - (high - low) - 1)
+
+
+def _mean(values: Numbers) -> Numbers:
+    """Return the mean of each row's numbers; NaN without any."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        found: Numbers = np.where(known, values, 0).sum(1) / known.sum(1)
+    return found
 
 
 def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
@@ -81,6 +92,7 @@ def of_factors(shown: Shown, known: Known, of: Users) -> Numbers:
     the mean of the history's factors over the mean squared length.
     """
     items = shown.items.astype(np.float64)
+    items /= length_of(items)
     own, weights = histories(known, of.users)
     x = items[own] * weights[:, :, None]
     fitted = solved(ridged(x, _RIDGE), x.sum(1)[:, :, None])[:, :, 0]

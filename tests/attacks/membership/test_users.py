@@ -1,0 +1,151 @@
+"""Features of users with a whole history, against literal loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.linear_model import Ridge
+
+from dpaudit.attacks.membership.known import Known, Shown
+from dpaudit.attacks.membership.users import FEATURES, Users
+
+I32, F32 = np.int32, np.float32
+N, M, K, FIRST, ASKED = 10, 8, 4, 3, 5
+LISTED = np.array([0, 2, 3, 5, 7, 9], I32)
+WATCHERS = np.array([0, 3, 4], I32)  # users 0, 5 and 7
+
+
+def history() -> NDArray[np.float64]:
+    found = (np.random.default_rng(1).random((N, M)) < 0.5).astype(np.float64)
+    found[9] = 0
+    return found
+
+
+def known() -> Known:
+    return Known(csr_array(history()), LISTED, WATCHERS)
+
+
+def targets() -> Users:
+    rng = np.random.default_rng(2)
+    asked = rng.integers(M, size=(2, 4, ASKED)).astype(I32)
+    return Users(np.array([2, 3, 5, 9], I32), asked[0], asked[1], FIRST)
+
+
+def shown(seed: int = 3, scale: float = 1.0) -> Shown:
+    rng = np.random.default_rng(seed)
+    lists = np.stack([rng.permutation(M)[:K] for _ in LISTED]).astype(I32)
+    lists[1, 2:] = -1
+    lists[3] = -1
+    scores = (scale * rng.normal(size=FIRST + 2 * 4 * ASKED)).astype(F32)
+    return Shown(scores, lists, (scale * rng.normal(size=(M, 3))).astype(F32))
+
+
+def discounts(lists: NDArray[np.int32], row: int) -> NDArray[np.float64]:
+    found = np.zeros(M)
+    for place, item in enumerate(lists[row]):
+        if item >= 0:
+            found[item] = 1 / math.log2(2 + place)
+    return found
+
+
+def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    sizes = math.sqrt((x @ x) * (y @ y))
+    return float(x @ y / sizes) if sizes else 0.0
+
+
+def asked_of(seen: Shown) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    own = seen.scores[FIRST : FIRST + 4 * ASKED].reshape(4, ASKED).astype(np.float64)
+    others = seen.scores[FIRST + 4 * ASKED :].reshape(4, ASKED).astype(np.float64)
+    return own, others
+
+
+def test_scores_are_two_means_and_the_spread() -> None:
+    seen = shown()
+    own, others = asked_of(seen)
+    found = FEATURES["scores"](seen, known(), targets())
+    assert found[:, 0] == pytest.approx(own.mean(1))
+    assert found[:, 1] == pytest.approx(others.mean(1))
+    assert found[:, 2] == pytest.approx(np.hstack((own, others)).std(1))
+
+
+def test_unknown_items_are_left_out_and_an_unknown_user_is_below_all() -> None:
+    seen = shown()
+    own, others = asked_of(seen)
+    seen.scores[FIRST + 1] = np.nan  # the second item of the first user
+    seen.scores[FIRST + ASKED : FIRST + 2 * ASKED] = np.nan  # all items of the second
+    seen.scores[FIRST + 5 * ASKED : FIRST + 6 * ASKED] = np.nan  # and all others
+    found = FEATURES["scores"](seen, known(), targets())
+    kept = np.delete(own[0], 1)
+    both = np.concatenate((kept, others[0]))
+    assert found[0] == pytest.approx([kept.mean(), others[0].mean(), both.std()])
+    assert (found[1] < found[[0, 2, 3]].min()).all()
+    assert found[2:, 0] == pytest.approx(own[2:].mean(1))
+
+
+def test_a_model_that_knows_nobody_has_equal_features() -> None:
+    seen = shown()
+    seen.scores[:] = np.nan
+    found = FEATURES["scores"](seen, known(), targets())
+    assert np.isfinite(found).all()
+    assert np.ptp(found) == 0
+
+
+def test_own_list_is_the_share_of_the_history_its_nearness_and_popularity() -> None:
+    seen, had = shown(), history()
+    found = FEATURES["own-list"](seen, known(), targets())
+    for row, user in enumerate(targets().users):
+        weights = discounts(seen.lists, LISTED.tolist().index(user))
+        total, own = max(weights.sum(), 1e-12), np.flatnonzero(had[user])
+        near = sum(
+            weights[item] * cosine(had[:, item], had[:, other])
+            for item in range(M)
+            for other in own
+        )
+        assert found[row, 0] == pytest.approx(weights[own].sum() / total)
+        assert found[row, 1] == pytest.approx(near / total / max(1, len(own)))
+        assert found[row, 2] == pytest.approx(weights @ had.sum(0) / total)
+
+
+def test_others_lists_show_the_history_plain_and_by_likeness() -> None:
+    seen, had = shown(), history()
+    found = FEATURES["others-lists"](seen, known(), targets())
+    for row, user in enumerate(targets().users):
+        own = np.flatnonzero(had[user])
+        places, likes = [], []
+        for watcher in WATCHERS:
+            other = LISTED[watcher]
+            share = discounts(seen.lists, watcher)[own].sum() / max(1, len(own))
+            places.append(0.0 if other == user else share)
+            likes.append(0.0 if other == user else cosine(had[user], had[other]))
+        alike = np.dot(places, likes) / sum(likes) if sum(likes) else 0
+        assert found[row] == pytest.approx([np.mean(places), alike])
+
+
+def test_factors_are_the_error_of_scikit_learns_fit_and_the_coherence() -> None:
+    seen, had = shown(), history()
+    found = FEATURES["factors"](seen, known(), targets())
+    items = seen.items.astype(np.float64)
+    size = np.sqrt((items**2).sum(1).mean())
+    for row, user in enumerate(targets().users):
+        own = items[had[user] > 0]
+        expected = [0.0, 0.0]
+        if len(own):
+            fitted = Ridge(alpha=size**2, fit_intercept=False).fit(own, np.ones(len(own))).coef_
+            mean = own.mean(0)
+            expected = [-np.mean((own @ fitted - 1) ** 2), mean @ mean / np.mean((own**2).sum(1))]
+        assert found[row] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("observer", sorted(FEATURES))
+@pytest.mark.parametrize("scale", [1e-38, 1e-10, 1e10, 1e38])
+def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
+    seen = shown(scale=scale)
+    empty = Shown(seen.scores, np.full_like(seen.lists, -1), seen.items)
+    for each in (seen, empty, Shown(seen.scores, seen.lists, np.zeros_like(seen.items))):
+        found = FEATURES[observer](each, known(), targets())
+        assert found.shape[0] == 4
+        assert np.isfinite(found).all()
