@@ -91,6 +91,11 @@ class OwnRecommender(_Table):
         made: Trainable = registry.create("recommenders", self.library, place, self.params)
         return made
 
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        _check_distinct(self, "observers")
+        return self
+
 
 class Membership(_Table):
     """The membership game: who can be told to be in the training data.
@@ -108,7 +113,8 @@ class Membership(_Table):
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
         k: the length of lists.
-        watched: the number of users whose lists an observer of others' lists sees.
+        watched: the number of users whose lists an observer of others' lists sees. Their
+            interactions are no targets; if others' are, half of the users at most are watched.
         rates: the false-positive rates at which true-positive rates are measured.
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
@@ -128,21 +134,17 @@ class Membership(_Table):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        for name in ("units", "observers", "rates"):
-            values = getattr(self, name)
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name} contains a value twice: remove one")
+        _check_distinct(self, "units", "observers", "rates")
         return self
 
     @model_validator(mode="after")
     def _seen(self) -> Self:
         """Refuse a false-positive rate that so few absent targets cannot show."""
         for unit in self.units:
-            least = min(self.rates)
             if not self.rates_of(unit):
                 raise ValueError(
                     f"rates = {self.rates} are too small for {self.targets(unit)} targets of unit "
-                    f"{unit!r}: use {math.ceil(3 / least)} targets, or a larger rate"
+                    f"{unit!r}: use {_targets_for(max(self.rates))} targets, or a larger rate"
                 )
         return self
 
@@ -164,6 +166,18 @@ class Membership(_Table):
         if isinstance(model, OwnRecommender):
             return model.observers or self.observers
         return [observer for observer in self.observers if observer != "factors"]
+
+
+def _check_distinct(table: BaseModel, *names: str) -> None:
+    for name in names:
+        values = getattr(table, name) or []
+        if len(set(values)) < len(values):
+            raise ValueError(f"{name} contains a value twice: remove one")
+
+
+def _targets_for(rate: float) -> int:
+    """Return the least number of targets that show a rate: n/2 + 1 − 2√n is at least 1/rate."""
+    return math.ceil((2 + math.sqrt(2 + 2 / rate)) ** 2)
 
 
 # The attacks of a config that names none.

@@ -176,8 +176,8 @@ class Config(_Table):
     @model_validator(mode="before")
     @classmethod
     def _own(cls, values: Any) -> Any:
-        """With `[[recommender]]`, no other model is audited unless named, and membership is."""
-        if not isinstance(values, dict) or not values.get("recommender"):
+        """Audit membership in `[[recommender]]`; beside these tables, only models that are named."""
+        if not isinstance(values, dict) or not values.get("recommender", "membership" in values):
             return values
         return {"model": [], "membership": {}, **values}
 
@@ -222,7 +222,7 @@ class Config(_Table):
     @model_validator(mode="after")
     def _labels(self) -> Self:
         for name, labels in (
-            ("model", [each.label for each in self.audited]),
+            ("recommender" if self.recommender else "model", [each.label for each in self.audited]),
             ("attack", [attack.label for attack in self.attack]),
             ("game", [game.label for game in self.game]),
             ("sybil", [sybil.label for sybil in self.sybil]),
@@ -256,7 +256,13 @@ class Config(_Table):
     def _plugins_fit(self) -> Self:
         """Refuse parts that do not fit together; unknown names are refused on creation."""
         if self.membership:
-            check_membership(self.model, self.attack, self.model_fields_set)
+            # A table at its default requests nothing.
+            given = {
+                name
+                for name in self.model_fields_set
+                if getattr(self, name) not in ([], None, _DEFAULT.get(name))
+            }
+            check_membership(self.membership, self.model, self.attack, given)
             return self
         check_games(self.model, self.game)
         if self.trains:

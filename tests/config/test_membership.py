@@ -1,0 +1,272 @@
+"""Configs of membership audits: defaults, and one sentence for each mistake."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from dpaudit.auditor.plan import check_gates
+from dpaudit.cli.main import main
+from dpaudit.config import load as config_file
+from dpaudit.config.membership import BATTERY, Membership, OwnRecommender, StatedClaim
+from dpaudit.config.schema import Config, Gate
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.membership import OBSERVERS, covers
+
+DATA = """
+[data.synthetic]
+n_users = 40
+n_items = 30
+mean_per_user = 12
+minimum_per_user = 5
+"""
+SMALL = """
+[membership]
+interactions = 50
+held_out = 40
+trainings = 8
+rates = [0.5]
+watched = 10
+"""
+LIBRARY = "[[recommender]]\nlibrary = 'implicit'\n"
+GATE = "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2\n"
+OWN = "[[recommender]]\nlibrary = 'popularity'\n"
+TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "audit.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(folder: Path, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check_gates(config_file.load(write(folder, text)), "audit.toml: ")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_recommender_alone_is_a_membership_audit(tmp_path: Path) -> None:
+    config = config_file.load(write(tmp_path, OWN))
+    assert config.membership == Membership()
+    assert [model.label for model in config.audited] == ["popularity"]
+    assert config.audited[0].epsilon == [math.inf]
+    assert config.inferring == list(BATTERY)
+
+
+def test_recommenders_come_before_models_and_named_attacks_replace_the_battery(
+    tmp_path: Path,
+) -> None:
+    text = OWN + TRAINED + "[[attack]]\nname = 'rmia'\n"
+    config = config_file.load(write(tmp_path, text))
+    assert [model.label for model in config.audited] == ["popularity", "dpsgd-mf published"]
+    assert [attack.label for attack in config.inferring] == ["rmia"]
+
+
+@pytest.mark.parametrize(
+    ("params", "label"),
+    [({}, "implicit"), ({"model": "bpr"}, "implicit bpr"), ({"model": 3}, "implicit 3")],
+)
+def test_the_label_names_the_library_and_its_model(params: dict[str, Any], label: str) -> None:
+    assert OwnRecommender.model_validate({"library": "implicit", "params": params}).label == label
+    own = {"library": "implicit", "params": params, "label": "mine"}
+    assert OwnRecommender.model_validate(own).label == "mine"
+
+
+def test_a_stated_claim_is_about_its_unit_and_observers() -> None:
+    stated = StatedClaim(epsilon=2.0, delta=1e-6, adjacency="user-add-remove")
+    claim = stated.claim()
+    assert (claim.epsilon, claim.delta) == (2.0, 1e-6)
+    for observer in OBSERVERS:
+        assert covers(claim, "user", observer)
+        assert not covers(claim, "interaction", observer)
+    narrow = StatedClaim(epsilon=2.0, observers=["others-lists", "factors"]).claim()
+    assert {o for o in OBSERVERS if covers(narrow, "interaction", o)} == {"others-lists", "factors"}
+
+
+def test_a_defense_publishes_no_factors() -> None:
+    table = Membership(observers=["scores", "factors"])
+    config = Config.model_validate({"model": {"defense": "dpsgd-mf"}, "membership": {}})
+    assert table.observers_of(config.model[0]) == ["scores"]
+    own = OwnRecommender.model_validate({"library": "popularity"})
+    assert table.observers_of(own) == ["scores", "factors"]
+    named = own.model_copy(update={"observers": ["own-list"]})
+    assert table.observers_of(named) == ["own-list"]
+
+
+def test_a_config_survives_json_with_all_its_tables() -> None:
+    """Shards store it with every default."""
+    config = Config.model_validate({"recommender": {"library": "popularity"}, "seed": 3})
+    assert Config.model_validate_json(config.model_dump_json()) == config
+
+
+def shown(rate: float, targets: int) -> bool:
+    """Whether half of the targets less 4σ absent ones show a false-positive rate."""
+    return (targets / 2 - 2 * math.sqrt(targets) + 1) * rate >= 1
+
+
+@pytest.mark.parametrize("rate", [0.0003, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3])
+def test_the_remedy_for_a_small_rate_names_the_least_number_of_targets(rate: float) -> None:
+    with pytest.raises(
+        ValidationError, match="are too small for 20 targets of unit 'user'"
+    ) as caught:
+        Membership(units=["user"], users=20, rates=[rate])
+    least = int(str(caught.value).partition("use ")[2].split()[0])
+    assert Membership(units=["user"], users=least, rates=[rate]).rates_of("user") == [rate]
+    assert shown(rate, least)
+    assert not shown(rate, least - 1)
+
+
+def test_rates_that_targets_cannot_show_are_left_out() -> None:
+    table = Membership(units=["interaction", "user"], users=300, rates=[0.001, 0.01])
+    assert table.rates_of("interaction") == [0.001, 0.01]
+    assert table.rates_of("user") == [0.01]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (OWN.replace("popularity", "populrity"), ["recommender.0", "did you mean 'popularity'"]),
+        ("[[recommender]]\n", ["line 1", "recommender.0.library", "required"]),
+        (OWN + "params = {model = 'als'}\n", ["recommender.0.params.model is not known"]),
+        (
+            LIBRARY + "params = {model = 'svd'}\n",
+            ["recommender.0.params.model = 'svd'", "'als', 'bpr', 'lmf' or 'item-item'"],
+        ),
+        (
+            LIBRARY + "params = {settings = 'fast'}\n",
+            ["recommender.0.params.settings = 'fast'"],
+        ),
+        (
+            LIBRARY + "params = {settings = {x = {y = 1}}}\n",
+            ["recommender.0.params.settings.x"],
+        ),
+        (OWN + "observers = ['list']\n", ["recommender.0.observers.0 = 'list'", "'own-list'"]),
+        (OWN + "observers = ['scores', 'scores']\n", ["observers contains a value twice"]),
+        (OWN + "observers = []\n", ["recommender.0.observers"]),
+        (OWN + OWN, ["two [[recommender]] have the label 'popularity': rename one"]),
+        (OWN + "[recommender.claim]\nepsilon = 0\n", ["recommender.0.claim.epsilon = 0"]),
+        (OWN + "[recommender.claim]\nepsilon = inf\n", ["recommender.0.claim.epsilon = inf"]),
+        (
+            OWN + "[recommender.claim]\nepsilon = 1\nadjacency = 'user-replace'\n",
+            ["claim.adjacency = 'user-replace'", "'rating-add-remove' or 'user-add-remove'"],
+        ),
+        (OWN + "[[game]]\npair = 'data'\n", ["[game] does not go with", "remove it"]),
+        (OWN + "[split]\ntest_share = 0.3\n", ["[split] does not go with"]),
+        (OWN + "[train]\nfolds = 2\n", ["[train] does not go with"]),
+        (OWN + "[transcript]\n", ["[transcript] does not go with"]),
+        (OWN + "[[sybil]]\n", ["[sybil] does not go with"]),
+        ("[membership]\n", ["nothing is audited: add a [[model]] or a [[recommender]]"]),
+        (
+            OWN + "[[model]]\ndefense = 'slope-one'\n",
+            ["model 'slope-one published' (slope-one) computes predictions on demand"],
+        ),
+        (
+            TRAINED + "grid = {learning_rate = [0.1, 0.2]}\n[membership]\n",
+            ["takes one combination of settings"],
+        ),
+        (
+            TRAINED + "[membership]\nobservers = ['factors']\n",
+            ["publishes no factors", "name another observer in membership.observers"],
+        ),
+        (OWN + "[[attack]]\nname = 'linear-ideal'\n", ["'linear-ideal' infers no membership"]),
+        (OWN + "[[attack]]\nname = 'lirra'\n", ["attack.0", "did you mean 'lira'"]),
+        (
+            OWN + "[[attack]]\nname = 'rmia'\nparams = {gamma = 0.5}\n",
+            ["attack.0.params.gamma = 0.5"],
+        ),
+        (
+            OWN + "[[attack]]\nname = 'lira'\nlabel = 'strongest'\n",
+            ["has the label 'strongest'", "rename it"],
+        ),
+        (OWN + "[membership]\ntrainings = 4\n", ["membership.trainings = 4", "8"]),
+        (OWN + "[membership]\nunits = []\n", ["membership.units"]),
+        (OWN + "[membership]\nunits = ['item']\n", ["membership.units.0 = 'item'"]),
+        (OWN + "[membership]\nrates = [0.01, 0.01]\n", ["rates contains a value twice"]),
+        (OWN + "[membership]\nrates = [1.0]\n", ["membership.rates.0 = 1"]),
+        (
+            OWN + "[membership]\nunits = ['user']\nusers = 40\n",
+            ["line 3", "too small for 40 targets of unit 'user': use 2", "or a larger rate"],
+        ),
+        (OWN + "[membership]\ntrials = 4\n", ["membership.trials is not known"]),
+        (
+            OWN + "[[gate]]\nmetric = 'attack.tpr'\nmax = 0.1\nwhere = {observer = 'factors'}\n",
+            ["gate.0.where.observer = 'factors' is not measured; there is scores, own-list"],
+        ),
+        (
+            OWN + "[[gate]]\nmetric = 'attack.tpr'\nmax = 0.1\nwhere = {at = 0.05}\n",
+            ["gate.0.where.at = 0.05 is not measured; there is 0.001, 0.01"],
+        ),
+        (
+            OWN + "[[gate]]\nmetric = 'attack.auc'\nmax = 0.6\nwhere = {attack = 'lira'}\n",
+            ["gate.0.where.attack = 'lira' is not measured; there is strongest"],
+        ),
+        (
+            OWN + GATE + "where = {unit = 'user'}\n",
+            ["gate.0.where.unit = 'user' is not measured; there is interaction"],
+        ),
+        (
+            TRAINED + "[[gate]]\nmetric = 'attack.tpr'\nmax = 0.1\n",
+            ["gate.0.metric = 'attack.tpr' is not measured: add [membership]"],
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_place_and_remedy(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    message = refused(tmp_path, text)
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (DATA + OWN, 2, ["ratings are too few for membership.held_out = 1000", "lower these"]),
+        (
+            DATA + OWN + SMALL + "units = ['user']\nusers = 30\n",
+            2,
+            ["too few for membership.users = 30", "lower it"],
+        ),
+        (
+            DATA + OWN + SMALL + "observers = ['factors']\n",
+            2,
+            ["popularity publishes no factors: remove the observer 'factors'"],
+        ),
+        (
+            DATA + LIBRARY + "params = {settings = {wings = 2}}\n" + SMALL,
+            2,
+            ["implicit (als) refuses its settings", "wings", "correct params.settings"],
+        ),
+        (
+            DATA + LIBRARY + "params = {model = 'bpr', settings = {factors = 'many'}}\n" + SMALL,
+            3,
+            ["implicit (bpr) failed to train"],
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_only_a_run_shows_is_one_sentence_and_nothing_is_written(
+    tmp_path: Path, text: str, code: int, words: list[str]
+) -> None:
+    if "implicit" in text:
+        pytest.importorskip("implicit")
+    output = tmp_path / "out"
+    found = CliRunner().invoke(main, ["run", str(write(tmp_path, text)), "-o", str(output)])
+    assert found.exit_code == code, found.output
+    for word in words:
+        assert word in found.stderr.replace("\n", " ")
+    assert "Traceback" not in found.output
+    assert not list(output.glob("*"))
+
+
+def test_gates_name_the_metrics_of_membership() -> None:
+    for metric in ("attack.auc", "attack.tpr", "attack.advantage"):
+        assert Gate.model_validate({"metric": metric, "max": 0.5}).metric == metric
