@@ -31,8 +31,9 @@ def judge(
     - `min`: fails if an upper bound is below it; passes if no lower bound is.
     - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
-      and no pair has an ε above the limit by the law of its noise, or by the guesses of a
-      membership game, whose bound is a matter of numbers.
+      and no pair has an ε above the limit by the law of its noise. Membership games, each on
+      another target or observer, do not stand for each other: every one has to pass, and none
+      whose guesses suggest an ε above the limit does.
     - An estimate that is not frequentist is inconclusive.
 
     Raises:
@@ -44,12 +45,13 @@ def judge(
     picked = [found for found in able if gate.picks(found.model_dump())]
     if not picked:
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: correct its where")
-    decided: dict[tuple[str, float], list[tuple[Outcome, str]]] = {}
+    decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
     for found in picked:
         point = at[found.model, found.epsilon]
         outcome, reason = _compare(gate, found, point)
         verdict = (outcome, f"{_place(found)}: {reason}")
-        decided.setdefault((found.model, found.epsilon), []).append(verdict)
+        game = found.pair if found.unit else None
+        decided.setdefault((found.model, found.epsilon, game), []).append(verdict)
     doubted = {
         (found.model, found.epsilon)
         for found in picked
@@ -58,7 +60,9 @@ def judge(
     verdicts = [
         verdict
         for where, here in decided.items()
-        for verdict in (here if gate.metric != "epsilon" or where in doubted else _powerful(here))
+        for verdict in (
+            here if gate.metric != "epsilon" or where[:2] in doubted else _powerful(here)
+        )
     ]
     outcome = worst([verdict for verdict, _ in verdicts])
     reasons = [reason for verdict, reason in verdicts if verdict == outcome]
@@ -123,8 +127,14 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
     limit = _limit(gate, found, point)
     if limit is None:
         claim = point.claim
-        what = f"only {claim.adjacency}, observer {claim.observer}" if claim else "nothing"
-        return "inconclusive", f"this variant claims {what}: give a number instead of 'claim'"
+        what = "nothing"
+        if claim:
+            what = f"only {claim.adjacency}, observer {', '.join((claim.observer, *claim.also))}"
+        picked = ", or pick in where what it covers" if claim and found.unit else ""
+        return (
+            "inconclusive",
+            f"this variant claims {what}: give a number instead of 'claim'{picked}",
+        )
     if gate.metric == "epsilon":
         return _compare_epsilon(gate, found, point, limit)
     low, high = estimate.lower, estimate.upper

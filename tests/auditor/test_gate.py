@@ -12,6 +12,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import METRICS
 from dpaudit.record.result import (
+    STRONGEST,
     ClaimRecord,
     Control,
     GateRecord,
@@ -247,3 +248,138 @@ def test_fail_outranks_inconclusive_outranks_pass() -> None:
     assert worst(["pass", "inconclusive", "fail"]) == "fail"
     assert worst(["pass", "inconclusive"]) == "inconclusive"
     assert worst([]) == "pass"
+
+
+# Membership games: each target and observer is a question of its own.
+
+
+def game(
+    lower: float, value: float | None = None, *, unit: str = "interaction", **other: Any
+) -> Measurement:
+    observer = other.pop("observer", "scores")
+    other.setdefault("tried", (control(1.5, 1.4),))
+    made = found(
+        lower,
+        math.inf,
+        metric="epsilon",
+        attack=other.pop("attack", STRONGEST),
+        pair=f"{unit} ({observer})",
+        unit=unit,
+        observer=observer,
+        **other,
+    )
+    if value is None:
+        return made
+    return made.model_copy(update={"estimate": made.estimate.changed(value=value)})
+
+
+ONE = Gate(metric="epsilon", max=1.0, detectable=1.5)
+
+
+def test_a_membership_game_passes_by_a_planted_leak() -> None:
+    passed = judge(ONE, POINTS, [game(0.4)])
+    assert passed.outcome == "pass"
+    assert judge(ONE, POINTS, [game(1.1)]).outcome == "fail"
+    silent = judge(ONE, POINTS, [game(0.4, tried=())])
+    assert silent.outcome == "inconclusive"
+    assert "use more membership.trainings or targets" in silent.reason
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        game(0.2, tried=(), unit="user"),
+        game(0.2, tried=(control(1.5, 0.3),), unit="user"),
+        game(0.2, 3.0, unit="user"),
+        game(0.2, 3.0, observer="own-list"),
+        game(0.2, math.inf, observer="own-list"),
+    ],
+)
+def test_one_membership_game_does_not_pass_for_another(other: Measurement) -> None:
+    assert judge(ONE, POINTS, [game(0.4)]).outcome == "pass"
+    for both in ([game(0.4), other], [other, game(0.4)]):
+        judged = judge(ONE, POINTS, both)
+        assert judged.outcome == "inconclusive"
+        assert other.pair is not None
+        assert other.pair in judged.reason
+
+
+def test_right_guesses_above_the_limit_are_no_pass_and_no_failure() -> None:
+    doubtful = judge(ONE, POINTS, [game(0.4, 1.2)])
+    assert doubtful.outcome == "inconclusive"
+    assert "the right guesses suggest ε = 1.2, above 1" in doubtful.reason
+    assert judge(ONE, POINTS, [game(0.4, 1.0)]).outcome == "pass"
+    nan = game(0.4)
+    estimate = nan.estimate.model_copy(update={"value": math.nan})
+    broken = nan.model_copy(update={"estimate": estimate})
+    assert judge(ONE, POINTS, [broken]).outcome == "inconclusive"
+
+
+def test_one_failing_membership_game_fails() -> None:
+    assert judge(ONE, POINTS, [game(0.4), game(1.01, unit="user")]).outcome == "fail"
+
+
+def test_where_picks_games_by_target_and_observer() -> None:
+    games = [game(0.4), game(1.01, unit="user"), game(0.2, tried=(), observer="own-list")]
+    for where, outcome in (
+        ({"unit": "interaction", "observer": "scores"}, "pass"),
+        ({"unit": "user"}, "fail"),
+        ({"observer": "own-list"}, "inconclusive"),
+    ):
+        gate = Gate(metric="epsilon", max=1.0, detectable=1.5, where=where)
+        assert judge(gate, POINTS, games).outcome == outcome
+
+
+def test_a_claim_is_judged_only_by_games_that_it_covers() -> None:
+    stated = ClaimRecord(
+        epsilon=1.0, delta=0, adjacency="rating-add-remove", observer="scores", public="",
+        source="", also=("factors",),
+    )  # fmt: skip
+    points = [POINTS[0].model_copy(update={"claim": stated})]
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5)
+    assert judge(gate, points, [game(0.4)]).outcome == "pass"
+    assert judge(gate, points, [game(1.1)]).outcome == "fail"
+    for other in (game(5.0, unit="user"), game(5.0, observer="own-list")):
+        judged = judge(gate, points, [other])
+        assert judged.outcome == "inconclusive"
+        assert "claims only rating-add-remove, observer scores, factors: give" in judged.reason
+        assert "or pick in where what it covers" in judged.reason
+        assert judge(gate, points, [game(0.4), other]).outcome == "inconclusive"
+        assert judge(gate, points, [game(1.1), other]).outcome == "fail"
+
+
+def test_single_attacks_are_not_judged() -> None:
+    gate = Gate(metric="attack.auc", max=0.6)
+
+    def area(upper: float, attack: str, kind: str = "frequentist") -> Measurement:
+        return found(0.5, upper, metric="attack.auc", attack=attack, unit="user",
+                     observer="scores", kind=kind)  # fmt: skip
+
+    assert judge(gate, POINTS, [area(0.55, STRONGEST), area(0.9, "lira")]).outcome == "pass"
+    assert judge(gate, POINTS, [area(0.9, STRONGEST)]).outcome == "inconclusive"
+    assert "membership.trainings" in judge(gate, POINTS, [area(0.9, STRONGEST)]).reason
+    with pytest.raises(ConfigError, match="picks no measured point"):
+        judge(gate, POINTS, [area(0.55, "lira")])
+    by_law = judge(gate, POINTS, [area(0.55, STRONGEST, "assumes-law")])
+    assert by_law.outcome == "inconclusive"
+
+
+def test_a_false_positive_rate_picks_a_true_positive_rate() -> None:
+    def rate(at: float, upper: float) -> Measurement:
+        return found(0.0, upper, metric="attack.tpr", attack=STRONGEST, unit="user",
+                     observer="scores", at=at)  # fmt: skip
+
+    both = [rate(0.01, 0.05), rate(0.1, 0.4)]
+    one = judge(Gate(metric="attack.tpr", max=0.1, where={"at": 0.01}), POINTS, both)
+    assert one.outcome == "pass"
+    assert one.rule == "attack.tpr <= 0.1 at false positives 0.01"
+    every = judge(Gate(metric="attack.tpr", max=0.1), POINTS, both)
+    assert every.outcome == "inconclusive"
+    assert "user (scores), 0.1 false positives" in every.reason
+
+
+def test_an_advantage_may_be_negative() -> None:
+    low = found(-0.4, -0.1, metric="attack.advantage", attack=STRONGEST, unit="user",
+                observer="scores")  # fmt: skip
+    assert judge(Gate(metric="attack.advantage", max=0.0), POINTS, [low]).outcome == "pass"
+    assert judge(Gate(metric="attack.advantage", max=-0.5), POINTS, [low]).outcome == "fail"
