@@ -25,7 +25,8 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
-# The largest share of the ratings, or of the users, that may be targets or held out.
+# The largest share of the ratings, or of the users, that may be targets or held out. Of the users
+# who are no targets, as many may be watched.
 _SHARE = 0.5
 # Items of a target user's history, and as many others, whose scores are asked.
 _ASKED = 20
@@ -41,7 +42,9 @@ class Design:
         held: rows that no training has, increasing `(p,)`.
         rows: rows of the target interactions, increasing `(m,)`.
         users: the target users, increasing `(u,)`; none of their interactions is a target.
-        watchers: the users whose lists an observer of others' lists sees, increasing `(w,)`.
+        watchers: the users whose lists an observer of others' lists sees, increasing `(w,)`. None
+            of their interactions is a target: a watcher's list may use the watcher's data without
+            protection, so it would show such a coin to an observer from whom it is protected.
         k: the length of lists.
     """
 
@@ -63,9 +66,11 @@ class Design:
         count = len(ratings)
         wanted = table.held_out + table.interactions * ("interaction" in table.units)
         if wanted > _SHARE * count:
+            asked = f"membership.held_out = {table.held_out}"
+            if "interaction" in table.units:
+                asked += f" and membership.interactions = {table.interactions}"
             raise DataError(
-                f"{count} ratings are too few for membership.interactions = {table.interactions} "
-                f"and membership.held_out = {table.held_out}, together at most half of them: lower "
+                f"{count} ratings are too few for {asked}, together at most half of them: lower "
                 "these"
             )
         draw = generator(seed, "membership rows").permutation(count)
@@ -73,16 +78,18 @@ class Design:
         kept = np.ones(count, np.bool_)
         kept[held] = False
         users = cls._users(ratings, kept, table, seed)
+        others = np.setdiff1d(np.unique(ratings.user[kept]), users)
+        most = max(1, int(_SHARE * len(others))) if "interaction" in table.units else len(others)
+        watchers = generator(seed, "membership watchers").permutation(others)
+        watchers = watchers[: min(most, table.watched)]
         able = draw[table.held_out :]
-        able = able[~np.isin(ratings.user[able], users)]
+        able = able[~np.isin(ratings.user[able], np.concatenate((users, watchers)))]
         rows = able[: table.interactions] if "interaction" in table.units else able[:0]
         if "interaction" in table.units and len(rows) < table.interactions:
             raise DataError(
-                f"users who are no targets have {len(rows)} ratings that may be targets: lower "
-                "membership.users or membership.interactions"
+                f"users who are neither targets nor watched have {len(able)} ratings that may be "
+                "targets: lower membership.interactions, membership.users or membership.watched"
             )
-        others = np.setdiff1d(np.unique(ratings.user[kept]), users)
-        watchers = generator(seed, "membership watchers").permutation(others)[: table.watched]
         return cls(
             ratings,
             seed,

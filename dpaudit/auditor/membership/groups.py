@@ -20,7 +20,7 @@ def groups_of(design: Design, unit: Unit) -> Mapping[str, Mask]:
 
     Returns:
         Masks of the targets `(m,)` by name of the group. Targets with the same count are in the
-        same group, so a group may be larger or smaller than a third.
+        same group, so a group may be larger or smaller than a third; an empty one is left out.
     """
     history = design.knowledge.history
     active = np.diff(history.indptr)
@@ -36,4 +36,5 @@ def groups_of(design: Design, unit: Unit) -> Mapping[str, Mask]:
 
 def _thirds(counts: NDArray[np.integer], few: str, many: str) -> dict[str, Mask]:
     low, high = np.quantile(counts, (1 / 3, 2 / 3), method="inverted_cdf")
-    return {few: counts <= low, many: counts > high}
+    masks = {few: counts <= low, many: counts > high}
+    return {name: among for name, among in masks.items() if among.any()}

@@ -1,0 +1,95 @@
+"""Small data, and recommenders whose leak is known, for the tests of membership games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dpaudit.config.membership import Membership
+from dpaudit.data.interactions import interactions_of
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.base import Answer, Query, Trainable, top_lists
+from dpaudit.record.result import Family
+
+N_USERS, N_ITEMS = 60, 30
+FAMILY = Family(confidence=0.95, size=1, alpha=0.05)
+
+
+def small_ratings(seed: int = 1, share: float = 0.4) -> Ratings:
+    """Ratings of 60 users and 30 items; user 7 and item 11 have none."""
+    rng = np.random.default_rng(seed)
+    had = rng.random((N_USERS, N_ITEMS)) < share
+    had[7] = had[:, 11] = False
+    user, item = np.nonzero(had)
+    value = rng.integers(1, 6, len(user)).astype(np.float32)
+    return Ratings.build(user, item, value, N_USERS, N_ITEMS, Scale(1, 5, 1))
+
+
+def small_table(**changes: Any) -> Membership:
+    values: dict[str, Any] = {
+        "units": ["interaction", "user"],
+        "trainings": 8,
+        "interactions": 60,
+        "users": 24,
+        "held_out": 40,
+        "k": 4,
+        "watched": 15,
+        "rates": [0.5],
+    }
+    return Membership.model_validate(values | changes)
+
+
+def complete(ratings: Ratings) -> NDArray[np.float32]:
+    """The users × items matrix of all ratings, 0 where there is none."""
+    found: NDArray[np.float32] = interactions_of(ratings).toarray()
+    return found
+
+
+@dataclass(frozen=True)
+class Ignorant(Trainable):
+    """Scores by the seed alone, or all 0: it learns nothing.
+
+    Attributes:
+        constant: whether all scores are 0.
+        rated: whether scores count as ratings.
+        change: changes an answer in place, given the training data and the query.
+    """
+
+    constant: bool = False
+    rated: bool = False
+    change: Callable[[Answer, csr_array, Query], None] | None = None
+
+    @property
+    def predicts_ratings(self) -> bool:
+        return self.rated
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        rows = np.random.default_rng(seed).normal(size=interactions.shape).astype(np.float32)
+        if self.constant:
+            rows[:] = 0
+        nothing = csr_array((len(query.listed), interactions.shape[1]))
+        lists = top_lists(rows[query.listed], nothing, query.k)
+        found = Answer(rows[query.users, query.items], lists, None)
+        if self.change:
+            self.change(found, interactions, query)
+        return found
+
+
+@dataclass(frozen=True)
+class Copying(Trainable):
+    """Scores of 1 for what it was trained on and 0 for all else; lists of what users have."""
+
+    @property
+    def predicts_ratings(self) -> bool:
+        return False
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        had = (interactions.toarray() > 0).astype(np.float32)
+        nothing = csr_array((len(query.listed), interactions.shape[1]))
+        shown = np.where(had > 0, had, np.nan)[query.listed]
+        return Answer(had[query.users, query.items], top_lists(shown, nothing, query.k), None)
