@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.interactions import ratings_of
-from dpaudit.data.ratings import Scale
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Trained, TrainedDefense
 from dpaudit.recommenders.base import Answer, Indices, Query, RowModel, Scores, Trainable
 
@@ -33,13 +34,16 @@ class _Model(RowModel):
 class DefenseRecommender(Trainable):
     """A trained defense: one trial of its training, with the noise of the training's seed.
 
+    A claim holds between data sets with the same public statistics, such as the means of items. So
+    where something is claimed, they are those of all data in every training.
+
     Attributes:
         defense: the defense.
-        scale: the rating scale.
+        ratings: all data, with the rating scale and the friends.
     """
 
     defense: TrainedDefense[Any]
-    scale: Scale
+    ratings: Ratings
 
     @property
     def predicts_ratings(self) -> bool:
@@ -55,9 +59,22 @@ class DefenseRecommender(Trainable):
         """
         if query.factors:
             raise ConfigError(f"{self.defense.name} publishes no factors: remove 'factors'")
-        prepared = self.defense.prepare(ratings_of(interactions, self.scale))
+        public = self.ratings if self.defense.claim() else None
+        prepared = self.defense.prepare(self._data(interactions), public)
         trained = self.defense.train(prepared, Streams.first(seed, "membership", 1))
         model = _Model(interactions, trained)
         return Answer(
             model.scores(query.users, query.items), model.recommend(query.listed, query.k), None
         )
+
+    def _data(self, interactions: csr_array) -> Ratings:
+        """Return interactions of `ratings` with what users keep private, and with all friends."""
+        every, own = self.ratings, ratings_of(interactions, self.ratings.scale)
+        private = every.sensitive
+        if private is not None:
+            private = private[np.searchsorted(_cells(every), _cells(own))]
+        return replace(own, sensitive=private, friends=every.friends)
+
+
+def _cells(ratings: Ratings) -> NDArray[np.int64]:
+    return ratings.user.astype(np.int64) * ratings.n_items + ratings.item

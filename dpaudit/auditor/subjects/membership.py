@@ -141,9 +141,7 @@ class MemberModels(Subject):
             return [MemberPoint(model.epsilon[0], model.create("recommender"), claim)]
         made: list[TrainedDefense[Any]] = model.defenses("model")
         return [
-            MemberPoint(
-                defense.epsilon, DefenseRecommender(defense, self.ratings.scale), defense.claim()
-            )
+            MemberPoint(defense.epsilon, DefenseRecommender(defense, self.ratings), defense.claim())
             for defense in made
         ]
 
