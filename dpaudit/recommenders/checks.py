@@ -29,6 +29,8 @@ def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
         )
     lists = _array(answer.lists, "lists", (len(query.listed), query.k), "iu")
     _check_lists(lists, shape[1])
+    if query.factors and answer.factors is None:
+        raise RunError("factors are missing: return those of the items")
     published = answer.factors and _factors(answer.factors, shape)
     return Answer(scores, lists.astype(np.int32), published)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def test_a_good_answer_gets_its_final_types() -> None:
     assert found.lists.tolist() == [[4, 0], [1, -1]]
     assert found.factors is not None
     assert found.factors.items.dtype == F32
-    assert check(factors=None).factors is None
+    unasked = replace(QUERY, factors=False)
+    assert checked(Answer(**{**GOOD, "factors": None}), unasked, SHAPE).factors is None
     alone = check(factors=factors(np.ones((5, 2)))).factors
     assert alone is not None
     assert alone.users is None
@@ -74,6 +76,7 @@ def test_numbers_of_any_type_are_scores(scores: Any) -> None:
         # It is 0 in 32 bits.
         ({"lists": np.array([[2**32, 1], [1, 2]])}, f"a list holds the item {2**32}"),
         ({"lists": np.array([[2, 2], [1, 0]])}, "a list holds an item twice"),
+        ({"factors": None}, "factors are missing"),
         ({"factors": factors(np.ones((4, 2)))}, "factors of items have shape"),
         ({"factors": factors(np.ones(5))}, "one row for each of 5 items"),
         ({"factors": factors(np.ones((5, 2)), np.ones((5, 2)))}, "each of 3 users"),

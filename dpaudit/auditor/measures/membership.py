@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dpaudit.auditor.membership.estimates import (
 )
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
-from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, probed
+from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, noticed, probes
 from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
@@ -29,6 +30,7 @@ from dpaudit.config import schema as configs
 from dpaudit.config.membership import Membership
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import Observer, Unit, covers
+from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
 
@@ -82,9 +84,10 @@ class MembershipInferences(Measure[MemberModel]):
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
         training = Training(point.trainable, self.design, blocks)
         executor = self.context.tasks(stage, model.table, of=[point.epsilon, blocks])
-        for noticed in probed(training, executor):
-            yield records.FindingRecord(model=model.label, **noticed._asdict())
-        found = executor.map("training", training, range(self.table.trainings), lambda _: 1)
+        trainings = (Task(training, t, 1, "training") for t in range(self.table.trainings))
+        *found, again, vanished = executor.run(chain(trainings, probes(training)))
+        for each in noticed(again, vanished):
+            yield records.FindingRecord(model=model.label, **each._asdict())
         parts = [unpacked(each, len(blocks) + 1) for each in found]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
         for place, (unit, observer) in enumerate(blocks):
@@ -189,13 +192,15 @@ class MembershipInferences(Measure[MemberModel]):
         tried: dict[float, records.Control] = {}
         wanted = [(bar.limit, bar.factor) for bar in bars(self.context.config.gate, own, claimed)]
         for limit, factor in [*wanted, *([(claimed, None)] if claimed else [])]:
-            if estimate.lower > limit:
+            if estimate.lower > limit or limit <= 0:  # no multiple of 0 is planted
                 continue
             for times in (factor,) if factor else LADDER:
                 told = times * limit
                 if told in tried or told > 50:
                     continue
-                lower = planted(one.present, told, delta=delta, family=family, seed=seed)
+                lower = planted(
+                    one.present, one.guesses, told, delta=delta, family=family, seed=seed
+                )
                 tried[told] = records.Control(
                     mutant=f"a planted leak of ε = {told:.4g}",
                     factor=told / (claimed or limit),
@@ -220,10 +225,8 @@ class MembershipInferences(Measure[MemberModel]):
         family = self.context.family
         for name, values in zip(Utility._fields, found.T, strict=True):
             if np.isfinite(values).all():
-                least = -np.inf if name == "rmse" else 0.0
-                estimate = own_mean(values, family, least)
-                if name == "rmse":
-                    estimate = estimate.changed(upper=max(estimate.upper, estimate.value))
+                most = np.inf if name == "rmse" else 1.0
+                estimate = own_mean(values, family, most=most)
                 yield records.measured(f"utility.{name}", estimate=estimate, **where)  # type: ignore[arg-type]
 
 

@@ -39,12 +39,14 @@ def joint_mean(values: Numbers, family: Family, least: float = 0.0) -> Estimate:
     )
 
 
-def own_mean(values: Sequence[float] | Numbers, family: Family, least: float = 0.0) -> Estimate:
-    """Estimate the same mean by itself, with Student's interval cut to the range."""
+def own_mean(
+    values: Sequence[float] | Numbers, family: Family, least: float = 0.0, most: float = 1.0
+) -> Estimate:
+    """Estimate the mean of numbers from `least` to `most` by itself, with Student's interval."""
     found = student_mean([float(value) for value in values], 1 - family.confidence, "trainings")
     return found.changed(
         lower=min(found.value, max(least, found.lower)),
-        upper=max(found.value, min(1.0, found.upper)),
+        upper=max(found.value, min(most, found.upper)),
     )
 
 
@@ -142,14 +144,18 @@ def certified(
     ).changed(method=f"one-run exact, {high + low} guesses set beforehand")
 
 
-def planted(present: Mask, epsilon: float, *, delta: float, family: Family, seed: int) -> float:
+def planted(
+    present: Mask, guesses: Guesses, epsilon: float, *, delta: float, family: Family, seed: int
+) -> float:
     """Return what the same bound certifies if every coin is told by randomised response.
 
-    An answer is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less. It shows what the
-    numbers of trainings and targets can certify at best, not that an attack would find a leak.
+    An answer is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less. It shows what
+    these numbers of trainings, targets and guesses can certify at best, not that an attack would
+    find a leak.
 
     Args:
         present: the coins `(C, m)`.
+        guesses: the shares of the coins to guess "present" and "absent".
         epsilon: the ε of the answers.
         delta: δ.
         family: the family of the run's intervals.
@@ -157,6 +163,4 @@ def planted(present: Mask, epsilon: float, *, delta: float, family: Family, seed
     """
     draws = generator(seed, "membership planted").random(present.shape)
     told = (present ^ (draws < 1 / (1 + math.exp(epsilon)))).astype(np.float64)
-    # Nearly all: with all, guesses would be wrong because not exactly half of the coins are 1.
-    most = (0.45, 0.45)
-    return certified(told, present, most, delta=delta, family=family, seed=seed).lower
+    return certified(told, present, guesses, delta=delta, family=family, seed=seed).lower

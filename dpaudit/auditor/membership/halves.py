@@ -13,6 +13,7 @@ from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.auditor.membership.estimates import Guesses, best_guesses
 from dpaudit.auditor.membership.rates import Curve, best_threshold
+from dpaudit.core.errors import RunError
 from dpaudit.record.result import Family
 
 Mask = NDArray[np.bool_]
@@ -50,9 +51,18 @@ class Trials:
         Args:
             attack: the attack.
             reference: the attacker's own trainings, none of which is among these.
+
+        Raises:
+            RunError: a score is missing, or no finite number.
         """
         toward = direction(reference.features, reference.present)
-        return attack.score(self._signals(toward), reference._signals(toward), reference.present)
+        found = attack.score(self._signals(toward), reference._signals(toward), reference.present)
+        if found.shape != self.present.shape or not np.isfinite(found).all():
+            raise RunError(
+                f"attack {attack.name!r} does not score every target in every training by a finite "
+                "number: correct its method score"
+            )
+        return found
 
     def _signals(self, toward: Numbers) -> Signals:
         fit, population = (

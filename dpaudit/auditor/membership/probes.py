@@ -10,7 +10,7 @@ import numpy as np
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
 from dpaudit.data.interactions import interactions_of
-from dpaudit.execution.executor import Executor
+from dpaudit.execution.tasks import Task
 
 
 class Noticed(NamedTuple):
@@ -44,18 +44,25 @@ def hides_seen(trials: Trials) -> bool:
     return bool((1 - without.mean()) ** len(within) < _CHANCE)
 
 
-def probed(training: Training, executor: Executor) -> Iterator[Noticed]:
-    """Train the first model twice, and once without a user and an item that have few interactions.
+def probes(training: Training) -> Iterator[Task]:
+    """Yield two tasks: train the first model twice, and once without a user and an item.
+
+    The user and the item have few interactions. Run with the trainings, so that shards and samples
+    of the tasks have all of them.
 
     Args:
         training: the work of one training.
-        executor: runs the trainings.
     """
 
     def probe(name: str) -> Packed:
         return _again(training) if name == "again" else _without(training)
 
-    again, vanished = executor.map("probe", probe, ("again", "vanished"), lambda _: 1)
+    for name in ("again", "vanished"):
+        yield Task(probe, name, 1, "probe")
+
+
+def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
+    """Say what the results of `probes` show."""
     same, constant = again.tolist()
     if not same:
         yield Noticed(
@@ -70,15 +77,15 @@ def probed(training: Training, executor: Executor) -> Iterator[Noticed]:
             "All scores of a training are equal.",
             "Check that the model learns and that scores are returned for the pairs asked.",
         )
-    missing = [name for name, gone in zip(("user", "item"), vanished, strict=True) if gone]
-    for name in missing:
-        yield Noticed(
-            "vocabulary",
-            f"The model does not know a {name} without interactions: a {name} vanishes with their "
-            "last one, and its absence shows.",
-            f"Give the model the fixed list of all {name}s, and answer for those without "
-            "interactions as for new ones.",
-        )
+    for name, one, gone in zip(("user", "item"), ("a user", "an item"), vanished, strict=True):
+        if gone:
+            yield Noticed(
+                "vocabulary",
+                f"The model does not know {one} without interactions: {one} vanishes with the last "
+                "one, and the absence shows.",
+                f"Give the model the fixed list of all {name}s, and answer for those without "
+                "interactions as for new ones.",
+            )
 
 
 def _again(training: Training) -> Packed:
@@ -87,7 +94,7 @@ def _again(training: Training) -> Packed:
     first, second = (training.answer(training.design.data(0), seed) for _ in range(2))
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
-    constant = np.ptp(first.scores) == 0 if len(first.scores) else False
+    constant = len(first.scores) > 0 and first.scores.min() == first.scores.max()
     return np.array([float(same), float(constant)])
 
 

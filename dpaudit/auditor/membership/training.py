@@ -86,8 +86,9 @@ class Training:
         owners, items = design.tested.users[held], design.tested.items[held]
         rmse = float("nan")
         if self.trainable.predicts_ratings:
-            error = answer.scores[held] - design.tested.values[held]
-            rmse = float(np.sqrt(np.nanmean(error.astype(np.float64) ** 2)))
+            error = answer.scores[held].astype(np.float64) - design.tested.values[held]
+            known = error[~np.isnan(error)]
+            rmse = float(np.sqrt(np.mean(known**2))) if len(known) else rmse
         lists = answer.lists[np.searchsorted(design.listed, owners)]
         hit = lists == items[:, None]
         gains = (hit * gain(design.k)).sum(1)

@@ -1,0 +1,330 @@
+"""Membership audits from config to record: what is measured, planned, certified and gated."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from membership_cases import (  # type: ignore[import-not-found]
+    Copying,
+    Ignorant,
+    small_ratings,
+)
+
+from dpaudit.auditor.context import Context
+from dpaudit.auditor.cost import cost_of
+from dpaudit.auditor.measures.membership import MembershipInferences
+from dpaudit.auditor.plan import family_of, plan
+from dpaudit.auditor.run import Place, run_audit
+from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
+from dpaudit.config.schema import Config
+from dpaudit.core.claim import Claim
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.shards import Shard
+from dpaudit.execution.workers import Workers
+from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.popularity import Popularity
+from dpaudit.record.consistency import problem
+from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
+
+SYNTHETIC = {"n_users": 60, "n_items": 30, "mean_per_user": 15, "minimum_per_user": 5}
+TABLE: dict[str, Any] = {
+    "units": ["interaction", "user"],
+    "observers": ["scores", "own-list"],
+    "trainings": 8,
+    "interactions": 60,
+    "users": 24,
+    "held_out": 40,
+    "k": 4,
+    "watched": 10,
+    "rates": [0.5, 0.2],
+}
+BASE: dict[str, Any] = {
+    "seed": 5,
+    "data": {"synthetic": SYNTHETIC},
+    "membership": TABLE,
+    "recommender": {"library": "popularity"},
+}
+
+
+def config(**changes: Any) -> Config:
+    return Config.model_validate(BASE | changes)
+
+
+def of(found: Sequence[Any], metric: str, **where: Any) -> list[Measurement]:
+    return [
+        each
+        for each in found
+        if isinstance(each, Measurement)
+        and each.metric == metric
+        and all(getattr(each, key) == value for key, value in where.items())
+    ]
+
+
+def numbers(record: AuditResult) -> str:
+    return json.dumps(record.model_dump(mode="json", exclude={"timing"}))
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    return run_audit(config())
+
+
+def test_every_planned_joint_number_is_measured_once(result: AuditResult) -> None:
+    joint = [key for key in plan(config()) if key.joint]
+    for key in joint:
+        where = {"attack": key.attack, "observer": key.observer, "unit": key.unit, "at": key.at}
+        (found,) = of(result.measurements, key.metric, pair=key.pair, **where)
+        assert (found.model, found.epsilon) == (key.model, key.epsilon)
+    assert result.family.size == len(joint)
+    # AUC, advantage and ε; two rates of 60 interactions, one of 24 users.
+    assert len(joint) == 2 * (3 + 2) + 2 * (3 + 1)
+
+
+def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
+    result: AuditResult,
+) -> None:
+    for found in result.measurements:
+        if found.attack == STRONGEST:
+            assert found.estimate.alpha == pytest.approx(result.family.alpha)
+            assert found.estimate.kind == "frequentist"
+            assert found.event in {
+                "lira",
+                "lira offline",
+                "rmia",
+                "rmia offline",
+                "global-threshold",
+            }
+        else:
+            assert found.estimate.alpha == pytest.approx(0.05)
+            assert found.estimate.kind == "assumes-law"
+        assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+
+
+def test_the_record_is_consistent_and_survives_json(result: AuditResult) -> None:
+    assert problem(result) is None
+    text = result.model_dump_json()
+    assert AuditResult.model_validate_json(text).model_dump_json() == text
+    assert result.data is not None
+    assert result.data.attacked == 84
+
+
+def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
+    result: AuditResult,
+) -> None:
+    for metric in ("attack.auc", "attack.advantage", "attack.tpr"):
+        for joint in of(result.measurements, metric, attack=STRONGEST):
+            where = {"observer": joint.observer, "unit": joint.unit, "at": joint.at}
+            (own,) = of(result.measurements, metric, attack=joint.event, **where)
+            assert own.estimate.value == pytest.approx(joint.estimate.value)
+            assert own.estimate.n == joint.estimate.n == 4
+
+
+def test_the_same_seed_gives_the_same_record_on_any_workers(result: AuditResult) -> None:
+    assert numbers(run_audit(config(), workers=Workers(2))) == numbers(result)
+    assert numbers(run_audit(config(seed=6))) != numbers(result)
+
+
+def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditResult) -> None:
+    """Every shard runs its trainings, whoever runs the probes."""
+    for index in (1, 2):
+        run_shard(config(), Shard(index, 2), Place(tmp_path))
+    assert numbers(merge([tmp_path], tmp_path)) == numbers(result)
+
+
+def test_the_cost_counts_every_training() -> None:
+    table = TABLE | {"trainings": 5000}
+    (stage,) = cost_of(config(membership=table)).stages
+    assert (stage.stage, stage.trials) == ("popularity: trainings at ε = inf", 5000 + 2)
+
+
+def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
+    few = config()
+    more = config(membership=TABLE | {"trainings": 12})
+    run_audit(few, place=Place(tmp_path))
+    assert numbers(run_audit(more, place=Place(tmp_path))) == numbers(run_audit(more))
+
+
+# Models whose leak is known, through the measure itself.
+
+
+def found_of(
+    trainable: Trainable,
+    *,
+    claim: Claim | None = None,
+    gate: Sequence[dict[str, Any]] = (),
+    **changes: Any,
+) -> list[Any]:
+    values = {**BASE, "membership": TABLE | changes, "gate": list(gate)}
+    made = Config.model_validate(values)
+    ratings = small_ratings()
+    subject = MemberModels.of(Context(made, family_of(made, ratings), Executor()), ratings)
+    epsilon = claim.epsilon if claim else math.inf
+    model = MemberModel(
+        made.recommender[0],
+        [MemberPoint(epsilon, trainable, claim)],
+        made.recommender[0].observers or subject.table.observers,
+        ratings.scale,
+        4,
+    )
+    return list(MembershipInferences(subject).run(model))
+
+
+def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
+    found = found_of(Ignorant())
+    assert not [each for each in found if isinstance(each, FindingRecord)]
+    for game in of(found, "epsilon"):
+        assert game.estimate.lower == 0
+    for area in of(found, "attack.auc", attack=STRONGEST):
+        assert area.estimate.lower < 0.5 < area.estimate.upper
+
+
+def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
+    found = found_of(Copying(), trainings=16, units=["interaction"], observers=["scores"])
+    (area,) = of(found, "attack.auc", attack=STRONGEST)
+    (rate, other) = of(found, "attack.tpr", attack=STRONGEST)
+    assert area.estimate.value == rate.estimate.value == other.estimate.value == 1
+    (advantage,) = of(found, "attack.advantage", attack=STRONGEST)
+    assert advantage.estimate.value > 0.95
+    (game,) = of(found, "epsilon")
+    assert game.estimate.lower > 2
+    assert game.pair == "interaction (scores)"
+    (half,) = of(found, "membership.exposed", at=0.5)
+    assert half.estimate.value == 1
+
+
+def test_an_error_above_1_has_both_ends() -> None:
+    (error,) = of(found_of(Ignorant(rated=True)), "utility.rmse")
+    assert 1 < error.estimate.lower < error.estimate.value < error.estimate.upper
+    assert not of(found_of(Ignorant()), "utility.rmse")
+
+
+def claimed(epsilon: float, observer: str = "scores", **changes: Any) -> Claim:
+    values: dict[str, Any] = {"delta": 0.0, "adjacency": "rating-add-remove", **changes}
+    return Claim(epsilon=epsilon, observer=observer, public="", source="", **values)
+
+
+def controls(found: Sequence[Any]) -> dict[str | None, list[float]]:
+    return {
+        game.pair: [control.epsilon for control in game.controls] for game in of(found, "epsilon")
+    }
+
+
+def test_a_claim_is_tried_only_where_it_is_about_the_target_and_the_observer() -> None:
+    found = found_of(Ignorant(), claim=claimed(1.0), trainings=16)
+    tried = controls(found)
+    assert tried["interaction (scores)"]
+    assert tried["interaction (scores)"][0] == 1.25
+    for other in ("interaction (own-list)", "user (scores)", "user (own-list)"):
+        assert not tried[other]
+
+
+def test_planted_leaks_stop_at_the_first_that_is_found() -> None:
+    (game,) = of(
+        found_of(Ignorant(), claim=claimed(1.0), trainings=64, units=["interaction"],
+                 observers=["scores"]),
+        "epsilon",
+    )  # fmt: skip
+    assert [control.found for control in game.controls[:-1]] == [False] * (len(game.controls) - 1)
+    last = game.controls[-1]
+    assert last.found
+    assert last.certified > 1
+    assert last.factor == last.epsilon
+
+
+def test_a_gate_without_claim_plants_multiples_of_its_limit() -> None:
+    gate = {"metric": "epsilon", "max": 0.5, "detectable": 3, "where": {"unit": "interaction"}}
+    tried = controls(found_of(Ignorant(), gate=[gate]))
+    assert tried["interaction (scores)"] == tried["interaction (own-list)"] == [1.5]
+    assert not tried["user (scores)"]
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, 45.0])
+def test_a_limit_that_no_planted_leak_can_break_has_no_control(limit: float) -> None:
+    gate = {"metric": "epsilon", "max": limit, "detectable": 2}
+    assert not any(controls(found_of(Ignorant(), gate=[gate])).values())
+
+
+def test_a_broken_claim_needs_no_control() -> None:
+    found = found_of(
+        Copying(), claim=claimed(0.5), trainings=16, units=["interaction"], observers=["scores"]
+    )
+    assert controls(found) == {"interaction (scores)": []}
+
+
+def test_delta_is_that_of_the_claim_and_else_of_the_table() -> None:
+    def bound(claim: Claim | None, delta: float) -> float:
+        (game,) = of(
+            found_of(Copying(), claim=claim, delta=delta, trainings=16, units=["interaction"],
+                     observers=["scores"]),
+            "epsilon",
+        )  # fmt: skip
+        return game.estimate.lower
+
+    pure, loose = bound(None, 0.0), bound(None, 0.05)
+    assert loose < pure
+    assert bound(claimed(1.0), 0.05) == pure
+    assert bound(claimed(1.0, delta=0.05), 0.0) == loose
+
+
+@pytest.mark.parametrize("trainable", [Ignorant(), Ignorant(constant=True), Copying()])
+def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -> None:
+    changes: dict[str, Any] = {
+        "trainings": 8, "interactions": 20, "users": 20, "held_out": 20, "watched": 1, "k": 1,
+        "observers": ["scores", "own-list", "others-lists"], "rates": [0.5],
+    }  # fmt: skip
+    found = found_of(trainable, **changes)
+    assert len(of(found, "epsilon")) == 6
+    assert np.isfinite([game.estimate.lower for game in of(found, "epsilon")]).all()
+
+
+# Gates of a whole run of a model that ignores its data.
+
+
+@pytest.fixture
+def ignorant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Popularity, "answer", lambda self, *asked: Ignorant().answer(*asked))
+
+
+def judged(*gates: dict[str, Any], **changes: Any) -> list[tuple[str, str]]:
+    record = run_audit(config(gate=list(gates), **changes))
+    return [(gate.outcome, gate.reason) for gate in record.gates]
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_on_epsilon_passes_where_a_planted_leak_is_found() -> None:
+    table = TABLE | {"trainings": 64, "units": ["interaction"], "observers": ["scores"]}
+    gate = {"metric": "epsilon", "max": 1.0, "detectable": 2}
+    ((outcome, reason),) = judged(gate, membership=table)
+    assert outcome == "pass"
+    assert "a planted leak of ε = 2 was found" in reason
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_on_epsilon_is_open_where_numbers_are_too_few_to_find_one() -> None:
+    gate = {"metric": "epsilon", "max": 1.0, "detectable": 1.01}
+    ((outcome, reason),) = judged(gate)
+    assert outcome == "inconclusive"
+    assert "use more membership.trainings or targets" in reason
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_at_zero_is_no_crash() -> None:
+    gate = {"metric": "epsilon", "max": 0, "detectable": 2}
+    ((outcome, _),) = judged(gate)
+    assert outcome == "inconclusive"
+
+
+@pytest.mark.usefixtures("ignorant")
+def test_a_gate_on_the_claim_is_open_for_what_the_claim_does_not_cover() -> None:
+    stated = {"library": "popularity", "claim": {"epsilon": 1.0, "observers": ["own-list"]}}
+    gate = {"metric": "epsilon", "max": "claim", "detectable": 4}
+    ((outcome, reason),) = judged(gate, recommender=stated)
+    assert outcome == "inconclusive"
+    assert "this variant claims only rating-add-remove, observer own-list" in reason

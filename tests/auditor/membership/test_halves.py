@@ -1,0 +1,180 @@
+"""From signals to scores: the judged half chooses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from membership_cases import FAMILY  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+
+from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.auditor.membership.estimates import best_guesses
+from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
+from dpaudit.auditor.membership.rates import Curve, best_threshold
+from dpaudit.config.membership import BATTERY
+from dpaudit.core.errors import RunError
+
+Mask = NDArray[np.bool_]
+ATTACKS: dict[str, MembershipInference] = {each.label: each.create("x") for each in BATTERY}
+RATES = (0.1, 0.25)
+
+
+def trials(seed: int = 0, count: int = 16, targets: int = 40, shift: float = 1.0) -> Trials:
+    rng = np.random.default_rng(seed)
+    present = rng.random((count, targets)) < 0.5
+    features = rng.normal(size=(count, targets, 2)) + shift * present[:, :, None]
+    return Trials(features, rng.normal(size=(count, 12, 2)), present)
+
+
+def test_halves_are_even_and_odd_trainings_so_that_more_extend_both() -> None:
+    made = trials(count=17)
+    made = replace(made, features=np.arange(17.0)[:, None, None] + np.zeros((1, 40, 2)))
+    first, second = made.halves()
+    assert first.features[:, 0, 0].tolist() == list(range(0, 17, 2))
+    assert second.features[:, 0, 0].tolist() == list(range(1, 17, 2))
+    shorter = replace(
+        made, features=made.features[:9], population=made.population[:9], present=made.present[:9]
+    )
+    for short, long in zip(shorter.halves(), made.halves(), strict=True):
+        np.testing.assert_array_equal(long.features[: len(short)], short.features)
+        np.testing.assert_array_equal(long.present[: len(short)], short.present)
+    quarters = first.halves()
+    assert quarters[0].features[:, 0, 0].tolist() == [0, 4, 8, 12, 16]
+
+
+@dataclass(frozen=True)
+class Recording(MembershipInference):
+    """Returns a given score, and keeps what it was given."""
+
+    value: float
+    name: ClassVar[str] = "recording"
+    title: ClassVar[str] = "Recording"
+    source: ClassVar[str] = "2026"
+    given: ClassVar[list[tuple[Signals, Signals, Mask]]] = []
+
+    def score(self, seen: Signals, reference: Signals, present: Mask) -> Numbers:
+        self.given.append((seen, reference, present))
+        return np.full(seen.fit.shape, self.value)
+
+
+def test_an_attack_sees_no_coin_of_the_trainings_that_it_attacks() -> None:
+    made, Recording.given[:] = trials(), []
+    judged(made, Recording(0.0), RATES, FAMILY, 0.0)
+    rehearsal, final = Recording.given
+    for (seen, reference, present), attacked, own in (
+        (rehearsal, [2, 6, 10, 14], [0, 4, 8, 12]),
+        (final, range(1, 16, 2), range(0, 16, 2)),
+    ):
+        np.testing.assert_array_equal(seen.features, made.features[list(attacked)])
+        np.testing.assert_array_equal(reference.features, made.features[list(own)])
+        np.testing.assert_array_equal(present, made.present[list(own)])
+        assert seen.population.shape == (len(list(attacked)), 12)
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+def test_the_judged_half_chooses_nothing(label: str) -> None:
+    made = trials()
+    odd = np.arange(16) % 2 == 1
+    expected = judged(made, ATTACKS[label], RATES, FAMILY, 1e-3)
+    flipped = replace(made, present=made.present ^ odd[:, None])
+    found = judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3)
+    # Other coins: the same scores, in the same direction.
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(found.present, ~expected.present)
+    other = trials(9)
+    mixed = replace(
+        made,
+        features=np.where(odd[:, None, None], other.features, made.features),
+        population=np.where(odd[:, None, None], other.population, made.population),
+        present=np.where(odd[:, None], other.present, made.present),
+    )
+    for one in (found, judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3)):
+        assert (one.threshold, one.guesses) == (expected.threshold, expected.guesses)
+        assert one.promise == expected.promise
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+def test_scores_of_a_training_do_not_depend_on_other_judged_trainings(label: str) -> None:
+    made, other = trials(), trials(9)
+    last = np.arange(16) == 15
+    changed = replace(
+        made,
+        features=np.where(last[:, None, None], other.features, made.features),
+        population=np.where(last[:, None, None], other.population, made.population),
+    )
+    found, expected = (judged(each, ATTACKS[label], RATES, FAMILY, 0) for each in (changed, made))
+    np.testing.assert_array_equal(found.scores[:-1], expected.scores[:-1])
+
+
+def test_the_promise_is_what_the_second_quarter_showed() -> None:
+    made, attack = trials(), ATTACKS["lira"]
+    found = judged(made, attack, RATES, FAMILY, 1e-4)
+    first, second = made.halves()[0].halves()
+    scores = second.scores(attack, first)
+    curve = Curve(scores, second.present)
+    threshold = best_threshold(scores, second.present)
+    epsilon, guesses = best_guesses(scores, second.present, delta=1e-4, family=FAMILY)
+    assert (found.threshold, found.guesses) == (threshold, guesses)
+    assert found.promise == {
+        "epsilon": epsilon,
+        "auc": curve.areas().mean(),
+        "advantage": curve.advantages(threshold).mean(),
+        "tpr 0.1": curve.found(0.1).mean(),
+        "tpr 0.25": curve.found(0.25).mean(),
+    }
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
+    for sign in (1, -1):
+        made = trials(1, 32, 60)
+        made = replace(made, features=sign * made.features, population=sign * made.population)
+        found = judged(made, ATTACKS[label], RATES, FAMILY, 0)
+        curve = Curve(found.scores, found.present)
+        assert curve.areas().mean() > 0.7
+        # The threshold of the rehearsal still divides present from absent targets.
+        assert curve.advantages(found.threshold).mean() > 0.25
+
+
+@pytest.mark.parametrize("label", ATTACKS)
+@pytest.mark.parametrize("kind", ["noise", "constant", "zero", "huge", "rare", "coin"])
+@pytest.mark.parametrize("population", [0, 12])
+def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population: int) -> None:
+    """8 trainings and 20 targets; a half of a half has 2 trainings."""
+    for seed in range(5):
+        made = trials(seed, 8, 20)
+        features, present = made.features, made.present
+        present[:, 0], present[:, 1] = True, False
+        if kind in {"constant", "zero"}:
+            features = np.full_like(features, 0.1 if kind == "constant" else 0)
+        if kind == "huge":
+            features = features * 1e38
+        if kind == "rare":  # for the first time in the judged half
+            features = np.zeros_like(features)
+            features[3, 4] = 3e38
+        if kind == "coin":
+            features = np.repeat(present[:, :, None].astype(float), 2, axis=2)
+        made = Trials(features, made.population[:, :population] * 0 + features.mean(), present)
+        found = judged(made, ATTACKS[label], RATES, FAMILY, 0)
+        assert np.isfinite(found.scores).all()
+        if kind in {"constant", "zero"}:
+            assert (Curve(found.scores, found.present).areas() == 0.5).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_attack_without_finite_scores_is_named(value: float) -> None:
+    with pytest.raises(RunError, match=r"attack 'recording' does not score.*correct its method"):
+        judged(trials(), Recording(value), RATES, FAMILY, 0)
+
+
+def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
+    none = np.zeros((0, 0))
+    found = {
+        label: Judged(none, none.astype(bool), 0.0, (0.5, 0.5), {"auc": auc, "epsilon": epsilon})
+        for label, auc, epsilon in (("a", 0.6, 0.0), ("b", 0.8, 0.0), ("c", 0.8, 0.0))
+    }
+    assert strongest(found, "auc") == "b"
+    assert strongest(found, "epsilon") == "a"
