@@ -176,7 +176,7 @@ class Config(_Table):
     @model_validator(mode="before")
     @classmethod
     def _own(cls, values: Any) -> Any:
-        """Audit membership in `[[recommender]]`; beside these tables, only models that are named."""
+        """Audit membership of `[[recommender]]`; beside it, only models that are named."""
         if not isinstance(values, dict) or not values.get("recommender", "membership" in values):
             return values
         return {"model": [], "membership": {}, **values}

@@ -68,9 +68,10 @@ class Row:
         return claim is not None and pair in self.games and self.games[pair].exceeds(claim)
 
     def power(self, pair: str) -> str:
-        """Return which mutants the game on this pair found; empty if it broke the claim itself."""
+        """Return which mutants the game on this pair found; empty if no claim is left to test."""
         control = self.games[pair].control
-        if self.point.claim is None or self.exceeds(pair):
+        claim = self.point.claim
+        if claim is None or not self.games[pair].tests(claim) or self.exceeds(pair):
             return ""
         if control is None:
             return "none"

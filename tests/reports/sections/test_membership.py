@@ -1,0 +1,261 @@
+"""What reports say about membership audits, from records made by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import (
+    STRONGEST,
+    AuditResult,
+    ClaimRecord,
+    Control,
+    FindingRecord,
+    Measurement,
+)
+from dpaudit.reports import digest
+from dpaudit.reports.chart_parts import Look
+from dpaudit.reports.render import console, html, markdown
+from dpaudit.reports.sections import charts, membership, membership_chart
+
+Make = Callable[..., AuditResult]
+EVIL = "</script><img src=x onerror=alert(1)>|*b*"
+RATES = (0.01, 0.1)
+GAMES = [("interaction", "scores"), ("interaction", "own-list"), ("user", "scores")]
+
+
+def estimate(value: float, lower: float, upper: float, **changes: Any) -> Estimate:
+    fields: dict[str, Any] = {
+        "value": value, "lower": lower, "upper": upper, "confidence": 0.95, "alpha": 0.001,
+        "n": 32, "method": "betting over trainings", **changes,
+    }  # fmt: skip
+    return Estimate(**fields)
+
+
+def measured(
+    metric: Any, unit: str, observer: str, value: float, attack: str, **other: Any
+) -> Measurement:
+    model, epsilon = other.pop("model", "own"), other.pop("epsilon", 1.0)
+    joint = attack == STRONGEST
+    made = other.pop("estimate", None) or estimate(
+        value,
+        value - 0.125,
+        min(1.0, value + 0.125),
+        kind="frequentist" if joint else "assumes-law",
+    )
+    return Measurement(
+        metric=metric, model=model, epsilon=epsilon, unit=unit, observer=observer, attack=attack,
+        estimate=made, **other,
+    )  # fmt: skip
+
+
+def game(unit: str, observer: str, lower: float, **other: Any) -> Measurement:
+    return measured(
+        "epsilon", unit, observer, 0.0, STRONGEST, pair=f"{unit} ({observer})",
+        estimate=estimate(lower + 0.2, lower, math.inf), event="lira", **other,
+    )  # fmt: skip
+
+
+def numbers(bounds: dict[tuple[str, str], float], **other: Any) -> Iterator[Measurement]:
+    for place, (unit, observer) in enumerate(GAMES):
+        for attack in (STRONGEST, "lira", "rmia"):
+            event = {"event": "lira"} if attack == STRONGEST else {}
+            where = {**other, **event}
+            value = 0.75 - 0.125 * place
+            yield measured("attack.auc", unit, observer, value, attack, **where)
+            yield measured("attack.advantage", unit, observer, value - 0.5, attack, **where)
+            for rate in RATES if unit == "interaction" else RATES[1:]:
+                found = 0.25 * (1 + (unit == "user") + (rate > 0.05))
+                yield measured("attack.tpr", unit, observer, found, attack, at=rate, **where)
+        yield game(unit, observer, bounds.get((unit, observer), 0.0), **other)
+        for at in (0.5, 0.9):
+            yield measured("membership.exposed", unit, observer, at, "lira", at=at, **other)
+        group = "rare items" if unit == "interaction" else "active users"
+        yield measured("membership.group", unit, observer, 0.33, "lira", group=group, **other)
+        for at in (0.01, 0.1, 0.5):
+            yield measured("membership.roc", unit, observer, at / 2, "lira", at=at, **other)
+
+
+def record(
+    make: Make,
+    bounds: dict[tuple[str, str], float] | None = None,
+    claim: dict[str, Any] | None = None,
+    label: str = "own",
+    **changes: Any,
+) -> AuditResult:
+    base = make(label, epsilons=(1.0,), attacks=False, game=False, gate=False, rated=False)
+    stated = None
+    if claim is not None:
+        values = {
+            "epsilon": 1.0, "delta": 0.0, "adjacency": "rating-add-remove", "observer": "scores",
+            "public": "the numbers of users and items", "source": "stated in the config", **claim,
+        }  # fmt: skip
+        stated = ClaimRecord(**values)
+    point = base.points[0].model_copy(
+        update={"claim": stated, "sensitivity": None, "noise_scale": None}
+    )
+    named: Any = {"utility.ndcg": 0.25, "utility.recall": 0.5, "utility.rmse": 1.5}
+    utility = []
+    for name, value in named.items():
+        error = estimate(value, value - 0.125, value + 0.125)
+        utility.append(Measurement(metric=name, model=label, epsilon=1.0, estimate=error))
+    return base.model_copy(
+        update={
+            "points": [point],
+            "measurements": [*numbers(bounds or {}, model=label), *utility],
+            "pairs": [],
+            **changes,
+        }
+    )
+
+
+def shown(result: AuditResult) -> str:
+    file = io.StringIO()
+    console.show(result, Console(width=200, file=file, force_terminal=True, color_system=None))
+    return file.getvalue()
+
+
+def test_other_records_have_no_membership(result: AuditResult) -> None:
+    assert not membership.audited(result)
+    assert not membership.tables(result)
+    assert not membership.summary(result)
+    assert not membership.note(result)
+    assert membership_chart.chart(result, Look(["published"], [])) is None
+
+
+def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make: Make) -> None:
+    strongest, utility, attacks, exposed = membership.tables(record(make))
+    assert strongest.header == [
+        *("model", "target", "observer", "AUC"),
+        *("TPR at 1 % FPR", "TPR at 10 % FPR", "advantage", "certified ε"),
+    ]
+    assert strongest.cells[0] == [
+        *("own", "interaction", "scores", "0.750 [0.625, 0.875]"),
+        *("0.250 [0.125, 0.375]", "0.500 [0.375, 0.625]", "0.250 [0.125, 0.375]", "≥ 0"),
+    ]
+    # A rate that users cannot show is a gap, not 0.
+    assert strongest.cells[2][4] == "–"
+    assert [row[1:3] for row in strongest.cells] == [list(each) for each in GAMES]
+    assert utility.cells == [
+        ["own", "1", "0.250 [0.125, 0.375]", "0.500 [0.375, 0.625]", "1.500 [1.375, 1.625]"]
+    ]
+    assert {row[4] for row in attacks.cells} == {"lira", "rmia"}
+    assert len(attacks.cells) == 2 * len(GAMES)
+    assert [row[4] for row in exposed.cells[:3]] == [
+        *("50 % of targets: at most", "90 % of targets: at most", "rare items"),
+    ]
+    assert membership.summary(record(make)) == [strongest, utility]
+
+
+def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make) -> None:
+    bounds = dict.fromkeys(GAMES, 1.5)
+    found = membership.tables(record(make, bounds, {}))[0]
+    assert found.header[1] == "claimed ε"
+    assert [row[1] for row in found.cells] == ["1"] * 3
+    assert [row[-1] for row in found.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
+    assert found.marked == {(0, len(found.header) - 1)}
+    said = [each for each in digest.findings(record(make, bounds, {})) if each.broken]
+    assert [each.text for each in said] == [
+        "own: more than claimed is certified at ε = 1 (pair interaction (scores))."
+    ]
+    users = {"adjacency": "user-add-remove", "also": ("own-list",)}
+    found = membership.tables(record(make, bounds, users))[0]
+    assert found.marked == {(2, len(found.header) - 1)}
+    assert not membership.tables(record(make, bounds))[0].marked
+
+
+def test_no_excess_is_said_to_prove_no_privacy_only_if_a_claim_was_tested(make: Make) -> None:
+    def said(claim: dict[str, Any] | None) -> str:
+        return " ".join(each.text for each in digest.findings(record(make, {}, claim)))
+
+    assert "No game certified more than the claimed ε. This does not prove privacy." in said({})
+    for untested in (None, {"adjacency": "user-replace", "observer": "recommender"}):
+        assert "No game certified" not in said(untested)
+
+
+def test_power_is_told_only_of_claims_that_a_game_tests(make: Make) -> None:
+    control = Control(
+        mutant="a planted leak of ε = 1.5", factor=1.5, epsilon=1.5, certified=1.2, found=True
+    )
+    base = record(make, {}, {})
+    measurements = [
+        each.model_copy(update={"control": control})
+        if each.metric == "epsilon" and (each.unit, each.observer) == GAMES[0]
+        else each
+        for each in base.measurements
+    ]
+    (row,) = digest.rows(base.model_copy(update={"measurements": measurements}))["own"]
+    powers = {pair: row.power(pair) for pair in row.games}
+    assert powers == {
+        "interaction (scores)": "finds 1.5×", "interaction (own-list)": "", "user (scores)": "",
+    }  # fmt: skip
+    (without,) = digest.rows(base)["own"]
+    assert without.power("interaction (scores)") == "none"
+
+
+def test_the_best_placed_observer_is_told_in_a_sentence(make: Make) -> None:
+    texts = [each.text for each in digest.findings(record(make))]
+    (interactions,) = [text for text in texts if "of the interactions" in text]
+    assert "an attacker who sees the scores of the target's own (user, item) pairs" in interactions
+    assert "tells 50 % of the interactions" in interactions
+    assert "with 10 % false alarms" in interactions
+    assert any("tells 75 % of the users" in text for text in texts)
+
+
+def test_findings_are_told_with_their_remedies(make: Make) -> None:
+    finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
+    made = record(make, findings=[finding])
+    assert "own: It differs. Fix the seed." in [each.text for each in digest.findings(made)]
+    assert "Fix the seed." in shown(made)
+
+
+def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
+    made = record(make, dict.fromkeys(GAMES, 1.5), {})
+    page, text, screen = html.render(made), markdown.render(made), shown(made)
+    for report in (page, text):
+        for words in (
+            "Membership inference by the strongest attack",
+            "Every attack, each interval by itself",
+            "Who is hit hardest",
+            "in every training a coin decides for each target",
+        ):
+            assert words in report
+    assert "Membership inference by the strongest attack" in screen
+    assert "Every attack, each interval by itself" not in screen
+
+
+def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:
+    made = record(make)
+    zero = [
+        each.model_copy(update={"estimate": estimate(0.0, 0.0, 0.1)})
+        if each.metric == "membership.roc"
+        else each
+        for each in made.measurements
+    ]
+    drawn = membership_chart.chart(
+        made.model_copy(update={"measurements": zero}), Look(["own"], [])
+    )
+    assert drawn is not None
+    points = drawn.spec["datasets"]["points"]
+    assert {(each["seen"], each["x"]) for each in points} == {
+        (f"{unit}, {observer}", at) for unit, observer in GAMES for at in (0.01, 0.1, 0.5)
+    }
+    assert {each["shown"] for each in points} == {0.001}
+    assert {each["value"] for each in points} == {0.0}
+    assert json.dumps(drawn.spec).count('"type": "log"') >= 2
+    assert "membership" in [each.name for each in charts.render(made)]
+
+
+def test_hostile_labels_stay_text(make: Make) -> None:
+    made, harmless = record(make, label=EVIL), record(make)
+    for tag in ("<script", "</script", "<img"):
+        assert html.render(made).count(tag) == html.render(harmless).count(tag)
+    assert "\n" not in membership.tables(made)[0].cells[0][0]
+    assert shown(made)
+    assert markdown.render(made)
