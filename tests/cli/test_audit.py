@@ -388,3 +388,9 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     assert result.exit_code in {0, 1, 4}, result.output
     assert (tmp_path / "report.html").is_file()
     assert call("gate", tmp_path).exit_code == result.exit_code  # the record is checked as a whole
+
+
+def test_all_plug_ins_of_a_name_are_explained() -> None:
+    output = call("show", "popularity").output
+    assert "Used in: [[recommender]]" in output
+    assert "by = " in output  # of the attack
