@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from dpaudit.config.membership import Membership
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.recommenders.base import Answer, Query, Trainable, top_lists
+from dpaudit.recommenders.base import Answer, Factors, Query, Trainable, top_lists
 from dpaudit.record.result import Family
 
 N_USERS, N_ITEMS = 60, 30
@@ -93,3 +93,39 @@ class Copying(Trainable):
         nothing = csr_array((len(query.listed), interactions.shape[1]))
         shown = np.where(had > 0, had, np.nan)[query.listed]
         return Answer(had[query.users, query.items], top_lists(shown, nothing, query.k), None)
+
+
+@dataclass(frozen=True)
+class Hostile(Trainable):
+    """Scores, lists and factors of any size: huge, tiny, constant, unknown, empty or rare.
+
+    Attributes:
+        kind: decides which.
+    """
+
+    kind: int
+
+    @property
+    def predicts_ratings(self) -> bool:
+        return self.kind % 2 == 0
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        rng, fixed = np.random.default_rng([seed, self.kind]), np.random.default_rng(self.kind)
+        had = interactions.toarray() > 0
+        size, other = 10.0 ** fixed.integers(-44, 38, 2)
+        noise = rng.normal(size=had.shape) * size
+        rows = [
+            np.where(had, 3e38, noise),
+            np.where(had, noise, 0),
+            np.where(rng.random(had.shape) < fixed.random(), np.nan, noise),
+            np.full(had.shape, 0.1),
+            np.where(had.any(1)[:, None], noise, np.nan),
+            had * other,
+        ][self.kind % 6].astype(np.float32)
+        scores = rows[query.users, query.items]
+        scores[0] = np.nan_to_num(scores[0])
+        lists = np.stack([rng.permutation(had.shape[1])[: query.k] for _ in query.listed])
+        lists[rng.random(lists.shape) < fixed.choice([0, 0.3, 1])] = -1
+        items = rng.normal(size=(had.shape[1], fixed.integers(1, 40))) * other * fixed.integers(2)
+        factors = Factors(items.astype(np.float32)) if query.factors else None
+        return Answer(scores, lists.astype(np.int32), factors)

@@ -141,7 +141,7 @@ def certified(
         confidence=family.confidence,
         grid=[(high, low)],
         seed=seed,
-    ).changed(method=f"one-run exact, {high + low} guesses set beforehand")
+    ).changed(method=f"one-run exact at δ = {delta:g}, {high + low} guesses set beforehand")
 
 
 def planted(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from membership_cases import (  # type: ignore[import-not-found]
     Copying,
+    Hostile,
     Ignorant,
     small_ratings,
 )
@@ -25,6 +26,7 @@ from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.config.schema import Config
 from dpaudit.core.claim import Claim
+from dpaudit.core.membership import OBSERVERS
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
@@ -282,6 +284,17 @@ def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -
     found = found_of(trainable, **changes)
     assert len(of(found, "epsilon")) == 6
     assert np.isfinite([game.estimate.lower for game in of(found, "epsilon")]).all()
+
+
+@pytest.mark.parametrize("kind", range(18))
+def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
+    found = found_of(
+        Hostile(kind), trainings=8 + kind % 5, interactions=20, users=20, held_out=20,
+        watched=1 + kind, k=1 + kind % 12, observers=list(OBSERVERS),
+    )  # fmt: skip
+    bounds = [game.estimate.lower for game in of(found, "epsilon")]
+    assert len(bounds) == 8
+    assert np.isfinite(bounds).all()
 
 
 # Gates of a whole run of a model that ignores its data.

@@ -149,7 +149,7 @@ def test_the_certificate_is_the_bound_of_the_right_guesses(
     expected = one_run_epsilon(400, high + low, right, delta=delta, alpha=0.005)
     assert (found.lower, found.value) == (expected.lower, expected.value)
     assert (found.upper, found.n, found.alpha, found.confidence) == (math.inf, 400, 0.005, 0.95)
-    assert found.method == f"one-run exact, {high + low} guesses set beforehand"
+    assert found.method == f"one-run exact at δ = {delta:g}, {high + low} guesses set beforehand"
     assert found.lower > 0
 
 
