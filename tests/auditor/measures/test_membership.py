@@ -153,6 +153,32 @@ def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
     assert numbers(run_audit(more, place=Place(tmp_path))) == numbers(run_audit(more))
 
 
+def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
+    defense = {
+        "defense": "dpsgd-mf", "variant": "corrected", "epsilon": [1, 4],
+        "params": {"dimensions": 2, "epochs": 2, "adjacency": "user-replace"},
+    }  # fmt: skip
+    observers = ["scores", "others-lists", "factors"]
+    table = TABLE | {"units": ["interaction"], "observers": observers}
+    values = {**BASE, "membership": table, "model": defense}
+    del values["recommender"]
+    made = Config.model_validate(values)
+    found = run_audit(made)
+    assert problem(found) is None
+    assert [(point.epsilon, point.claim is not None) for point in found.points] == [
+        (1.0, True), (4.0, True),
+    ]  # fmt: skip
+    (model,) = found.models
+    assert (model.defense, model.variant, model.top_k) == ("dpsgd-mf", "corrected", 4)
+    games = of(found.measurements, "epsilon")
+    # A claim about the released model is about others' lists; nobody publishes factors here.
+    assert {(game.observer, bool(game.controls)) for game in games} == {
+        ("scores", False), ("others-lists", True),
+    }  # fmt: skip
+    assert found.family.size == 2 * 2 * (3 + 2)
+    assert len(of(found.measurements, "utility.rmse")) == 2
+
+
 # Models whose leak is known, through the measure itself.
 
 
