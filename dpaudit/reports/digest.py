@@ -144,7 +144,11 @@ def outcome(result: AuditResult) -> str:
 
 def command(result: AuditResult) -> str:
     """Return the command that runs the recorded config again."""
-    return "dpaudit run dpaudit.toml" + (" --allow-code" if "defense" in result.config else "")
+    own = result.config.get("recommender", [])
+    code = "defense" in result.config or any(
+        each.get("target") or each.get("command") for each in own
+    )
+    return "dpaudit run dpaudit.toml" + (" --allow-code" if code else "")
 
 
 def headline(result: AuditResult) -> str:

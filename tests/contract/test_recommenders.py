@@ -14,7 +14,7 @@ from dpaudit.testing.contract import check_recommender
 
 # The library that each adapter needs, and the parameters to test it with.
 CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
-    "popularity": ("numpy", [{}]),
+    "most-popular": ("numpy", [{}]),
     "implicit": (
         "implicit",
         [
