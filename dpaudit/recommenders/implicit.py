@@ -13,7 +13,6 @@ from scipy.sparse import csr_array, csr_matrix
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     FactorModel,
-    Factors,
     Indices,
     Recommender,
     RowModel,
@@ -79,9 +78,3 @@ class Implicit(Recommender):
             if self.model == "item-item":
                 return _Neighbours(interactions, csr_array(model.similarity))
             return FactorModel(interactions, model.user_factors, model.item_factors)
-
-    def factors(self, fitted: RowModel) -> Factors | None:
-        """Return the factors of items and users; None for item-item similarity."""
-        if isinstance(fitted, FactorModel):
-            return Factors(fitted.items, fitted.users)
-        return None

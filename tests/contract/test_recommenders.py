@@ -27,6 +27,26 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             )
         ],
     ),
+    "surprise": (
+        "surprise",
+        [
+            {"model": "SVD", "settings": {"n_factors": 4}},
+            {"model": "SVD", "settings": {"n_factors": 4, "biased": False}},
+            {"model": "SVDpp", "settings": {"n_factors": 4, "n_epochs": 3}},
+            {"model": "NMF", "settings": {"n_factors": 4}},
+            {"model": "NMF", "settings": {"n_factors": 4, "biased": True}},
+            {"model": "KNNBasic", "settings": {"k": 5}},
+            {"model": "KNNWithMeans"},
+            {"model": "KNNWithZScore"},
+            {
+                "model": "KNNBaseline",
+                "settings": {"sim_options": {"name": "pearson_baseline", "user_based": False}},
+            },
+            {"model": "SlopeOne"},
+            {"model": "CoClustering"},
+            {"model": "BaselineOnly"},
+        ],
+    ),
 }
 FORMS = [(name, parameters) for name, (_, forms) in CASES.items() for parameters in forms]
 
