@@ -294,6 +294,18 @@ def trained(name: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed numpy's global random state for the calls inside, and restore it afterwards."""
+    # Some libraries draw from the global state, or seed it, whatever seed they are given.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
 def required(name: str, module: str, extra: str) -> Any:
     """Import a library.
 

@@ -27,6 +27,19 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             )
         ],
     ),
+    "cornac": (
+        "cornac",
+        [
+            {"model": "MF", "settings": {"k": 4}},
+            {"model": "BPR", "settings": {"k": 4}},
+            {"model": "PMF", "settings": {"k": 4}},
+            {"model": "NMF", "settings": {"k": 4}},
+            {"model": "HPF", "settings": {"k": 4}},
+            {"model": "ItemKNN"},
+            {"model": "EASE"},
+            {"model": "BaselineOnly"},
+        ],
+    ),
     "surprise": (
         "surprise",
         [
