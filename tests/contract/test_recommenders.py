@@ -40,6 +40,13 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             {"model": "BaselineOnly"},
         ],
     ),
+    "lightfm": (
+        "lightfm",
+        [
+            {"model": model, "settings": {"no_components": 4, "epochs": 3}}
+            for model in ("warp", "bpr", "logistic")
+        ],
+    ),
     "surprise": (
         "surprise",
         [
