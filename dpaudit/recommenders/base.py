@@ -281,7 +281,7 @@ def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:
         return factory(**deepcopy(arguments))
 
 
-def taken(factory: Callable[..., Any], **offered: Any) -> dict[str, Any]:
+def taken(factory: Callable[..., Any], /, **offered: Any) -> dict[str, Any]:
     """Return those of the offered arguments whose names a library's constructor knows."""
     known = signature(factory).parameters
     return {name: value for name, value in offered.items() if name in known}

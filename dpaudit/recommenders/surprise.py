@@ -117,7 +117,7 @@ class Surprise(Recommender):
             return _Estimates(interactions, model, library.PredictionImpossible)
 
 
-def _made(factory: Callable[..., Any], **chosen: Any) -> Any:
+def _made(factory: Callable[..., Any], /, **chosen: Any) -> Any:
     """Call a constructor; those of neighbours would ignore a name that they do not know."""
     unknown = chosen.keys() - {*signature(factory).parameters, "bsl_options"}
     if unknown:

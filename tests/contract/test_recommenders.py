@@ -40,6 +40,22 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             {"model": "BaselineOnly"},
         ],
     ),
+    "lenskit": (
+        "lenskit",
+        [
+            {"model": "BiasedMFScorer", "settings": {"embedding_size": 4}},
+            {"model": "ImplicitMFScorer", "settings": {"embedding_size": 4}},
+            {"model": "FunkSVDScorer", "settings": {"embedding_size": 4, "epochs": 5}},
+            {"model": "BiasedSVDScorer", "settings": {"embedding_size": 4}},
+            {"model": "ItemKNNScorer", "settings": {"max_nbrs": 5}},
+            {"model": "UserKNNScorer", "settings": {"feedback": "implicit"}},
+            {"model": "EASEScorer"},
+            {"model": "SLIMScorer"},
+            {"model": "BiasScorer"},
+            {"model": "FlexMFExplicitScorer"},
+            {"model": "FlexMFImplicitScorer"},
+        ],
+    ),
     "lightfm": (
         "lightfm",
         [

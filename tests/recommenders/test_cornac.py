@@ -55,6 +55,11 @@ def test_factors_give_the_scores_up_to_numbers_of_the_user(model: str) -> None:
     np.testing.assert_allclose(given - given[:, :1], rows - rows[:, :1], atol=1e-5)
 
 
+def test_every_argument_of_a_constructor_can_be_set() -> None:
+    made = Cornac("MF", {"name": "factorisation"}).fit(ratings(), SEED)
+    assert made.model.name == "factorisation"
+
+
 def test_neighbours_have_no_factors() -> None:
     recommender = Cornac("ItemKNN")
     assert recommender.factors(recommender.fit(ratings(), SEED)) is None
