@@ -83,6 +83,14 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             {"model": "BaselineOnly"},
         ],
     ),
+    "torch": (
+        "opacus",
+        [
+            {"model": model, "dimensions": 4, "epochs": 2, "sampling_rate": 0.1} | private
+            for model in ("mf", "ncf")
+            for private in ({}, {"noise_multiplier": 1.0})
+        ],
+    ),
 }
 FORMS = [(name, parameters) for name, (_, forms) in CASES.items() for parameters in forms]
 
@@ -112,7 +120,7 @@ def test_every_registered_adapter_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, (library, _) in CASES.items() if library != "numpy"]
+    "name", [name for name, (_, forms) in CASES.items() if "settings" in forms[0]]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_setting_that_the_library_does_not_know_is_refused(name: str) -> None:
