@@ -28,7 +28,7 @@ _FACTORS: Mapping[str, str] = {
     "bpr": "implicit.cpu.bpr:BayesianPersonalizedRanking",
     "lmf": "implicit.cpu.lmf:LogisticMatrixFactorization",
 }
-_NEIGHBOURS = "implicit.nearest_neighbours:CosineRecommender"
+_NEIGHBOURS = "implicit.nearest_neighbours:ItemItemRecommender"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,10 @@ class Implicit(Recommender):
             f"implicit ({self.model})", factory, **{"num_threads": 1, **self.settings, **fixed}
         )
         with trained(f"implicit ({self.model})"):
-            model.fit(csr_matrix(interactions), show_progress=False)
             if self.model == "item-item":
+                # As CosineRecommender does, which warns of its own conversion in every training.
+                unit = required(self.name, place, "implicit").normalize(csr_matrix(interactions).T)
+                model.fit(csr_matrix(unit.T), show_progress=False)
                 return _Neighbours(interactions, csr_array(model.similarity))
+            model.fit(csr_matrix(interactions), show_progress=False)
             return FactorModel(interactions, model.user_factors, model.item_factors)
