@@ -164,6 +164,10 @@ class Membership(_Table):
         trainings: the number of trainings of each model.
         interactions: the number of target interactions.
         users: the number of target users.
+        draw: which targets: `random`; or canaries, which a model is likelier to remember:
+            `rare-items`, interactions with the items that fewest have; `out-of-profile`, those
+            least like the rest of their user's history; `fake-users`, inserted users with
+            histories of rare items, which leave the real users' data as they are (unit `user`).
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
         k: the length of lists.
@@ -177,6 +181,7 @@ class Membership(_Table):
     trainings: Annotated[int, Field(ge=8, le=100_000)] = 64
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
+    draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
     held_out: Annotated[int, Field(ge=20, le=10_000_000)] = 1000
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     watched: Annotated[int, Field(ge=1, le=100_000)] = 100
@@ -191,6 +196,12 @@ class Membership(_Table):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise ValueError(f"{name} contains a value twice: remove one")
+        return self
+
+    @model_validator(mode="after")
+    def _of_fakes(self) -> Self:
+        if self.draw == "fake-users" and self.units != ["user"]:
+            raise ValueError("draw = 'fake-users' inserts whole users: set units = ['user']")
         return self
 
     @model_validator(mode="after")

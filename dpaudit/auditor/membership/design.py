@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.membership.interactions import Interactions
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
+from dpaudit.auditor.membership.targets import fake_users, ordered_rows
 from dpaudit.config.membership import Membership
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
@@ -60,6 +61,7 @@ class Design:
         Raises:
             DataError: there are too few ratings or users.
         """
+        real = ratings.n_users
         count = len(ratings)
         wanted = table.held_out + table.interactions * ("interaction" in table.units)
         if wanted > _SHARE * count:
@@ -69,42 +71,37 @@ class Design:
                 "these"
             )
         draw = generator(seed, "membership rows").permutation(count)
-        held = np.sort(draw[: table.held_out])
-        kept = np.ones(count, np.bool_)
-        kept[held] = False
-        users = cls._users(ratings, kept, table, seed)
-        able = draw[table.held_out :]
-        able = able[~np.isin(ratings.user[able], users)]
-        rows = able[: table.interactions] if "interaction" in table.units else able[:0]
-        if "interaction" in table.units and len(rows) < table.interactions:
-            raise DataError(
-                f"users who are no targets have {len(rows)} ratings that may be targets: lower "
-                "membership.users or membership.interactions"
-            )
-        others = np.setdiff1d(np.unique(ratings.user[kept]), users)
+        held, able = np.sort(draw[: table.held_out]), draw[table.held_out :]
+        active = np.unique(ratings.user[able]).astype(np.int32)
+        users = cls._users(active, table, seed) if "user" in table.units else active[:0]
+        if table.draw == "fake-users":
+            # They come last, so rows of real users keep their place.
+            ratings = fake_users(ratings, table.users, seed)
+            users = np.arange(real, ratings.n_users, dtype=np.int32)
+        rows = cls._rows(ratings, able, users, table) if "interaction" in table.units else able[:0]
+        others = np.setdiff1d(active, users)
         watchers = generator(seed, "membership watchers").permutation(others)[: table.watched]
-        return cls(
-            ratings,
-            seed,
-            held,
-            np.sort(rows),
-            users,
-            np.sort(watchers).astype(np.int32),
-            min(table.k, ratings.n_items),
-        )
+        k = min(table.k, ratings.n_items)
+        return cls(ratings, seed, held, rows, users, np.sort(watchers).astype(np.int32), k)
 
     @staticmethod
-    def _users(ratings: Ratings, kept: Mask, table: Membership, seed: int) -> Indices:
-        if "user" not in table.units:
-            return np.empty(0, np.int32)
-        active = np.unique(ratings.user[kept])
+    def _users(active: Indices, table: Membership, seed: int) -> Indices:
         if table.users > _SHARE * len(active):
             raise DataError(
                 f"{len(active)} users have ratings, too few for membership.users = {table.users}, "
                 "at most half of them: lower it"
             )
-        drawn = generator(seed, "membership users").permutation(active)[: table.users]
-        return np.sort(drawn).astype(np.int32)
+        return np.sort(generator(seed, "membership users").permutation(active)[: table.users])
+
+    @staticmethod
+    def _rows(ratings: Ratings, able: Rows, users: Indices, table: Membership) -> Rows:
+        able = able[~np.isin(ratings.user[able], users)]
+        if len(able) < table.interactions:
+            raise DataError(
+                f"users who are no targets have {len(able)} ratings that may be targets: lower "
+                "membership.users or membership.interactions"
+            )
+        return np.sort(ordered_rows(ratings, able, table.draw)[: table.interactions])
 
     def count(self, unit: Unit) -> int:
         """Return the number of targets of a unit."""
