@@ -184,7 +184,10 @@ def findings(result: AuditResult) -> list[Finding]:
     found += map(Finding, _members(result))
     drifting = [pair for pair in result.pairs if pair.drift]
     noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
-    noticed += [f"{each.model}: {each.text} {each.remedy}" for each in result.findings]
+    alike: dict[str, list[str]] = {}
+    for each in result.findings:
+        alike.setdefault(f"{each.text} {each.remedy}", []).append(each.model)
+    noticed += [f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()]
     return [*found, *map(Finding, noticed)]
 
 

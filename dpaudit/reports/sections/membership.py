@@ -36,9 +36,12 @@ def columns(result: AuditResult, model: str) -> list[tuple[str, list[str]]]:
     rows = [row for row in found.cells if row[0] == model]
     place = {name: [row[at] for row in rows] for at, name in enumerate(found.header)}
     seen = [f"{unit}, {who}" for unit, who in zip(place["target"], place["observer"], strict=True)]
-    rest = [name for name in place if name not in {"model", "target", "observer"}]
+    other = {"model", "target", "observer"}
+    if set(place.get("claimed ε", ())) == {"none"}:
+        other.add("claimed ε")
+    rest = [name for name in place if name not in other]
     # Of the rates, the largest first: it is the surest.
-    first = ["certified ε", "AUC", *map(_tpr, reversed(_rates(result)))]
+    first = ["claimed ε", "certified ε", "AUC", *map(_tpr, reversed(_rates(result)))]
     order = sorted(rest, key=lambda name: first.index(name) if name in first else len(first))
     return [("target, observer", seen), *((name, place[name]) for name in order)]
 
