@@ -74,8 +74,8 @@ def probed(training: Training, executor: Executor) -> Iterator[Noticed]:
     for name in missing:
         yield Noticed(
             "vocabulary",
-            f"The model does not know a {name} without interactions: a {name} vanishes with their "
-            "last one, and its absence shows.",
+            f"The model does not know {name}s without interactions: whoever asks sees that the "
+            f"{name} has none.",
             f"Give the model the fixed list of all {name}s, and answer for those without "
             "interactions as for new ones.",
         )
