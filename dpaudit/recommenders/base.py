@@ -6,7 +6,7 @@ An adapter pins the shape of the data, so that no user or item vanishes with its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -95,6 +95,11 @@ class Trainable(ABC):
     @abstractmethod
     def predicts_ratings(self) -> bool:
         """Whether scores are predicted ratings; otherwise only their order has a meaning."""
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What it cannot show: `scores` or `lists`; it is asked for these only if need be."""
+        return ()
 
     @abstractmethod
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:

@@ -87,7 +87,7 @@ def _again(training: Training) -> Packed:
     first, second = (training.answer(training.design.data(0), seed) for _ in range(2))
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
-    constant = np.ptp(first.scores) == 0 if len(first.scores) else False
+    constant = len(first.scores) > 0 and np.ptp(first.scores) == 0
     return np.array([float(same), float(constant)])
 
 
@@ -102,6 +102,8 @@ def _without(training: Training) -> Packed:
     item = asked.items[np.argmin(of_item[asked.items])]
     kept = design.known & (data.user != user) & (data.item != item)
     shown = training.answer(interactions_of(data, kept), design.training_seed(0))
+    if not len(shown.scores):
+        return np.zeros(2)
     lost = np.isnan(shown.scores)
     return np.array(
         [float(lost[asked.users == user].all()), float(lost[asked.items == item].all())]
