@@ -256,7 +256,13 @@ def _shows(rate: float, targets: int) -> bool:
 # The attacks of a config that names none.
 BATTERY = (
     Attack(name="lira"),
+    Attack(name="lira", label="lira own variance", params={"own_variance": True}),
     Attack(name="lira", label="lira offline", params={"online": False}),
+    Attack(
+        name="lira",
+        label="lira offline own variance",
+        params={"online": False, "own_variance": True},
+    ),
     Attack(name="rmia"),
     Attack(name="rmia", label="rmia offline", params={"online": False}),
     Attack(name="global-threshold"),
