@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpaudit.auditor.black_box.audit import audit, audit_pairs
+    from dpaudit.membership import audit_recommender
 
     __version__: str
 
-__all__ = ["__version__", "audit", "audit_pairs"]
+__all__ = ["__version__", "audit", "audit_pairs", "audit_recommender"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> Any:
         from dpaudit.auditor.black_box import audit as blackbox
 
         return getattr(blackbox, name)
+    if name == "audit_recommender":
+        from dpaudit.membership import audit_recommender
+
+        return audit_recommender
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

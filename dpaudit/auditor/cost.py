@@ -71,6 +71,11 @@ def cost_of(config: Config, *, progress: Progress | None = None) -> Cost:
             "a run of [defense] cannot be estimated, as its calls may depend on each other: run it "
             "with few trials first (-s audit.trials=400)"
         )
+    if any(each.runs_code for each in config.recommender):
+        raise ConfigError(
+            "a run of code that the config names cannot be estimated: run it with few trainings "
+            "first (-s membership.trainings=8), which a longer run then uses"
+        )
     progress, sampler = progress or Progress(), Sampler()
     with prepared(config, False, progress) as ratings:
         base = peak_memory()

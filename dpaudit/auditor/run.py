@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dpaudit import __version__
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.gate import judge
 from dpaudit.auditor.measures.base import Found
@@ -18,7 +17,7 @@ from dpaudit.auditor.plan import check_gates, family_of, kind_of
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.provenance import environment
+from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
@@ -51,6 +50,7 @@ def run_audit(
     progress: Progress | None = None,
     allow_code: bool = False,
     place: Place | None = None,
+    ratings: Ratings | None = None,
 ) -> records.AuditResult:
     """Measure every model of the config and judge its gates.
 
@@ -65,6 +65,7 @@ def run_audit(
             keeps nothing. Of a black box nothing is kept, as its calls may depend on each other.
             A seed that the config leaves to chance is that of the folder's run, if its code was the
             same.
+        ratings: the data, instead of those that the config names.
 
     Raises:
         DataError: the data cannot be read, or there are too few.
@@ -75,14 +76,17 @@ def run_audit(
     """
     started_at, clock = datetime.now(UTC), time.perf_counter()
     progress = progress or Progress()
+    check_code(config, allow_code)
     config = config if place is None else resumed(config, place)
-    with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
+    with prepared(config, allow_code, progress, ratings) as data, ExitStack() as stack:
         store = None
         if place is not None and not config.defense:
-            store = stack.enter_context(opened_store(config, ratings, place, progress))
+            store = stack.enter_context(opened_store(config, data, place, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
-        found = measured(config, ratings, executor)
+        found = measured(config, data, executor)
         record = found.record(records.Timing.since(started_at, clock))
+    if ratings is not None:
+        record.config["data"] = {"format": "given in Python"}
     if store is not None and config.keep_seed is False:
         store.path.unlink()  # it holds the seed, which is a secret
     return record
@@ -129,23 +133,37 @@ def resumed(config: Config, place: Place) -> Config:
     return config if seed is None else config.model_copy(update={"seed": seed})
 
 
+def check_code(config: Config, allow_code: bool) -> None:
+    """Refuse a config that names code to run, unless that is allowed.
+
+    Raises:
+        ConfigError: it names code.
+    """
+    named = [each.runs_code for each in config.recommender if each.runs_code]
+    if config.defense:
+        named.append(f"defense.target = {config.defense.target!r}")
+    if named and not allow_code:
+        raise ConfigError(
+            f"this config would run the code named by {named[0]}: give --allow-code "
+            "(allow_code=True) if you trust it"
+        )
+
+
 @contextmanager
-def prepared(config: Config, allow_code: bool, progress: Progress) -> Iterator[Ratings | None]:
+def prepared(
+    config: Config, allow_code: bool, progress: Progress, ratings: Ratings | None = None
+) -> Iterator[Ratings | None]:
     """Check what a config asks for and read its data; linear algebra has one thread meanwhile.
 
     More threads would change the order of summation, and the workers use all cores.
     """
     from threadpoolctl import threadpool_limits
 
-    if config.defense and not allow_code:
-        raise ConfigError(
-            f"this config would run the code named by defense.target = {config.defense.target!r}: "
-            "give --allow-code (allow_code=True) if you trust it"
-        )
+    check_code(config, allow_code)
     check_gates(config)
     with nullcontext() if config.defense else threadpool_limits(1):
         progress.stage("reading the data")
-        yield None if config.defense else load(config.data)
+        yield None if config.defense else ratings or load(config.data)
 
 
 @contextmanager
@@ -162,16 +180,14 @@ def opened_store(
 
 def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
     """Return what the results of a config's tasks depend on besides its tables."""
+    read = [DataSource(format="movielens-100k", path=file).file() for file in _files(config)]
+    read += [file for each in config.recommender for file in each.files]
     files = "".join(
-        hashlib.blake2b(path.read_bytes()).hexdigest()
-        for path in (
-            DataSource(format="movielens-100k", path=file).file() for file in _files(config)
-        )
-        if path.is_file()
+        hashlib.blake2b(path.read_bytes()).hexdigest() for path in read if path.is_file()
     )
     data = "" if ratings is None else ratings.digest
     return {
-        "tool": __version__,
+        "tool": tool_version(),
         **identity_of(_plugins(config)),
         "data": digest_of(data, files),
         "seed": str(config.seed),
@@ -186,9 +202,11 @@ def _plugins(config: Config) -> set[str]:
     """Return the modules of the recommenders and attacks that a config names."""
     attacks = {table.plugin for table in (*config.attack, *config.game, *config.sybil)}
     named = [registry.load("defenses", model.defense) for model in config.model]
-    named += [registry.load("recommenders", each.library) for each in config.recommender]
     named += [registry.load("attacks", attack) for attack in attacks]
-    return {each.__module__ for each in named}
+    own = config.recommender
+    named += [registry.load("recommenders", each.library) for each in own if each.library]
+    targets = {each.target.partition(":")[0] for each in own if each.target}
+    return {each.__module__ for each in named} | targets
 
 
 @dataclass(frozen=True)
@@ -217,7 +235,7 @@ class Measured:
         measurements = [each for each in self.found if isinstance(each, records.Measurement)]
         gates = [judge(gate, points, measurements) for gate in context.config.gate]
         return records.AuditResult(
-            tool=__version__,
+            tool=tool_version(),
             environment=environment(),
             config=subject.settings(),
             data=subject.data(),

@@ -31,6 +31,7 @@ def run_shard(
     *,
     workers: Workers = ONE_THREAD,
     progress: Progress | None = None,
+    allow_code: bool = False,
 ) -> list[str]:
     """Run one shard's part of the tasks, and keep their results in the folder.
 
@@ -43,6 +44,7 @@ def run_shard(
         place: where results are kept; several shards may share a folder.
         workers: where tasks run.
         progress: receives progress reports.
+        allow_code: whether a command that the config names may be run.
 
     Returns:
         The stages that wait for other shards.
@@ -58,9 +60,15 @@ def run_shard(
         )
     if "seed" not in config.model_fields_set:
         raise ConfigError("shards share a seed: write seed in the config, or give each --seed")
+    targets = [each.target for each in config.recommender if each.target]
+    if targets:
+        raise ConfigError(
+            f"recommender.target = {targets[0]!r} has no shards, as a merge cannot tell whether "
+            "its code was the same: use --workers, or a command"
+        )
     progress = progress or Progress()
     name = _name(shard)
-    with prepared(config, False, progress) as ratings, ExitStack() as stack:
+    with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
         store = stack.enter_context(opened_store(config, ratings, place, progress, name))
         store.set("shard", json.dumps([shard.index, shard.count]))
         store.set("config", config.model_dump_json())
@@ -94,7 +102,8 @@ def merge(
     shards = _together(folders)
     config = _config(shards)
     _say_machines(shards, progress)
-    with prepared(config, False, progress) as ratings:
+    # A merge runs no task, and so no code that the config names.
+    with prepared(config, True, progress) as ratings:
         with opened_store(config, ratings, Place(output), progress) as store:
             store.add(shards)
             found = measured(

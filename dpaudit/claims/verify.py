@@ -12,7 +12,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-import dpaudit
 from dpaudit.auditor.games.controls import GameResult, control_seed, controls_of, reported
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.seeds import settled
@@ -21,7 +20,7 @@ from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Experiment, Game, GameScores, PublishedClaim
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.provenance import environment
+from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.identity import identity_of
 from dpaudit.execution.progress import Progress
@@ -81,7 +80,7 @@ def verify(
     with threadpool_limits(1), ExitStack() as stack:
         store = None
         if folder is not None:
-            identity = {"tool": dpaudit.__version__, **identity_of(), "seed": str(seed)}
+            identity = {"tool": tool_version(), **identity_of(), "seed": str(seed)}
             store = stack.enter_context(opened(folder, identity, fresh=fresh))
             for sentence in store.notes:
                 progress.note(sentence)
@@ -95,7 +94,7 @@ def verify(
         for slot, outcome, p in zip(slots, outcomes, _adjusted(slots, outcomes, alpha), strict=True)
     ]
     return record.Verification(
-        tool=dpaudit.__version__,
+        tool=tool_version(),
         environment=environment(),
         seed=seed,
         confidence=confidence,

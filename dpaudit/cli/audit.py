@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     help="Run only the I-th of N parts, and write no record: 'dpaudit merge' makes it of all.",
 )
 @click.option(
-    "--allow-code", is_flag=True, help="Run the Python code that the config names in [defense]."
+    "--allow-code",
+    is_flag=True,
+    help="Run the code that the config names in [defense] or [[recommender]].",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
@@ -100,7 +102,9 @@ def run(
         sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script
     with Reporter(quiet=quiet) as reporter:
         if part is not None:
-            run_shard(checked, part, place, workers=workers, progress=reporter)
+            run_shard(
+                checked, part, place, workers=workers, progress=reporter, allow_code=allow_code
+            )
         else:
             result = run_audit(
                 checked,

@@ -31,14 +31,14 @@ def show(name: str) -> None:
     from dpaudit.core import registry
 
     groups: tuple[registry.Group, ...] = ("recommenders", "defenses", "attacks")
-    found = [group for group in groups if name in registry.names(group)]
-    if not found:
-        known = [each for group in groups for each in registry.names(group)]
-        raise ConfigError(
-            f"there is no recommender, defense or attack {name!r}{registry.suggestion(name, known)}"
-        )
-    for group in found:  # a recommender and an attack may share a name
-        _explain(registry.load(group, name))
+    for group in groups:
+        if name in registry.names(group):
+            _explain(registry.load(group, name))
+            return
+    known = [each for group in groups for each in registry.names(group)]
+    raise ConfigError(
+        f"there is no recommender, defense or attack {name!r}{registry.suggestion(name, known)}"
+    )
 
 
 @click.command()

@@ -96,14 +96,13 @@ def _sizes(ratings: Ratings) -> dict[str, str]:
     """Return numbers of targets that fit the data, and the false-positive rates that they show."""
     import numpy as np
 
-    from dpaudit.config.membership import Membership
+    from dpaudit.config.membership import default_rates
 
-    share = max(20, len(ratings) // _SHARE)
-    users = max(20, min(300, int((np.diff(ratings.by_user.start) > 0).sum()) // 3))
-    table = Membership(interactions=min(_TARGETS, share), rates=[0.001, 0.01, 0.1, 0.3])
-    rates = [rate for rate in table.rates_of("interaction") if rate < 0.1] or [0.3]
+    share = max(30, len(ratings) // _SHARE)
+    users = max(30, min(300, int((np.diff(ratings.by_user.start) > 0).sum()) // 3))
+    rates = default_rates(min(_TARGETS, share), users)
     return {
-        "interactions": str(table.interactions),
+        "interactions": str(min(_TARGETS, share)),
         "held_out": str(min(_HELD, share)),
         "users": str(users),
         "rates": _toml(rates),

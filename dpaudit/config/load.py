@@ -67,6 +67,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     except ValidationError as error:
         raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
     if config.membership:
+        placed = [each.within(path.parent.absolute()) for each in config.recommender]
+        config = config.model_copy(update={"recommender": placed})
         check_members(path, config.audited, config.inferring)
         return config
     check_plugins(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import shlex
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from dpaudit.config.model import TABLE, Model
 from dpaudit.config.tables import Attack
@@ -13,9 +15,13 @@ from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
 from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.python_class import PythonClass
 
 # Standard deviations by which a training may have fewer absent targets than expected.
 _FEWER = 4
+# The usual false-positive rates, and larger ones for few targets.
+_RATES, _LARGER = (0.001, 0.01), (0.03, 0.1, 0.3)
 
 
 class _Table(BaseModel):
@@ -51,21 +57,32 @@ class StatedClaim(_Table):
 
 
 class OwnRecommender(_Table):
-    """A recommender of the user's: a library's model.
+    """A recommender of the user's: a library's model, a Python class, or a command.
+
+    A class or a command is code: `dpaudit run` refuses it unless `--allow-code` is given.
 
     Attributes:
-        label: its name in reports; by default the library, with the model if one is named.
+        label: its name in reports; by default the library with its model, the target, or the
+            command's program.
         library: the name of a registered adapter (`dpaudit list recommenders`).
-        params: the adapter's parameters, see `dpaudit show LIBRARY`.
+        target: `package.module:name` of a Python class; modules in the folder of the config can be
+            imported.
+        command: a command that trains in its own environment; it runs in the folder of the config.
+        params: parameters of the adapter (`dpaudit show LIBRARY`), of `target` or of `command`
+            (docs/own-models.md).
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """
 
     label: str = ""
-    library: str
+    library: str | None = None
+    target: str | None = None
+    command: str | None = None
     params: dict[str, Any] = {}
     claim: StatedClaim | None = None
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
+    # The folder of the config.
+    _folder: Path = PrivateAttr(Path())
 
     @model_validator(mode="before")
     @classmethod
@@ -74,21 +91,63 @@ class OwnRecommender(_Table):
             return values
         params = values.get("params")
         model = params.get("model") if isinstance(params, dict) else None
-        words = (values.get("library", ""), model)
+        command = values.get("command")
+        program = command.split()[0] if isinstance(command, str) and command.split() else None
+        words = (values.get("library"), model, values.get("target"), program)
         return {"label": " ".join(str(word) for word in words if word), **values}
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [name for name in ("library", "target", "command") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"{' and '.join(given) or 'nothing'} given: name one of library, target and command"
+            )
+        return self
+
+    @property
+    def runs_code(self) -> str | None:
+        """The key that names code to run, with its value; None for a library."""
+        for name in ("target", "command"):
+            if getattr(self, name):
+                return f"recommender.{name} = {getattr(self, name)!r}"
+        return None
 
     @property
     def epsilon(self) -> list[float]:
         """The stated ε; infinite without a claim."""
         return [self.claim.epsilon if self.claim else math.inf]
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that the command names, such as its script; results depend on them."""
+        try:
+            words = shlex.split(self.command or "")
+        except ValueError:
+            return []
+        places = (self._folder / word for word in words if "\0" not in word)
+        return [place for place in places if place.is_file()]
+
+    def within(self, folder: Path) -> Self:
+        """Return the same recommender of a config in another folder."""
+        copy = self.model_copy()
+        copy._folder = folder
+        return copy
+
     def create(self, place: str) -> Trainable:
-        """Create the adapter.
+        """Create what is trained.
 
         Raises:
             ConfigError: the library or a parameter is unknown, or a value is out of range.
         """
-        made: Trainable = registry.create("recommenders", self.library, place, self.params)
+        made: Trainable
+        if self.library is not None:
+            made = registry.create("recommenders", self.library, place, self.params)
+        elif self.target is not None:
+            made = registry.made(PythonClass, place, {**self.params, "target": self.target})
+        else:
+            own = {"cwd": self._folder, **self.params, "command": self.command}
+            made = registry.made(Command, place, own)
         return made
 
     @model_validator(mode="after")
@@ -110,6 +169,10 @@ class Membership(_Table):
         trainings: the number of trainings of each model.
         interactions: the number of target interactions.
         users: the number of target users.
+        draw: which targets: `random`; or canaries, which a model is likelier to remember:
+            `rare-items`, interactions with the items that fewest have; `out-of-profile`, those
+            least like the rest of their user's history; `fake-users`, inserted users with
+            histories of rare items, which leave the real users' data as they are (unit `user`).
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
         k: the length of lists.
@@ -124,6 +187,7 @@ class Membership(_Table):
     trainings: Annotated[int, Field(ge=8, le=100_000)] = 64
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
+    draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
     held_out: Annotated[int, Field(ge=20, le=10_000_000)] = 1000
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     watched: Annotated[int, Field(ge=1, le=100_000)] = 100
@@ -135,6 +199,12 @@ class Membership(_Table):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         _check_distinct(self, "units", "observers", "rates")
+        return self
+
+    @model_validator(mode="after")
+    def _of_fakes(self) -> Self:
+        if self.draw == "fake-users" and self.units != ["user"]:
+            raise ValueError("draw = 'fake-users' inserts whole users: set units = ['user']")
         return self
 
     @model_validator(mode="after")
@@ -157,9 +227,7 @@ class Membership(_Table):
 
         A rate needs 1/rate of them, and half of the targets are absent, give or take 4σ.
         """
-        count = self.targets(unit)
-        absent = count / 2 - _FEWER * math.sqrt(count) / 2
-        return [rate for rate in self.rates if rate * (absent + 1) >= 1]
+        return [rate for rate in self.rates if _shows(rate, self.targets(unit))]
 
     def observers_of(self, model: OwnRecommender | Model) -> list[Observer]:
         """Return who observes a model; a defense of dpaudit publishes no factors here."""
@@ -180,10 +248,35 @@ def _targets_for(rate: float) -> int:
     return math.ceil((2 + math.sqrt(2 + 2 / rate)) ** 2)
 
 
+def default_rates(*targets: int) -> list[float]:
+    """Return the usual false-positive rates, and a larger one if these targets show none of them.
+
+    Args:
+        targets: the number of targets of each unit, at least 30.
+    """
+    usual = [rate for rate in _RATES if any(_shows(rate, count) for count in targets)]
+    wanted = [
+        next(rate for rate in (*_RATES, *_LARGER) if _shows(rate, count)) for count in targets
+    ]
+    return sorted({*usual, *wanted})
+
+
+def _shows(rate: float, targets: int) -> bool:
+    """Whether a training surely has the 1/rate absent targets that show a rate."""
+    absent = targets / 2 - _FEWER * math.sqrt(targets) / 2
+    return rate * (absent + 1) >= 1
+
+
 # The attacks of a config that names none.
 BATTERY = (
     Attack(name="lira"),
+    Attack(name="lira", label="lira own variance", params={"own_variance": True}),
     Attack(name="lira", label="lira offline", params={"online": False}),
+    Attack(
+        name="lira",
+        label="lira offline own variance",
+        params={"online": False, "own_variance": True},
+    ),
     Attack(name="rmia"),
     Attack(name="rmia", label="rmia offline", params={"online": False}),
     Attack(name="global-threshold"),

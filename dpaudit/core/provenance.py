@@ -12,6 +12,11 @@ _SCIPY = {"scipy", "scipy.libs"}
 _LIBRARIES = ("numpy", "numba", "scipy", "statsmodels")
 
 
+def tool_version() -> str:
+    """Return the version of dpaudit."""
+    return version("dpaudit")
+
+
 def environment() -> dict[str, str]:
     """Return the versions of Python and of the numeric libraries, and the machine type.
 

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -29,6 +29,7 @@ _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instan
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
 
+T = TypeVar("T")
 Group = Literal["defenses", "recommenders", "attacks", "reports"]
 
 
@@ -84,10 +85,24 @@ def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -
         plugin = load(group, name)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
+    return made(plugin, place, parameters)
+
+
+def made(plugin: type[T], place: str, parameters: Mapping[str, Any]) -> T:
+    """Create an instance of a pydantic dataclass with these parameters.
+
+    Args:
+        plugin: the class.
+        place: where it stands in the config, for the error.
+        parameters: its parameters.
+
+    Raises:
+        ConfigError: an unknown parameter, or a value out of range.
+    """
     try:
         return plugin(**parameters)
     except ValidationError as error:
-        known = [field.name for field in fields(plugin)]
+        known = [field.name for field in fields(plugin)]  # type: ignore[arg-type]
         raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array, issparse
 
+from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.data.readers.load import load
+from dpaudit.data.sniff import columns_of, source_of
 
 
 def interactions_of(ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> csr_array:
@@ -34,3 +40,55 @@ def ratings_of(interactions: csr_array, scale: Scale) -> Ratings:
     n_users, n_items = interactions.shape
     users = np.repeat(np.arange(n_users), np.diff(interactions.indptr))
     return Ratings.build(users, interactions.indices, interactions.data, n_users, n_items, scale)
+
+
+def given_ratings(interactions: Any) -> Ratings:
+    """Return ratings from what a Python program passes.
+
+    Args:
+        interactions: ratings; a sparse matrix of users × items; a pandas data frame whose columns
+            are named as in a file of interactions; or the path of such a file.
+
+    Raises:
+        DataError: it is none of these, or its columns or values cannot be used.
+    """
+    if isinstance(interactions, Ratings):
+        return interactions
+    if isinstance(interactions, str | Path):
+        return load(source_of(Path(interactions)))
+    if issparse(interactions):
+        entries = coo_array(interactions)
+        users, items = entries.coords
+        return _valued(users, items, entries.data, entries.shape)
+    if hasattr(interactions, "columns"):
+        return _of_frame(interactions)
+    raise DataError(
+        f"interactions are {type(interactions).__name__}: give a sparse matrix of users and items, "
+        "a data frame, or the path of a file"
+    )
+
+
+def _of_frame(frame: Any) -> Ratings:
+    import pandas as pd
+
+    columns = columns_of("the data frame", list(map(str, frame.columns)))
+    users, user_ids = pd.factorize(frame[columns["user"]], sort=True)
+    items, item_ids = pd.factorize(frame[columns["item"]], sort=True)
+    if (users < 0).any() or (items < 0).any():
+        raise DataError("the data frame has rows without a user or an item: leave them out")
+    rating = columns.get("rating")
+    values = np.ones(len(frame)) if rating is None else frame[rating].to_numpy(np.float64)
+    return _valued(users, items, values, (len(user_ids), len(item_ids)))
+
+
+def _valued(users: Any, items: Any, values: Any, shape: tuple[int, ...]) -> Ratings:
+    numbers = np.asarray(values, np.float64)
+    if not np.isfinite(numbers).all():
+        raise DataError("a rating is NaN or infinite: leave its row out")
+    low, high = (numbers.min(), numbers.max()) if len(numbers) else (1.0, 1.0)
+    if low == high:
+        low = high = 1.0
+        numbers = np.ones(len(numbers))
+    return Ratings.build(
+        users, items, numbers, shape[0], shape[1], Scale(float(low), float(high), 1.0)
+    )

@@ -67,7 +67,7 @@ def sniffed(path: Path) -> dict[str, Any]:
     if not header and delimiter == "\t" and len(first) == 4 and all(map(_number, first)):
         return {"format": "movielens-100k"}
     if header:
-        columns = _by_name(path, first)
+        columns = columns_of(str(path), first)
     else:
         third = len(first) > 2 and all(_number(line.split(delimiter)[2]) for line in lines[1:])
         columns = {"user": 0, "item": 1, **({"rating": 2} if third else {})}
@@ -88,11 +88,16 @@ def _parquet(path: Path) -> dict[str, Any]:
         names = read_schema(path).names
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
-    columns = _by_name(path, names)
+    columns = columns_of(str(path), names)
     return _rated({"format": "parquet", "columns": columns}, path)
 
 
-def _by_name(path: Path, names: Sequence[str]) -> dict[str, Any]:
+def columns_of(place: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return which of the named columns hold the user, the item and perhaps the rating.
+
+    Raises:
+        DataError: none is known to hold the user, or the item.
+    """
     plain = {"".join(c for c in name.lower() if c.isalnum()): name for name in names}
     found: dict[str, Any] = {}
     for what, known in _NAMES.items():
@@ -102,7 +107,7 @@ def _by_name(path: Path, names: Sequence[str]) -> dict[str, Any]:
     missing = [what for what in ("user", "item") if what not in found]
     if missing:
         raise DataError(
-            f"{path} has the columns {', '.join(map(show, names))}, and none is known to hold the "
+            f"{place} has the columns {', '.join(map(show, names))}, and none is known to hold the "
             f"{missing[0]}: name it in columns of [data], or rename it to {missing[0]}_id"
         )
     return found

@@ -196,6 +196,11 @@ class DataSource(BaseModel):
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
+        if self.path is not None and "format" not in self.model_fields_set:
+            raise ValueError(
+                f"format is missing: name the layout of {self.path!r}, such as 'movielens-csv', "
+                "'delimited' or 'parquet'; 'dpaudit init --recommender NAME --data FILE' guesses it"
+            )
         for name, option in type(self).model_fields.items():
             foreign = name not in {"format", "sensitive"} | _OPTIONS[self.format]
             if foreign and getattr(self, name) != option.default:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,9 +19,9 @@ def identity_of(modules: Iterable[str] = ()) -> dict[str, str]:
     """Return the digest of the code, and the versions and the machine type of `environment`.
 
     Args:
-        modules: names of imported modules, such as those of plug-ins; of those outside this
-            package, all source files of the distribution or folder that they are in belong to the
-            code.
+        modules: names of modules, such as those of plug-ins; of those outside this package, all
+            source files of the distribution or folder that they are in belong to the code. None is
+            imported.
     """
     state = hashlib.blake2b(_package().encode(), digest_size=16)
     names = {name.partition(".")[0] for name in modules} - {"dpaudit", "builtins"}
@@ -38,6 +39,9 @@ def _package() -> str:
 def _sources(name: str) -> str:
     """Digest of the source files of a package, or of a module and those beside it."""
     file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None and name.isidentifier() and name not in sys.modules:
+        found = importlib.util.find_spec(name)
+        file = found.origin if found else None
     if file is None:
         return name
     path = Path(file)

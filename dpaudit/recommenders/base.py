@@ -6,9 +6,11 @@ An adapter pins the shape of the data, so that no user or item vanishes with its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,8 +22,9 @@ from dpaudit.core.plugin import Plugin
 
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int32]
-# What a library's constructor takes.
-Settings = Mapping[str, bool | int | float | str | list[int] | list[float] | list[str]]
+_Setting = bool | int | float | str | list[int] | list[float] | list[str]
+# What a library's constructor takes, such as a number or a table of options.
+Settings = Mapping[str, _Setting | dict[str, _Setting]]
 
 # Rows of scores that are computed together, in numbers.
 _TOGETHER = 2**24
@@ -93,6 +96,11 @@ class Trainable(ABC):
     def predicts_ratings(self) -> bool:
         """Whether scores are predicted ratings; otherwise only their order has a meaning."""
 
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What it cannot show: `scores` or `lists`; it is asked for these only if need be."""
+        return ()
+
     @abstractmethod
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked.
@@ -131,6 +139,8 @@ class Recommender(Plugin, Trainable):
 
     def factors(self, fitted: Any) -> Factors | None:
         """Return the factors that may be published with a trained model; None without such."""
+        if isinstance(fitted, FactorModel):
+            return Factors(fitted.items, fitted.users)
         return None
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
@@ -192,20 +202,46 @@ class FactorModel(RowModel):
     Attributes:
         users: factors of the users `(N, d)`.
         items: factors of the items `(M, d)`.
+        constants: what is added to every score of a user `(N,)`; nothing if None.
     """
 
     users: Scores
     items: Scores
+    constants: Scores | None = None
 
     def rows(self, users: Indices) -> Scores:
         """Score every item for each user `(n, M)`."""
         found: Scores = self.users[users] @ self.items.T
-        return found
+        return found if self.constants is None else found + self.constants[users, None]
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         """Score (user, item) pairs `(n,)`."""
         found: Scores = np.einsum("nd,nd->n", self.users[users], self.items[items])
-        return found
+        return found if self.constants is None else found + self.constants[users]
+
+
+def with_biases(
+    seen: csr_array,
+    users: NDArray[np.floating],
+    items: NDArray[np.floating],
+    biases: NDArray[np.floating],
+    constants: NDArray[np.floating],
+) -> FactorModel:
+    """Return a factorisation whose last factor is the bias of an item, and 1 for each user.
+
+    Args:
+        seen: the interactions that it was trained on.
+        users: factors of the users `(N, d)`.
+        items: factors of the items `(M, d)`.
+        biases: what is added to every score of an item `(M,)`.
+        constants: what is added to every score of a user `(N,)`.
+    """
+    return FactorModel(
+        seen,
+        np.column_stack([users, np.ones(len(users))]).astype(np.float32),
+        np.column_stack([items, biases]).astype(np.float32),
+        constants.astype(np.float32),
+    )
 
 
 def top_lists(rows: Scores, seen: csr_array, k: int) -> Indices:
@@ -246,7 +282,14 @@ def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:
     with foreign(
         lambda said: ConfigError(f"{name} refuses its settings ({said}): correct params.settings")
     ):
-        return factory(**arguments)
+        # Copies: a library may change a table or a list that it is given.
+        return factory(**deepcopy(arguments))
+
+
+def taken(factory: Callable[..., Any], /, **offered: Any) -> dict[str, Any]:
+    """Return those of the offered arguments whose names a library's constructor knows."""
+    known = signature(factory).parameters
+    return {name: value for name, value in offered.items() if name in known}
 
 
 @contextmanager
@@ -254,6 +297,18 @@ def trained(name: str) -> Iterator[None]:
     """Convert a library's exceptions into a `RunError` that names the adapter."""
     with foreign(lambda said: RunError(f"{name} failed to train ({said})")):
         yield
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed numpy's global random state for the calls inside, and restore it afterwards."""
+    # Some libraries draw from the global state, or seed it, whatever seed they are given.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def required(name: str, module: str, extra: str) -> Any:

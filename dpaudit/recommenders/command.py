@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -73,6 +73,11 @@ class Command(Trainable):
     def _can_be_read(cls, command: str) -> str:
         _words(command, dict.fromkeys(_PLACEHOLDERS, ""))
         return command
+
+    @property
+    def leaves_out(self) -> Collection[str]:
+        """What it does not write."""
+        return {"scores", "lists"} - set(self.shows)
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.

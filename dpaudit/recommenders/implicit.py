@@ -13,7 +13,6 @@ from scipy.sparse import csr_array, csr_matrix
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     FactorModel,
-    Factors,
     Indices,
     Recommender,
     RowModel,
@@ -29,7 +28,7 @@ _FACTORS: Mapping[str, str] = {
     "bpr": "implicit.cpu.bpr:BayesianPersonalizedRanking",
     "lmf": "implicit.cpu.lmf:LogisticMatrixFactorization",
 }
-_NEIGHBOURS = "implicit.nearest_neighbours:CosineRecommender"
+_NEIGHBOURS = "implicit.nearest_neighbours:ItemItemRecommender"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +74,10 @@ class Implicit(Recommender):
             f"implicit ({self.model})", factory, **{"num_threads": 1, **self.settings, **fixed}
         )
         with trained(f"implicit ({self.model})"):
-            model.fit(csr_matrix(interactions), show_progress=False)
             if self.model == "item-item":
+                # As CosineRecommender does, which warns of its own conversion in every training.
+                unit = required(self.name, place, "implicit").normalize(csr_matrix(interactions).T)
+                model.fit(csr_matrix(unit.T), show_progress=False)
                 return _Neighbours(interactions, csr_array(model.similarity))
+            model.fit(csr_matrix(interactions), show_progress=False)
             return FactorModel(interactions, model.user_factors, model.item_factors)
-
-    def factors(self, fitted: RowModel) -> Factors | None:
-        """Return the factors of items and users; None for item-item similarity."""
-        if isinstance(fitted, FactorModel):
-            return Factors(fitted.items, fitted.users)
-        return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import traceback
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,8 +34,99 @@ from dpaudit.recommenders.base import (
 from dpaudit.recommenders.checks import checked, checked_scores
 
 
+class _Own(Trainable):
+    """Train objects of the user's.
+
+    Each training makes an object and calls `fit(interactions, seed)`, where `interactions` is a
+    `csr_array` of float32 ratings `(N, M)`, a copy of its own. What `fit` returns has
+
+    - `scores(users, items)`: the scores of pairs `(n,)`; NaN for what it does not know;
+    - `recommend(users, k)`: the lists, best first `(l, k)`; -1 pads. Without this method, lists are
+      made from the scores of all items, and leave out those that the user has interacted with;
+    - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
+      observer `factors` needs this method.
+    """
+
+    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
+        """Train on interactions, and show what is asked; see `Trainable.answer`.
+
+        Raises:
+            ConfigError: the object cannot be made or has no `fit`, or factors are asked of a model
+                without `factors`.
+            RunError: its code raises an exception, or what it returns cannot be used.
+        """
+        model = self._made()
+        if not callable(getattr(model, "fit", None)):
+            raise ConfigError(
+                f"{self._name} makes {type(model).__name__}, which has no method fit: name a class "
+                "with fit(interactions, seed)"
+            )
+        with self._running(seed):
+            fitted = model.fit(interactions.copy(), seed)
+            found = self._shown(fitted, interactions, query)
+            return checked(found, query, interactions.shape)
+
+    @property
+    @abstractmethod
+    def _name(self) -> str:
+        """What errors call it."""
+
+    @property
+    @abstractmethod
+    def _module(self) -> str:
+        """The module whose lines the user knows."""
+
+    @abstractmethod
+    def _made(self) -> Any:
+        """Return a new object."""
+
+    def _shown(self, fitted: Any, interactions: csr_array, query: Query) -> Answer:
+        """Ask only for what the query holds, with arrays that the user's code may change."""
+        if not hasattr(fitted, "scores"):
+            raise RunError(
+                f"fit returned {type(fitted).__name__}, which has no method scores: return the "
+                "trained model"
+            )
+        scores: Scores = np.empty(0, np.float32)
+        if len(query.users):
+            scores = fitted.scores(query.users.copy(), query.items.copy())
+        lists: Indices = np.empty((0, query.k), np.int32)
+        if len(query.listed):
+            lister = fitted if hasattr(fitted, "recommend") else _ByScores(interactions, fitted)
+            lists = lister.recommend(query.listed.copy(), query.k)
+        return Answer(scores, lists, self._factors(fitted) if query.factors else None)
+
+    def _factors(self, fitted: Any) -> Factors:
+        if not hasattr(fitted, "factors"):
+            raise ConfigError(
+                f"{self._name} publishes no factors: remove the observer 'factors', or give the "
+                "trained model a method factors()"
+            )
+        found = fitted.factors()
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise RunError(
+                "factors() returned no pair: return (items, users), or (items, None) if users' "
+                "factors are not published"
+            )
+        return Factors(*found)
+
+    @contextmanager
+    def _running(self, seed: int) -> Iterator[None]:
+        """Name the class in errors of its code and of what it returns."""
+        where = f"{self._name} with seed {seed}"
+        try:
+            with foreign(
+                lambda said: RunError(
+                    f"{_place(self._module)}, raised {plain(said)}: correct it, or params.settings"
+                )
+            ):
+                yield
+        except RunError as error:
+            raise RunError(f"{where}: {error}") from error.__cause__
+
+
 @parameters(frozen=True, config=STRICT)
-class PythonClass(Trainable):
+class PythonClass(_Own):
     """Train the user's own class, which runs in this process with this environment.
 
     Each training makes an object and calls `fit(interactions, seed)`, where `interactions` is a
@@ -55,19 +148,13 @@ class PythonClass(Trainable):
     settings: Settings = field(default_factory=dict)
     predicts_ratings: bool = False
 
-    def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
-        """Train on interactions, and show what is asked; see `Trainable.answer`.
+    @property
+    def _name(self) -> str:
+        return self.target
 
-        Raises:
-            ConfigError: the class cannot be imported or has no `fit`, its constructor refuses the
-                settings, or factors are asked of a model without `factors`.
-            RunError: its code raises an exception, or what it returns cannot be used.
-        """
-        model = self._made()
-        with self._running(seed):
-            fitted = model.fit(interactions.copy(), seed)
-            found = self._shown(fitted, interactions, query)
-            return checked(found, query, interactions.shape)
+    @property
+    def _module(self) -> str:
+        return self.target.partition(":")[0]
 
     def _made(self) -> Any:
         factory = named(self.target, "recommender.target")
@@ -75,58 +162,36 @@ class PythonClass(Trainable):
             raise ConfigError(
                 f"recommender.target = {self.target!r} cannot be called: name a class"
             )
-        model = built(self.target, factory, **self.settings)
-        if not callable(getattr(model, "fit", None)):
-            raise ConfigError(
-                f"recommender.target = {self.target!r} makes {type(model).__name__}, which has no "
-                "method fit: name a class with fit(interactions, seed)"
-            )
-        return model
+        return built(self.target, factory, **self.settings)
 
-    def _shown(self, fitted: Any, interactions: csr_array, query: Query) -> Answer:
-        """Ask only for what the query holds, with arrays that the user's code may change."""
-        if not hasattr(fitted, "scores"):
-            raise RunError(
-                f"fit returned {type(fitted).__name__}, which has no method scores: return the "
-                "trained model"
-            )
-        scores: Scores = np.empty(0, np.float32)
-        if len(query.users):
-            scores = fitted.scores(query.users.copy(), query.items.copy())
-        lists: Indices = np.empty((0, query.k), np.int32)
-        if len(query.listed):
-            lister = fitted if hasattr(fitted, "recommend") else _ByScores(interactions, fitted)
-            lists = lister.recommend(query.listed.copy(), query.k)
-        return Answer(scores, lists, self._factors(fitted) if query.factors else None)
 
-    def _factors(self, fitted: Any) -> Factors:
-        if not hasattr(fitted, "factors"):
-            raise ConfigError(
-                f"{self.target} publishes no factors: remove the observer 'factors', or give the "
-                "trained model a method factors()"
-            )
-        found = fitted.factors()
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise RunError(
-                "factors() returned no pair: return (items, users), or (items, None) if users' "
-                "factors are not published"
-            )
-        return Factors(*found)
+@dataclass(frozen=True, eq=False)
+class GivenModel(_Own):
+    """Train a class, or copies of an object, that a Python program passes.
 
-    @contextmanager
-    def _running(self, seed: int) -> Iterator[None]:
-        """Name the class in errors of its code and of what it returns."""
-        where = f"{self.target} with seed {seed}"
-        try:
-            module = self.target.partition(":")[0]
-            with foreign(
-                lambda said: RunError(
-                    f"{_place(module)}, raised {plain(said)}: correct it, or params.settings"
-                )
-            ):
-                yield
-        except RunError as error:
-            raise RunError(f"{where}: {error}") from error.__cause__
+    Attributes:
+        model: a class that can be called without arguments, or an object with `fit`; as in
+            `PythonClass`.
+        predicts_ratings: whether scores are predicted ratings.
+    """
+
+    model: Any
+    predicts_ratings: bool = False
+
+    @property
+    def _name(self) -> str:
+        kind = self.model if isinstance(self.model, type) else type(self.model)
+        return kind.__qualname__
+
+    @property
+    def _module(self) -> str:
+        kind = self.model if isinstance(self.model, type) else type(self.model)
+        return kind.__module__
+
+    def _made(self) -> Any:
+        if isinstance(self.model, type):
+            return built(self._name, self.model)
+        return copy.deepcopy(self.model)
 
 
 @dataclass(frozen=True, eq=False)

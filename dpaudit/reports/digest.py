@@ -145,7 +145,11 @@ def outcome(result: AuditResult) -> str:
 
 def command(result: AuditResult) -> str:
     """Return the command that runs the recorded config again."""
-    return "dpaudit run dpaudit.toml" + (" --allow-code" if "defense" in result.config else "")
+    own = result.config.get("recommender", [])
+    code = "defense" in result.config or any(
+        each.get("target") or each.get("command") for each in own
+    )
+    return "dpaudit run dpaudit.toml" + (" --allow-code" if code else "")
 
 
 def headline(result: AuditResult) -> str:
@@ -181,7 +185,10 @@ def findings(result: AuditResult) -> list[Finding]:
     found += map(Finding, _members(result))
     drifting = [pair for pair in result.pairs if pair.drift]
     noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
-    noticed += [f"{each.model}: {each.text} {each.remedy}" for each in result.findings]
+    alike: dict[str, list[str]] = {}
+    for each in result.findings:
+        alike.setdefault(f"{each.text} {each.remedy}", []).append(each.model)
+    noticed += [f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()]
     return [*found, *map(Finding, noticed)]
 
 

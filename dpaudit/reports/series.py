@@ -92,6 +92,8 @@ def certified(by_model: ByModel) -> list[Datum]:
         if claim is None or claim.epsilon == math.inf:
             continue
         for pair, game in row.games.items():
+            if not game.tests(claim):
+                continue
             lower, control = game.estimate.lower, game.control
             shown = control is not None and control.found and not row.exceeds(pair)
             found.append(

@@ -359,7 +359,7 @@ QUICK = {"quickstart", "black-box", "ml-100k-slope-one"}
 def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = example.read_text()
     # What is run is the same on fewer ratings; published divisions belong to their data.
-    many = ("grid =", "[[sybil]]", "candidates =", "delay =", "recommender", "-ranking", "ml-1m")
+    many = ("grid =", "[[sybil]]", "candidates =", "delay =", '"recommender"', "-ranking", "ml-1m")
     made = any(word in text for word in many)
     if "DPAUDIT_DATA" in text and not made:
         data: Path = request.getfixturevalue("real_data")
@@ -371,6 +371,9 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
             options += ["-s", f"{table}.{i}.trials={60 if table == 'game' else 2}"]
     if "[convergence]" in text:
         options += ["-s", "convergence.users=3"]
+    if "[membership]" in text:
+        options += ["-s", "membership.trainings=8", "-s", "membership.interactions=300"]
+        options += ["-s", "membership.rates=[0.01]"]
     if "[train]" in text:
         options += little_training(text)
     for i, game in enumerate(text.split("[[game]]")[1:]):
@@ -388,9 +391,3 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     assert result.exit_code in {0, 1, 4}, result.output
     assert (tmp_path / "report.html").is_file()
     assert call("gate", tmp_path).exit_code == result.exit_code  # the record is checked as a whole
-
-
-def test_all_plug_ins_of_a_name_are_explained() -> None:
-    output = call("show", "popularity").output
-    assert "Used in: [[recommender]]" in output
-    assert "by = " in output  # of the attack

@@ -6,10 +6,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
+from dpaudit.auditor.membership.halves import Trials, judged, strongest
+from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.plan import check_gates
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
@@ -17,6 +20,7 @@ from dpaudit.config.membership import BATTERY, Membership, OwnRecommender, State
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, covers
+from dpaudit.record.result import Family
 
 DATA = """
 [data.synthetic]
@@ -35,7 +39,7 @@ watched = 10
 """
 LIBRARY = "[[recommender]]\nlibrary = 'implicit'\n"
 GATE = "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2\n"
-OWN = "[[recommender]]\nlibrary = 'popularity'\n"
+OWN = "[[recommender]]\nlibrary = 'most-popular'\n"
 TRAINED = "[[model]]\ndefense = 'dpsgd-mf'\n"
 
 
@@ -56,7 +60,7 @@ def refused(folder: Path, text: str) -> str:
 def test_a_recommender_alone_is_a_membership_audit(tmp_path: Path) -> None:
     config = config_file.load(write(tmp_path, OWN))
     assert config.membership == Membership()
-    assert [model.label for model in config.audited] == ["popularity"]
+    assert [model.label for model in config.audited] == ["most-popular"]
     assert config.audited[0].epsilon == [math.inf]
     assert config.inferring == list(BATTERY)
 
@@ -66,7 +70,7 @@ def test_recommenders_come_before_models_and_named_attacks_replace_the_battery(
 ) -> None:
     text = OWN + TRAINED + "[[attack]]\nname = 'rmia'\n"
     config = config_file.load(write(tmp_path, text))
-    assert [model.label for model in config.audited] == ["popularity", "dpsgd-mf published"]
+    assert [model.label for model in config.audited] == ["most-popular", "dpsgd-mf published"]
     assert [attack.label for attack in config.inferring] == ["rmia"]
 
 
@@ -95,7 +99,7 @@ def test_a_defense_publishes_no_factors() -> None:
     table = Membership(observers=["scores", "factors"])
     config = Config.model_validate({"model": {"defense": "dpsgd-mf"}, "membership": {}})
     assert table.observers_of(config.model[0]) == ["scores"]
-    own = OwnRecommender.model_validate({"library": "popularity"})
+    own = OwnRecommender.model_validate({"library": "most-popular"})
     assert table.observers_of(own) == ["scores", "factors"]
     named = own.model_copy(update={"observers": ["own-list"]})
     assert table.observers_of(named) == ["own-list"]
@@ -103,7 +107,7 @@ def test_a_defense_publishes_no_factors() -> None:
 
 def test_a_config_survives_json_with_all_its_tables() -> None:
     """Shards store it with every default."""
-    config = Config.model_validate({"recommender": {"library": "popularity"}, "seed": 3})
+    config = Config.model_validate({"recommender": {"library": "most-popular"}, "seed": 3})
     assert Config.model_validate_json(config.model_dump_json()) == config
 
 
@@ -133,8 +137,8 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (OWN.replace("popularity", "populrity"), ["recommender.0", "did you mean 'popularity'"]),
-        ("[[recommender]]\n", ["line 1", "recommender.0.library", "required"]),
+        (OWN.replace("most", "mots"), ["recommender.0", "did you mean 'most-popular'"]),
+        ("[[recommender]]\n", ["line 1", "name one of library, target and command"]),
         (OWN + "params = {model = 'als'}\n", ["recommender.0.params.model is not known"]),
         (
             LIBRARY + "params = {model = 'svd'}\n",
@@ -145,13 +149,13 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
             ["recommender.0.params.settings = 'fast'"],
         ),
         (
-            LIBRARY + "params = {settings = {x = {y = 1}}}\n",
+            LIBRARY + "params = {settings = {x = {y = {z = 1}}}}\n",
             ["recommender.0.params.settings.x"],
         ),
         (OWN + "observers = ['list']\n", ["recommender.0.observers.0 = 'list'", "'own-list'"]),
         (OWN + "observers = ['scores', 'scores']\n", ["observers contains a value twice"]),
         (OWN + "observers = []\n", ["recommender.0.observers"]),
-        (OWN + OWN, ["two [[recommender]] have the label 'popularity': rename one"]),
+        (OWN + OWN, ["two [[recommender]] have the label 'most-popular': rename one"]),
         (OWN + "[recommender.claim]\nepsilon = 0\n", ["recommender.0.claim.epsilon = 0"]),
         (OWN + "[recommender.claim]\nepsilon = inf\n", ["recommender.0.claim.epsilon = inf"]),
         (
@@ -238,7 +242,7 @@ def test_a_mistake_is_one_sentence_with_place_and_remedy(
         (
             DATA + OWN + SMALL + "observers = ['factors']\n",
             2,
-            ["popularity publishes no factors: remove the observer 'factors'"],
+            ["most-popular publishes no factors: remove the observer 'factors'"],
         ),
         (
             DATA + LIBRARY + "params = {settings = {wings = 2}}\n" + SMALL,
@@ -270,3 +274,22 @@ def test_what_only_a_run_shows_is_one_sentence_and_nothing_is_written(
 def test_gates_name_the_metrics_of_membership() -> None:
     for metric in ("attack.auc", "attack.tpr", "attack.advantage"):
         assert Gate.model_validate({"metric": metric, "max": 0.5}).metric == metric
+
+
+# The attacks of a membership audit that names none.
+
+T, M, P = 64, 400, 100
+
+
+def test_the_battery_finds_targets_whose_spreads_differ() -> None:
+    """With one standard deviation for all, the attacks find less than a tenth."""
+    rng = np.random.default_rng(3)
+    spread, present = np.geomspace(0.1, 2, M), rng.random((T, M)) < 0.5
+    fit = rng.normal(size=(T, M)) * spread + present
+    trials = Trials(fit[:, :, None], rng.normal(size=(T, P, 1)), present)
+    family = Family(confidence=0.95, size=1, alpha=0.05)
+    found = {
+        each.label: judged(trials, each.create("attack"), [0.02], family, 0.0) for each in BATTERY
+    }
+    best = found[strongest(found, "tpr 0.02")]
+    assert Curve(best.scores, best.present).found(0.02).mean() > 0.4

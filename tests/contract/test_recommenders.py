@@ -14,7 +14,7 @@ from dpaudit.testing.contract import check_recommender
 
 # The library that each adapter needs, and the parameters to test it with.
 CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
-    "popularity": ("numpy", [{}]),
+    "most-popular": ("numpy", [{}]),
     "implicit": (
         "implicit",
         [
@@ -25,6 +25,70 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
                 ("lmf", {"factors": 4}),
                 ("item-item", {"K": 5}),
             )
+        ],
+    ),
+    "cornac": (
+        "cornac",
+        [
+            {"model": "MF", "settings": {"k": 4}},
+            {"model": "BPR", "settings": {"k": 4}},
+            {"model": "PMF", "settings": {"k": 4}},
+            {"model": "NMF", "settings": {"k": 4}},
+            {"model": "HPF", "settings": {"k": 4}},
+            {"model": "ItemKNN"},
+            {"model": "EASE"},
+            {"model": "BaselineOnly"},
+        ],
+    ),
+    "lenskit": (
+        "lenskit",
+        [
+            {"model": "BiasedMFScorer", "settings": {"embedding_size": 4}},
+            {"model": "ImplicitMFScorer", "settings": {"embedding_size": 4}},
+            {"model": "FunkSVDScorer", "settings": {"embedding_size": 4, "epochs": 5}},
+            {"model": "BiasedSVDScorer", "settings": {"embedding_size": 4}},
+            {"model": "ItemKNNScorer", "settings": {"max_nbrs": 5}},
+            {"model": "UserKNNScorer", "settings": {"feedback": "implicit"}},
+            {"model": "EASEScorer"},
+            {"model": "SLIMScorer"},
+            {"model": "BiasScorer"},
+            {"model": "FlexMFExplicitScorer"},
+            {"model": "FlexMFImplicitScorer"},
+        ],
+    ),
+    "lightfm": (
+        "lightfm",
+        [
+            {"model": model, "settings": {"no_components": 4, "epochs": 3}}
+            for model in ("warp", "bpr", "logistic")
+        ],
+    ),
+    "surprise": (
+        "surprise",
+        [
+            {"model": "SVD", "settings": {"n_factors": 4}},
+            {"model": "SVD", "settings": {"n_factors": 4, "biased": False}},
+            {"model": "SVDpp", "settings": {"n_factors": 4, "n_epochs": 3}},
+            {"model": "NMF", "settings": {"n_factors": 4}},
+            {"model": "NMF", "settings": {"n_factors": 4, "biased": True}},
+            {"model": "KNNBasic", "settings": {"k": 5}},
+            {"model": "KNNWithMeans"},
+            {"model": "KNNWithZScore"},
+            {
+                "model": "KNNBaseline",
+                "settings": {"sim_options": {"name": "pearson_baseline", "user_based": False}},
+            },
+            {"model": "SlopeOne"},
+            {"model": "CoClustering"},
+            {"model": "BaselineOnly"},
+        ],
+    ),
+    "torch": (
+        "opacus",
+        [
+            {"model": model, "dimensions": 4, "epochs": 2, "sampling_rate": 0.1} | private
+            for model in ("mf", "ncf")
+            for private in ({}, {"noise_multiplier": 1.0})
         ],
     ),
 }
@@ -56,7 +120,7 @@ def test_every_registered_adapter_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, (library, _) in CASES.items() if library != "numpy"]
+    "name", [name for name, (_, forms) in CASES.items() if "settings" in forms[0]]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_setting_that_the_library_does_not_know_is_refused(name: str) -> None:

@@ -63,7 +63,7 @@ def test_survives_a_dump(source: DataSource) -> None:
     ("options", "message"),
     [
         ({"format": "movielens-1m"}, "path is missing"),
-        ({"path": "r.csv"}, "path does not belong to format 'synthetic'"),
+        ({"path": "r.csv"}, "format is missing: name the layout of 'r.csv'"),
         ({"on_duplicate": "last"}, "on_duplicate does not belong"),
         ({"format": "movielens-100k", "path": "r", "delimiter": ","}, "delimiter does not belong"),
         ({"format": "movielens-100k", "path": "r", "header": True}, "header does not belong"),

@@ -25,7 +25,7 @@ from dpaudit.recommenders.base import (
     top_lists,
     trained,
 )
-from dpaudit.recommenders.popularity import Popularity
+from dpaudit.recommenders.most_popular import MostPopular
 
 Matrix = NDArray[np.float32]
 I32 = np.int32
@@ -129,24 +129,24 @@ def query(**changes: Any) -> Query:
 
 
 def test_factors_are_refused_where_none_are_published() -> None:
-    with pytest.raises(ConfigError, match="popularity publishes no factors: remove the observer"):
-        Popularity().answer(interactions_of(data()), 1, query(factors=True))
+    with pytest.raises(ConfigError, match="most-popular publishes no factors: remove the observer"):
+        MostPopular().answer(interactions_of(data()), 1, query(factors=True))
 
 
 def test_an_answer_holds_what_is_asked() -> None:
-    found = Popularity().answer(interactions_of(data()), 1, query())
+    found = MostPopular().answer(interactions_of(data()), 1, query())
     assert found.scores.shape == (1,)
     assert found.lists.shape == (1, 2)
     assert found.factors is None
 
 
-class _Broken(Popularity):
+class _Broken(MostPopular):
     def fit(self, interactions: csr_array, seed: int) -> Any:
         return object()
 
 
 def test_what_a_trained_model_raises_names_the_adapter() -> None:
-    with pytest.raises(RunError, match=r"popularity failed to train \(AttributeError.*scores"):
+    with pytest.raises(RunError, match=r"most-popular failed to train \(AttributeError.*scores"):
         _Broken().answer(interactions_of(data()), 1, query())
 
 

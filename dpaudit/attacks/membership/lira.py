@@ -30,8 +30,8 @@ class Lira(MembershipInference):
 
     Attributes:
         online: whether models that were trained with the target are used.
-        own_variance: whether every target has its own standard deviations; else all share one,
-            which is better with few trainings.
+        own_variance: whether every target has its own standard deviations, of which that of all
+            targets counts as one observation; else all share one.
     """
 
     online: bool = True

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.membership.interactions import Interactions
 from dpaudit.attacks.membership.known import Known
 from dpaudit.attacks.membership.users import Users
+from dpaudit.auditor.membership.targets import fake_users, ordered_rows
 from dpaudit.config.membership import Membership
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import Unit
@@ -63,6 +64,7 @@ class Design:
         Raises:
             DataError: there are too few ratings or users.
         """
+        real = ratings.n_users
         count = len(ratings)
         wanted = table.held_out + table.interactions * ("interaction" in table.units)
         if wanted > _SHARE * count:
@@ -74,44 +76,42 @@ class Design:
                 "these"
             )
         draw = generator(seed, "membership rows").permutation(count)
-        held = np.sort(draw[: table.held_out])
-        kept = np.ones(count, np.bool_)
-        kept[held] = False
-        users = cls._users(ratings, kept, table, seed)
-        others = np.setdiff1d(np.unique(ratings.user[kept]), users)
-        most = max(1, int(_SHARE * len(others))) if "interaction" in table.units else len(others)
-        watchers = generator(seed, "membership watchers").permutation(others)
-        watchers = watchers[: min(most, table.watched)]
-        able = draw[table.held_out :]
+        held, able = np.sort(draw[: table.held_out]), draw[table.held_out :]
+        active = np.unique(ratings.user[able]).astype(np.int32)
+        users = cls._users(active, table, seed) if "user" in table.units else active[:0]
+        if table.draw == "fake-users":
+            # They come last, so rows of real users keep their place.
+            ratings = fake_users(ratings, table.users, seed)
+            users = np.arange(real, ratings.n_users, dtype=np.int32)
+        watchers = cls._watchers(np.setdiff1d(active, users), table, seed)
         able = able[~np.isin(ratings.user[able], np.concatenate((users, watchers)))]
-        rows = able[: table.interactions] if "interaction" in table.units else able[:0]
-        if "interaction" in table.units and len(rows) < table.interactions:
-            raise DataError(
-                f"users who are neither targets nor watched have {len(able)} ratings that may be "
-                "targets: lower membership.interactions, membership.users or membership.watched"
-            )
-        return cls(
-            ratings,
-            seed,
-            held,
-            np.sort(rows),
-            users,
-            np.sort(watchers).astype(np.int32),
-            min(table.k, ratings.n_items),
-        )
+        rows = cls._rows(ratings, able, table) if "interaction" in table.units else able[:0]
+        k = min(table.k, ratings.n_items)
+        return cls(ratings, seed, held, rows, users, watchers, k)
 
     @staticmethod
-    def _users(ratings: Ratings, kept: Mask, table: Membership, seed: int) -> Indices:
-        if "user" not in table.units:
-            return np.empty(0, np.int32)
-        active = np.unique(ratings.user[kept])
+    def _users(active: Indices, table: Membership, seed: int) -> Indices:
         if table.users > _SHARE * len(active):
             raise DataError(
                 f"{len(active)} users have ratings, too few for membership.users = {table.users}, "
                 "at most half of them: lower it"
             )
-        drawn = generator(seed, "membership users").permutation(active)[: table.users]
-        return np.sort(drawn).astype(np.int32)
+        return np.sort(generator(seed, "membership users").permutation(active)[: table.users])
+
+    @staticmethod
+    def _watchers(others: Indices, table: Membership, seed: int) -> Indices:
+        most = max(1, int(_SHARE * len(others))) if "interaction" in table.units else len(others)
+        drawn = generator(seed, "membership watchers").permutation(others)
+        return np.sort(drawn[: min(most, table.watched)])
+
+    @staticmethod
+    def _rows(ratings: Ratings, able: Rows, table: Membership) -> Rows:
+        if len(able) < table.interactions:
+            raise DataError(
+                f"users who are neither targets nor watched have {len(able)} ratings that may be "
+                "targets: lower membership.interactions, membership.users or membership.watched"
+            )
+        return np.sort(ordered_rows(ratings, able, table.draw)[: table.interactions])
 
     def count(self, unit: Unit) -> int:
         """Return the number of targets of a unit."""

@@ -77,15 +77,15 @@ def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
             "All scores of a training are equal.",
             "Check that the model learns and that scores are returned for the pairs asked.",
         )
-    for name, one, gone in zip(("user", "item"), ("a user", "an item"), vanished, strict=True):
-        if gone:
-            yield Noticed(
-                "vocabulary",
-                f"The model does not know {one} without interactions: {one} vanishes with the last "
-                "one, and the absence shows.",
-                f"Give the model the fixed list of all {name}s, and answer for those without "
-                "interactions as for new ones.",
-            )
+    missing = [name for name, gone in zip(("user", "item"), vanished, strict=True) if gone]
+    for name in missing:
+        yield Noticed(
+            "vocabulary",
+            f"The model does not know {name}s without interactions: whoever asks sees that the "
+            f"{name} has none.",
+            f"Give the model the fixed list of all {name}s, and answer for those without "
+            "interactions as for new ones.",
+        )
 
 
 def _again(training: Training) -> Packed:
@@ -109,6 +109,8 @@ def _without(training: Training) -> Packed:
     item = asked.items[np.argmin(of_item[asked.items])]
     kept = design.known & (data.user != user) & (data.item != item)
     shown = training.answer(interactions_of(data, kept), design.training_seed(0))
+    if not len(shown.scores):
+        return np.zeros(2)
     lost = np.isnan(shown.scores)
     return np.array(
         [float(lost[asked.users == user].all()), float(lost[asked.items == item].all())]

@@ -24,8 +24,9 @@ class Utility(NamedTuple):
     """How good one trained model is on the held-out interactions.
 
     Attributes:
-        ndcg: normalised discounted cumulative gain of the lists, mean over users.
-        recall: share of a user's held-out items that the list shows, mean over users.
+        ndcg: normalised discounted cumulative gain of the lists, mean over users; NaN without
+            lists.
+        recall: share of a user's held-out items that the list shows, mean over users; likewise.
         rmse: root mean squared error of predicted ratings; NaN if scores are no ratings.
     """
 
@@ -65,13 +66,24 @@ class Training:
         Raises:
             RunError: the training fails, or what it shows cannot be used.
         """
-        asked = self.design.query
-        query = Query(asked.users, asked.items, asked.listed, asked.k, self._wants_factors)
+        query = self._query
         return checked(self.trainable.answer(data, seed, query), query, data.shape)
 
     @property
-    def _wants_factors(self) -> bool:
-        return any(observer == "factors" for _, observer in self.blocks)
+    def _query(self) -> Query:
+        """Ask for what observers see, and for what measures utility if it is shown."""
+        asked, none = self.design.query, np.empty(0, np.int32)
+        seen = {observer for _, observer in self.blocks}
+        omitted = self.trainable.leaves_out
+        pairs = "scores" in seen or "scores" not in omitted
+        listed = bool(seen & {"own-list", "others-lists"}) or "lists" not in omitted
+        return Query(
+            asked.users if pairs else none,
+            asked.items if pairs else none,
+            asked.listed if listed else none,
+            asked.k,
+            "factors" in seen,
+        )
 
     def _features(self, shown: Shown, unit: Unit, observer: Observer) -> Numbers:
         design = self.design
@@ -85,10 +97,12 @@ class Training:
         held = slice(len(design.rows), len(design.tested.users))
         owners, items = design.tested.users[held], design.tested.items[held]
         rmse = float("nan")
-        if self.trainable.predicts_ratings:
+        if self.trainable.predicts_ratings and len(answer.scores):
             error = answer.scores[held].astype(np.float64) - design.tested.values[held]
             known = error[~np.isnan(error)]
             rmse = float(np.sqrt(np.mean(known**2))) if len(known) else rmse
+        if not len(answer.lists):
+            return Utility(float("nan"), float("nan"), rmse)
         lists = answer.lists[np.searchsorted(design.listed, owners)]
         hit = lists == items[:, None]
         gains = (hit * gain(design.k)).sum(1)

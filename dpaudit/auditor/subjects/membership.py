@@ -63,15 +63,21 @@ class MemberModel:
         trainable = self.defenses[0].trainable
         if isinstance(trainable, DefenseRecommender):
             return model_record(self.label, trainable.defense).model_copy(update={"top_k": self.k})
-        if not isinstance(trainable, Recommender):
-            raise TypeError(f"{type(trainable).__name__} is no adapter")
+        if isinstance(trainable, Recommender):
+            words = (trainable.name, trainable.title, trainable.source)
+            params = asdict(trainable)  # type: ignore[call-overload]
+        else:
+            named = isinstance(self.table, OwnRecommender) and self.table.runs_code
+            words = ("own code", str(named or type(trainable).__name__), "the user's own")
+            params = {} if isinstance(self.table, Model) else self.table.params
+        name, title, source = words
         return ModelRecord(
             label=self.label,
-            defense=trainable.name,
-            title=trainable.title,
+            defense=name,
+            title=title,
             variant="own",
-            source=trainable.source,
-            params=asdict(trainable),  # type: ignore[call-overload]
+            source=source,
+            params=params,
             top_k=self.k,
         )
 
@@ -141,7 +147,9 @@ class MemberModels(Subject):
             return [MemberPoint(model.epsilon[0], model.create("recommender"), claim)]
         made: list[TrainedDefense[Any]] = model.defenses("model")
         return [
-            MemberPoint(defense.epsilon, DefenseRecommender(defense, self.ratings), defense.claim())
+            MemberPoint(
+                defense.epsilon, DefenseRecommender(defense, self.design.ratings), defense.claim()
+            )
             for defense in made
         ]
 

@@ -39,10 +39,13 @@ def show(result: AuditResult, console: Console) -> None:
     for finding in digest.findings(result):
         console.print(Text(plain(finding.text), style=_BROKEN if finding.broken else ""))
     by_model = digest.rows(result)
-    for model in () if membership.audited(result) else result.models:
-        _show_model(model, by_model[model.label], console)
+    for model in result.models:
+        if membership.audited(result):
+            _show_members(model, result, console)
+        else:
+            _show_model(model, by_model[model.label], console)
     more = [
-        *membership.summary(result),
+        *membership.utility(result),
         *recovery.tables(result),
         *transcripts.tables(result)[:1],
     ]
@@ -78,6 +81,25 @@ def _show_model(model: ModelRecord, here: list[Row], console: Console) -> None:
     )
     columns, hidden = _fitting(list(_columns(model, here)), console.width)
     console.print(_table(columns, here))
+    if hidden:
+        names = ", ".join(plain(name) for name in hidden)
+        console.print(Text(f"too wide for this terminal: {names}", style="dim"))
+
+
+def _show_members(model: ModelRecord, result: AuditResult, console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    columns, hidden = _fitting(membership.columns(result, model.label), console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for name, _ in columns:
+        table.add_column(Text(plain(name)), vertical="bottom", overflow="fold")
+    for cells in zip(*(cells for _, cells in columns), strict=True):
+        broken = any(cell.endswith(membership.BROKEN) for cell in cells)
+        table.add_row(*(Text(plain(cell), style=_BROKEN if broken else "") for cell in cells))
+    console.print()
+    console.print(Text.assemble((plain(model.label), "bold"), plain(f"  {model.title}")))
+    console.print(table)
     if hidden:
         names = ", ".join(plain(name) for name in hidden)
         console.print(Text(f"too wide for this terminal: {names}", style="dim"))

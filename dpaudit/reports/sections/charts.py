@@ -13,6 +13,7 @@ from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.digest import MORE, rows
 from dpaudit.reports.sections import (
     curves,
+    membership,
     membership_chart,
     recovery_chart,
     sybil_chart,
@@ -30,6 +31,9 @@ def render(result: AuditResult) -> list[Chart]:
         models=[plain(model.label) for model in result.models],
         attacks=[plain(label) for label in result.attacks],
     )
+    if membership.audited(result):
+        found = [membership_chart.chart(result, look), _certified(series.certified(by_model), look)]
+        return [chart for chart in found if chart]
     found = [
         curves.accuracy(series.accuracy(by_model), look),
         _tradeoff(series.tradeoff(by_model), look),
@@ -37,7 +41,6 @@ def render(result: AuditResult) -> list[Chart]:
         curves.difference(series.difference(by_model), look),
         curves.rmse(series.rmse(by_model), look),
         recovery_chart.chart(result, look),
-        membership_chart.chart(result, look),
         curves.convergence(series.convergence(by_model)),
         sybil_chart.chart(result),
         *transcripts_chart.charts(result),

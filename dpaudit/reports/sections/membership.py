@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
 
-_DIGITS = 3
+# Digits of a number in a report, and on a console.
+_DIGITS, _SHORT = 3, 2
+# The end of a bound that breaks its claim.
+BROKEN = " > claim"
 
 # Model, ε, unit, observer.
 _Game = tuple[str, float, str, str]
@@ -24,13 +26,30 @@ def tables(result: AuditResult) -> list[Table]:
     """Return the strongest attacks, utility, every attack, and who is hit hardest."""
     if not audited(result):
         return []
-    made = [_strongest(result), _utility(result), _attacks(result), _exposed(result)]
+    made = [_strongest(result), *utility(result), _attacks(result), _exposed(result)]
     return [table for table in made if table.cells]
 
 
-def summary(result: AuditResult) -> list[Table]:
-    """Return the tables that a console shows: the strongest attacks and utility."""
-    return tables(result)[:2]
+def columns(result: AuditResult, model: str) -> list[tuple[str, list[str]]]:
+    """Return the columns of one model's strongest attacks, the most important first."""
+    found = _strongest(result, _SHORT)
+    rows = [row for row in found.cells if row[0] == model]
+    place = {name: [row[at] for row in rows] for at, name in enumerate(found.header)}
+    seen = [f"{unit}, {who}" for unit, who in zip(place["target"], place["observer"], strict=True)]
+    other = {"model", "target", "observer"}
+    if set(place.get("claimed ε", ())) == {"none"}:
+        other.add("claimed ε")
+    rest = [name for name in place if name not in other]
+    # Of the rates, the largest first: it is the surest.
+    first = ["claimed ε", "certified ε", "AUC", *map(_tpr, reversed(_rates(result)))]
+    order = sorted(rest, key=lambda name: first.index(name) if name in first else len(first))
+    return [("target, observer", seen), *((name, place[name]) for name in order)]
+
+
+def utility(result: AuditResult) -> list[Table]:
+    """Return the table of utility on held-out interactions, if it was measured."""
+    found = _utility(result) if audited(result) else None
+    return [found] if found and found.cells else []
 
 
 def note(result: AuditResult) -> list[str]:
@@ -70,7 +89,7 @@ def _rates(result: AuditResult) -> list[float]:
     return sorted({found.at for found in _of(result, "attack.tpr") if found.at is not None})
 
 
-def _strongest(result: AuditResult) -> Table:
+def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
     claims = {(p.model, p.epsilon): p.claim for p in result.points}
     at = {
         (_game(each), each.metric, each.at): each
@@ -91,14 +110,14 @@ def _strongest(result: AuditResult) -> Table:
                 *said,
                 game[2],
                 game[3],
-                _interval(at.get((game, "attack.auc", None))),
-                *(_interval(at.get((game, "attack.tpr", rate))) for rate in rates),
-                _interval(at.get((game, "attack.advantage", None))),
-                f"≥ {words.at_least(bound.estimate.lower)}" if bound else NONE,
+                _interval(at.get((game, "attack.auc", None)), digits),
+                *(_interval(at.get((game, "attack.tpr", rate)), digits) for rate in rates),
+                _interval(at.get((game, "attack.advantage", None)), digits),
+                f"≥ {words.at_least(bound.estimate.lower, digits)}" if bound else NONE,
             ]
         )
         if bound and claim and bound.exceeds(claim):
-            cells[-1][-1] += " > claim"
+            cells[-1][-1] += BROKEN
             marked.add((row, len(cells[-1]) - 1))
     header = ["model", *(["claimed ε"] if claimed else []), "target", "observer", "AUC"]
     header += [_tpr(rate) for rate in rates]
@@ -191,6 +210,5 @@ def _tpr(rate: float) -> str:
     return f"TPR at {words.percent(rate)} FPR"
 
 
-def _interval(found: Measurement | None) -> str:
-    estimate: Estimate | None = found.estimate if found else None
-    return words.interval(estimate, _DIGITS) if estimate else NONE
+def _interval(found: Measurement | None, digits: int = _DIGITS) -> str:
+    return words.interval(found.estimate, digits) if found else NONE

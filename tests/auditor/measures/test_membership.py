@@ -24,6 +24,7 @@ from dpaudit.auditor.plan import family_of, plan
 from dpaudit.auditor.run import Place, run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
+from dpaudit.config.membership import BATTERY
 from dpaudit.config.schema import Config
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import OBSERVERS
@@ -31,7 +32,7 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
-from dpaudit.recommenders.popularity import Popularity
+from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
 
@@ -51,7 +52,7 @@ BASE: dict[str, Any] = {
     "seed": 5,
     "data": {"synthetic": SYNTHETIC},
     "membership": TABLE,
-    "recommender": {"library": "popularity"},
+    "recommender": {"library": "most-popular"},
 }
 
 
@@ -96,13 +97,7 @@ def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
         if found.attack == STRONGEST:
             assert found.estimate.alpha == pytest.approx(result.family.alpha)
             assert found.estimate.kind == "frequentist"
-            assert found.event in {
-                "lira",
-                "lira offline",
-                "rmia",
-                "rmia offline",
-                "global-threshold",
-            }
+            assert found.event in {each.label for each in BATTERY}
         else:
             assert found.estimate.alpha == pytest.approx(0.05)
             assert found.estimate.kind == "assumes-law"
@@ -143,7 +138,7 @@ def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditR
 def test_the_cost_counts_every_training() -> None:
     table = TABLE | {"trainings": 5000}
     (stage,) = cost_of(config(membership=table)).stages
-    assert (stage.stage, stage.trials) == ("popularity: trainings at ε = inf", 5000 + 2)
+    assert (stage.stage, stage.trials) == ("most-popular: trainings at ε = inf", 5000 + 2)
 
 
 def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
@@ -177,6 +172,20 @@ def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
     }  # fmt: skip
     assert found.family.size == 2 * 2 * (3 + 2)
     assert len(of(found.measurements, "utility.rmse")) == 2
+
+
+def test_fake_users_are_audited_in_defenses_and_recommenders() -> None:
+    table = TABLE | {"draw": "fake-users", "units": ["user"], "observers": ["own-list"]}
+    params = {"dimensions": 2, "epochs": 2}
+    model = {"defense": "dpsgd-mf", "variant": "corrected", "params": params}
+    found = run_audit(config(membership=table, model=model))
+    assert problem(found) is None
+    assert {game.model for game in of(found.measurements, "epsilon")} == {
+        "most-popular", "dpsgd-mf corrected",
+    }  # fmt: skip
+    # Their histories are equally long, so there is no group of active ones.
+    groups = {each.group for each in of(found.measurements, "membership.group")}
+    assert groups == {"users with few interactions"}
 
 
 # Models whose leak is known, through the measure itself.
@@ -328,7 +337,7 @@ def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
 
 @pytest.fixture
 def ignorant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Popularity, "answer", lambda self, *asked: Ignorant().answer(*asked))
+    monkeypatch.setattr(MostPopular, "answer", lambda self, *asked: Ignorant().answer(*asked))
 
 
 def judged(*gates: dict[str, Any], **changes: Any) -> list[tuple[str, str]]:
@@ -362,7 +371,7 @@ def test_a_gate_at_zero_is_no_crash() -> None:
 
 @pytest.mark.usefixtures("ignorant")
 def test_a_gate_on_the_claim_is_open_for_what_the_claim_does_not_cover() -> None:
-    stated = {"library": "popularity", "claim": {"epsilon": 1.0, "observers": ["own-list"]}}
+    stated = {"library": "most-popular", "claim": {"epsilon": 1.0, "observers": ["own-list"]}}
     gate = {"metric": "epsilon", "max": "claim", "detectable": 4}
     ((outcome, reason),) = judged(gate, recommender=stated)
     assert outcome == "inconclusive"

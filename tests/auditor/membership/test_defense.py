@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from membership_cases import small_ratings  # type: ignore[import-not-found]
+from membership_cases import small_ratings, small_table  # type: ignore[import-not-found]
 
 from dpaudit.auditor.membership.defense import DefenseRecommender
+from dpaudit.auditor.membership.design import Design
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import interactions_of
@@ -110,6 +111,15 @@ def test_what_it_shows_can_be_used_and_is_decided_by_the_seed(name: str, variant
         assert not had[user, shown].any()
         rest = np.setdiff1d(np.flatnonzero(~had[user]), shown)
         assert scores[user, shown].min() >= scores[user, rest].max() - 1e-6
+
+
+def test_fake_users_are_trained_on_beside_real_users_and_their_friends() -> None:
+    table = small_table(draw="fake-users", units=["user"], held_out=20)
+    design = Design.of(with_friends(), table, 1)
+    trained = DefenseRecommender(made("privsr", "corrected"), design.ratings)
+    data = design.data(0)
+    assert data.shape == (60 + 24, 30)
+    checked(trained.answer(data, 7, design.query), design.query, data.shape)
 
 
 def test_noise_is_drawn_from_the_seed_of_the_training() -> None:

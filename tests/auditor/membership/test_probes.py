@@ -74,8 +74,8 @@ def test_a_vocabulary_that_is_built_from_the_data_is_noticed(users: bool, items:
     assert {each.about for each in said} == {"vocabulary"}
     assert len(said) == users + items
     words = " ".join(each.text for each in said)
-    assert ("does not know a user" in words) == users
-    assert ("does not know an item" in words) == items
+    assert ("does not know users without" in words) == users
+    assert ("does not know items without" in words) == items
     assert all(each.remedy.endswith(".") for each in said)
 
 

@@ -124,7 +124,7 @@ def shown(result: AuditResult) -> str:
 def test_other_records_have_no_membership(result: AuditResult) -> None:
     assert not membership.audited(result)
     assert not membership.tables(result)
-    assert not membership.summary(result)
+    assert not membership.utility(result)
     assert not membership.note(result)
     assert membership_chart.chart(result, Look(["published"], [])) is None
 
@@ -150,7 +150,7 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
     assert [row[4] for row in exposed.cells[:3]] == [
         *("50 % of targets: at most", "90 % of targets: at most", "rare items"),
     ]
-    assert membership.summary(record(make)) == [strongest, utility]
+    assert membership.utility(record(make)) == [utility]
 
 
 def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make) -> None:
@@ -226,8 +226,28 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
             "in every training a coin decides for each target",
         ):
             assert words in report
-    assert "Membership inference by the strongest attack" in screen
+    assert "≥ 1.50 > claim" in screen
+    assert "interaction, own-list" in screen
+    assert "Utility on held-out interactions" in screen
     assert "Every attack, each interval by itself" not in screen
+
+
+def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_first(
+    make: Make,
+) -> None:
+    bounds = dict.fromkeys(GAMES, 1.5)
+    claimed = membership.columns(record(make, bounds, {}), "own")
+    names = [name for name, _ in claimed]
+    assert names == [
+        *("target, observer", "claimed ε", "certified ε", "AUC"),
+        *("TPR at 10 % FPR", "TPR at 1 % FPR", "advantage"),
+    ]
+    columns = dict(claimed)
+    assert columns["target, observer"] == [", ".join(each) for each in GAMES]
+    assert columns["certified ε"] == ["≥ 1.50 > claim", "≥ 1.50", "≥ 1.50"]
+    assert columns["TPR at 1 % FPR"][2] == "–"
+    assert "claimed ε" not in dict(membership.columns(record(make, bounds), "own"))
+    assert all(not cells for _, cells in membership.columns(record(make), "another"))
 
 
 def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:

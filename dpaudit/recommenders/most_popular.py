@@ -22,13 +22,13 @@ class _Counts(RowModel):
 
 
 @parameters(frozen=True, config=STRICT)
-class Popularity(Recommender):
+class MostPopular(Recommender):
     """Score an item by its number of interactions.
 
     It is the baseline of what a recommender reveals without any personalisation.
     """
 
-    name: ClassVar[str] = "popularity"
+    name: ClassVar[str] = "most-popular"
     title: ClassVar[str] = "Number of interactions of an item, the same for every user"
     source: ClassVar[str] = (
         "Cremonesi, Koren & Turrin, Performance of Recommender Algorithms on Top-N Recommendation "

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpaudit.data.interactions import interactions_of
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.recommenders.popularity import Popularity
+from dpaudit.recommenders.most_popular import MostPopular
 
 I32 = np.int32
 # Item 0 has one rating, item 1 three, item 2 two (of them a zero), item 3 none.
@@ -16,13 +16,13 @@ RATINGS = Ratings.build(USER, ITEM, VALUE, 4, 4, Scale(0, 5, 1))
 
 
 def test_scores_count_interactions_and_not_their_values() -> None:
-    fitted = Popularity().fit(interactions_of(RATINGS), 1)
+    fitted = MostPopular().fit(interactions_of(RATINGS), 1)
     users, items = np.repeat(np.arange(4, dtype=I32), 4), np.tile(np.arange(4, dtype=I32), 4)
     assert fitted.scores(users, items).reshape(4, 4).tolist() == [[1, 3, 2, 0]] * 4
 
 
 def test_lists_leave_out_what_a_user_has_and_order_ties_by_item() -> None:
-    fitted = Popularity().fit(interactions_of(RATINGS), 1)
+    fitted = MostPopular().fit(interactions_of(RATINGS), 1)
     assert fitted.recommend(np.array([3, 0, 1], I32), 4).tolist() == [
         [1, 2, 0, 3],
         [2, 3, -1, -1],
@@ -32,5 +32,5 @@ def test_lists_leave_out_what_a_user_has_and_order_ties_by_item() -> None:
 
 def test_the_seed_changes_nothing() -> None:
     users = np.arange(4, dtype=I32)
-    first, second = (Popularity().fit(interactions_of(RATINGS), seed) for seed in (1, 2))
+    first, second = (MostPopular().fit(interactions_of(RATINGS), seed) for seed in (1, 2))
     np.testing.assert_array_equal(first.recommend(users, 4), second.recommend(users, 4))

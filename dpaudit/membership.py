@@ -1,0 +1,226 @@
+"""Audit a recommender from Python: who can be told to be in its training data?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pydantic import PrivateAttr, ValidationError
+
+from dpaudit.auditor.plan import check_gates
+from dpaudit.auditor.run import Place, run_audit
+from dpaudit.config.membership import OwnRecommender, default_rates
+from dpaudit.config.schema import Config
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.estimate import Estimate
+from dpaudit.core.files import write_text
+from dpaudit.core.membership import Observer, Unit
+from dpaudit.data.interactions import given_ratings
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.workers import Workers
+from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.python_class import GivenModel
+from dpaudit.record.result import STRONGEST, AuditResult
+from dpaudit.reports import digest
+from dpaudit.reports.sections import membership as sections
+from dpaudit.reports.table import Table
+
+__all__ = ["RecommenderAudit", "audit_recommender"]
+
+# Targets are at most this share of the interactions, and target users of the users.
+_SHARE, _USERS = 20, 3
+
+
+@dataclass(frozen=True)
+class RecommenderAudit:
+    """The result of `audit_recommender`; it displays itself in a notebook and prints as text.
+
+    Attributes:
+        record: every number with its interval, and all that is needed to reproduce it.
+    """
+
+    record: AuditResult
+
+    def estimate(
+        self,
+        metric: str,
+        *,
+        observer: Observer = "scores",
+        unit: Unit = "interaction",
+        at: float | None = None,
+    ) -> Estimate:
+        """Return one number of the strongest attack.
+
+        Args:
+            metric: `attack.auc`, `attack.tpr`, `attack.advantage` or `epsilon`.
+            observer: who observes the model.
+            unit: what a target is.
+            at: the false-positive rate, for `attack.tpr`.
+
+        Raises:
+            ConfigError: it was not measured.
+        """
+        for found in self.record.measurements:
+            key = (found.metric, found.observer, found.unit, found.attack)
+            if key == (metric, observer, unit, STRONGEST) and at in (None, found.at):
+                return found.estimate
+        raise ConfigError(
+            f"{metric} of observer {observer!r} and unit {unit!r} was not measured: ask for it in "
+            "observers, units or rates"
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write a report: `.html`, `.md` or `.json`, by the ending of the path.
+
+        Raises:
+            ConfigError: there is no report with this ending.
+        """
+        place = Path(path)
+        name = place.suffix.removeprefix(".")
+        if name not in registry.names("reports"):
+            known = ", ".join(f".{each}" for each in registry.names("reports"))
+            raise ConfigError(f"{place} has none of the endings {known}: rename it")
+        write_text(place, registry.load("reports", name)(self.record))
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from dpaudit.reports.render.console import show
+
+        text = io.StringIO()
+        show(self.record, Console(file=text, width=120))
+        return text.getvalue()
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{escape(each.text)}</p>" for each in digest.findings(self.record))
+        shown = sections.tables(self.record)[:2]
+        return said + "".join(_html(table) for table in shown)
+
+
+class _Given(OwnRecommender):
+    """A recommender that the program passes."""
+
+    _made: Trainable = PrivateAttr()
+
+    def create(self, place: str) -> Trainable:
+        return self._made
+
+
+def audit_recommender(
+    model: Any,
+    interactions: Any,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    units: Sequence[Unit] = ("interaction",),
+    observers: Sequence[Observer] = ("scores", "own-list"),
+    trainings: int = 64,
+    targets: int | None = None,
+    users: int | None = None,
+    claim: Mapping[str, Any] | None = None,
+    gates: Sequence[Mapping[str, Any]] = (),
+    predicts_ratings: bool = False,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    workers: Workers | None = None,
+    folder: str | Path | None = None,
+    progress: Progress | None = None,
+) -> RecommenderAudit:
+    """Train a recommender by coins, and measure who can be told to be in its training data.
+
+    Args:
+        model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class or
+            object with `fit(interactions, seed)`, see docs/own-models.md.
+        interactions: a sparse matrix of users × items, a data frame, or the path of a file.
+        settings: parameters of an adapter that is given by name.
+        units: what a target is: an interaction, or a user with the whole history.
+        observers: who observes the model.
+        trainings: number of trainings; one half calibrates the attacks, the other judges them.
+        targets: number of target interactions; by default at most 2500, and a 20th of all.
+        users: number of target users; by default at most 300, and a third of all.
+        claim: the guarantee that is stated for it: `epsilon`, `delta`, `adjacency`.
+        gates: thresholds, as tables of `[[gate]]`.
+        predicts_ratings: whether the scores of a class or object are predicted ratings.
+        confidence: simultaneous confidence of the joint intervals.
+        seed: decides everything that is random; None draws one, which the record holds.
+        workers: where trainings run; by default one after the other in this process.
+        folder: where finished trainings are kept, so that the same call goes on after a kill.
+        progress: receives progress reports.
+
+    Raises:
+        ConfigError: an argument is out of range, or a setting is refused.
+        DataError: the interactions cannot be used, or are too few.
+        RunError: a training fails.
+    """
+    ratings = given_ratings(interactions)
+    made, own = _own(model, settings or {}, claim, predicts_ratings)
+    share = max(30, len(ratings) // _SHARE)
+    some = min(2500, share) if targets is None else targets
+    others = users or max(30, min(300, ratings.n_users // _USERS))
+    config = _checked(
+        {
+            **({} if seed is None else {"seed": seed}),
+            "recommender": [own],
+            "membership": {
+                "units": list(units),
+                "observers": list(observers),
+                "trainings": trainings,
+                "interactions": some,
+                "users": others,
+                "held_out": min(1000, share),
+                "rates": default_rates(max(30, some), max(30, others)),
+            },
+            "audit": {"confidence": confidence},
+            "gate": list(gates),
+        }
+    )
+    if made is not None:
+        given = _Given.model_validate(config.recommender[0].model_dump())
+        given._made = made
+        config = config.model_copy(update={"recommender": [given]})
+    record = run_audit(
+        config,
+        workers=workers or Workers(),
+        progress=progress,
+        allow_code=True,
+        place=None if folder is None else Place(Path(folder)),
+        ratings=ratings,
+    )
+    return RecommenderAudit(record)
+
+
+def _checked(values: dict[str, Any]) -> Config:
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(registry.first_problem(error, "audit_recommender", (), values)) from error
+    check_gates(config)
+    return config
+
+
+def _own(
+    model: Any, settings: Mapping[str, Any], claim: Mapping[str, Any] | None, rated: bool
+) -> tuple[Trainable | None, dict[str, Any]]:
+    """Return what the program passes, if it is no name, and the table of the config."""
+    if isinstance(model, str):
+        return None, {"library": model, "params": dict(settings), "claim": claim}
+    if settings:
+        raise ConfigError("settings belong to an adapter that is given by name: remove them")
+    made = model if isinstance(model, Trainable) else GivenModel(model, rated)
+    kind = made.model if isinstance(made, GivenModel) else made
+    kind = kind if isinstance(kind, type) else type(kind)
+    target = f"{kind.__module__}:{kind.__qualname__}"
+    return made, {"label": kind.__name__, "target": target, "claim": claim}
+
+
+def _html(table: Table) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in table.cells)
+    caption = f"<caption>{escape(table.caption)}</caption>"
+    return f"<table>{caption}{row(table.header, 'th')}{body}</table>"

@@ -1,0 +1,132 @@
+"""The adapter to Cornac (https://cornac.preferred.ai)."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from inspect import isclass, signature
+from io import StringIO
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.plugin import STRICT
+from dpaudit.core.registry import suggestion
+from dpaudit.recommenders.base import (
+    Factors,
+    Indices,
+    Recommender,
+    RowModel,
+    Scores,
+    Settings,
+    built,
+    required,
+    seeded,
+    taken,
+    trained,
+)
+
+_RATINGS = frozenset({"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"})
+# The vectors of other models do not give their scores.
+_FACTORS = frozenset({"BPR", "HPF", "MF", "MMMF", "NMF", "SVD", "WBPR"})
+_FIXED = frozenset({"GlobalAvg", "MostPop"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored(RowModel):
+    model: Any
+
+    def rows(self, users: Indices) -> Scores:
+        found = np.array([np.reshape(self.model.score(user), -1) for user in users.tolist()])
+        if type(self.model).__name__ == "PMF" and self.model.variant == "non_linear":
+            # PMF leaves this last step of its prediction out when it scores all items at once.
+            low, high = self.model.min_rating, self.model.max_rating
+            found = low + (high - low) * expit(found)
+        return found.astype(np.float32)
+
+
+@parameters(frozen=True, config=STRICT)
+class Cornac(Recommender):
+    """Train a model of Cornac on one thread, as several would make its numbers vary.
+
+    Usable are the models that are trained on interactions alone and whose constructor takes a seed;
+    some need PyTorch or TensorFlow. FM is left out, as version 3.0.1 of Cornac crashes in it. These
+    predict ratings: BaselineOnly, GlobalAvg, ItemKNN, MF, NMF, PMF, SVD, UserKNN. A user or item
+    without interactions keeps its initial factors.
+
+    Attributes:
+        model: the class of the model, such as `MF`, `BPR`, `EASE` or `VAECF`.
+        settings: arguments of its constructor, such as `k` and `max_iter`.
+    """
+
+    model: str = "MF"
+    settings: Settings = field(default_factory=dict)
+
+    name: ClassVar[str] = "cornac"
+    title: ClassVar[str] = "Cornac: matrix factorisation, BPR, neighbours and autoencoders"
+    source: ClassVar[str] = (
+        "Salah, Truong & Lauw, Cornac: A Comparative Framework for Multimodal Recommender Systems, "
+        "JMLR 21(95), 2020; Koren, Bell & Volinsky 2009, doi:10.1109/MC.2009.263"
+    )
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether the model is one of those that predict ratings."""
+        return self.model in _RATINGS
+
+    def fit(self, interactions: csr_array, seed: int) -> _Scored:
+        """Train; arguments and errors as in `Recommender.fit`."""
+        usable = _usable(required(self.name, "cornac.models", "cornac"))
+        if self.model not in usable:
+            raise ConfigError(
+                f"params.model = {self.model!r} is no model of cornac that interactions and a seed "
+                f"train{suggestion(self.model, usable)}"
+            )
+        factory = usable[self.model]
+        quiet = taken(factory, num_threads=1, verbose=False)
+        chosen = {**quiet, **self.settings, **taken(factory, seed=seed)}
+        model = built(f"cornac ({self.model})", factory, **chosen)
+        # Some models print, whatever they are told.
+        with trained(f"cornac ({self.model})"), seeded(seed), redirect_stdout(StringIO()):
+            model.fit(_dataset(interactions, seed))
+        return _Scored(interactions, model)
+
+    def factors(self, fitted: _Scored) -> Factors | None:
+        """Return the factors of a factorisation, with its biases; None for another model."""
+        if self.model not in _FACTORS:
+            return None
+        model = fitted.model
+        items, users = model.get_item_vectors(), model.get_user_vectors()
+        return Factors(items.astype(np.float32), users.astype(np.float32))
+
+
+def _usable(models: Any) -> dict[str, Any]:
+    """Return the classes of models that are trained on interactions and a seed."""
+    sequential = (models.NextBasketRecommender, models.NextItemRecommender)
+    return {
+        name: kind
+        for name, kind in vars(models).items()
+        if isclass(kind) and issubclass(kind, models.Recommender)
+        if not issubclass(kind, sequential) and name != "FM"
+        if name in _FIXED or "seed" in signature(kind).parameters
+    }
+
+
+def _dataset(interactions: csr_array, seed: int) -> Any:
+    """Return Cornac's data set, in which the id of a user or item is its own index."""
+    from cornac.data import Dataset
+
+    found, (users, items) = interactions.tocoo(), interactions.shape
+    return Dataset(
+        users,
+        items,
+        {user: user for user in range(users)},
+        {item: item for item in range(items)},
+        # Compiled code of models takes these types only.
+        (*(index.astype(np.int64) for index in found.coords), found.data.astype(np.float64)),
+        seed=seed,
+    )

@@ -1,0 +1,68 @@
+"""The adapter to LightFM, as lightfm-next (https://making.lyst.com/lightfm/docs)."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import ClassVar, Literal
+
+from pydantic.dataclasses import dataclass as parameters
+from scipy.sparse import coo_matrix, csr_array
+
+from dpaudit.core.plugin import STRICT
+from dpaudit.recommenders.base import (
+    FactorModel,
+    Recommender,
+    Settings,
+    built,
+    required,
+    trained,
+    with_biases,
+)
+
+_EPOCHS = 30
+
+
+@parameters(frozen=True, config=STRICT)
+class LightFM(Recommender):
+    """Train LightFM without features, on one thread, as several would make its numbers vary.
+
+    A rating above 0 is a purchase. A rating of 0 is a negative example for `logistic`, which draws
+    none itself, and nothing for the other losses. A user or item without interactions keeps its
+    initial factors.
+
+    Attributes:
+        model: the loss, `warp`, `bpr` or `logistic`.
+        settings: arguments of the constructor, such as `no_components`, and `epochs` (30 if
+            absent).
+    """
+
+    model: Literal["warp", "bpr", "logistic"] = "warp"
+    settings: Settings = field(default_factory=dict)
+
+    name: ClassVar[str] = "lightfm"
+    title: ClassVar[str] = "LightFM: factorisation with the WARP, BPR or logistic loss"
+    source: ClassVar[str] = (
+        "Kula 2015, arXiv:1507.08439; Weston, Bengio & Usunier, WSABIE: Scaling Up to Large "
+        "Vocabulary Image Annotation, IJCAI 2011, section 3"
+    )
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """False."""
+        return False
+
+    def fit(self, interactions: csr_array, seed: int) -> FactorModel:
+        """Train; arguments and errors as in `Recommender.fit`."""
+        factory = required(self.name, "lightfm", "lightfm").LightFM
+        chosen = {**self.settings, "loss": self.model, "random_state": seed}
+        epochs = chosen.pop("epochs", _EPOCHS)
+        model = built(f"lightfm ({self.model})", factory, **chosen)
+        with trained(f"lightfm ({self.model})"):
+            model.fit(coo_matrix(interactions), epochs=epochs, num_threads=1)
+            return with_biases(
+                interactions,
+                model.user_embeddings,
+                model.item_embeddings,
+                model.item_biases,
+                model.user_biases,
+            )

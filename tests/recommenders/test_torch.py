@@ -1,0 +1,124 @@
+"""What is trained with PyTorch learns, and its DP-SGD clips as its guarantee needs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from dpaudit.bounds.accounting import gaussian_mechanism_epsilon
+from dpaudit.core.errors import ConfigError
+from dpaudit.recommenders.networks import factorisation, neural, private_step
+from dpaudit.recommenders.torch import Torch
+
+torch = pytest.importorskip("torch")
+opacus = pytest.importorskip("opacus")
+# Of the libraries about their own calls.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+USERS, ITEMS, SEED = 12, 10, 5
+EVERY = np.arange(USERS, dtype=np.int32)
+NETWORKS = pytest.mark.parametrize("make", [factorisation, neural])
+
+
+def blocks() -> Any:
+    """Users and items of two tastes; each user has rated most items of their own."""
+    same = np.arange(USERS)[:, None] % 2 == np.arange(ITEMS) % 2
+    rated = same & (np.random.default_rng(1).random((USERS, ITEMS)) < 0.8)
+    return csr_array(rated.astype(np.float32))
+
+
+def wanted(items: Any) -> Any:
+    found = torch.zeros(items.shape)
+    found[:, 0] = 1
+    return found
+
+
+@pytest.mark.parametrize("model", ["mf", "ncf"])
+def test_it_learns_the_tastes(model: Literal["mf", "ncf"]) -> None:
+    made = Torch(model, 4, epochs=60, sampling_rate=0.2, learning_rate=0.03)
+    rows = made.fit(blocks(), SEED).rows(EVERY)
+    same = EVERY[:, None] % 2 == np.arange(ITEMS) % 2
+    assert rows[same].mean() > rows[~same].mean() + 1
+
+
+@NETWORKS
+def test_a_private_step_adds_the_clipped_gradient_of_each_record(make: Any) -> None:
+    torch.manual_seed(1)
+    network = make(torch, USERS, ITEMS, 4)
+    # A record may draw its own item, or an item twice; a user may have two records.
+    users = torch.tensor([3, 3, 7, 0])
+    items = torch.tensor([[1, 1, 4], [2, 5, 5], [9, 0, 3], [6, 7, 8]])
+    clip, expected = 0.4, []
+    for user, row in zip(users, items, strict=True):
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            network(user[None], row[None]), wanted(row[None]), reduction="sum"
+        )
+        own = torch.autograd.grad(loss, network.parameters())
+        norm = math.sqrt(sum(float((part**2).sum()) for part in own))
+        expected.append([part * min(1, clip / norm) for part in own])
+        assert norm > clip
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    optimizer = torch.optim.SGD(network.parameters(), 1.0)
+    private_step(torch, network, optimizer, 1e-9, clip)(users, items, wanted(items))
+    for place, parameter in enumerate(network.parameters()):
+        moved = before[place] - parameter.detach()
+        clipped = sum(each[place] for each in expected)
+        np.testing.assert_allclose(moved, clipped, rtol=1e-3, atol=1e-6)
+
+
+@NETWORKS
+def test_noise_of_a_step_has_its_standard_deviation_for_an_empty_sample_too(make: Any) -> None:
+    torch.manual_seed(1)
+    network = make(torch, 3000, 2000, 8)
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    optimizer = torch.optim.SGD(network.parameters(), 1.0)
+    step = private_step(torch, network, optimizer, 3.0, 0.5)
+    for size in (0, 2, 0):
+        users, items = torch.arange(size), torch.zeros(size, 3, dtype=torch.int64)
+        step(users, items, wanted(items))
+    moved = torch.cat(
+        [(new - old).flatten() for new, old in zip(network.parameters(), before, strict=True)]
+    )
+    # 40 000 parameters or more: within 2 % except with probability 1e-7.
+    assert float(moved.std()) == pytest.approx(3.0 * 0.5 * math.sqrt(3), rel=0.02)
+
+
+def test_the_stated_epsilon_is_above_the_exact_one_and_near_it() -> None:
+    made = Torch(noise_multiplier=1.1, epochs=10, sampling_rate=0.01)
+    assert made.steps == 1000
+    exact = gaussian_mechanism_epsilon(1.1, delta=1e-5, compositions=1000, sampling=0.01)
+    assert exact.upper <= made.epsilon(1e-5) <= 1.3 * exact.upper
+
+
+def test_without_noise_epsilon_is_infinite() -> None:
+    assert Torch().epsilon(1e-5) == math.inf
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.0, 1.0])
+def test_training_leaves_the_state_of_pytorch_alone(noise_multiplier: float) -> None:
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    torch.set_num_threads(2)
+    try:
+        Torch(epochs=1, sampling_rate=0.5, noise_multiplier=noise_multiplier).fit(blocks(), SEED)
+        assert torch.get_num_threads() == 2
+        assert torch.equal(torch.get_rng_state(), state)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.0, 1.0])
+def test_no_interaction_at_all_can_be_trained(noise_multiplier: float) -> None:
+    made = Torch(epochs=1, sampling_rate=0.5, noise_multiplier=noise_multiplier)
+    rows = made.fit(csr_array((USERS, ITEMS), dtype=np.float32), SEED).rows(EVERY)
+    assert np.isfinite(rows).all()
+
+
+def test_a_version_of_opacus_that_clips_wrongly_is_refused(monkeypatch: Any) -> None:
+    monkeypatch.setattr(opacus, "__version__", "1.5.3")
+    Torch(epochs=1, sampling_rate=1.0).fit(blocks(), SEED)
+    with pytest.raises(ConfigError, match=r"opacus 1.5.3 clips gradients wrongly"):
+        Torch(noise_multiplier=1.0).fit(blocks(), SEED)
