@@ -275,6 +275,18 @@ class Trained(Protocol):
         ...
 
 
+class TrainedSubsets(Protocol):
+    """The trained models of W trials, each trained on a subset of the same ratings."""
+
+    def predict(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Predict the ratings of (user, item) pairs `(W, n)`."""
+        ...
+
+    def recommend(self, users: NDArray[np.int32], k: int) -> NDArray[np.int32]:
+        """Return each user's `k` best items that a trial's subset has not `(W, n, k)`; -1 pads."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
     """The users who may be the target of a game.
@@ -315,6 +327,27 @@ class TrainedDefense(Defense, Generic[P]):
         Raises:
             RunError: a training diverged to infinite numbers or NaN.
         """
+
+    def trains_subsets(self) -> bool:
+        """Return whether `train_subsets` trains models on several subsets together."""
+        return False
+
+    def train_subsets(
+        self, ratings: Ratings, kept: NDArray[np.bool_], streams: Streams
+    ) -> TrainedSubsets:
+        """Train a model on each of several subsets of the ratings.
+
+        Each model has the same bits as one that is trained alone, by `train`, on its subset.
+
+        Args:
+            ratings: the ratings.
+            kept: the rows of each subset `(W, R)`, W at most 16.
+            streams: a trial for each.
+
+        Raises:
+            NotImplementedError: the defense trains on one data set at a time.
+        """
+        raise NotImplementedError(f"{self.name} trains on one data set at a time")
 
     def least_ratings(self) -> int:
         """Return the number of ratings that a user must exceed to be trained on."""

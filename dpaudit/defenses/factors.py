@@ -14,6 +14,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.training import check_predictions
 from dpaudit.kernels.factorization import trials as kernels
+from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES, aligned
 
@@ -42,6 +43,8 @@ class FactorRows:
         n_items: `M`.
         mean: `b_0`.
         scale: the rating scale.
+        subsets: the rows and the `b_0` of each of 16 models that are trained together; all rows and
+            `mean` if None.
     """
 
     start: NDArray[np.int64]
@@ -51,6 +54,7 @@ class FactorRows:
     n_items: int
     mean: float
     scale: Scale
+    subsets: Subsets | None = None
 
     @classmethod
     def of(cls, ratings: Ratings, mean: float) -> FactorRows:
@@ -130,6 +134,7 @@ class FactorModels:
         mean: `b_0`.
         scale: the rating scale.
         shares: `a_u`, for each block `(N, L)`; None if all are 1.
+        means: `b_0` of each trial, for each block `(L,)`; None if all are `mean`.
     """
 
     users: Sequence[Floats]
@@ -138,6 +143,7 @@ class FactorModels:
     mean: float
     scale: Scale
     shares: Sequence[Floats] | None = None
+    means: Sequence[Floats] | None = None
 
     @classmethod
     def single(
@@ -162,6 +168,7 @@ class FactorModels:
         shown = np.empty((len(self.users) * lanes, len(users)), np.float32)
         for block, (left, right) in enumerate(zip(self.users, self.items, strict=True)):
             part = shown[block * lanes : (block + 1) * lanes]
+            mean = self.mean if self.means is None else self.means[block][:, None]
             pairs_at_once = max(1, _GATHERED // left[0].size)
             for start in range(0, len(users), pairs_at_once):
                 pairs = slice(start, start + pairs_at_once)
@@ -170,7 +177,7 @@ class FactorModels:
                 biases = v[:, -1]
                 if self.shares is not None:
                     biases = biases * self.shares[block][users[pairs]]
-                part[:, pairs] = self.mean + (u[:, -1] + biases).T + dot
+                part[:, pairs] = mean + (u[:, -1] + biases).T + dot
         found = shown[: self.trials]
         return np.clip(found, self.scale.minimum, self.scale.maximum, out=found)
 

@@ -181,6 +181,30 @@ def where_within(typing_context: Any, value: Any, x: Any, low: Any, high: Any) -
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def chosen(typing_context: Any, which: Any, a: Any, b: Any) -> Any:
+    """Lane-wise `a` where `which` is 1, `b` where it is 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        which, a, b = arguments
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered("!=", which, zero), a, b)
+
+    return _lanes(_lanes, _lanes, _lanes), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def exceeds(typing_context: Any, a: Any, b: Any) -> Any:
+    """Whether any lane of `a` is greater than that of `b`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(LANES)
+        greater = builder.bitcast(builder.fcmp_ordered(">", *arguments), word)
+        return builder.icmp_unsigned("!=", greater, ir.Constant(word, 0))
+
+    return types.boolean(_lanes, _lanes), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def dot(typing_context: Any, a: Any, p: Any, b: Any, q: Any, count: Any) -> Any:
     """`Σ_c a[p + 16 c …] · b[q + 16 c …]` over `count` vectors, lane by lane.
 

@@ -34,10 +34,11 @@ def applied(out: Floats, a: Floats, b: Floats, c: Floats) -> None:
         store(out, 9 * n + i, lanes.with_sign(x, y))
         store(out, 10 * n + i, lanes.where_within(z, x, every(F32(-1)), every(F32(1.25))))
         store(out, 11 * n + i, every(a[i]))
+        store(out, 12 * n + i, lanes.chosen(z, x, y))
 
 
 OPERATIONS = ["add", "sub", "mul", "div", "fma", "least", "greatest", "root"]
-OPERATIONS += ["magnitude", "with_sign", "where_within", "every"]
+OPERATIONS += ["magnitude", "with_sign", "where_within", "every", "chosen"]
 
 
 def all_of(a: Floats, b: Floats, c: Floats) -> dict[str, Floats]:
@@ -149,6 +150,30 @@ def test_where_within_is_zero_outside_alone() -> None:
     same_bits(
         all_of(beyond, beyond, np.full(LANES, NAN))["where_within"], np.zeros(LANES, np.float32)
     )
+
+
+def test_chosen_takes_whole_numbers_from_one_side() -> None:
+    a, b = np.tile(SPECIAL, 2), np.full(LANES, F32(3))
+    which = np.repeat(np.array([1, 0, 1, 0], np.float32), 4)
+    same_bits(all_of(a, b, which)["chosen"], np.where(which == 1, a, b))
+    same_bits(all_of(b, a, which)["chosen"], np.where(which == 1, b, a))
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def any_greater(a: Floats, b: Floats) -> bool:
+    return bool(lanes.exceeds(load(a, 0), load(b, 0)))
+
+
+def test_exceeds_finds_one_greater_lane() -> None:
+    b = np.arange(LANES, dtype=np.float32)
+    assert not any_greater(b.copy(), b)
+    for w in range(LANES):
+        a = b.copy()
+        a[w] = np.nextafter(a[w], INF)
+        assert any_greater(a, b)
+        a[w] = NAN
+        assert not any_greater(a, b)
+    assert any_greater(b, np.full(LANES, -INF))
 
 
 @pytest.mark.parametrize(("to", "source"), [(0, 0), (1, 5), (17, 3), (31, 32)])

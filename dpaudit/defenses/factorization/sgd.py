@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.observation import Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sgd_observation import observed_errors, observed_rounds
 from dpaudit.defenses.factorization.sgd_settings import SgdSettings
@@ -22,6 +25,7 @@ from dpaudit.defenses.factorization.single_model import (
     check_small,
     visits,
 )
+from dpaudit.defenses.factorization.subsets import SubsetModels, subsets_of
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModels, FactorRows
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.release_observation import release_observers
@@ -129,6 +133,25 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             for t in range(self.epochs):
                 self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
         return block
+
+    def trains_subsets(self) -> bool:
+        """Return whether models are trained together, of at most 127 dimensions."""
+        return self.dimensions <= TOGETHER
+
+    def train_subsets(
+        self, ratings: Ratings, kept: NDArray[np.bool_], streams: Streams
+    ) -> SubsetModels:
+        """Train a model on each of up to 16 subsets; see `TrainedDefense.train_subsets`.
+
+        Raises:
+            ConfigError: a subset is empty, or the models are large.
+            RunError: a training diverged.
+        """
+        check_small(self.dimensions, "trainings on subsets allow")
+        rows = self.prepare(ratings)
+        means = [self.prepare(ratings.only(subset)).mean for subset in kept]
+        rows = replace(rows, subsets=subsets_of(kept, means))
+        return SubsetModels(rows, self._together(rows, streams))
 
     def observers(self) -> Mapping[str, Observer[FactorRows]]:
         """Return the observers of every iterate and of the final model."""

@@ -183,5 +183,6 @@ class SgdSettings(Plugin):
             streams.key,
             observed,
             seen,
+            rows.subsets,
         )
         check_finite(self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)

@@ -109,6 +109,7 @@ def sum_clipped(
         np.float32(defense.decay),
         np.float32(defense.clip_norm * (1 - hair(rows.n_items + defense.dimensions))),
         aligned(most * LANES),
+        rows.subsets,
     )
 
 

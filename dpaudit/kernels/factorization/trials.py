@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.kernels.exact_noise import Reals, release
+from dpaudit.kernels.factorization.subsets import Subsets, restore, save, subset_laplace
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lane_noise import (
     LANE_TILE,
@@ -23,6 +24,7 @@ from dpaudit.kernels.lane_noise import (
 from dpaudit.kernels.lanes import (
     LANES,
     add_product,
+    chosen,
     dot,
     every,
     fma,
@@ -64,6 +66,7 @@ def descend(
     key: Words,
     observed: Rows,
     seen: Flat,
+    subsets: Subsets | None = None,
 ) -> None:
     """One epoch of stochastic gradient descent whose errors are noised, then clamped.
 
@@ -90,6 +93,7 @@ def descend(
         key: the noise source's key.
         observed: rows whose errors are returned, increasing `(C,)`.
         seen: result: their errors before and after noise and clamping `(C, 2, 16)`, flat.
+        subsets: the rows and the `b_0` of each model; all have all rows, and `mean`, if None.
     """
     full = size + 1
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
@@ -99,17 +103,33 @@ def descend(
     words = np.empty((2, LANE_TILE * LANES), np.uint32)
     if scale > 0:
         fine = every(F32(1 / grid))
-    next_observed = 0
+    means, next_observed = every(mean), 0
+    next_partial, had = 0, np.zeros(LANES, np.int64)
+    user_before, item_before = np.empty((2, full * LANES), np.float32)
+    if subsets is not None:
+        means = load(subsets.means, 0)
     for first in range(0, len(users), LANE_TILE):
+        last = min(first + LANE_TILE, len(users))
         if scale > 0:
-            exact_laplace_lanes(draws, words, first, step, trials, key)
-            for i in range(len(noise)):
-                noise[i] = F32(scale * draws[i])
-        for k in range(first, min(first + LANE_TILE, len(users))):
+            if subsets is not None:
+                subset_laplace(
+                    noise, had, first, last, next_partial, subsets, scale, step, trials, key
+                )
+            else:
+                exact_laplace_lanes(draws, words, first, step, trials, key)
+                for i in range(len(noise)):
+                    noise[i] = F32(scale * draws[i])
+        for k in range(first, last):
             u, v = users[k] * full * LANES, items[k] * full * LANES
+            partial = False
+            if subsets is not None:
+                partial = next_partial < len(subsets.rows) and subsets.rows[next_partial] == k
+                if partial:
+                    save(user_before, left, u)
+                    save(item_before, right, v)
             a, b = load(left, u + size * LANES), load(right, v + size * LANES)
             product = dot(left, u, right, v, size)
-            exact = every(F32(values[k] - mean)) - a - b - product
+            exact = every(values[k]) - means - a - b - product
             error = exact
             if scale > 0:
                 error = nearest((error + load(noise, (k - first) * LANES)) * fine) * coarse
@@ -125,6 +145,10 @@ def descend(
                 x, y = load(left, u + f), load(right, v + f)
                 store(left, u + f, fma(g, y, x * keep))
                 store(right, v + f, fma(g, x, y * keep))
+            if subsets is not None and partial:
+                restore(left, u, user_before, subsets.included, next_partial)
+                restore(right, v, item_before, subsets.included, next_partial)
+                next_partial += 1
 
 
 @exact_kernel
@@ -142,6 +166,7 @@ def sum_clipped(
     decay: np.float32,
     clip: np.float32,
     errors: Flat,
+    subsets: Subsets | None = None,
 ) -> None:
     """Update every user's factors from the items', then sum the users' clipped gradients.
 
@@ -165,25 +190,41 @@ def sum_clipped(
         decay: λ of a user's own factors.
         clip: the largest norm of a user's gradient.
         errors: scratch, 16 for each row of the user with the most rows.
+        subsets: the rows of each model; all have all rows if None. Their means are not read.
     """
     full = size + 1
     keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
     bias, most = size * LANES, every(clip)
+    before, next_partial, partial = np.empty(full * LANES, np.float32), 0, False
     for n in range(len(start) - 1):
         u, first, last = n * full * LANES, start[n], start[n + 1]
+        place = next_partial
         for k in range(first, last):
             v = items[k] * full * LANES
+            if subsets is not None:
+                partial = place < len(subsets.rows) and subsets.rows[place] == k
+                if partial:
+                    save(before, left, u)
             a = load(left, u + bias)
             product = dot(left, u, right, v, size)
             g = gain * (every(F32(values[k] - mean)) - a - load(right, v + bias) - product)
             store(left, u + bias, fma(a, keep, g))
             for f in range(0, bias, LANES):
                 store(left, u + f, fma(g, load(right, v + f), load(left, u + f) * keep))
+            if subsets is not None and partial:
+                restore(left, u, before, subsets.included, place)
+                place += 1
         a, square = load(left, u + bias), every(F32(0))
         for k in range(first, last):
             v = items[k] * full * LANES
             product = dot(left, u, right, v, size)
             error = every(F32(values[k] - mean)) - a - load(right, v + bias) - product
+            if subsets is not None:
+                partial = next_partial < len(subsets.rows) and subsets.rows[next_partial] == k
+                if partial:
+                    own = load(subsets.included, next_partial * LANES)
+                    error = chosen(own, error, every(F32(0)))
+                    next_partial += 1
             square = fma(error, error, square)
             store(errors, (k - first) * LANES, error)
         own = dot(left, u, left, u, size) + every(F32(1))

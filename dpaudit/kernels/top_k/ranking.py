@@ -12,9 +12,10 @@ from dpaudit.kernels.noise import TILE
 
 
 @exact_kernel
-def _insert(
+def insert(
     items: NDArray[np.int32], values: NDArray[np.float32], item: int, value: np.float32
 ) -> None:
+    """Insert an item into a list in decreasing order of values; the last one drops out."""
     place = len(values) - 1
     while place > 0 and values[place - 1] < value:
         values[place], items[place] = values[place - 1], items[place - 1]
@@ -66,7 +67,7 @@ def laplace_top_k(
             least = values[w, -1]
             for i in range(stop - start):
                 if shown[i] > least:
-                    _insert(items[w], values[w], start + i, shown[i])
+                    insert(items[w], values[w], start + i, shown[i])
                     least = values[w, -1]
 
 
@@ -108,5 +109,5 @@ def best(
                 continue
             score = total(dot(left, i * size, right, m * size, vectors))
             if score > least:
-                _insert(items[r], values[r], m, score)
+                insert(items[r], values[r], m, score)
                 least = values[r, -1]
