@@ -120,9 +120,8 @@ FEATURES: Mapping[str, Features] = {
 
 def _similar(known: Known, items: Indices, seen: csr_array) -> Numbers:
     """Return the mean cosine of each item with the items that its list shows `(n,)`."""
-    distinct, place = np.unique(items, return_inverse=True)
-    alike = known.similar_items(distinct.astype(np.int32))[place]
-    shown = seen * alike
-    total = np.asarray(seen.sum(1)).reshape(-1)
-    found: Numbers = np.asarray(shown.sum(1)).reshape(-1) / np.maximum(total, 1e-12)
+    row = np.repeat(np.arange(len(items)), np.diff(seen.indptr))
+    alike = known.cosines(items, row, seen.indices)
+    total = np.bincount(row, seen.data, len(items))
+    found: Numbers = np.bincount(row, seen.data * alike, len(items)) / np.maximum(total, 1e-12)
     return found

@@ -60,6 +60,44 @@ class Known:
         """Return cosines of items with every item, by who has them `(n, M)`."""
         return csr_array(self.by_item[items] @ self.by_item.T)
 
+    def cosines(self, items: Indices, which: NDArray[np.int64], others: Indices) -> Numbers:
+        """Return cosines of `items[which]` with others, pair by pair `(n,)`.
+
+        Those of the last `items` are kept, since every training asks for the same ones.
+        """
+        distinct, place = np.unique(items, return_inverse=True)
+        asked = distinct.tobytes()
+        found = self._cosines.get(asked)
+        if found is None:
+            found = _flat(self.similar_items(distinct))
+            self._cosines.clear()
+            self._cosines[asked] = found
+        places, cosines = found
+        wanted = place[which] * self.history.shape[1] + others
+        at = np.searchsorted(places, wanted)
+        return np.where(places[at] == wanted, cosines[at], 0.0)
+
+    @cached_property
+    def _cosines(self) -> dict[bytes, tuple[NDArray[np.int64], Numbers]]:
+        return {}
+
+    def near_histories(self, users: Indices) -> csr_array:
+        """Return the sum of each item's cosines with the history of each user `(n, M)`.
+
+        The last ones are kept, as those of `cosines` are.
+        """
+        asked = users.tobytes()
+        found = self._near.get(asked)
+        if found is None:
+            found = csr_array(self.history[users] @ self.by_item @ self.by_item.T)
+            self._near.clear()
+            self._near[asked] = found
+        return found
+
+    @cached_property
+    def _near(self) -> dict[bytes, csr_array]:
+        return {}
+
     def similar_watchers(self, users: Indices) -> Numbers:
         """Return cosines of users with every watcher, by what they have `(n, w)`; 0 with self."""
         watching = self.listed[self.watchers]
@@ -87,6 +125,17 @@ def exposure(lists: Indices, items: int) -> csr_array:
     places = np.broadcast_to(gain(lists.shape[1]), lists.shape)
     start = np.concatenate(([0], np.cumsum(here.sum(1))))
     return csr_array((places[here], lists[here], start), shape=(len(lists), items))
+
+
+def _flat(matrix: csr_array) -> tuple[NDArray[np.int64], Numbers]:
+    """Return the places of stored numbers in the flat matrix, increasing, and the numbers.
+
+    The last place is beyond the matrix.
+    """
+    matrix.sort_indices()
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    places = np.append(row * matrix.shape[1] + matrix.indices, matrix.shape[0] * matrix.shape[1])
+    return places, np.append(matrix.data, 0.0)
 
 
 def _inverse_root(sizes: NDArray[np.integer]) -> Numbers:

@@ -67,8 +67,7 @@ def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
     total = np.maximum(np.asarray(seen.sum(1)).reshape(-1), 1e-12)
     own = known.history[of.users]
     had = np.asarray((seen * own).sum(1)).reshape(-1) / total
-    # Σ over the list of cosines with the history, through the users who have both.
-    near = ((seen @ known.by_item) * (own @ known.by_item)).sum(1)
+    near = (seen * known.near_histories(of.users)).sum(1)
     size = np.maximum(np.diff(own.indptr), 1)
     popular = np.bincount(known.history.indices, minlength=known.history.shape[1])
     return np.stack((had, np.asarray(near).reshape(-1) / total / size, seen @ popular / total), 1)
