@@ -333,7 +333,11 @@ class TrainedDefense(Defense, Generic[P]):
         return False
 
     def train_subsets(
-        self, ratings: Ratings, kept: NDArray[np.bool_], streams: Streams
+        self,
+        ratings: Ratings,
+        kept: NDArray[np.bool_],
+        streams: Streams,
+        public: Ratings | None = None,
     ) -> TrainedSubsets:
         """Train a model on each of several subsets of the ratings.
 
@@ -343,6 +347,7 @@ class TrainedDefense(Defense, Generic[P]):
             ratings: the ratings.
             kept: the rows of each subset `(W, R)`, W at most 16.
             streams: a trial for each.
+            public: as in `prepare`, for every subset; the subset itself if None.
 
         Raises:
             NotImplementedError: the defense trains on one data set at a time.

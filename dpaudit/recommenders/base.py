@@ -6,7 +6,7 @@ An adapter pins the shape of the data, so that no user or item vanishes with its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, RunError, foreign
 from dpaudit.core.plugin import Plugin
+from dpaudit.data.interactions import interactions_of
+from dpaudit.data.ratings import Ratings
 
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int32]
@@ -114,6 +116,31 @@ class Trainable(ABC):
             ConfigError: a setting is refused, or factors are asked of a model that has none.
             RunError: the training fails, or what it shows cannot be used.
         """
+
+    @property
+    def together(self) -> int:
+        """The number of trainings for which `answers` takes the least time for each."""
+        return 1
+
+    def answers(
+        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
+    ) -> Iterator[Answer]:
+        """Train on each of several subsets of the ratings, and show what is asked.
+
+        Each answer is that of `answer` with the subset and its seed.
+
+        Args:
+            ratings: the ratings.
+            kept: the rows of each subset `(W, R)`.
+            seeds: the seed of each training `(W,)`.
+            query: what is asked of each.
+
+        Raises:
+            ConfigError: as `answer` does.
+            RunError: as `answer` does.
+        """
+        for rows, seed in zip(kept, seeds, strict=True):
+            yield self.answer(interactions_of(ratings, rows), seed, query)
 
 
 class Recommender(Plugin, Trainable):

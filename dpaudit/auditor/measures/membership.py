@@ -84,11 +84,15 @@ class MembershipInferences(Measure[MemberModel]):
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
         training = Training(point.trainable, self.design, blocks)
         executor = self.context.tasks(stage, model.table, of=[point.epsilon, blocks])
-        trainings = (Task(training, t, 1, "training") for t in range(self.table.trainings))
+        together = training.together
+        trainings = (
+            Task(together, part, len(part), "training")
+            for part in training.parts(self.table.trainings)
+        )
         *found, again, vanished = executor.run(chain(trainings, probes(training)))
         for each in noticed(again, vanished):
             yield records.FindingRecord(model=model.label, **each._asdict())
-        parts = [unpacked(each, len(blocks) + 1) for each in found]
+        parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
         for place, (unit, observer) in enumerate(blocks):
             features = np.stack([part[place] for part in parts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.streams import Streams
+from dpaudit.core.streams import Streams, stream_key
 from dpaudit.data.interactions import ratings_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Trained, TrainedDefense
+from dpaudit.kernels.lanes import LANES
 from dpaudit.recommenders.base import Answer, Indices, Query, RowModel, Scores, Trainable
 
 
@@ -57,15 +59,57 @@ class DefenseRecommender(Trainable):
             ConfigError: factors are asked.
             RunError: the training diverges.
         """
-        if query.factors:
-            raise ConfigError(f"{self.defense.name} publishes no factors: remove 'factors'")
-        public = self.ratings if self.defense.claim() else None
-        prepared = self.defense.prepare(self._data(interactions), public)
-        trained = self.defense.train(prepared, Streams.first(seed, "membership", 1))
+        self._check(query)
+        own = self._data(interactions)
+        if self.defense.trains_subsets():
+            whole = np.ones((1, len(own)), np.bool_)
+            return next(self._together(own, whole, [seed], query))
+        prepared = self.defense.prepare(own, self._public)
+        trained = self.defense.train(prepared, _streams([seed]))
         model = _Model(interactions, trained)
         return Answer(
             model.scores(query.users, query.items), model.recommend(query.listed, query.k), None
         )
+
+    @property
+    def together(self) -> int:
+        """The number of models that are trained together."""
+        return LANES if self.defense.trains_subsets() else 1
+
+    def answers(
+        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
+    ) -> Iterator[Answer]:
+        """Train on each of several subsets, and show what is asked; see `Trainable.answers`.
+
+        Raises:
+            ConfigError: factors are asked.
+            RunError: a training diverges.
+        """
+        self._check(query)
+        if not self.defense.trains_subsets():
+            yield from super().answers(ratings, kept, seeds, query)
+            return
+        for start in range(0, len(kept), LANES):
+            block = slice(start, start + LANES)
+            yield from self._together(ratings, kept[block], seeds[block], query)
+
+    def _together(
+        self, ratings: Ratings, kept: NDArray[np.bool_], seeds: Sequence[int], query: Query
+    ) -> Iterator[Answer]:
+        """Train on up to 16 subsets; arguments and errors as in `answers`."""
+        models = self.defense.train_subsets(ratings, kept, _streams(seeds), self._public)
+        scores = models.predict(query.users, query.items)
+        lists = models.recommend(query.listed, query.k)
+        for each, own in zip(scores, lists, strict=True):
+            yield Answer(each, own, None)
+
+    def _check(self, query: Query) -> None:
+        if query.factors:
+            raise ConfigError(f"{self.defense.name} publishes no factors: remove 'factors'")
+
+    @property
+    def _public(self) -> Ratings | None:
+        return self.ratings if self.defense.claim() else None
 
     def _data(self, interactions: csr_array) -> Ratings:
         """Return interactions of `ratings` with what users keep private, and with all friends."""
@@ -78,3 +122,8 @@ class DefenseRecommender(Trainable):
 
 def _cells(ratings: Ratings) -> NDArray[np.int64]:
     return ratings.user.astype(np.int64) * ratings.n_items + ratings.item
+
+
+def _streams(seeds: Sequence[int]) -> Streams:
+    """Return the streams of trainings: one key, and the seed as the trial."""
+    return Streams(stream_key(0, "membership"), np.asarray(seeds, np.int64))

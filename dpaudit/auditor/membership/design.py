@@ -132,13 +132,17 @@ class Design:
         """Return the seed that a training's recommender gets, 0 to 2^31 - 1."""
         return int(generator(self.seed, "membership seed", child=training).integers(2**31))
 
-    def data(self, training: int) -> csr_array:
-        """Return the data of a training: what is no target, and the targets whose coin says so."""
+    def kept(self, training: int) -> Mask:
+        """Return mask of the rows of a training: no targets, and targets whose coin says so."""
         tossed, cut = self.coins(training), len(self.rows)
         kept = self.known.copy()
         kept[self.rows[tossed[:cut]]] = True
         out = self.users[~tossed[cut:]]
-        return interactions_of(self.ratings, kept & ~np.isin(self.ratings.user, out))
+        return kept & ~np.isin(self.ratings.user, out)
+
+    def data(self, training: int) -> csr_array:
+        """Return the data of a training."""
+        return interactions_of(self.ratings, self.kept(training))
 
     @cached_property
     def known(self) -> Mask:

@@ -51,7 +51,29 @@ class Training:
 
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
-        answer = self.answer(self.design.data(index), self.design.training_seed(index))
+        found: Packed = self.together((index,))[0]
+        return found
+
+    def together(self, part: tuple[int, ...]) -> Packed:
+        """Return what a call with each index returns `(n, L)`."""
+        design, query = self.design, self._query
+        kept = np.stack([design.kept(index) for index in part])
+        seeds = [design.training_seed(index) for index in part]
+        shape = design.ratings.n_users, design.ratings.n_items
+        answers = self.trainable.answers(design.ratings, kept, seeds, query)
+        return np.stack([self._packed(checked(answer, query, shape)) for answer in answers])
+
+    def parts(self, trainings: int) -> list[tuple[int, ...]]:
+        """Return the indices of trainings in the blocks that are trained together.
+
+        With more trainings there are more blocks, and only the last one may grow.
+        """
+        size = self.trainable.together
+        return [
+            tuple(range(start, min(start + size, trainings))) for start in range(0, trainings, size)
+        ]
+
+    def _packed(self, answer: Answer) -> Packed:
         shown = Shown(
             answer.scores,
             answer.lists,

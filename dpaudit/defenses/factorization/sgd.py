@@ -139,7 +139,11 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         return self.dimensions <= TOGETHER
 
     def train_subsets(
-        self, ratings: Ratings, kept: NDArray[np.bool_], streams: Streams
+        self,
+        ratings: Ratings,
+        kept: NDArray[np.bool_],
+        streams: Streams,
+        public: Ratings | None = None,
     ) -> SubsetModels:
         """Train a model on each of up to 16 subsets; see `TrainedDefense.train_subsets`.
 
@@ -148,8 +152,8 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             RunError: a training diverged.
         """
         check_small(self.dimensions, "trainings on subsets allow")
-        rows = self.prepare(ratings)
-        means = [self.prepare(ratings.only(subset)).mean for subset in kept]
+        rows = self.prepare(ratings, public)
+        means = [self.prepare(ratings.only(subset), public).mean for subset in kept]
         rows = replace(rows, subsets=subsets_of(kept, means))
         return SubsetModels(rows, self._together(rows, streams))
 
