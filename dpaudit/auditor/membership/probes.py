@@ -68,8 +68,8 @@ def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
         yield Noticed(
             "seed",
             "Two trainings with the same data and seed differ.",
-            "Let the seed decide everything that is random, and use one thread; until then, no "
-            "number of this model can be repeated.",
+            "Let the seed decide everything that is random, use one thread, and keep nothing from "
+            "one training to the next; until then, no number of this model can be repeated.",
         )
     if constant:
         yield Noticed(
@@ -90,8 +90,9 @@ def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
 
 def _again(training: Training) -> Packed:
     """Return whether two trainings agree, and whether all scores are equal."""
-    seed = training.design.training_seed(0)
-    first, second = (training.answer(training.design.data(0), seed) for _ in range(2))
+    design, seed = training.design, training.design.training_seed(0)
+    # With another between: what a model keeps of its last data shows the coins of two trainings.
+    first, _, second = (training.answer(design.data(index), seed) for index in (0, 1, 0))
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
     constant = len(first.scores) > 0 and first.scores.min() == first.scores.max()

@@ -56,6 +56,21 @@ def test_trainings_that_differ_at_one_seed_are_noticed(what: str) -> None:
     assert about(Ignorant(change=change)) == ["seed"]
 
 
+def test_what_a_model_keeps_from_the_last_training_is_noticed() -> None:
+    """The certificate needs a coin to change one training alone."""
+    last = [0.0]
+
+    def change(found: Answer, interactions: csr_array, query: Query) -> None:
+        found.scores[0] += last[0]
+        last[0] = float(interactions.sum())
+
+    assert about(Ignorant(change=change)) == ["seed"]
+    last[0] = 0.0
+    again = Training(Ignorant(change=change), DESIGN, [])
+    same = [again.answer(DESIGN.data(0), 1).scores for _ in range(3)]
+    assert np.array_equal(same[1], same[2])  # the same data twice in a row would not show it
+
+
 def test_constant_scores_are_noticed() -> None:
     assert about(Ignorant(constant=True)) == ["constant"]
 
