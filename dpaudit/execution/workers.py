@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import pickle
 import platform
 import re
 import sys
@@ -101,7 +102,7 @@ class Shared:
         import cloudpickle
 
         self._file = folder / f"{number}.pickle"
-        self._file.write_bytes(cloudpickle.dumps(self.work))
+        self._file.write_bytes(pickle.dumps((sys.path, cloudpickle.dumps(self.work))))
 
     def clean(self) -> None:
         """Delete the file if no task needs it any more."""
@@ -119,7 +120,10 @@ class Shared:
 @functools.lru_cache(maxsize=2)
 def _from_file(path: str) -> Shared:
     # Written by the parent process, in a folder that only this user can write.
-    return _from_bytes(Path(path).read_bytes())
+    found, pickled = pickle.loads(Path(path).read_bytes())  # noqa: S301
+    # A process that was started earlier may not find the user's modules, which the parent finds.
+    sys.path += [place for place in found if place not in sys.path]
+    return _from_bytes(pickled)
 
 
 def _from_bytes(pickled: bytes) -> Shared:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 from scipy.special import log_expit, logsumexp
+from scipy.stats import rankdata
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
@@ -31,12 +32,13 @@ class Rmia(MembershipInference):
     Attributes:
         gamma: the factor γ.
         online: whether models that were trained with the target are used.
-        a: the weight of the offline estimate, 0 to 1; online it is not used.
+        a: the weight of the offline estimate, 0 to 1; online it is not used. None for the tenth
+            that tells presence best in the attacker's own trainings, each compared with the others.
     """
 
     gamma: Annotated[float, Field(ge=1, le=1000)] = 1.0
     online: bool = True
-    a: Annotated[float, Field(ge=0, le=1)] = 0.3
+    a: Annotated[float, Field(ge=0, le=1)] | None = None
 
     name: ClassVar[str] = "rmia"
     title: ClassVar[str] = "Robust attack: likelihood ratios against a population"
@@ -71,7 +73,29 @@ class Rmia(MembershipInference):
         if self.online:
             # Both kinds of models count half, however many there are.
             return np.logaddexp(within, without) - np.log(2)
-        return np.log(((1 + self.a) * np.exp(without) + 1 - self.a) / 2)
+        a = _best_weight(logs, present) if self.a is None else self.a
+        return _offline(np.exp(without), a)
+
+
+def _offline(outside: Numbers, a: float) -> Numbers:
+    found: Numbers = np.log(((1 + a) * outside + 1 - a) / 2)
+    return found
+
+
+def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
+    """Return the weight whose ratios order the targets of the attacker's trainings best."""
+    p, absent = np.exp(logs), ~present
+    # Of the models without x, but for the training itself.
+    count = np.maximum(absent.sum(0) - absent, 1)
+    outside = ((p * absent).sum(0) - p * absent) / count
+    outside = np.where(absent.sum(0) - absent > 0, outside, p.mean())
+    areas = {a: _area(logs - _offline(outside, a), present) for a in np.arange(11) / 10}
+    return float(max(areas, key=lambda a: areas[a]))
+
+
+def _area(ratios: Numbers, present: NDArray[np.bool_]) -> float:
+    """Return the mean over trainings of the sum of the present targets' ranks, up to constants."""
+    return float((rankdata(ratios, axis=1) * present).sum())
 
 
 def _log_average(logs: Numbers, which: NDArray[np.bool_] | None = None) -> Numbers:

@@ -17,7 +17,6 @@ from dpaudit.auditor.membership.estimates import (
     certified,
     joint_mean,
     own_mean,
-    planted,
     quantile,
 )
 from dpaudit.auditor.membership.groups import groups_of
@@ -29,6 +28,7 @@ from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, Membe
 from dpaudit.config import schema as configs
 from dpaudit.config.membership import Membership
 from dpaudit.core.claim import Claim
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
@@ -119,17 +119,19 @@ class MembershipInferences(Measure[MemberModel]):
         rates = self.table.rates_of(unit)
         delta = claim.delta if claim else self.table.delta
         where = {**where, "observer": observer, "unit": unit}
-        found = {
-            label: judged(trials, attack, rates, self.context.family, delta)
-            for label, attack in self.attacks.items()
-        }
+        found = self._judged(trials, rates, delta)
         yield from self._each(found, rates, where)
         yield from self._strongest(found, rates, where)
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(found, f"tpr {exposing:g}")
         yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
-        best = strongest(found, "epsilon")
-        yield self._certified(best, found[best], claim, where)
+        yield self._certified(trials, found, claim, where)
+
+    def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
+        return {
+            label: judged(trials, attack, rates, self.context.family, delta)
+            for label, attack in self.attacks.items()
+        }
 
     def _each(
         self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
@@ -180,15 +182,30 @@ class MembershipInferences(Measure[MemberModel]):
             estimate = own_mean(curve.share(above, among[None]), family)
             yield _measured("membership.group", estimate, {**where, "group": name})
 
-    def _certified(
-        self, best: str, one: Judged, claim: Claim | None, where: dict[str, Any]
-    ) -> records.Measurement:
-        """Certify ε, and measure what the same bound finds of planted violations."""
-        delta = claim.delta if claim else self.table.delta
-        family, seed = self.context.family, self.context.seed
+    def _bound(self, found: Mapping[str, Judged], delta: float) -> tuple[str, Estimate]:
+        """Return the attack that promises the largest ε, and what it certifies."""
+        best = strongest(found, "epsilon")
+        one = found[best]
         estimate = certified(
-            one.scores, one.present, one.guesses, delta=delta, family=family, seed=seed
+            one.scores,
+            one.present,
+            one.guesses,
+            delta=delta,
+            family=self.context.family,
+            seed=self.context.seed,
         )
+        return best, estimate
+
+    def _certified(
+        self,
+        trials: Trials,
+        found: Mapping[str, Judged],
+        claim: Claim | None,
+        where: dict[str, Any],
+    ) -> records.Measurement:
+        """Certify ε, and what the same attacks and bound certify of planted violations."""
+        delta = claim.delta if claim else self.table.delta
+        best, estimate = self._bound(found, delta)
         pair = _pair(where["unit"], where["observer"])
         own = {**where, "attack": STRONGEST, "pair": pair}
         applies = claim and covers(claim, where["unit"], where["observer"])
@@ -202,9 +219,8 @@ class MembershipInferences(Measure[MemberModel]):
                 told = times * limit
                 if told in tried or told > 50:
                     continue
-                lower = planted(
-                    one.present, one.guesses, told, delta=delta, family=family, seed=seed
-                )
+                mutant = trials.told(told, self.context.seed)
+                lower = self._bound(self._judged(mutant, [], delta), delta)[1].lower
                 tried[told] = records.Control(
                     mutant=f"a planted leak of ε = {told:.4g}",
                     factor=told / (claimed or limit),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,6 @@ from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
 
 Numbers = NDArray[np.float64]
@@ -142,25 +140,3 @@ def certified(
         grid=[(high, low)],
         seed=seed,
     ).changed(method=f"one-run exact at δ = {delta:g}, {high + low} guesses set beforehand")
-
-
-def planted(
-    present: Mask, guesses: Guesses, epsilon: float, *, delta: float, family: Family, seed: int
-) -> float:
-    """Return what the same bound certifies if every coin is told by randomised response.
-
-    An answer is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less. It shows what
-    these numbers of trainings, targets and guesses can certify at best, not that an attack would
-    find a leak.
-
-    Args:
-        present: the coins `(C, m)`.
-        guesses: the shares of the coins to guess "present" and "absent".
-        epsilon: the ε of the answers.
-        delta: δ.
-        family: the family of the run's intervals.
-        seed: of the answers.
-    """
-    draws = generator(seed, "membership planted").random(present.shape)
-    told = (present ^ (draws < 1 / (1 + math.exp(epsilon)))).astype(np.float64)
-    return certified(told, present, guesses, delta=delta, family=family, seed=seed).lower

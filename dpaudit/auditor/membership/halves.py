@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -14,6 +15,7 @@ from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.auditor.membership.estimates import Guesses, best_guesses
 from dpaudit.auditor.membership.rates import Curve, best_threshold
 from dpaudit.core.errors import RunError
+from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
 
 Mask = NDArray[np.bool_]
@@ -44,6 +46,26 @@ class Trials:
         """Return the trainings of even and of odd index, so that more trainings extend both."""
         even = np.arange(len(self)) % 2 == 0
         return self.of(even), self.of(~even)
+
+    def told(self, epsilon: float, seed: int) -> Self:
+        """Return the trials with one more feature, which tells every coin by randomised response.
+
+        It is right with probability e^ε/(1 + e^ε), so it is ε-DP and no less, and whoever sees it
+        besides the model sees at least as much.
+
+        Args:
+            epsilon: the ε of the answers.
+            seed: of the answers.
+        """
+        draws = generator(seed, "membership planted").random(self.present.shape)
+        right = draws >= 1 / (1 + math.exp(epsilon))
+        answers = np.where(self.present == right, 1.0, -1.0)[:, :, None]
+        none = np.zeros((*self.population.shape[:2], 1))
+        return type(self)(
+            np.concatenate((self.features, answers), axis=2),
+            np.concatenate((self.population, none), axis=2),
+            self.present,
+        )
 
     def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
         """Return an attack's score of each target in each training `(T, m)`.

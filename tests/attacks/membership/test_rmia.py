@@ -129,3 +129,17 @@ def test_units_and_offsets_of_the_fit_change_nothing(online: bool) -> None:
     moved = [Signals(*(each * 1e10 + 3e9 for each in of)) for of in (seen, reference)]
     expected = Rmia(online=online).score(seen, reference, present)
     assert Rmia(online=online).score(moved[0], moved[1], present) == pytest.approx(expected)
+
+
+def test_the_weight_is_chosen_by_the_attackers_trainings_alone() -> None:
+    seen, reference, present = signals(10)
+    # Fits of about expit: presence scales p, so a weight of 1 undoes p_out best.
+    chosen = Rmia(online=False).score(seen, reference, present)
+    every = [
+        Rmia(online=False, a=tenth / 10).score(seen, reference, present) for tenth in range(11)
+    ]
+    assert any(np.array_equal(chosen, one) for one in every)
+    other = Rmia(online=False).score(seen, reference, ~present)
+    again = Rmia(online=False).score(seen, reference, present)
+    np.testing.assert_array_equal(chosen, again)
+    assert not np.array_equal(chosen, other)

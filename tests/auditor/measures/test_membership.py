@@ -17,6 +17,7 @@ from membership_cases import (  # type: ignore[import-not-found]
     small_ratings,
 )
 
+from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.cost import cost_of
 from dpaudit.auditor.measures.membership import MembershipInferences
@@ -196,9 +197,11 @@ def found_of(
     *,
     claim: Claim | None = None,
     gate: Sequence[dict[str, Any]] = (),
+    attack: Sequence[dict[str, Any]] = (),
     **changes: Any,
 ) -> list[Any]:
-    values = {**BASE, "membership": TABLE | changes, "gate": list(gate)}
+    tables = {"membership": TABLE | changes, "gate": list(gate), "attack": list(attack)}
+    values = {**BASE, **tables}
     made = Config.model_validate(values)
     ratings = small_ratings()
     subject = MemberModels.of(Context(made, family_of(made, ratings), Executor()), ratings)
@@ -273,6 +276,20 @@ def test_planted_leaks_stop_at_the_first_that_is_found() -> None:
     assert last.found
     assert last.certified > 1
     assert last.factor == last.epsilon
+
+
+def test_a_blind_attack_has_no_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blind(self: Any, seen: Any, reference: Any, present: Any) -> Any:
+        return np.zeros(seen.fit.shape)
+
+    monkeypatch.setattr(GlobalThreshold, "score", blind)
+    found = found_of(
+        Ignorant(), claim=claimed(1.0), trainings=64, units=["interaction"], observers=["scores"],
+        attack=[{"name": "global-threshold"}],
+    )  # fmt: skip
+    (game,) = of(found, "epsilon")
+    assert game.controls
+    assert not any(control.found for control in game.controls)
 
 
 def test_a_gate_without_claim_plants_multiples_of_its_limit() -> None:

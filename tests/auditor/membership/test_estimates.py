@@ -15,7 +15,6 @@ from dpaudit.auditor.membership.estimates import (
     certified,
     joint_mean,
     own_mean,
-    planted,
     quantile,
 )
 from dpaudit.bounds.frequentist.means import betting_mean
@@ -182,29 +181,3 @@ def test_the_order_of_equal_scores_is_that_of_the_seed() -> None:
     )
     assert one == again
     assert any(other.value != one.value for other in others)
-
-
-@pytest.mark.parametrize("guesses", [(0.5, 0.5), (0.1, 0.1), (0.2, 0.0)])
-@pytest.mark.parametrize("told", [0.5, 2.0])
-def test_a_planted_leak_is_certified_to_exceed_itself_in_few_runs(
-    guesses: tuple[float, float], told: float
-) -> None:
-    bounds = [
-        planted(coins(seed), guesses, told, delta=0, family=FAMILY, seed=seed)
-        for seed in range(300)
-    ]
-    false = sum(bound > told for bound in bounds)
-    assert stats.binomtest(false, 300, 0.05, "greater").pvalue > 1e-3
-    assert np.median(bounds) > 0 or told < 1
-
-
-def test_a_larger_planted_leak_is_found_better_and_more_guesses_find_more() -> None:
-    present = coins(12, (32, 200))
-    bounds = [
-        planted(present, (0.5, 0.5), told, delta=0, family=JOINT, seed=1) for told in (0, 1, 2, 4)
-    ]
-    assert bounds == sorted(bounds)
-    assert bounds[0] == 0
-    assert bounds[2] > 1.5
-    few = planted(present, (0.005, 0.0), 2.0, delta=0, family=JOINT, seed=1)
-    assert few < bounds[2] - 0.5

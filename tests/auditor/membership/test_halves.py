@@ -178,3 +178,20 @@ def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
     }
     assert strongest(found, "auc") == "b"
     assert strongest(found, "epsilon") == "a"
+
+
+def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
+    made = trials(count=40, targets=500)
+    told = made.told(1.0, seed=3)
+    assert told.features.shape == (40, 500, 3)
+    assert told.population.shape == (40, 12, 3)
+    np.testing.assert_array_equal(told.features[:, :, :2], made.features)
+    right = (told.features[:, :, 2] > 0) == made.present
+    assert right.mean() == pytest.approx(np.e / (1 + np.e), abs=0.01)
+    assert np.isin(told.features[:, :, 2], (-1, 1)).all()
+
+
+def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
+    made = trials(count=16, targets=200, shift=0.0).told(8.0, seed=4)
+    for label, attack in ATTACKS.items():
+        assert judged(made, attack, (), FAMILY, 0.0).promise["auc"] > 0.95, label
