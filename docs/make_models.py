@@ -131,7 +131,6 @@ def page(found: Sequence[AuditResult]) -> str:
     parts = [HEAD]
     for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
         parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
-    parts.append(f"## Who is hit hardest, by scores\n\n{table_text(hit(found))}\n")
     parts.append(f"## Utility and time\n\n{table_text(useful(found))}\n")
     return "\n".join(parts)
 
@@ -155,24 +154,6 @@ def leaks(found: Sequence[AuditResult], observer: str) -> Table:
         )
     header = ["model", "stated ε", "AUC", "TPR at 0.1 % FPR", "TPR at 1 % FPR", "certified ε"]
     return Table(f"{observer}", header, cells)
-
-
-def hit(found: Sequence[AuditResult]) -> Table:
-    """Return the rates of groups for the observer of scores."""
-    groups = ["rare items", "popular items", "users with few interactions", "active users"]
-    cells = [
-        [
-            result.models[0].label,
-            *(
-                shown(
-                    picked(result, "membership.group", attack=None, observer="scores", group=group)
-                )
-                for group in groups
-            ),
-        ]
-        for result in found
-    ]
-    return Table("groups", ["model", *groups], cells)
 
 
 def useful(found: Sequence[AuditResult]) -> Table:

@@ -129,11 +129,12 @@ _TABLE = (
            ("attack", *_SEEN), optional=("event",), gateable=True),
     Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "
            "at a false-positive rate", "share", ("attack", *_SEEN, "at")),
-    Metric("membership.exposed", "quantile over targets of the share of trainings in which the "
-           "target is found at a false-positive rate of 1 % or the next measured", "share",
-           ("attack", *_SEEN, "at")),
-    Metric("membership.group", "true-positive rate at the same false-positive rate for a group of "
-           "targets", "share", ("attack", *_SEEN, "group"), "group"),
+    Metric("membership.exposed", "quantile over targets of how much more often a target is found, "
+           "at a false-positive rate of 1 % or the next measured, when present than when absent",
+           "gain", ("attack", *_SEEN, "at")),
+    Metric("membership.group", "how much more often the present targets of a group are found, at "
+           "the same false-positive rate, than its absent ones", "gain",
+           ("attack", *_SEEN, "group"), "group"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            ("attack", "pair", "estimator"), "estimator"),
     Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "

@@ -167,7 +167,7 @@ class MembershipInferences(Measure[MemberModel]):
     def _exposed(
         self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
-        """Yield the ROC curve, quantiles of exposure, and the rates of groups."""
+        """Yield the ROC curve, quantiles of exposure, and the exposure of groups."""
         curve, family = Curve(one.scores, one.present), self.context.family
         for at in _CURVE:
             if at * one.present.shape[1] / 2 >= 1:
@@ -179,7 +179,7 @@ class MembershipInferences(Measure[MemberModel]):
             yield _measured("membership.exposed", estimate, {**where, "at": place})
         above = curve.above(rate)
         for name, among in groups_of(self.design, unit).items():
-            estimate = own_mean(curve.share(above, among[None]), family)
+            estimate = own_mean(curve.gain(above, among[None]), family, -1.0)
             yield _measured("membership.group", estimate, {**where, "group": name})
 
     def _bound(self, found: Mapping[str, Judged], delta: float) -> tuple[str, Estimate]:

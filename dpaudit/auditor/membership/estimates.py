@@ -49,10 +49,10 @@ def own_mean(
 
 
 def quantile(values: Numbers, share: float, family: Family) -> Estimate:
-    """Estimate a quantile over targets by order statistics, as if targets were independent.
+    """Estimate a quantile over targets of a number from -1 to 1, as if they were independent.
 
-    The number of values below the quantile is binomial (David & Nagaraja 2003, Order Statistics,
-    section 7.1).
+    Its limits are order statistics: the number of values below it is binomial (David & Nagaraja
+    2003, Order Statistics, section 7.1).
     """
     from scipy.stats import binom
 
@@ -63,7 +63,7 @@ def quantile(values: Numbers, share: float, family: Family) -> Estimate:
     value = float(np.quantile(ordered, share, method="inverted_cdf"))
     return Estimate(
         value=value,
-        lower=min(value, float(ordered[low - 1])) if low > 0 else 0.0,
+        lower=min(value, float(ordered[low - 1])) if low > 0 else -1.0,
         upper=max(value, float(ordered[high])) if high < n else 1.0,
         confidence=family.confidence,
         alpha=1 - family.confidence,

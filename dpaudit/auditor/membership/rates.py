@@ -75,13 +75,25 @@ class Curve:
         found: Numbers = (above & group).sum(1) / np.maximum(group.sum(1), 1)
         return found
 
-    def exposed(self, rate: float) -> Numbers:
-        """Return the share of the trainings with a target in which it is found `(m,)`.
+    def gain(self, above: Mask, among: Mask) -> Numbers:
+        """Return how much more a group's present targets are above than its absent ones `(T,)`.
 
-        Targets that no training has are left out.
+        A group whose scores are large anyway, such as rare items, gains nothing by that.
         """
-        above, times = self.above(rate) & self.present, self.present.sum(0)
-        found: Numbers = above.sum(0)[times > 0] / times[times > 0]
+        group = ~self.present & among
+        return self.share(above, among) - (above & group).sum(1) / np.maximum(group.sum(1), 1)
+
+    def exposed(self, rate: float) -> Numbers:
+        """Return how much more often a target is above when it is present than when absent `(m,)`.
+
+        Targets that no training, or every training has are left out.
+        """
+        above, times = self.above(rate), self.present.sum(0)
+        both = (times > 0) & (times < len(self.present))
+        within = (above & self.present).sum(0)[both] / times[both]
+        found: Numbers = (
+            within - (above & ~self.present).sum(0)[both] / (~self.present).sum(0)[both]
+        )
         return found
 
 

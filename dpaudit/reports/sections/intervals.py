@@ -32,7 +32,7 @@ _QUANTITIES = {
     "attack.advantage": "advantage of attack",
     "membership.roc": "curve of attack",
     "membership.exposed": "exposure to attack",
-    "membership.group": "true positives of attack, group",
+    "membership.group": "exposure to attack, group",
     "utility.ndcg": "nDCG of lists",
     "game.kl": "divergence by",
     "transcript.auc": "area of attack",

@@ -185,7 +185,7 @@ def _exposed(result: AuditResult) -> Table:
     ]
     ordered = sorted(rows, key=lambda each: _order(result, each))
     return Table(
-        "Who is hit hardest: share of trainings in which a present target is found",
+        "Who is hit hardest: how much more often a target is found when present than when absent",
         ["model", "ε", "target", "observer", "of", "found"],
         [
             [

@@ -114,17 +114,27 @@ def test_shares_of_a_group_count_its_present_targets() -> None:
     assert curve.share(above, np.zeros((1, 4), np.bool_)).tolist() == [0, 0]
 
 
-def test_exposure_is_over_the_trainings_with_a_target() -> None:
+def test_a_group_that_scores_high_anyway_gains_nothing() -> None:
+    present = np.array([[True, True, False, False], [True, False, True, False]])
+    curve = Curve(np.zeros((2, 4)), present)
+    every = np.ones((1, 4), np.bool_)
+    assert curve.gain(np.ones((2, 4), np.bool_), every).tolist() == [0, 0]
+    above = np.array([[True, False, False, False], [True, False, True, True]])
+    assert curve.gain(above, every).tolist() == [0.5, 0.5]
+
+
+def test_exposure_compares_the_trainings_with_and_without_a_target() -> None:
     scores = np.array([[3.0, 1, 2, 0], [3, 1, 2, 0], [0, 1, 2, 3]])
     present = np.array(
         [[True, False, True, False], [True, False, False, False], [True] * 3 + [False]]
     )
     # At rate 1/2 the threshold is the first of two absent scores, or the first of three or one.
-    expected = []
     above = slow_above(scores, present, 0.5)
-    for target in range(3):
-        expected.append(above[present[:, target], target].mean())
-    assert Curve(scores, present).exposed(0.5) == pytest.approx(expected)  # not the last target
+    expected = [
+        above[present[:, target], target].mean() - above[~present[:, target], target].mean()
+        for target in (1, 2)  # the first is always present, and the last never
+    ]
+    assert Curve(scores, present).exposed(0.5) == pytest.approx(expected)
 
 
 def slow_threshold(scores: Numbers, present: Mask) -> float:
