@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from inspect import signature
+from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +28,10 @@ Indices = NDArray[np.int32]
 _Setting = bool | int | float | str | list[int] | list[float] | list[str]
 # What a library's constructor takes, such as a number or a table of options.
 Settings = Mapping[str, _Setting | dict[str, _Setting]]
+
+# Held while a library's training uses what all threads of the process share, such as random state:
+# trainings beside it would draw from the same state, and numbers depend on which thread is faster.
+PROCESS_WIDE = RLock()
 
 # Rows of scores that are computed together, in numbers.
 _TOGETHER = 2**24
@@ -328,14 +333,18 @@ def trained(name: str) -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed numpy's global random state for the calls inside, and restore it afterwards."""
+    """Seed numpy's global random state for the calls inside, and restore it afterwards.
+
+    Other threads that ask for it, or for `PROCESS_WIDE` themselves, wait.
+    """
     # Some libraries draw from the global state, or seed it, whatever seed they are given.
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(seed)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
+    with PROCESS_WIDE:
+        state = np.random.get_state()  # noqa: NPY002
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
 
 
 def required(name: str, module: str, extra: str) -> Any:

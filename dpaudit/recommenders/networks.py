@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dpaudit.recommenders.base import PROCESS_WIDE
+
 # Takes the users of the sampled records `(n,)`, their items and the wanted answers `(n, l)`.
 Step = Callable[[Any, Any, Any], None]
 
@@ -114,16 +116,20 @@ def private_step(
 
 @contextmanager
 def alone(torch: Any, seed: int) -> Iterator[None]:
-    """Seed PyTorch and use one thread for the calls inside, and restore both afterwards."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            # Of the CPU alone: torch.manual_seed would seed GPUs too.
-            torch.default_generator.manual_seed(seed)
-            yield
-    finally:
-        torch.set_num_threads(threads)
+    """Seed PyTorch and use one thread for the calls inside, and restore both afterwards.
+
+    Both belong to the whole process, so other threads wait.
+    """
+    with PROCESS_WIDE:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                # Of the CPU alone: torch.manual_seed would seed GPUs too.
+                torch.default_generator.manual_seed(seed)
+                yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _losses(torch: Any, network: Any, users: Any, items: Any, wanted: Any) -> Any:
