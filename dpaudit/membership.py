@@ -13,7 +13,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from dpaudit.auditor.plan import check_gates
 from dpaudit.auditor.run import Place, run_audit
-from dpaudit.config.membership import OwnRecommender, default_rates
+from dpaudit.config.membership import OwnRecommender, sizes_for
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -31,9 +31,6 @@ from dpaudit.reports.sections import membership as sections
 from dpaudit.reports.table import Table
 
 __all__ = ["RecommenderAudit", "audit_recommender"]
-
-# Targets are at most this share of the interactions, and target users of the users.
-_SHARE, _USERS = 20, 3
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ def audit_recommender(
         observers: who observes the model.
         trainings: number of trainings; one half calibrates the attacks, the other judges them.
         targets: number of target interactions; by default at most 2500, and a 20th of all.
-        users: number of target users; by default at most 300, and a third of all.
+        users: number of target users; by default at most 300, and a third of the active ones.
         claim: the guarantee that is stated for it: `epsilon`, `delta`, `adjacency`.
         gates: thresholds, as tables of `[[gate]]`.
         predicts_ratings: whether the scores of a class or object are predicted ratings.
@@ -158,9 +155,7 @@ def audit_recommender(
     """
     ratings = given_ratings(interactions)
     made, own = _own(model, settings or {}, claim, predicts_ratings)
-    share = max(30, len(ratings) // _SHARE)
-    some = min(2500, share) if targets is None else targets
-    others = users or max(30, min(300, ratings.n_users // _USERS))
+    sizes = sizes_for(ratings, targets, users)
     config = _checked(
         {
             **({} if seed is None else {"seed": seed}),
@@ -169,10 +164,7 @@ def audit_recommender(
                 "units": list(units),
                 "observers": list(observers),
                 "trainings": trainings,
-                "interactions": some,
-                "users": others,
-                "held_out": min(1000, share),
-                "rates": default_rates(max(30, some), max(30, others)),
+                **sizes._asdict(),
             },
             "audit": {"confidence": confidence},
             "gate": list(gates),

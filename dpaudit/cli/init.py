@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from string import Template
@@ -16,9 +14,6 @@ from dpaudit.core.files import write_text
 
 if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
-
-# The share of the interactions that may be targets, and the most targets and held-out ones.
-_SHARE, _TARGETS, _HELD = 20, 2500, 1000
 
 
 @click.command()
@@ -79,46 +74,35 @@ def _own(library: str, data: Path | None) -> tuple[str, str]:
 
 def _data(source: Any) -> list[str]:
     """Return the lines of `[data]`."""
+    from dpaudit.reports.render.toml import inline
+
     kept = {
         name: getattr(source, name)
         for name in ("format", "path", "delimiter", "header", "on_duplicate")
         if name in source.model_fields_set and getattr(source, name) not in (None, False)
     }
-    lines = [f"{name} = {_toml(value)}" for name, value in kept.items()]
+    lines = [f"{name} = {inline(value)}" for name, value in kept.items()]
     for name in ("columns", "scale"):
         table = getattr(source, name)
         if table is not None:
-            lines.append(f"{name} = {_toml(table.model_dump(exclude_none=True))}")
+            lines.append(f"{name} = {inline(table.model_dump(exclude_none=True))}")
     return lines or ['format = "synthetic"']
 
 
 def _sizes(ratings: Ratings) -> dict[str, str]:
     """Return numbers of targets that fit the data, and the false-positive rates that they show."""
-    import numpy as np
+    from dpaudit.config.membership import sizes_for
+    from dpaudit.reports.render.toml import inline
 
-    from dpaudit.config.membership import default_rates
-
-    share = max(30, len(ratings) // _SHARE)
-    users = max(30, min(300, int((np.diff(ratings.by_user.start) > 0).sum()) // 3))
-    rates = default_rates(min(_TARGETS, share), users)
+    sizes = sizes_for(ratings)
     return {
-        "interactions": str(min(_TARGETS, share)),
-        "held_out": str(min(_HELD, share)),
-        "users": str(users),
-        "rates": _toml(rates),
-        "rate": f"{max(rates):g}",
+        **{name: inline(value) for name, value in sizes._asdict().items()},
+        "rate": f"{max(sizes.rates):g}",
     }
 
 
 def _params(plugin: type[Any]) -> str:
     """Return the adapter's parameters at their defaults."""
-    defaults = {field.name: getattr(plugin(), field.name) for field in fields(plugin)}
-    return _toml(defaults)
+    from dpaudit.reports.render.toml import inline
 
-
-def _toml(value: Any) -> str:
-    """Return a value as TOML; strings and numbers are written as in JSON."""
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{key} = {_toml(part)}" for key, part in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    return json.dumps(value, ensure_ascii=False)
+    return inline({field.name: getattr(plugin(), field.name) for field in fields(plugin)})

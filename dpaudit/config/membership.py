@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
+import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from dpaudit.config.model import TABLE, Model
@@ -14,12 +15,15 @@ from dpaudit.config.tables import Attack
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
+from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
 
 # Standard deviations by which a training may have fewer absent targets than expected.
 _FEWER = 4
+# The fewest targets for which there is a usual or larger rate.
+_FEWEST = 30
 # The usual false-positive rates, and larger ones for few targets.
 _RATES, _LARGER = (0.001, 0.01), (0.03, 0.1, 0.3)
 
@@ -246,6 +250,31 @@ def _check_distinct(table: BaseModel, *names: str) -> None:
 def _targets_for(rate: float) -> int:
     """Return the least number of targets that show a rate: n/2 + 1 − 2√n is at least 1/rate."""
     return math.ceil((2 + math.sqrt(2 + 2 / rate)) ** 2)
+
+
+class Sizes(NamedTuple):
+    """Numbers of targets and held-out interactions that fit the data, and the rates they show."""
+
+    interactions: int
+    users: int
+    held_out: int
+    rates: list[float]
+
+
+def sizes_for(ratings: Ratings, interactions: int | None = None, users: int | None = None) -> Sizes:
+    """Return sizes for some data: a 20th of the interactions, and a third of the active users.
+
+    Args:
+        ratings: the data.
+        interactions: the number of target interactions, if it is chosen already.
+        users: the number of target users, likewise.
+    """
+    share = max(_FEWEST, len(ratings) // 20)
+    active = int((np.diff(ratings.by_user.start) > 0).sum())
+    targets = min(2500, share) if interactions is None else interactions
+    others = users or max(_FEWEST, min(300, active // 3))
+    rates = default_rates(max(_FEWEST, targets), max(_FEWEST, others))
+    return Sizes(targets, others, min(1000, share), rates)
 
 
 def default_rates(*targets: int) -> list[float]:

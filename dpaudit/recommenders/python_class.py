@@ -35,17 +35,7 @@ from dpaudit.recommenders.checks import checked, checked_scores
 
 
 class _Own(Trainable):
-    """Train objects of the user's.
-
-    Each training makes an object and calls `fit(interactions, seed)`, where `interactions` is a
-    `csr_array` of float32 ratings `(N, M)`, a copy of its own. What `fit` returns has
-
-    - `scores(users, items)`: the scores of pairs `(n,)`; NaN for what it does not know;
-    - `recommend(users, k)`: the lists, best first `(l, k)`; -1 pads. Without this method, lists are
-      made from the scores of all items, and leave out those that the user has interacted with;
-    - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
-      observer `factors` needs this method.
-    """
+    """Train objects of the user's; `PythonClass` says what they have to have."""
 
     def answer(self, interactions: csr_array, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.

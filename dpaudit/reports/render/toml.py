@@ -41,20 +41,20 @@ def _is_table(value: Any) -> bool:
 
 
 def _line(key: str, value: Any) -> str:
-    return f"{_key(key)} = {_inline(value)}"
+    return f"{_key(key)} = {inline(value)}"
 
 
 def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else _text(key)
 
 
-def _inline(value: Any) -> str:
-    """Format a value on one line."""
+def inline(value: Any) -> str:
+    """Format a value of a config on one line."""
     if isinstance(value, dict):
         pairs = ", ".join(_line(*pair) for pair in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, list):
-        return f"[{', '.join(_inline(part) for part in value)}]"
+        return f"[{', '.join(inline(part) for part in value)}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if value in ("Infinity", "-Infinity"):  # the strings that stand for infinite numbers in JSON
