@@ -180,8 +180,8 @@ class Membership(_Table):
         held_out: the number of interactions that no training has. Utility is measured on them, and
             attacks use them as a population.
         k: the length of lists.
-        watched: the number of users whose lists an observer of others' lists sees. Their
-            interactions are no targets; if others' are, half of the users at most are watched.
+        observed_users: the number of users whose lists an observer of others' lists sees. Their
+            interactions are no targets; if others' are, half of the users at most are observed.
         rates: the false-positive rates at which true-positive rates are measured.
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
@@ -194,7 +194,7 @@ class Membership(_Table):
     draw: Literal["random", "rare-items", "out-of-profile", "fake-users"] = "random"
     held_out: Annotated[int, Field(ge=20, le=10_000_000)] = 1000
     k: Annotated[int, Field(ge=1, le=1000)] = 10
-    watched: Annotated[int, Field(ge=1, le=100_000)] = 100
+    observed_users: Annotated[int, Field(ge=1, le=100_000)] = 100
     rates: Annotated[
         list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1, max_length=20)
     ] = [0.001, 0.01]

@@ -12,7 +12,7 @@ from rectools.models.implicit_als import AlternatingLeastSquares
 with open(sys.argv[1]) as file:
     task = json.load(file)
 
-# Train on the interactions. RecTools needs a column of times, which plays no role here.
+# Train on the interactions. RecTools needs a column of times, which is not used here.
 given = pd.read_csv(task["interactions"])
 given.columns = [Columns.User, Columns.Item, Columns.Weight]
 given[Columns.Datetime] = pd.Timestamp(0)

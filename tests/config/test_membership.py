@@ -35,7 +35,7 @@ interactions = 50
 held_out = 40
 trainings = 8
 rates = [0.5]
-watched = 10
+observed_users = 10
 """
 LIBRARY = "[[recommender]]\nlibrary = 'implicit'\n"
 GATE = "[[gate]]\nmetric = 'epsilon'\nmax = 1\ndetectable = 2\n"

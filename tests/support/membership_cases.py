@@ -38,7 +38,7 @@ def small_table(**changes: Any) -> Membership:
         "users": 24,
         "held_out": 40,
         "k": 4,
-        "watched": 15,
+        "observed_users": 15,
         "rates": [0.5],
     }
     return Membership.model_validate(values | changes)

@@ -30,19 +30,19 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What the attacker knows of the data, and whose lists are watched.
+    """What the attacker knows of the data, and whose lists are observed.
 
     Attributes:
         history: users × items, 1 for what a user has beyond the targets' interactions `(N, M)`; of
             a target user what they would have if present.
         listed: the users whose lists are asked, increasing `(l,)`.
-        watchers: the users among them whose lists an observer of others' lists sees, as indices
+        observed: the users among them whose lists an observer of others' lists sees, as indices
             into `listed` `(w,)`.
     """
 
     history: csr_array
     listed: Indices
-    watchers: Indices
+    observed: Indices
 
     @cached_property
     def by_item(self) -> csr_array:
@@ -98,11 +98,11 @@ class Known:
     def _near(self) -> dict[bytes, csr_array]:
         return {}
 
-    def similar_watchers(self, users: Indices) -> Numbers:
-        """Return cosines of users with every watcher, by what they have `(n, w)`; 0 with self."""
-        watching = self.listed[self.watchers]
-        found: Numbers = (self.by_user[users] @ self.by_user[watching].T).toarray()
-        found[users[:, None] == watching] = 0
+    def similar_observed(self, users: Indices) -> Numbers:
+        """Return cosines of users with observed users, by what they have `(n, w)`; 0 with self."""
+        observed = self.listed[self.observed]
+        found: Numbers = (self.by_user[users] @ self.by_user[observed].T).toarray()
+        found[users[:, None] == observed] = 0
         return found
 
     def list_of(self, users: Indices) -> Indices:

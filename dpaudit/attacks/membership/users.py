@@ -75,11 +75,11 @@ def of_own_list(shown: Shown, known: Known, of: Users) -> Numbers:
 
 def of_others_lists(shown: Shown, known: Known, of: Users) -> Numbers:
     """Return the mean discount of the history in others' lists, plain and by likeness `(n, 2)`."""
-    seen = exposure(shown.lists[known.watchers], known.history.shape[1])
+    seen = exposure(shown.lists[known.observed], known.history.shape[1])
     own = known.history[of.users]
     places = (own @ seen.T).toarray() / np.maximum(np.diff(own.indptr), 1)[:, None]
-    places[of.users[:, None] == known.listed[known.watchers]] = 0
-    alike = known.similar_watchers(of.users)
+    places[of.users[:, None] == known.listed[known.observed]] = 0
+    alike = known.similar_observed(of.users)
     weight = np.maximum(alike.sum(1), 1e-12)
     return np.stack((places.mean(1), (places * alike).sum(1) / weight), axis=1)
 

@@ -27,7 +27,7 @@ Rows = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
 # The largest share of the ratings, or of the users, that may be targets or held out. Of the users
-# who are no targets, as many may be watched.
+# who are no targets, as many may be observed.
 _SHARE = 0.5
 # Items of a target user's history, and as many others, whose scores are asked.
 _ASKED = 20
@@ -43,8 +43,8 @@ class Design:
         held: rows that no training has, increasing `(p,)`.
         rows: rows of the target interactions, increasing `(m,)`.
         users: the target users, increasing `(u,)`; none of their interactions is a target.
-        watchers: the users whose lists an observer of others' lists sees, increasing `(w,)`. None
-            of their interactions is a target: a watcher's list may use the watcher's data without
+        observed: the users whose lists an observer of others' lists sees, increasing `(w,)`. None
+            of their interactions is a target: such a list may use its own user's data without
             protection, so it would show such a coin to an observer from whom it is protected.
         k: the length of lists.
     """
@@ -54,7 +54,7 @@ class Design:
     held: Rows
     rows: Rows
     users: Indices
-    watchers: Indices
+    observed: Indices
     k: int
 
     @classmethod
@@ -83,11 +83,11 @@ class Design:
             # They come last, so rows of real users keep their place.
             ratings = fake_users(ratings, table.users, seed)
             users = np.arange(real, ratings.n_users, dtype=np.int32)
-        watchers = cls._watchers(np.setdiff1d(active, users), table, seed)
-        able = able[~np.isin(ratings.user[able], np.concatenate((users, watchers)))]
+        observed = cls._observed(np.setdiff1d(active, users), table, seed)
+        able = able[~np.isin(ratings.user[able], np.concatenate((users, observed)))]
         rows = cls._rows(ratings, able, table) if "interaction" in table.units else able[:0]
         k = min(table.k, ratings.n_items)
-        return cls(ratings, seed, held, rows, users, watchers, k)
+        return cls(ratings, seed, held, rows, users, observed, k)
 
     @staticmethod
     def _users(active: Indices, table: Membership, seed: int) -> Indices:
@@ -99,17 +99,18 @@ class Design:
         return np.sort(generator(seed, "membership users").permutation(active)[: table.users])
 
     @staticmethod
-    def _watchers(others: Indices, table: Membership, seed: int) -> Indices:
+    def _observed(others: Indices, table: Membership, seed: int) -> Indices:
         most = max(1, int(_SHARE * len(others))) if "interaction" in table.units else len(others)
         drawn = generator(seed, "membership watchers").permutation(others)
-        return np.sort(drawn[: min(most, table.watched)])
+        return np.sort(drawn[: min(most, table.observed_users)])
 
     @staticmethod
     def _rows(ratings: Ratings, able: Rows, table: Membership) -> Rows:
         if len(able) < table.interactions:
             raise DataError(
-                f"users who are neither targets nor watched have {len(able)} ratings that may be "
-                "targets: lower membership.interactions, membership.users or membership.watched"
+                f"users who are neither targets nor observed have {len(able)} ratings that may be "
+                "targets: lower membership.interactions, membership.users or "
+                "membership.observed_users"
             )
         return np.sort(ordered_rows(ratings, able, table.draw)[: table.interactions])
 
@@ -157,14 +158,14 @@ class Design:
         """What the attacker knows."""
         history = interactions_of(self.ratings, self.known)
         history.data[:] = 1
-        places = np.searchsorted(self.listed, self.watchers).astype(np.int32)
+        places = np.searchsorted(self.listed, self.observed).astype(np.int32)
         return Known(history, self.listed, places)
 
     @cached_property
     def listed(self) -> Indices:
         """The users whose lists are asked, increasing."""
         asked = (self.ratings.user[self.rows], self.ratings.user[self.held])
-        return np.unique(np.concatenate((*asked, self.users, self.watchers))).astype(np.int32)
+        return np.unique(np.concatenate((*asked, self.users, self.observed))).astype(np.int32)
 
     @cached_property
     def tested(self) -> Interactions:

@@ -17,7 +17,7 @@ from dpaudit.attacks.membership.known import Known, Shown
 I32, F32 = np.int32, np.float32
 N, M, K = 10, 8, 4
 LISTED = np.array([0, 2, 3, 5, 7, 9], I32)
-WATCHERS = np.array([0, 3, 4], I32)  # users 0, 5 and 7
+OBSERVED = np.array([0, 3, 4], I32)  # users 0, 5 and 7
 TARGETS = Interactions(
     np.array([2, 5, 9, 2, 0], I32), np.array([1, 6, 3, 3, 6], I32), np.array([4, 2, 5, 1, 3], F32)
 )
@@ -30,7 +30,7 @@ def history() -> NDArray[np.float64]:
 
 
 def known() -> Known:
-    return Known(csr_array(history()), LISTED, WATCHERS)
+    return Known(csr_array(history()), LISTED, OBSERVED)
 
 
 def shown(seed: int = 3, scale: float = 1.0) -> Shown:
@@ -87,20 +87,20 @@ def test_own_list_is_the_place_of_the_item_and_the_lists_likeness_to_it() -> Non
         assert found[row, 1] == pytest.approx(near / sum(weights) if sum(weights) else 0)
 
 
-def test_others_lists_are_averaged_over_watchers_but_the_user() -> None:
+def test_others_lists_are_averaged_over_observed_users_but_the_user() -> None:
     seen, had = shown(), history()
     found = FEATURES["others-lists"](seen, known(), TARGETS, False)
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
         places, likes = [], []
-        for watcher in WATCHERS:
-            other = LISTED[watcher]
-            places.append(0.0 if other == user else discount(seen.lists, watcher, item))
+        for observed in OBSERVED:
+            other = LISTED[observed]
+            places.append(0.0 if other == user else discount(seen.lists, observed, item))
             likes.append(0.0 if other == user else cosine(had[user], had[other]))
         alike = np.dot(places, likes) / sum(likes) if sum(likes) else 0
         assert found[row] == pytest.approx([np.mean(places), alike])
 
 
-def test_a_watchers_own_list_never_tells_of_their_interactions() -> None:
+def test_an_observed_users_own_list_never_tells_of_their_interactions() -> None:
     seen = shown()
     changed = Shown(seen.scores, seen.lists.copy(), seen.items)
     changed.lists[0] = np.roll(seen.lists[0], 1)  # of user 0, whose target is the last

@@ -38,13 +38,12 @@ def test_similar_items_are_cosines_of_columns() -> None:
         assert row == pytest.approx([cosine(history[:, item], each) for each in history.T])
 
 
-def test_similar_watchers_are_cosines_of_rows_and_nobody_is_their_own_watcher() -> None:
-    history, users, watching = dense(), np.arange(12, dtype=I32), (1, 3, 8)
-    found = known(history).similar_watchers(users)
+def test_similar_users_are_cosines_of_rows_and_nobody_observes_themselves() -> None:
+    history, users, observed = dense(), np.arange(12, dtype=I32), (1, 3, 8)
+    found = known(history).similar_observed(users)
     for user in users:
         expected = [
-            0 if user == watcher else cosine(history[user], history[watcher])
-            for watcher in watching
+            0 if user == other else cosine(history[user], history[other]) for other in observed
         ]
         assert found[user] == pytest.approx(expected)
 
@@ -54,7 +53,7 @@ def test_two_items_of_the_same_two_of_three_users() -> None:
     found = Known(csr_array(history), np.arange(3, dtype=I32), np.arange(3, dtype=I32))
     third = 1 / 2  # one common user of 2 and 2
     assert found.similar_items(np.array([0], I32)).toarray()[0] == pytest.approx([1, 1, third])
-    assert found.similar_watchers(np.array([0], I32))[0] == pytest.approx([0, 2 / 6**0.5, 0])
+    assert found.similar_observed(np.array([0], I32))[0] == pytest.approx([0, 2 / 6**0.5, 0])
 
 
 def test_the_row_of_a_user_among_the_lists() -> None:

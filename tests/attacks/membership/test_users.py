@@ -16,7 +16,7 @@ from dpaudit.attacks.membership.users import FEATURES, Users
 I32, F32 = np.int32, np.float32
 N, M, K, FIRST, ASKED = 10, 8, 4, 3, 5
 LISTED = np.array([0, 2, 3, 5, 7, 9], I32)
-WATCHERS = np.array([0, 3, 4], I32)  # users 0, 5 and 7
+OBSERVED = np.array([0, 3, 4], I32)  # users 0, 5 and 7
 
 
 def history() -> NDArray[np.float64]:
@@ -26,7 +26,7 @@ def history() -> NDArray[np.float64]:
 
 
 def known() -> Known:
-    return Known(csr_array(history()), LISTED, WATCHERS)
+    return Known(csr_array(history()), LISTED, OBSERVED)
 
 
 def targets() -> Users:
@@ -116,9 +116,9 @@ def test_others_lists_show_the_history_plain_and_by_likeness() -> None:
     for row, user in enumerate(targets().users):
         own = np.flatnonzero(had[user])
         places, likes = [], []
-        for watcher in WATCHERS:
-            other = LISTED[watcher]
-            share = discounts(seen.lists, watcher)[own].sum() / max(1, len(own))
+        for observed in OBSERVED:
+            other = LISTED[observed]
+            share = discounts(seen.lists, observed)[own].sum() / max(1, len(own))
             places.append(0.0 if other == user else share)
             likes.append(0.0 if other == user else cosine(had[user], had[other]))
         alike = np.dot(places, likes) / sum(likes) if sum(likes) else 0

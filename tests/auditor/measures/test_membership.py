@@ -46,7 +46,7 @@ TABLE: dict[str, Any] = {
     "users": 24,
     "held_out": 40,
     "k": 4,
-    "watched": 10,
+    "observed_users": 10,
     "rates": [0.5, 0.2],
 }
 BASE: dict[str, Any] = {
@@ -330,8 +330,8 @@ def test_delta_is_that_of_the_claim_and_else_of_the_table() -> None:
 @pytest.mark.parametrize("trainable", [Ignorant(), Ignorant(constant=True), Copying()])
 def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -> None:
     changes: dict[str, Any] = {
-        "trainings": 8, "interactions": 20, "users": 20, "held_out": 20, "watched": 1, "k": 1,
-        "observers": ["scores", "own-list", "others-lists"], "rates": [0.5],
+        "trainings": 8, "interactions": 20, "users": 20, "held_out": 20, "observed_users": 1,
+        "k": 1, "observers": ["scores", "own-list", "others-lists"], "rates": [0.5],
     }  # fmt: skip
     found = found_of(trainable, **changes)
     assert len(of(found, "epsilon")) == 6
@@ -342,7 +342,7 @@ def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -
 def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
     found = found_of(
         Hostile(kind), trainings=8 + kind % 5, interactions=20, users=20, held_out=20,
-        watched=1 + kind, k=1 + kind % 12, observers=list(OBSERVERS),
+        observed_users=1 + kind, k=1 + kind % 12, observers=list(OBSERVERS),
     )  # fmt: skip
     bounds = [game.estimate.lower for game in of(found, "epsilon")]
     assert len(bounds) == 8

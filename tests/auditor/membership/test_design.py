@@ -25,7 +25,7 @@ def test_held_out_and_target_interactions_are_apart_and_increasing() -> None:
     assert (len(made.held), len(made.rows), len(made.users)) == (40, 60, 24)
     assert (made.count("interaction"), made.count("user")) == (60, 24)
     assert not set(made.held) & set(made.rows)
-    for each in (made.held, made.rows, made.users, made.watchers, made.listed):
+    for each in (made.held, made.rows, made.users, made.observed, made.listed):
         assert (np.diff(each) > 0).all()
 
 
@@ -33,22 +33,22 @@ def test_target_users_have_no_target_interaction_and_some_history() -> None:
     made = design()
     assert not np.isin(DATA.user[made.rows], made.users).any()
     assert (np.diff(made.knowledge.history.indptr)[made.users] > 0).all()
-    assert not np.isin(made.watchers, made.users).any()
+    assert not np.isin(made.observed, made.users).any()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_no_target_is_a_watchers_own(seed: int) -> None:
-    """A watcher's list uses the watcher's data, whatever a claim about others' lists says."""
+def test_no_target_is_an_observed_users_own(seed: int) -> None:
+    """An observed user's list uses that user's data, whatever a claim about others' lists says."""
     made = design(seed)
-    assert len(made.watchers) == 15
-    assert not np.isin(DATA.user[made.rows], made.watchers).any()
+    assert len(made.observed) == 15
+    assert not np.isin(DATA.user[made.rows], made.observed).any()
 
 
-def test_half_of_the_users_are_watched_at_most_and_all_if_only_users_are_targets() -> None:
+def test_half_of_the_users_are_observed_at_most_and_all_if_only_users_are_targets() -> None:
     active = len(np.unique(DATA.user))
-    assert len(design(watched=10_000, interactions=20).watchers) == (active - 24) // 2
-    assert len(design(watched=10_000, units=["user"]).watchers) == active - 24
-    assert len(design(watched=1).watchers) == 1
+    assert len(design(observed_users=10_000, interactions=20).observed) == (active - 24) // 2
+    assert len(design(observed_users=10_000, units=["user"]).observed) == active - 24
+    assert len(design(observed_users=1).observed) == 1
 
 
 @pytest.mark.parametrize(("units", "counts"), [(["interaction"], (60, 0)), (["user"], (0, 24))])
@@ -82,7 +82,7 @@ def asked(made: Design) -> list[Any]:
     query, known = made.query, made.knowledge
     return [
         *(query.users, query.items, query.listed, made.tested_users.own, made.tested_users.others),
-        *(known.history.toarray(), known.listed, known.watchers),
+        *(known.history.toarray(), known.listed, known.observed),
         [made.training_seed(training) for training in range(8)],
     ]
 
@@ -130,7 +130,7 @@ def test_the_attacker_knows_all_but_targets_and_held_out_rows() -> None:
     for rows in (made.held, made.rows):
         every[DATA.user[rows], DATA.item[rows]] = False
     np.testing.assert_array_equal(made.knowledge.history.toarray(), every)
-    np.testing.assert_array_equal(made.knowledge.listed[made.knowledge.watchers], made.watchers)
+    np.testing.assert_array_equal(made.knowledge.listed[made.knowledge.observed], made.observed)
 
 
 def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
@@ -154,14 +154,14 @@ def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
         assert had[user, own].all()
         assert not had[user, others].any()
     # Whoever's list an observer reads is listed, once.
-    assert set(query.listed) == set(DATA.user[rows]) | set(made.users) | set(made.watchers)
+    assert set(query.listed) == set(DATA.user[rows]) | set(made.users) | set(made.observed)
 
 
 def test_a_user_with_every_item_is_asked_about_their_own_alone() -> None:
     full = Ratings.build(
         np.repeat(np.arange(50), 8), np.tile(np.arange(8), 50), np.ones(400), 50, 8, Scale(1, 1, 1)
     )
-    table = small_table(units=["user"], users=20, held_out=20, watched=5)
+    table = small_table(units=["user"], users=20, held_out=20, observed_users=5)
     of = Design.of(full, table, 1).tested_users
     assert of.others.shape == of.own.shape
     assert (of.others < 8).all()
@@ -177,7 +177,7 @@ def test_lists_are_no_longer_than_the_items() -> None:
         ({"interactions": 500}, "held_out = 40 and membership.interactions = 500"),
         ({"units": ["user"], "held_out": 600, "interactions": 500}, "held_out = 600, together"),
         ({"users": 40}, "59 users have ratings, too few for membership.users = 40"),
-        ({"interactions": 300, "watched": 15}, "neither targets nor watched have"),
+        ({"interactions": 300, "observed_users": 15}, "neither targets nor observed have"),
     ],
 )
 def test_too_few_data_are_refused_with_the_settings_to_lower(

@@ -161,7 +161,7 @@ def test_revealed_coins_break_an_epsilon_without_delta() -> None:
 def test_the_bound_needs_privacy_of_all_that_is_seen_together() -> None:
     """Guesses that say nothing of their own coins, but all of others', may all be right at once.
 
-    So the lists of a watcher, which are private from the watcher's interactions only for others,
+    So the lists of an observed user, which are private from their interactions only for others,
     must not be among what is seen if these interactions are targets.
     """
     rng = np.random.default_rng(2)
