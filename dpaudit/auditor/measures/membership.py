@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.games.controls import LADDER, reported
+from dpaudit.auditor.games.controls import LADDER, Bar, reported
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
 from dpaudit.auditor.membership.estimates import (
@@ -40,6 +40,8 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
+# The largest ε of a planted leak; a larger one is right as often.
+_MOST_TOLD = 50.0
 
 
 class MembershipInferences(Measure[MemberModel]):
@@ -206,31 +208,14 @@ class MembershipInferences(Measure[MemberModel]):
         """Certify ε, and what the same attacks and bound certify of planted violations."""
         delta = claim.delta if claim else self.table.delta
         best, estimate = self._bound(found, delta)
-        pair = _pair(where["unit"], where["observer"])
-        own = {**where, "attack": STRONGEST, "pair": pair}
+        own = {**where, "attack": STRONGEST, "pair": _pair(where["unit"], where["observer"])}
         applies = claim and covers(claim, where["unit"], where["observer"])
         claimed = claim.epsilon if claim and applies else None
-        tried: dict[float, records.Control] = {}
-        wanted = [(bar.limit, bar.factor) for bar in bars(self.context.config.gate, own, claimed)]
-        for limit, factor in [*wanted, *([(claimed, None)] if claimed else [])]:
-            if estimate.lower > limit or limit <= 0:  # no multiple of 0 is planted
-                continue
-            for times in (factor,) if factor else LADDER:
-                told = times * limit
-                if told in tried or told > 50:
-                    continue
-                mutant = trials.told(told, self.context.seed)
-                lower = self._bound(self._judged(mutant, [], delta), delta)[1].lower
-                tried[told] = records.Control(
-                    mutant=f"a planted leak of ε = {told:.4g}",
-                    factor=told / (claimed or limit),
-                    epsilon=told,
-                    certified=lower,
-                    found=lower > (claimed or limit),
-                )
-                if lower > limit:
-                    break
-        controls = tuple(tried[told] for told in sorted(tried))
+        limits = bars(self.context.config.gate, own, claimed)
+        if claimed:
+            limits = (*limits, Bar(claimed))
+        open_ = [bar for bar in limits if estimate.lower <= bar.limit and bar.limit > 0]
+        controls = self._controls(trials, open_, claimed, delta)
         return records.Measurement(
             metric="epsilon",
             estimate=estimate,
@@ -239,6 +224,30 @@ class MembershipInferences(Measure[MemberModel]):
             tried=controls if len(controls) > 1 else (),
             **own,
         )
+
+    def _controls(
+        self, trials: Trials, limits: list[Bar], claimed: float | None, delta: float
+    ) -> tuple[records.Control, ...]:
+        """Plant leaks until each limit is exceeded, or its factor or the ladder ends."""
+        tried: dict[float, records.Control] = {}
+        for bar in limits:
+            base = claimed or bar.limit
+            for times in (bar.factor,) if bar.factor else LADDER:
+                told = times * bar.limit
+                if told in tried or told > _MOST_TOLD:
+                    continue
+                mutant = trials.told(told, self.context.seed)
+                lower = self._bound(self._judged(mutant, [], delta), delta)[1].lower
+                tried[told] = records.Control(
+                    mutant=f"a planted leak of ε = {told:.4g}",
+                    factor=told / base,
+                    epsilon=told,
+                    certified=lower,
+                    found=lower > base,
+                )
+                if lower > bar.limit:
+                    break
+        return tuple(tried[told] for told in sorted(tried))
 
     def _useful(self, found: Any, where: dict[str, Any]) -> Iterator[records.Measurement]:
         """Yield the means over trainings of the utility on held-out interactions."""
