@@ -17,9 +17,7 @@ from dpaudit.record.result import (
     PointRecord,
     worst,
 )
-
-# Relative tolerance when an ε computed from the noise law is compared with a limit.
-_ROUNDING = 1e-6
+from dpaudit.record.verdicts import above_by_law, suggests_more
 
 
 def judge(
@@ -55,7 +53,7 @@ def judge(
     doubted = {
         (found.model, found.epsilon)
         for found in picked
-        if _above_by_law(found, _limit(gate, found, at[found.model, found.epsilon]))
+        if _doubted(found, _limit(gate, found, at[found.model, found.epsilon]))
     }
     verdicts = [
         verdict
@@ -67,7 +65,9 @@ def judge(
     outcome = worst([verdict for verdict, _ in verdicts])
     reasons = [reason for verdict, reason in verdicts if verdict == outcome]
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    return GateRecord(rule=rule(gate), outcome=outcome, reason=reasons[0] + more)
+    return GateRecord(
+        id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
+    )
 
 
 def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
@@ -77,6 +77,15 @@ def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
         if some:
             return some
     return verdicts
+
+
+def identifier(gate: Gate) -> str:
+    """Return the gate's name in waivers and CI reports: its metric, side and `where`.
+
+    It stays when the limit changes.
+    """
+    where = [f"{value:g}" if isinstance(value, float) else value for value in gate.where.values()]
+    return "/".join(["gate", gate.metric, "max" if gate.min is None else "min", *where])
 
 
 def rule(gate: Gate) -> str:
@@ -110,14 +119,8 @@ def _limit(gate: Gate, found: Measurement, point: PointRecord) -> float | None:
     return limit
 
 
-def _above_by_law(found: Measurement, limit: float | None) -> bool:
-    """Whether a pair's ε by the law of its noise exceeds the limit.
-
-    Such an ε is not certified: it prevents a pass, but is no failure.
-    """
-    law = found.theory
-    # Comparisons are written so that NaN, which compares as false, never passes.
-    return limit is not None and law is not None and not law.value <= limit * (1 + _ROUNDING)
+def _doubted(found: Measurement, limit: float | None) -> bool:
+    return limit is not None and above_by_law(found, limit)
 
 
 def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
@@ -192,10 +195,10 @@ def _doubt(found: Measurement, limit: float) -> str | None:
 
     By the law of its noise, or because the right guesses of a membership game are as frequent.
     """
-    if found.theory is not None and _above_by_law(found, limit):
+    if found.theory is not None and above_by_law(found, limit):
         law = f"by the law of its noise this pair has ε = {found.theory.value:.4g}, above {limit:g}"
         return f"{law}: use more trials to certify it"
-    if found.unit and not found.estimate.value <= limit:
+    if suggests_more(found, limit):
         guesses = f"the right guesses suggest ε = {found.estimate.value:.4g}, above {limit:g}"
         return f"{guesses}: use more membership.trainings or targets"
     return None

@@ -28,6 +28,7 @@ from dpaudit.execution.store import NAME, Store, opened, seed_in, words_of
 from dpaudit.execution.tasks import digest_of
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
+from dpaudit.record import verdicts as decisions
 
 
 @dataclass(frozen=True)
@@ -233,21 +234,26 @@ class Measured:
         subject, context = self.subject, self.subject.context
         points = [point for model in self.models for point in model.points()]
         measurements = [each for each in self.found if isinstance(each, records.Measurement)]
+        models = [model.record() for model in self.models]
+        verdicts = decisions.verdicts(models, points, measurements)
         gates = [judge(gate, points, measurements) for gate in context.config.gate]
+        fails = context.config.audit.fail_on_broken
         return records.AuditResult(
             tool=tool_version(),
             environment=environment(),
             config=subject.settings(),
             data=subject.data(),
             family=context.family,
-            models=[model.record() for model in self.models],
+            models=models,
             attacks=dict(subject.attacks()),
             sybil_attacks=dict(subject.sybil_attacks()),
             pairs=[each for each in self.found if isinstance(each, records.PairRecord)],
             findings=[each for each in self.found if isinstance(each, records.FindingRecord)],
             points=points,
             measurements=measurements,
+            verdicts=verdicts,
             gates=gates,
-            outcome=records.worst([gate.outcome for gate in gates]),
+            fail_on_broken=fails,
+            outcome=decisions.decided(gates, verdicts, fail_on_broken=fails),
             timing=timing,
         )

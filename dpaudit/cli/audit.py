@@ -154,7 +154,7 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
     from dpaudit.record import storage as record
-    from dpaudit.record.result import worst
+    from dpaudit.record.verdicts import decided
 
     result = record.load(folder)
     gates = result.gates
@@ -165,7 +165,8 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None) -> None:
         click.echo(f"{found.outcome.upper():12} {plain(found.rule)}\n{'':12} {plain(found.reason)}")
     if not gates:
         click.echo("no gates: add [[gate]] to the config or give --policy")
-    ctx.exit(EXIT_CODES[worst([found.outcome for found in gates])])
+    outcome = decided(gates, result.verdicts, fail_on_broken=result.fail_on_broken)
+    ctx.exit(EXIT_CODES[outcome])
 
 
 def _seed(text: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 from dpaudit.core.files import nested
 from dpaudit.record.metrics import METRICS, MetricName
-from dpaudit.record.result import AuditResult, worst
+from dpaudit.record.result import AuditResult
+from dpaudit.record.verdicts import decided, verdicts
 
 # Metrics whose attacks or pairs are the same at every ε of a model: columns of a report.
 _EVERYWHERE: Mapping[MetricName, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
@@ -22,21 +23,27 @@ _DEPTH = 20
 def problem(result: AuditResult) -> str | None:
     """Describe the first contradiction in a record; None if there is none."""
     checks: tuple[Callable[[AuditResult], Iterable[str]], ...] = (
-        _outcome,
         _gates,
         _points,
         _measurements,
         _sides,
+        _verdicts,
+        _outcome,
         _config,
     )
     return next((found for check in checks for found in check(result)), None)
 
 
 def _outcome(result: AuditResult) -> Iterator[str]:
-    expected = worst([gate.outcome for gate in result.gates])
+    expected = decided(result.gates, result.verdicts, fail_on_broken=result.fail_on_broken)
     if result.outcome != expected:
-        whose = f"its {len(result.gates)} gates give" if result.gates else "without gates it is"
-        yield f"outcome is {result.outcome!r}, but {whose} {expected!r}"
+        yield f"outcome is {result.outcome!r}, but its gates and verdicts give {expected!r}"
+
+
+def _verdicts(result: AuditResult) -> Iterator[str]:
+    expected = verdicts(result.models, result.points, result.measurements)
+    if result.verdicts != expected:
+        yield "its verdicts are not those of its measurements"
 
 
 def _gates(result: AuditResult) -> Iterator[str]:

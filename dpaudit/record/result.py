@@ -23,7 +23,7 @@ from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.core.membership import covers
 from dpaudit.record.metrics import METRICS, MetricName
 
-SCHEMA = 2
+SCHEMA = 3
 # `part` of `transcript.kl` for the whole divergence, not one of its parts.
 WHOLE = "whole"
 # Values of `basis` of `reconstruction.…` and `submissions.…`: what sensitive ratings are recovered
@@ -38,6 +38,8 @@ Count = Annotated[int, Field(ge=0)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
+Verdict = Literal["broken", "not broken", "not tested"]
+Untested = Literal["no claim", "no game", "no power", "doubt"]
 
 
 class _Record(BaseModel):
@@ -292,15 +294,66 @@ class PairRecord(_Record):
     drift: str | None = None
 
 
+class GameName(_Record):
+    """Which game was run.
+
+    Attributes:
+        attack: the attack's label.
+        pair: the pair's name; with the observer if it was chosen.
+        observer: who observes, if it is not part of the pair's name.
+        unit: what a target of a membership game is.
+    """
+
+    attack: str
+    pair: str
+    observer: str | None = None
+    unit: str | None = None
+
+
+class VerdictRecord(_Record):
+    """What a run found out about a model's claim at one ε.
+
+    Attributes:
+        id: its name in waivers, baselines and CI reports; the same in every run of the config.
+        model: the model's label.
+        epsilon: the ε of the sweep.
+        verdict: `broken`: more than the claim is certified; `not broken`: it is not, although the
+            game finds some mutant that breaks the claim; `not tested`: otherwise.
+        reason: why the claim was not tested; None if it was.
+        noiseless: whether the model releases its outputs without noise.
+        claimed: the claimed ε; None without a claim.
+        certified: the largest certified lower bound on ε about what the claim covers, or about
+            anything without a claim; None without a game.
+        law: the largest ε of a pair by the law of its noise, if it is above the claim.
+        factor: the least multiple of the claim that a mutant had to reach to be found; None if no
+            mutant was found.
+        decided_by: the game behind the verdict; None without a game.
+    """
+
+    id: str
+    model: str
+    epsilon: Number
+    verdict: Verdict
+    reason: Untested | None
+    noiseless: bool
+    claimed: Positive | None = None
+    certified: Number | None = None
+    law: Number | None = None
+    factor: Size | None = None
+    decided_by: GameName | None = None
+
+
 class GateRecord(_Record):
     """A gate with its outcome.
 
     Attributes:
+        id: its name in waivers, baselines and CI reports; the same in every run of the config.
         rule: the threshold in words.
         outcome: `pass`, `fail` or `inconclusive`; the worst over its points.
         reason: why, with the deciding number.
     """
 
+    id: str
     rule: str
     outcome: Outcome
     reason: str
@@ -373,8 +426,11 @@ class AuditResult(_Record):
         points: the sweep.
         measurements: the measured numbers.
         findings: what else was noticed about the models.
+        verdicts: what was found out about each model's claim at each ε.
         gates: the gates and their outcomes.
-        outcome: the worst outcome of the gates; `pass` without gates.
+        fail_on_broken: whether a broken claim fails the run.
+        outcome: `fail` if a claim is broken and that fails the run, else the worst outcome of the
+            gates; `pass` without gates.
         timing: start and duration.
     """
 
@@ -391,7 +447,9 @@ class AuditResult(_Record):
     points: list[PointRecord]
     measurements: list[Measurement]
     findings: list[FindingRecord] = []
+    verdicts: list[VerdictRecord] = []
     gates: list[GateRecord] = []
+    fail_on_broken: bool = True
     outcome: Outcome = "pass"
     timing: Timing
 

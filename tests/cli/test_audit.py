@@ -29,6 +29,7 @@ params = { top_k = 5 }
 [[attack]]
 [audit]
 trials = 300
+fail_on_broken = false
 [[game]]
 pair = "support-threshold"
 trials = 1000
@@ -90,6 +91,15 @@ def test_a_report_that_fails_costs_no_finished_run(
     assert call("gate", tmp_path).exit_code == 0
 
 
+def test_a_broken_claim_fails_a_run_without_gates(config: Path, tmp_path: Path) -> None:
+    judged = ("-s", "audit.fail_on_broken=true")
+    result = call("run", config, "-o", tmp_path, *judged)
+    assert result.exit_code == 1, result.output
+    assert call("gate", tmp_path).exit_code == 1
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert [found["verdict"] for found in record["verdicts"]] == ["broken", "not tested"]
+
+
 def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         ".tasks.sqlite.lock",
@@ -99,7 +109,7 @@ def test_a_run_leaves_its_record_and_reports(folder: Path) -> None:
         "tasks.sqlite",
     ]
     record = json.loads((folder / "record.json").read_text())
-    assert record["schema_version"] == 2
+    assert record["schema_version"] == 3
     assert record["config"]["seed"] == 3
     assert {found["metric"] for found in record["measurements"]} == {
         "attack.accuracy",

@@ -18,7 +18,7 @@ from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
 
 
-def changed(result: AuditResult, change: Callable[[Any], None], folder: Path) -> Path:
+def changed(result: AuditResult, change: Callable[[Any], object], folder: Path) -> Path:
     values = json.loads(record.render(result))
     change(values)
     path = folder / record.NAME
@@ -33,10 +33,10 @@ def nested(depth: int) -> Any:
     return value
 
 
-CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
+CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
     "an outcome that its gates do not have": (
         lambda r: r.update(outcome="pass"),
-        "outcome is 'pass', but its 1 gates give 'fail'",
+        "outcome is 'pass', but its gates and verdicts give 'fail'",
     ),
     "fewer gates than its config has": (
         lambda r: r.update(gates=[], outcome="pass"),
@@ -47,8 +47,19 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], None], str]] = {
         "NaN is not a JSON number",
     ),
     "an outcome without gates": (
-        lambda r: r.update(gates=[]),
-        "outcome is 'fail', but without gates it is 'pass'",
+        lambda r: (r.update(gates=[]), r["config"].update(gate=[])),
+        "outcome is 'fail', but its gates and verdicts give 'pass'",
+    ),
+    "a verdict that its measurements do not give": (
+        lambda r: r["verdicts"][0].update(verdict="not broken"),
+        "its verdicts are not those of its measurements",
+    ),
+    "an outcome that hides a broken claim": (
+        lambda r: (
+            r["gates"][0].update(outcome="pass"),
+            r.update(outcome="pass", fail_on_broken=True),
+        ),
+        "outcome is 'pass', but its gates and verdicts give 'fail'",
     ),
     "two models of one name": (
         lambda r: r["models"].append(r["models"][0]),

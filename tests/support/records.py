@@ -22,6 +22,7 @@ from dpaudit.record.result import (
     PointRecord,
     Timing,
 )
+from dpaudit.record.verdicts import verdicts
 
 
 def estimate(value: float, lower: float, upper: float, **changes: Any) -> Estimate:
@@ -102,6 +103,12 @@ def measurements(
     return found
 
 
+def judged(result: AuditResult) -> AuditResult:
+    """The record with the verdicts of its measurements."""
+    found = verdicts(result.models, result.points, result.measurements)
+    return result.model_copy(update={"verdicts": found})
+
+
 def make_result(
     label: str = "published",
     attack: str = "one prediction",
@@ -115,7 +122,7 @@ def make_result(
     outcome: Any = "fail",
 ) -> AuditResult:
     labels = [attack, "second"] if attacks else []
-    return AuditResult(
+    made = AuditResult(
         tool="0.1.0",
         environment={"python": "3.11.7", "numpy": "2.4.6"},
         config={
@@ -165,10 +172,14 @@ def make_result(
             for epsilon in epsilons
             for found in measurements(label, epsilon, labels, game=game, rated=rated)
         ],
-        gates=[GateRecord(rule=rule, outcome=outcome, reason="above 1")] if gate else [],
+        gates=[GateRecord(id="gate/epsilon/max", rule=rule, outcome=outcome, reason="above 1")]
+        if gate
+        else [],
         outcome=outcome if gate else "pass",
+        fail_on_broken=False,
         timing=Timing(started="2026-01-01T00:00:00+00:00", seconds=3.4),
     )
+    return judged(made)
 
 
 @pytest.fixture
@@ -214,7 +225,7 @@ def make_lists(
     points = [
         point.model_copy(update={"sensitivity": None, "noise_scale": None}) for point in base.points
     ]
-    return base.model_copy(
+    made = base.model_copy(
         update={
             "models": [model.model_copy(update={"label": label}) for label in labels],
             "pairs": [
@@ -228,6 +239,7 @@ def make_lists(
             "measurements": found,
         }
     )
+    return judged(made)
 
 
 @pytest.fixture

@@ -1,0 +1,139 @@
+"""Verdicts on claims, and the outcome of a run: decided here, above every report and exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpaudit.record.result import (
+    GameName,
+    GateRecord,
+    Measurement,
+    ModelRecord,
+    Outcome,
+    PointRecord,
+    Untested,
+    VerdictRecord,
+    worst,
+)
+
+# Relative tolerance when an ε computed from the noise law is compared with a limit.
+_ROUNDING = 1e-6
+
+
+def verdicts(
+    models: Sequence[ModelRecord],
+    points: Sequence[PointRecord],
+    measurements: Sequence[Measurement],
+) -> list[VerdictRecord]:
+    """Return the verdict on each model's claim at each ε.
+
+    - `broken`: a game about what the claim covers certifies more than the claimed ε.
+    - `not broken`: none does, some such game finds a mutant that breaks the claim, and none gives
+      reason to doubt the claim (`doubted`).
+    - `not tested`: otherwise.
+
+    All lower bounds of a run hold together, so the largest may be taken.
+
+    Args:
+        models: the audited models.
+        points: the sweep.
+        measurements: the measured numbers.
+    """
+    variants = {model.label: model.variant for model in models}
+    games: dict[tuple[str, float], list[Measurement]] = {}
+    for found in measurements:
+        if found.metric == "epsilon":
+            games.setdefault((found.model, found.epsilon), []).append(found)
+    return [
+        _verdict(
+            point,
+            games.get((point.model, point.epsilon), []),
+            noiseless=variants[point.model] == "nonprivate",
+        )
+        for point in points
+    ]
+
+
+def decided(
+    gates: Sequence[GateRecord], found: Sequence[VerdictRecord], *, fail_on_broken: bool
+) -> Outcome:
+    """Return the outcome of a run.
+
+    Args:
+        gates: the judged gates.
+        found: the verdicts.
+        fail_on_broken: whether a broken claim fails the run.
+    """
+    if fail_on_broken and any(verdict.verdict == "broken" for verdict in found):
+        return "fail"
+    return worst([gate.outcome for gate in gates])
+
+
+def above_by_law(found: Measurement, limit: float) -> bool:
+    """Whether a pair's ε by the law of its noise exceeds a limit.
+
+    Such an ε is not certified: it prevents a pass, but is no failure.
+    """
+    # Comparisons are written so that NaN, which compares as false, never passes.
+    return found.theory is not None and not found.theory.value <= limit * (1 + _ROUNDING)
+
+
+def suggests_more(found: Measurement, limit: float) -> bool:
+    """Whether the right guesses of a membership game are as frequent as at an ε above a limit."""
+    return found.unit is not None and not found.estimate.value <= limit
+
+
+def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -> VerdictRecord:
+    claim = point.claim
+    name = f"claim/{point.model}/{point.epsilon:g}"
+    if claim is not None:
+        games = [game for game in games if game.tests(claim)]
+    strongest = max(games, key=lambda game: game.estimate.lower, default=None)
+    if claim is None or strongest is None:
+        return VerdictRecord(
+            id=name,
+            model=point.model,
+            epsilon=point.epsilon,
+            verdict="not tested",
+            reason="no claim" if claim is None else "no game",
+            noiseless=noiseless,
+            claimed=claim and claim.epsilon,
+            certified=strongest and strongest.estimate.lower,
+            decided_by=strongest and _name(strongest),
+        )
+    broken = strongest.exceeds(claim)
+    laws = [
+        game.theory.value
+        for game in games
+        if game.theory is not None and above_by_law(game, claim.epsilon)
+    ]
+    doubted = bool(laws) or any(suggests_more(game, claim.epsilon) for game in games)
+    powers = [
+        (control.factor, at)
+        for at, game in enumerate(games)
+        for control in game.controls
+        if control.found
+    ]
+    factor, at = min(powers, default=(None, None))
+    reason: Untested | None = None
+    if not broken:
+        reason = "doubt" if doubted else "no power" if at is None else None
+    return VerdictRecord(
+        id=name,
+        model=point.model,
+        epsilon=point.epsilon,
+        verdict="broken" if broken else "not tested" if reason else "not broken",
+        reason=reason,
+        noiseless=noiseless,
+        claimed=claim.epsilon,
+        certified=strongest.estimate.lower,
+        law=max(laws, default=None),
+        factor=factor,
+        decided_by=_name(strongest if broken or at is None else games[at]),
+    )
+
+
+def _name(game: Measurement) -> GameName:
+    return GameName(
+        attack=game.attack or "", pair=game.pair or "", observer=game.observer, unit=game.unit
+    )

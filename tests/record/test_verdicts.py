@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import GateRecord, Measurement, VerdictRecord
+from dpaudit.record.verdicts import decided, verdicts
+from tests.support.records import control, estimate, make_result
+
+
+def judge(*games: Measurement, **point: Any) -> VerdictRecord:
+    """The verdict on a claim of ε = 1."""
+    base = make_result(epsilons=(1.0,), attacks=False, game=False)
+    points = [base.points[0].model_copy(update=point)]
+    [found] = verdicts(base.models, points, games)
+    return found
+
+
+def game(lower: float, found: bool = True, **changes: Any) -> Measurement:
+    return Measurement(
+        **{
+            "metric": "epsilon",
+            "model": "published",
+            "epsilon": 1.0,
+            "attack": "likelihood-ratio",
+            "pair": "tight",
+            "estimate": estimate(0.9, lower, math.inf),
+            "control": control(1.0).model_copy(update={"found": found}),
+            **changes,
+        }
+    )
+
+
+def test_a_bound_above_the_claim_breaks_it() -> None:
+    found = judge(game(0.5), game(1.5, pair="support-threshold"))
+    assert (found.verdict, found.reason, found.certified) == ("broken", None, 1.5)
+    assert found.decided_by is not None
+    assert found.decided_by.pair == "support-threshold"
+
+
+def test_a_bound_at_the_claim_does_not_break_it() -> None:
+    assert judge(game(1.0)).verdict == "not broken"
+
+
+def test_power_is_that_of_the_game_that_finds_the_least_mutant() -> None:
+    weak = control(1.0).model_copy(update={"factor": 4.0})
+    found = judge(game(0.9, pair="weak", control=weak), game(0.1))
+    assert (found.verdict, found.factor, found.certified) == ("not broken", 1.25, 0.9)
+    assert found.decided_by is not None
+    assert found.decided_by.pair == "tight"
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (judge(), "no game"),
+        (judge(game(0.5), claim=None), "no claim"),
+        (judge(game(0.5, found=False)), "no power"),
+        (judge(game(0.5, control=None)), "no power"),
+        (judge(game(0.5, theory=Estimate.exact(1.5, "law"))), "doubt"),
+    ],
+)
+def test_what_is_not_tested_says_why(found: VerdictRecord, reason: str) -> None:
+    assert (found.verdict, found.reason) == ("not tested", reason)
+
+
+def test_the_law_of_the_noise_neither_breaks_a_claim_nor_vouches_for_it() -> None:
+    found = judge(game(0.5, theory=Estimate.exact(7.0, "law")))
+    assert (found.verdict, found.law) == ("not tested", 7.0)
+    assert judge(game(0.5, theory=Estimate.exact(1 + 1e-9, "law"))).verdict == "not broken"
+
+
+def test_a_game_about_what_the_claim_does_not_cover_leaves_it_untested() -> None:
+    found = judge(game(5.0, unit="user", observer="own-list", event="guesses"))
+    assert (found.verdict, found.reason, found.certified) == ("not tested", "no game", None)
+
+
+def test_a_model_without_noise_is_named() -> None:
+    base = make_result(epsilons=(math.inf,), attacks=False, game=False)
+    models = [base.models[0].model_copy(update={"variant": "nonprivate"})]
+    [found] = verdicts(models, base.points, [])
+    assert (found.noiseless, found.reason) == (True, "no claim")
+    assert found.id == "claim/published/inf"
+
+
+@pytest.mark.parametrize("outcome", ["pass", "inconclusive", "fail"])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_broken_claim_decides_unless_it_is_expected(outcome: Any, fails: bool) -> None:
+    gates = [GateRecord(id="gate/epsilon/max", rule="", outcome=outcome, reason="")]
+    broken, kept = judge(game(1.5)), judge(game(0.5))
+    assert decided(gates, [kept], fail_on_broken=fails) == outcome
+    assert decided(gates, [kept, broken], fail_on_broken=fails) == ("fail" if fails else outcome)
