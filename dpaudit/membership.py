@@ -26,8 +26,8 @@ from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.record.result import STRONGEST, AuditResult
-from dpaudit.reports import digest
 from dpaudit.reports.sections import membership as sections
+from dpaudit.reports.sections import summary, verdicts
 from dpaudit.reports.table import Table
 
 __all__ = ["RecommenderAudit", "audit_recommender"]
@@ -94,7 +94,9 @@ class RecommenderAudit:
         return text.getvalue()
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<p>{escape(each.text)}</p>" for each in digest.findings(self.record))
+        sentences = [f"{each.verdict.upper()}: {each.text}" for each in verdicts.of(self.record)]
+        sentences += summary.findings(self.record)
+        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
         shown = sections.tables(self.record)[:2]
         return said + "".join(_html(table) for table in shown)
 

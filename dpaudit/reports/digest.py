@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import OBSERVERS
-from dpaudit.record.result import (
-    STRONGEST,
-    AuditResult,
-    ClaimRecord,
-    Measurement,
-    PointRecord,
-)
-from dpaudit.reports import words
+from dpaudit.record.result import AuditResult, Measurement, PointRecord
 
 MORE = "more than claimed"
 
@@ -83,19 +73,6 @@ class Row:
         return [pair for pair in self.games if self.exceeds(pair)]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A sentence about the claims.
-
-    Attributes:
-        text: the sentence.
-        broken: whether the sentence states that a claim is broken.
-    """
-
-    text: str
-    broken: bool = False
-
-
 def rows(result: AuditResult) -> dict[str, list[Row]]:
     """Return the rows of each model by its label, sorted by ε."""
     by_model: dict[str, list[Row]] = {model.label: [] for model in result.models}
@@ -138,11 +115,6 @@ def _divergence(found: list[Measurement]) -> dict[str, dict[int, Estimate]]:
     return by_states
 
 
-def outcome(result: AuditResult) -> str:
-    """Return the worst outcome of the gates, or `not judged` without gates."""
-    return result.outcome if result.gates else "not judged"
-
-
 def command(result: AuditResult) -> str:
     """Return the command that runs the recorded config again."""
     own = result.config.get("recommender", [])
@@ -150,76 +122,6 @@ def command(result: AuditResult) -> str:
         each.get("target") or each.get("command") for each in own
     )
     return "dpaudit run dpaudit.toml" + (" --allow-code" if code else "")
-
-
-def headline(result: AuditResult) -> str:
-    """Return the outcome as a sentence."""
-    if not result.gates:
-        return "The config sets no gates, so no threshold was judged."
-    counts = [
-        f"{sum(gate.outcome == word for gate in result.gates)} {word}"
-        for word in ("pass", "fail", "inconclusive")
-        if any(gate.outcome == word for gate in result.gates)
-    ]
-    total = len(result.gates)
-    return f"{total} gate{'s' if total > 1 else ''}: {', '.join(counts)}."
-
-
-def findings(result: AuditResult) -> list[Finding]:
-    """Return what the games found about the claims, as sentences, with or without gates."""
-    if not any(found.metric == "epsilon" for found in result.measurements):
-        return [Finding("No distinguishing game was run: the claimed ε was not tested.")]
-    found = []
-    for model, here in rows(result).items():
-        for pair in here[0].games if here else ():
-            broken = [row.point.epsilon for row in here if row.exceeds(pair)]
-            if broken:
-                said = f"{model}: {MORE} is certified at ε = {words.listed(broken)} (pair {pair})."
-                found.append(Finding(said, broken=True))
-    games = [each for each in result.measurements if each.metric == "epsilon"]
-    claims = {(point.model, point.epsilon): point.claim for point in result.points}
-    tested = any(_tests(game, claims) for game in games)
-    if not found and (tested or not any(game.unit for game in games)):
-        said = "No game certified more than the claimed ε. This does not prove privacy."
-        found.append(Finding(said))
-    found += map(Finding, _members(result))
-    drifting = [pair for pair in result.pairs if pair.drift]
-    noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
-    alike: dict[str, list[str]] = {}
-    for each in result.findings:
-        alike.setdefault(f"{each.text} {each.remedy}", []).append(each.model)
-    noticed += [f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()]
-    return [*found, *map(Finding, noticed)]
-
-
-def _tests(game: Measurement, claims: Mapping[tuple[str, float], ClaimRecord | None]) -> bool:
-    claim = claims[game.model, game.epsilon]
-    return claim is not None and game.tests(claim)
-
-
-def _members(result: AuditResult) -> Iterator[str]:
-    """Yield for each model and kind of target what the best placed observer finds."""
-    games = [
-        each
-        for each in result.measurements
-        if each.metric == "attack.tpr" and each.attack == STRONGEST
-    ]
-    at = max((each.at or 0 for each in games), default=0)
-    games = [each for each in games if each.at == at]
-    seen: dict[str | None, str] = {}
-    seen.update(OBSERVERS.items())
-    by_model: dict[tuple[str, float, str | None], list[Measurement]] = {}
-    for each in games:
-        by_model.setdefault((each.model, each.epsilon, each.unit), []).append(each)
-    for (model, epsilon, unit), here in by_model.items():
-        worst = max(here, key=lambda each: each.estimate.value)
-        which = "" if math.isinf(epsilon) else f" at ε = {words.epsilon(epsilon)}"
-        share = words.percent(round(worst.estimate.value, 3))
-        yield (
-            f"{model}{which}: an attacker who sees {seen.get(worst.observer, worst.observer)} "
-            f"tells {share} of the {unit}s in the training data from others, with "
-            f"{words.percent(at)} false alarms."
-        )
 
 
 def noised(found: Measurement) -> bool:

@@ -97,10 +97,24 @@ def percent(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
+def shares(estimate: Estimate) -> str:
+    """Format a share with its interval in per cent, e.g. `66.5 % [51.4 %, 74.5 %]`."""
+    value = measured(100 * estimate.value, 1)
+    low = at_least(100 * estimate.lower, 1)
+    high = at_most(100 * estimate.upper, 1)
+    return f"{value} % [{low} %, {high} %]"
+
+
+def observer(name: str) -> str:
+    """Return what an observer sees, in words if it is one of the built-in defenses'."""
+    return _OBSERVERS.get(name, name)
+
+
 def claim(record: ClaimRecord) -> str:
-    """Return a claim's adjacency, observer, δ and assumptions, without its ε."""
-    said = f"adjacency {record.adjacency}, observer sees {record.observer}, δ = {record.delta:g}"
-    return f"{said}; assumes {'; '.join(record.assumes)}" if record.assumes else said
+    """Return what a claim is about, without its ε: neighbours, observer, δ and assumptions."""
+    differ = _NEIGHBOURS.get(record.adjacency, record.adjacency)
+    parts = [differ, f"seen: {observer(record.observer)}", f"δ = {record.delta:g}"]
+    return "; ".join([*parts, *(f"assumes {each}" for each in record.assumes)])
 
 
 def settings(values: Mapping[str, Any], but: Collection[str] = ()) -> str:

@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.digest import Row
-from dpaudit.reports.sections import intervals, membership, recovery, sybil, tables, transcripts
+from dpaudit.reports.sections import (
+    intervals,
+    membership,
+    recovery,
+    summary,
+    sybil,
+    tables,
+    transcripts,
+    verdicts,
+)
+from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import NONE
 from dpaudit.reports.table import Table as Shown
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "not judged": "dim"}
+Column = tuple[str, list[str]]
+
+_STYLES = {
+    "pass": "green",
+    "fail": "bold red",
+    "inconclusive": "yellow",
+    "broken": "bold red",
+    "not tested": "yellow",
+    "not broken": "cyan",
+}
 _BROKEN = "bold red"
 _DIGITS = 2
 _GAP = 2
 _HEADER = 12
+_RIGHT = ("ε", "claimed", "noise's ε", "list's ε", "Δf")
+# Spaces at which no line may end: inside an interval, and between a number and its sign.
+_INSIDE = re.compile(r"\[[^\[\]]{1,40}\]|[εδ] [=≥≤] (?=\S)|(?<=\d) %|[<>]?[=≥≤] (?=[-\d∞])")
+_FIXED = "\N{NO-BREAK SPACE}"
 
 
 def show(result: AuditResult, console: Console) -> None:
-    """Print a summary that fits the console.
+    """Print a summary that fits the console: model by model, then the gates and the outcome.
 
     Args:
         result: the record.
@@ -34,16 +58,18 @@ def show(result: AuditResult, console: Console) -> None:
     """
     from rich.text import Text
 
-    word = digest.outcome(result)
-    console.print(Text.assemble((word.upper(), _STYLES[word]), "  ", digest.headline(result)))
-    for finding in digest.findings(result):
-        console.print(Text(plain(finding.text), style=_BROKEN if finding.broken else ""))
+    _say(summary.headline(result), console)
+    _say(summary.audited(result), console, style="dim")
     by_model = digest.rows(result)
-    for model in result.models:
+    records = {model.label: model for model in result.models}
+    for found in verdicts.of(result):
+        model = records[found.model]
+        _show_verdict(found, model, by_model[model.label], console)
         if membership.audited(result):
-            _show_members(model, result, console)
+            columns = membership.columns(result, model.label)
         else:
-            _show_model(model, by_model[model.label], console)
+            columns = list(_columns(model, by_model[model.label]))
+        _show_columns(columns, console)
     more = [
         *membership.utility(result),
         *recovery.tables(result),
@@ -51,75 +77,131 @@ def show(result: AuditResult, console: Console) -> None:
     ]
     for table in (sybil.table(result), *more):
         if table:
-            _show_table(table, console)
+            console.print()
+            _say(table.caption, console)
+            _show_columns(_columns_of(table), console)
+    console.print()
+    for sentence in summary.findings(result):
+        _say(f"Also noticed: {sentence}", console)
+    for note in _notes(result):
+        _say(note, console, style="dim")
     _show_gates(result, console)
+    outcome = Text(result.outcome.upper(), style=_STYLES[summary.status(result)])
+    _say(summary.decision(result), console, first=outcome)
+
+
+def _notes(result: AuditResult) -> Iterator[str]:
+    """Yield what the reader must know of the numbers."""
     if any(found.metric.startswith("transcript.") for found in result.measurements):
-        said = "The interval of each area holds by itself, and is about users like these."
-        console.print(Text(said, style="dim"))
+        yield "The interval of each area holds by itself, and is about users like these."
     if not intervals.judged(result):
         return
-    console.print(
-        Text(
-            f"{intervals.together(result.family)}. A lower bound on ε is not a proof of privacy. "
-            "'finds 1.5×': the same game on the same pair broke the claim on a mutant with the "
-            "noise of 1.5 times the claimed ε, or with a planted violation of that size. "
-            "'no power': it broke the claim on no mutant.",
-            style="dim",
+    yield f"{intervals.together(result.family)}."
+    if any(found.metric == "epsilon" for found in result.measurements):
+        yield (
+            "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "
+            "is claimed. 'no power': it found none."
         )
-    )
 
 
-def _show_model(model: ModelRecord, here: list[Row], console: Console) -> None:
+def _show_verdict(
+    found: ModelVerdict, model: ModelRecord, here: list[Row], console: Console
+) -> None:
     from rich.text import Text
 
     console.print()
-    console.print(
-        Text.assemble(
-            (plain(model.label), "bold"),
-            plain(f"  {model.defense}, {model.variant}. {tables.claim_words(here)}"),
-        )
+    word = Text(found.verdict.upper(), style=_STYLES[found.verdict])
+    variant = (
+        f", {model.variant}" if model.variant in ("nonprivate", "published", "corrected") else ""
     )
-    columns, hidden = _fitting(list(_columns(model, here)), console.width)
-    console.print(_table(columns, here))
-    if hidden:
-        names = ", ".join(plain(name) for name in hidden)
-        console.print(Text(f"too wide for this terminal: {names}", style="dim"))
+    name = f"{model.label}: {model.defense}{variant}"
+    _say(name, console, first=word, style="bold")
+    _say(found.text, console, indent=2)
+    if any(row.point.claim for row in here):
+        _say(tables.claim_words(here), console, indent=2, style="dim")
 
 
-def _show_members(model: ModelRecord, result: AuditResult, console: Console) -> None:
+def _say(
+    text: str, console: Console, *, first: object = None, indent: int = 0, style: str = ""
+) -> None:
+    """Print a sentence; no line ends inside a number, an interval or its unit."""
+    from rich.text import Text
+
+    head = first if isinstance(first, Text) else Text("")
+    held = _INSIDE.sub(lambda found: found[0].replace(" ", _FIXED), plain(text))
+    start = len(head) + _GAP if len(head) else indent
+    lines = textwrap.wrap(
+        held,
+        max(console.width - indent, 1),
+        initial_indent=" " * (start - indent),
+        break_on_hyphens=False,
+    )
+    for number, line in enumerate(lines or [""]):
+        said = Text(line.replace(_FIXED, " "), style=style)
+        if not number and len(head):
+            said = Text.assemble(head, " " * _GAP, Text(said.plain.lstrip(), style=style))
+        else:
+            said.pad_left(indent)
+        console.print(said, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _show_columns(columns: Sequence[Column], console: Console) -> None:
+    """Print a table; columns that do not fit side by side go below, after the first again."""
     from rich.table import Table
     from rich.text import Text
 
-    columns, hidden = _fitting(membership.columns(result, model.label), console.width)
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for name, _ in columns:
-        table.add_column(Text(plain(name)), vertical="bottom", overflow="fold")
-    for cells in zip(*(cells for _, cells in columns), strict=True):
-        broken = any(cell.endswith(membership.BROKEN) for cell in cells)
-        table.add_row(*(Text(plain(cell), style=_BROKEN if broken else "") for cell in cells))
-    console.print()
-    console.print(Text.assemble((plain(model.label), "bold"), plain(f"  {model.title}")))
-    console.print(table)
-    if hidden:
-        names = ", ".join(plain(name) for name in hidden)
-        console.print(Text(f"too wide for this terminal: {names}", style="dim"))
+    # Long names of columns take several lines, unless all fits on one.
+    full = sum(_width(name, cells, len(name)) + _GAP for name, cells in columns)
+    header = max((len(name) for name, _ in columns), default=0)
+    header = header if full - _GAP <= console.width else _HEADER
+    for block in _blocks(columns, console.width, header):
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        for name, cells in block:
+            table.add_column(
+                Text(plain(name)),
+                justify="right" if name in _RIGHT else "left",
+                vertical="bottom",
+                width=min(_width(name, cells, header), console.width),
+                overflow="fold",
+            )
+        for row in zip(*(cells for _, cells in block), strict=True):
+            table.add_row(*(Text(plain(cell), style=_style(cell)) for cell in row))
+        console.print(table)
 
 
-def _show_table(found: Shown, console: Console) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    title = Text(plain(found.caption))
-    shown = Table(box=None, padding=(0, _GAP, 0, 0), title=title, title_justify="left")
-    for name in found.header:
-        shown.add_column(Text(plain(name)), overflow="fold")
-    for cells in found.cells:
-        shown.add_row(*(Text(plain(cell)) for cell in cells))
-    console.print()
-    console.print(shown)
+def _style(cell: str) -> str:
+    return _BROKEN if cell.endswith(membership.BROKEN) else ""
 
 
-def _columns(model: ModelRecord, here: list[Row]) -> Iterator[tuple[str, list[str]]]:
+def _blocks(columns: Sequence[Column], width: int, header: int) -> Iterator[list[Column]]:
+    """Yield the columns that fit side by side; each block begins with the first column."""
+    if not columns:
+        return
+    key, *rest = columns
+    start = _width(*key, header) + _GAP
+    block, left = [key], width - start
+    for column in rest:
+        need = _width(*column, header) + _GAP
+        # The last gap may be cut.
+        if need - _GAP > left and len(block) > 1:
+            yield block
+            block, left = [key], width - start
+        block.append(column)
+        left -= need
+    yield block
+
+
+def _width(name: str, cells: Sequence[str], header: int) -> int:
+    """Return the width of a column: no cell is split, and no word of a name above `header`."""
+    longest = max((len(word) for word in plain(name).split()), default=0)
+    return max(longest, min(len(name), header), *(len(plain(cell)) for cell in cells))
+
+
+def _columns_of(table: Shown) -> list[Column]:
+    return [(name, [row[at] for row in table.cells]) for at, name in enumerate(table.header)]
+
+
+def _columns(model: ModelRecord, here: list[Row]) -> Iterator[Column]:
     """Yield the name and cells of each column, the most important first."""
     points = [row.point for row in here]
     yield "ε", [words.epsilon(point.epsilon) for point in points]
@@ -179,64 +261,11 @@ def _theory(row: Row) -> str:
     return "∞" if max(known) == math.inf else f"{max(known):.4g}"
 
 
-def _fitting(
-    columns: list[tuple[str, list[str]]], width: int
-) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    """Return the columns that fit side by side, and the names of the others."""
-    shown: list[tuple[str, list[str]]] = []
-    hidden: list[str] = []
-    left = width + _GAP
-    for name, cells in columns:
-        need = max(min(len(name), _HEADER), *(len(cell) for cell in cells)) + _GAP
-        if need <= left:
-            shown.append((name, cells))
-            left -= need
-        else:
-            hidden.append(name)
-    return shown, hidden
-
-
-def _table(columns: list[tuple[str, list[str]]], here: list[Row]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for name, _ in columns:
-        right = name in ("ε", "claimed", "noise's ε", "list's ε", "Δf")
-        table.add_column(
-            Text(plain(name)),
-            justify="right" if right else "left",
-            vertical="bottom",
-            overflow="fold",
-        )
-    for index, row in enumerate(here):
-        table.add_row(
-            *(
-                Text(
-                    plain(cells[index]),
-                    style=_BROKEN if name == "certified ε" and row.exceeding else "",
-                )
-                for name, cells in columns
-            )
-        )
-    return table
-
-
 def _show_gates(result: AuditResult, console: Console) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     console.print()
-    if not result.gates:
-        return
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
     for gate in result.gates:
-        said = f"{gate.rule}\n  {gate.reason}"
-        table.add_row(
-            Text(gate.outcome.upper(), style=_STYLES[gate.outcome]),
-            Text("\n".join(plain(line) for line in said.split("\n"))),
-        )
-    console.print(table)
-    console.print()
+        word = Text(gate.outcome.upper(), style=_STYLES[gate.outcome])
+        _say(gate.rule, console, first=word)
+        _say(gate.reason, console, indent=len("PASS") + _GAP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
-from dpaudit.reports.sections import charts, footnotes, intervals, tables
+from dpaudit.reports.sections import charts, footnotes, intervals, summary, tables, verdicts
 
 
 def render(result: AuditResult) -> str:
@@ -14,10 +14,15 @@ def render(result: AuditResult) -> str:
     return page.render(
         "report.html.j2",
         charts=charts.render(result),
-        outcome=digest.outcome(result),
-        headline=digest.headline(result),
+        headline=summary.headline(result),
+        audited_line=summary.audited(result),
+        verdicts=verdicts.of(result),
+        outcome=result.outcome,
+        status=summary.status(result),
+        decision=summary.decision(result),
+        gates_said=summary.gates_said(result),
+        findings=summary.findings(result),
         command=digest.command(result),
-        findings=digest.findings(result),
         gates=tables.gates(result),
         results=tables.results(result),
         footnotes=footnotes.notes(result),

@@ -9,7 +9,8 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, intervals, tables
+from dpaudit.reports.sections import footnotes, intervals, summary, tables, verdicts
+from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Table
 
 # All that starts markup inside a line, or makes a link of a bare address. A closing bracket counts
@@ -28,8 +29,11 @@ def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
     sections = [
         "# Privacy audit",
-        f"**{digest.outcome(result).upper()}** {escape(digest.headline(result))}",
-        _bullets([finding.text for finding in digest.findings(result)]),
+        escape(summary.audited(result)),
+        *(_verdict(found) for found in verdicts.of(result)),
+        f"**{result.outcome.upper()}** {escape(summary.decision(result))} "
+        f"{escape(summary.gates_said(result))}",
+        _bullets(summary.findings(result)),
         section("Gates", [tables.gates(result)]),
         section("Results", tables.results(result)),
         "## How to read this\n\n" + _bullets(footnotes.notes(result)),
@@ -48,6 +52,10 @@ def render(result: AuditResult) -> str:
         f"```toml\n{toml.render(result.config)}```",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _verdict(found: ModelVerdict) -> str:
+    return f"**{found.verdict.upper()}** {escape(found.model)}\n\n{_bullets(found.sentences)}"
 
 
 def section(title: str, found: Sequence[Table | None], level: int = 2, below: str = "") -> str:
@@ -81,5 +89,5 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _bullets(sentences: list[str]) -> str:
+def _bullets(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {escape(sentence)}" for sentence in sentences)

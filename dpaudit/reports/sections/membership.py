@@ -96,8 +96,8 @@ def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
         for metric in ("attack.auc", "attack.tpr", "attack.advantage", "epsilon")
         for each in _joint(result, metric)
     }
-    games = list(dict.fromkeys(game for game, _, _ in at))
     rates = _rates(result)
+    games = _worst_first(result, list(dict.fromkeys(game for game, _, _ in at)))
     claimed = any(claims.values())
     cells, marked = [], set()
     for row, game in enumerate(games):
@@ -127,6 +127,18 @@ def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
         cells,
         marked,
     )
+
+
+def _worst_first(result: AuditResult, games: list[_Game]) -> list[_Game]:
+    """Order the observers of each model and kind of target by what they find, the most first."""
+    rates = _rates(result)
+    found = {
+        _game(each): each.estimate.lower
+        for each in _joint(result, "attack.tpr")
+        if each.at == rates[-1]
+    }
+    targets = [game[:3] for game in games]
+    return sorted(games, key=lambda game: (targets.index(game[:3]), -found.get(game, 0.0)))
 
 
 def _utility(result: AuditResult) -> Table:

@@ -75,7 +75,7 @@ def test_numbers_and_verdict(result: AuditResult) -> None:
     page = Page(rendered(result))
     for part in ("0.400 [0.360, 0.420]", "1.234 [1.100, 1.400]", "≥ 2.718 (more than claimed)"):
         assert part in page.text
-    assert ("div", {"class": "verdict fail", "role": "status"}) in page.tags
+    assert ("section", {"class": "verdict broken"}) in page.tags
     assert list(page.specs()) == ["accuracy", "tradeoff", "certified", "difference", "rmse"]
     assert {datum.get("value") for datum in data_of(page.specs()["rmse"])} == {1.2345}
 

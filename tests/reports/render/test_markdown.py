@@ -18,13 +18,15 @@ Make = Callable[..., AuditResult]
 
 def test_numbers_with_their_intervals(result: AuditResult) -> None:
     text = markdown.render(result)
-    assert "**FAIL** 1 gate: 1 fail." in text
+    assert "**BROKEN** published" in text
+    assert text.index("**BROKEN**") < text.index("**FAIL** The run fails: a gate fails.")
+    assert "1 gate: 1 fail." in text
     assert "| 0.400 [0.360, 0.420] |" in text  # accuracy at ε = 1
     assert "| 0.500 [0, 0.510] |" in text  # difference: 1 − overlap
     assert "| 1.234 [1.100, 1.400] |" in text  # rmse
     assert "**≥ 2.718 (more than claimed)**" in text
     assert "| ≥ 2.718 |" in text  # at ε = 10 it is less than claimed
-    assert "more than claimed is certified at ε = 0.1, 1 (pair support-threshold)" in text
+    assert "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is" in text
 
 
 def test_honest_footnotes(result: AuditResult) -> None:
@@ -33,7 +35,7 @@ def test_honest_footnotes(result: AuditResult) -> None:
     assert "is not a proof of privacy" in text
     # Where the game broke the claim itself no mutant is spoken of.
     assert "on pair support-threshold (published): none up to 4× where 10 is claimed." in text
-    assert "adjacency rating-add-remove, observer sees values, δ = 0" in text
+    assert "one rating is added or removed; seen: the predictions shown to one user; δ = 0" in text
     assert "who has ratings" in text
     assert "ten users agree" in text
     assert "score \\> 0.5, likelier in D' than in D" in text
@@ -119,12 +121,14 @@ def test_same_record_same_text(hard: AuditResult) -> None:
     assert markdown.render(hard) == markdown.render(hard)
 
 
-def test_without_gates_nothing_was_judged(make: Make) -> None:
-    assert "**NOT JUDGED** The config sets no gates" in markdown.render(make(gate=False))
+def test_without_gates_the_report_says_so(make: Make) -> None:
+    assert "No gates are set." in markdown.render(make(gate=False))
 
 
 def test_without_games_the_claim_was_not_tested(make: Make) -> None:
-    assert "the claimed ε was not tested" in markdown.render(make(game=False))
+    text = markdown.render(make(game=False))
+    assert "**NOT TESTED** published" in text
+    assert "no game of this run is about what the claim covers" in text
 
 
 def test_recorded_config_can_be_run_again() -> None:

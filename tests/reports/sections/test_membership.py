@@ -22,7 +22,8 @@ from dpaudit.record.result import (
 from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import charts, membership, membership_chart
+from dpaudit.reports.sections import charts, membership, membership_chart, summary, verdicts
+from tests.support.records import judged
 
 Make = Callable[..., AuditResult]
 EVIL = "</script><img src=x onerror=alert(1)>|*b*"
@@ -105,7 +106,7 @@ def record(
     for name, value in named.items():
         error = estimate(value, value - 0.125, value + 0.125)
         utility.append(Measurement(metric=name, model=label, epsilon=1.0, estimate=error))
-    return base.model_copy(
+    made = base.model_copy(
         update={
             "points": [point],
             "measurements": [*numbers(bounds or {}, model=label), *utility],
@@ -113,6 +114,7 @@ def record(
             **changes,
         }
     )
+    return judged(made)
 
 
 def shown(result: AuditResult) -> str:
@@ -160,23 +162,23 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert [row[1] for row in found.cells] == ["1"] * 3
     assert [row[-1] for row in found.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
     assert found.marked == {(0, len(found.header) - 1)}
-    said = [each for each in digest.findings(record(make, bounds, {})) if each.broken]
-    assert [each.text for each in said] == [
-        "own: more than claimed is certified at ε = 1 (pair interaction (scores))."
-    ]
+    [said] = verdicts.of(record(make, bounds, {}))
+    assert said.verdict == "broken"
+    assert "The claim is false at ε = 1: where ε = 1 is claimed, ε ≥ 1.50 is cert" in said.text
+    assert "(seen: the scores of the target's own (user, item) pairs; target: one" in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
     found = membership.tables(record(make, bounds, users))[0]
     assert found.marked == {(2, len(found.header) - 1)}
     assert not membership.tables(record(make, bounds))[0].marked
 
 
-def test_no_excess_is_said_to_prove_no_privacy_only_if_a_claim_was_tested(make: Make) -> None:
-    def said(claim: dict[str, Any] | None) -> str:
-        return " ".join(each.text for each in digest.findings(record(make, {}, claim)))
-
-    assert "No game certified more than the claimed ε. This does not prove privacy." in said({})
-    for untested in (None, {"adjacency": "user-replace", "observer": "recommender"}):
-        assert "No game certified" not in said(untested)
+def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
+    other = {"adjacency": "user-replace", "observer": "recommender"}
+    [said] = verdicts.of(record(make, {}, other))
+    assert said.verdict == "not tested"
+    assert "no game of this run is about what the claim covers" in said.text
+    [said] = verdicts.of(record(make))
+    assert "It makes no privacy claim." in said.text
 
 
 def test_power_is_told_only_of_claims_that_a_game_tests(make: Make) -> None:
@@ -200,18 +202,18 @@ def test_power_is_told_only_of_claims_that_a_game_tests(make: Make) -> None:
 
 
 def test_the_best_placed_observer_is_told_in_a_sentence(make: Make) -> None:
-    texts = [each.text for each in digest.findings(record(make))]
-    (interactions,) = [text for text in texts if "of the interactions" in text]
-    assert "an attacker who sees the scores of the target's own (user, item) pairs" in interactions
-    assert "tells 50 % of the interactions" in interactions
-    assert "with 10 % false alarms" in interactions
-    assert any("tells 75 % of the users" in text for text in texts)
+    [said] = verdicts.of(record(make))
+    (interactions,) = [text for text in said.sentences if "of the interactions" in text]
+    assert "An attacker who sees the scores of the target's own (user, item) pairs" in interactions
+    assert "tells 50.0 % [" in interactions
+    assert "with 10 % false alarms; guessing tells 10 %." in interactions
+    assert any("tells 75.0 % [" in text and "of the users" in text for text in said.sentences)
 
 
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
     finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
     made = record(make, findings=[finding])
-    assert "own: It differs. Fix the seed." in [each.text for each in digest.findings(made)]
+    assert "own: It differs. Fix the seed." in summary.findings(made)
     assert "Fix the seed." in shown(made)
 
 

@@ -1,0 +1,185 @@
+"""The first thing a reader sees: one row a model with its verdict in a plain sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dpaudit.core.membership import OBSERVERS
+from dpaudit.record.result import (
+    STRONGEST,
+    AuditResult,
+    ClaimRecord,
+    GameName,
+    Measurement,
+    ModelRecord,
+    Verdict,
+    VerdictRecord,
+)
+from dpaudit.reports import words
+
+_ORDER: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
+# Why a claim was not tested, for several ε; completed by what they are.
+_UNTESTED: Mapping[str, str] = {
+    "no game": "not tested at {at}: no game of this run is about what the claim covers",
+    "no power": "not tested at {at}: the games also missed every copy that leaks more than is "
+    "claimed, so they say nothing there; use more trials",
+    "law": "undecided at {at}: by the law of its noise it reveals more than is claimed, but these "
+    "trials do not certify it; use more trials",
+    "doubt": "undecided at {at}: the right guesses are as frequent as if more than is claimed were "
+    "revealed, but too few to certify it; use more trainings or targets",
+}
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """The verdict on one model over its whole sweep.
+
+    Attributes:
+        model: the model's label.
+        verdict: `broken` if any claim is; else `not broken` if any was tested.
+        sentences: what was found, the worst first.
+    """
+
+    model: str
+    verdict: Verdict
+    sentences: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        """Return the sentences as one text."""
+        return " ".join(self.sentences)
+
+
+def of(result: AuditResult) -> list[ModelVerdict]:
+    """Return the verdict on each model, the worst first."""
+    claims = {(point.model, point.epsilon): point.claim for point in result.points}
+    found = []
+    for model in result.models:
+        here = sorted(
+            (each for each in result.verdicts if each.model == model.label),
+            key=lambda each: each.epsilon,
+        )
+        words_of = {each.verdict for each in here}
+        verdict: Verdict = "not tested"
+        if words_of & {"broken", "not broken"}:
+            verdict = "broken" if "broken" in words_of else "not broken"
+        stated = [claims[each.model, each.epsilon] for each in here]
+        said = [*_claims(result, here, stated), *_leaks(result, model, here)]
+        found.append(ModelVerdict(model.label, verdict, said))
+    return sorted(found, key=lambda each: _ORDER.index(each.verdict))
+
+
+def _claims(
+    result: AuditResult, here: list[VerdictRecord], claims: list[ClaimRecord | None]
+) -> Iterator[str]:
+    """Yield the sentences about a model's claims."""
+    by_epsilon = {each.epsilon: claim for each, claim in zip(here, claims, strict=True)}
+    broken = [each for each in here if each.verdict == "broken"]
+    if broken:
+        worst = max(broken, key=lambda each: (each.certified or 0) / (each.claimed or 1))
+        sure = words.percent(result.family.confidence)
+        yield (
+            f"The claim is false {_at(broken)}: where ε = {words.epsilon(worst.claimed or 0)} is "
+            f"claimed, ε ≥ {words.at_least(worst.certified or 0, 2)} is certified with {sure} "
+            f"confidence over the whole run ({_game(worst.decided_by, by_epsilon[worst.epsilon])})."
+        )
+    kept = [each for each in here if each.verdict == "not broken"]
+    if kept:
+        factors = sorted({each.factor for each in kept if each.factor is not None})
+        ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
+        yield (
+            f"No game certifies more than is claimed {_at(kept)}. As a check, the same games were "
+            f"run on copies that leak {' to '.join(ends)} times what is claimed, and found them "
+            f"({_game(kept[0].decided_by, by_epsilon[kept[0].epsilon])}). This is no proof of "
+            "privacy: other attacks may find more."
+        )
+    for reason, said in _UNTESTED.items():
+        those = [each for each in here if _reason(each) == reason]
+        if those:
+            yield _capital(f"{said.format(at=_at(those).removeprefix('at '))}.")
+
+
+def _reason(found: VerdictRecord) -> str | None:
+    return "law" if found.law is not None and found.reason == "doubt" else found.reason
+
+
+def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -> Iterator[str]:
+    """Yield the sentences about points without a claim, and about who sees most."""
+    free = [each for each in here if each.reason == "no claim"]
+    if free:
+        which = "" if len(free) == len(here) else f" {_at(free)}"
+        noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
+        yield f"It makes no privacy claim{which}{noise}."
+        games = [each for each in free if each.certified]
+        if games:
+            most = max(games, key=lambda each: each.certified or 0)
+            yield (
+                f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified "
+                f"({_game(most.decided_by, None)})."
+            )
+    for found in _most_exposed(result, model.label):
+        yield _exposed(found, len(here) > 1)
+    if free and not any(each.unit for each in result.measurements):
+        yield from _recovered(result, free)
+
+
+def _most_exposed(result: AuditResult, model: str) -> Iterator[Measurement]:
+    """Yield the membership inference of the observer who finds most, for each kind of target."""
+    games = [
+        each
+        for each in result.measurements
+        if each.metric == "attack.tpr" and each.attack == STRONGEST and each.model == model
+    ]
+    # Of the false-positive rates, the largest is the surest.
+    at = max((each.at or 0 for each in games), default=0)
+    for unit in dict.fromkeys(each.unit for each in games):
+        those = [each for each in games if each.unit == unit and each.at == at]
+        yield max(those, key=lambda each: (each.estimate.lower, each.estimate.value))
+
+
+def _exposed(found: Measurement, swept: bool) -> str:
+    seen = dict[str | None, str](OBSERVERS.items()).get(found.observer, found.observer)
+    which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
+    rate = words.percent(found.at or 0)
+    return (
+        f"{which} attacker who sees {seen} tells {words.shares(found.estimate)} of the "
+        f"{found.unit}s in the training data from others, with {rate} false alarms; guessing tells "
+        f"{rate}."
+    )
+
+
+def _recovered(result: AuditResult, free: list[VerdictRecord]) -> Iterator[str]:
+    epsilons = {each.epsilon for each in free}
+    attacks = [
+        each
+        for each in result.measurements
+        if each.metric == "attack.accuracy"
+        and each.model == free[0].model
+        and each.epsilon in epsilons
+    ]
+    if attacks:
+        most = max(attacks, key=lambda each: each.estimate.lower)
+        yield (
+            f"The attack {most.attack!r} recovers {words.shares(most.estimate)} of the hidden "
+            f"ratings at ε = {words.epsilon(most.epsilon)}."
+        )
+
+
+def _at(found: Sequence[VerdictRecord]) -> str:
+    return f"at ε = {words.listed(each.epsilon for each in found)}"
+
+
+def _game(name: GameName | None, claim: ClaimRecord | None) -> str:
+    """Return who observed what in a game, by which attack and on which data."""
+    if name is None:
+        return "no game"
+    if name.unit:
+        seen = dict[str | None, str](OBSERVERS.items()).get(name.observer, name.observer)
+        return f"seen: {seen}; target: one {name.unit}"
+    seen = name.observer or (words.observer(claim.observer) if claim else "its outputs")
+    return f"seen: {seen}; attack: {name.attack}; pair: {name.pair}"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

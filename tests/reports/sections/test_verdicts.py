@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.result import AuditResult, Control
+from dpaudit.reports.sections import summary, verdicts
+from tests.support.records import judged
+
+Make = Callable[..., AuditResult]
+
+
+def games(result: AuditResult, **changes: Any) -> AuditResult:
+    """The record with every game changed, and judged again."""
+    measurements = [
+        each.model_copy(update=changes) if each.metric == "epsilon" else each
+        for each in result.measurements
+    ]
+    return judged(result.model_copy(update={"measurements": measurements}))
+
+
+def low(result: AuditResult, **changes: Any) -> AuditResult:
+    """The record in which no game certifies anything."""
+    bound = Estimate(
+        value=0.1, lower=0.0, upper=math.inf, confidence=0.95, alpha=0.01, n=9, method="m"
+    )
+    return games(result, estimate=bound, **changes)
+
+
+def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(make: Make) -> None:
+    [found] = verdicts.of(make())
+    assert found.verdict == "broken"
+    assert found.sentences[0] == (
+        "The claim is false at ε = 0.1, 1: where ε = 0.1 is claimed, ε ≥ 2.71 is certified with "
+        "95 % confidence over the whole run (seen: the predictions shown to one user; attack: "
+        "likelihood-ratio; pair: support-threshold)."
+    )
+    assert found.sentences[1].startswith("Not tested at ε = 10: the games also missed every copy")
+
+
+def test_what_is_not_broken_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
+    [found] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
+    assert found.verdict == "not broken"
+    assert "copies that leak 1.25 times what is claimed, and found them" in found.text
+    assert "attack: likelihood-ratio; pair: support-threshold" in found.text
+    assert "This is no proof of privacy" in found.text
+
+
+def test_factors_of_several_points_are_a_range(make: Make) -> None:
+    base = low(make(epsilons=(0.1, 1.0)))
+    control = Control(mutant="m", factor=4.0, epsilon=4.0, certified=1.5, found=True)
+    measurements = [
+        each.model_copy(update={"control": control})
+        if (each.metric, each.epsilon) == ("epsilon", 1.0)
+        else each
+        for each in base.measurements
+    ]
+    [found] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
+    assert "leak 1.25 to 4 times what is claimed" in found.text
+
+
+def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
+    [found] = verdicts.of(low(make(epsilons=(1.0,)), theory=Estimate.exact(7.0, "law")))
+    assert found.verdict == "not tested"
+    assert found.text.startswith("Undecided at ε = 1: by the law of its noise it reveals more")
+
+
+def test_a_release_without_noise_is_named(make: Make) -> None:
+    base = make(epsilons=(math.inf,), game=False)
+    models = [base.models[0].model_copy(update={"variant": "nonprivate"})]
+    [found] = verdicts.of(judged(base.model_copy(update={"models": models})))
+    assert found.text.startswith(
+        "It makes no privacy claim and adds no noise, so no ε bounds what it reveals."
+    )
+    assert (
+        "The attack 'one prediction' recovers 80.0 % [72.0 %, 82.0 %] of the hidden" in found.text
+    )
+
+
+def test_the_worst_model_leads(make: Make) -> None:
+    kept = low(make("kept", epsilons=(1.0,)))
+    broken = make("broken", epsilons=(1.0,))
+    both = broken.model_copy(
+        update={
+            name: [*getattr(kept, name), *getattr(broken, name)]
+            for name in ("models", "points", "measurements", "verdicts")
+        }
+    )
+    assert [each.model for each in verdicts.of(both)] == ["broken", "kept"]
+    assert summary.headline(both) == "2 models: 1 broken, 1 not broken. 1 gate: 1 fail."
+
+
+def test_a_broken_claim_is_never_shown_as_a_plain_pass(make: Make) -> None:
+    passed = make(outcome="pass")
+    assert summary.status(passed) == "not tested"
+    assert "By its config, a broken claim does not fail it." in summary.decision(passed)
+    failed = passed.model_copy(update={"fail_on_broken": True, "outcome": "fail"})
+    assert summary.decision(failed) == "The run fails: a claim is broken."
+    assert summary.status(low(make(outcome="pass"))) == "pass"
