@@ -116,7 +116,7 @@ def audit_recommender(
     *,
     settings: Mapping[str, Any] | None = None,
     units: Sequence[Unit] = ("interaction",),
-    observers: Sequence[Observer] = ("scores", "own-list"),
+    observers: Sequence[Observer] | None = None,
     trainings: int = 64,
     targets: int | None = None,
     users: int | None = None,
@@ -137,7 +137,8 @@ def audit_recommender(
         interactions: a sparse matrix of users × items, a data frame, or the path of a file.
         settings: parameters of an adapter that is given by name.
         units: what a target is: an interaction, or a user with the whole history.
-        observers: who observes the model.
+        observers: who observes the model; by default everyone who sees a served model: `scores`,
+            `own-list` and `others-lists`.
         trainings: number of trainings; one half calibrates the attacks, the other judges them.
         targets: number of target interactions; by default at most 2500, and a 20th of all.
         users: number of target users; by default at most 300, and a third of the active ones.
@@ -164,7 +165,7 @@ def audit_recommender(
             "recommender": [own],
             "membership": {
                 "units": list(units),
-                "observers": list(observers),
+                "observers": observers and list(observers),
                 "trainings": trainings,
                 **sizes._asdict(),
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -20,6 +21,15 @@ from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.python_class import PythonClass
 
+# Who sees a model that is served but not published.
+_SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
+# What a command has to show to each observer.
+_SHOWN: Mapping[Observer, str] = {
+    "scores": "scores",
+    "own-list": "lists",
+    "others-lists": "lists",
+    "factors": "factors",
+}
 # Standard deviations by which a training may have fewer absent targets than expected.
 _FEWER = 4
 # The fewest targets for which there is a usual or larger rate.
@@ -154,6 +164,15 @@ class OwnRecommender(_Table):
             made = registry.made(Command, place, own)
         return made
 
+    @property
+    def served(self) -> list[Observer]:
+        """Return everyone who sees it when it is served: of a command, what it says it shows."""
+        if self.command is None:
+            return list(_SERVED)
+        given = self.params.get("shows")
+        shown = given if isinstance(given, list) else ["scores", "lists"]
+        return [observer for observer in OBSERVERS if _SHOWN[observer] in shown] or ["scores"]
+
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         _check_distinct(self, "observers")
@@ -169,7 +188,8 @@ class Membership(_Table):
     Attributes:
         units: what a target is: `interaction`, or `user` with the whole history.
         observers: who observes the models: `scores` of the targets, the target user's `own-list`,
-            `others-lists`, or the published `factors` of items.
+            `others-lists`, or the published `factors` of items. By default everyone who sees a
+            served model: all but `factors`, and of a command those whom it shows something.
         trainings: the number of trainings of each model.
         interactions: the number of target interactions.
         users: the number of target users.
@@ -187,7 +207,7 @@ class Membership(_Table):
     """
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
-    observers: Annotated[list[Observer], Field(min_length=1)] = ["scores", "own-list"]
+    observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     trainings: Annotated[int, Field(ge=8, le=100_000)] = 64
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] = 2500
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
@@ -236,8 +256,8 @@ class Membership(_Table):
     def observers_of(self, model: OwnRecommender | Model) -> list[Observer]:
         """Return who observes a model; a defense of dpaudit publishes no factors here."""
         if isinstance(model, OwnRecommender):
-            return model.observers or self.observers
-        return [observer for observer in self.observers if observer != "factors"]
+            return model.observers or self.observers or model.served
+        return [observer for observer in self.observers or _SERVED if observer != "factors"]
 
 
 def _check_distinct(table: BaseModel, *names: str) -> None:

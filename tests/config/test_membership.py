@@ -105,6 +105,22 @@ def test_a_defense_publishes_no_factors() -> None:
     assert table.observers_of(named) == ["own-list"]
 
 
+def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
+    served = ["scores", "own-list", "others-lists"]
+    table = Membership()
+    assert table.observers_of(OwnRecommender(library="most-popular")) == served
+    assert table.observers_of(OwnRecommender(command="python train.py")) == served
+    for shows, observers in (
+        (["scores"], ["scores"]),
+        (["lists"], ["own-list", "others-lists"]),
+        (["scores", "lists", "factors"], [*served, "factors"]),
+    ):
+        own = OwnRecommender(command="python train.py", params={"shows": shows})
+        assert table.observers_of(own) == observers
+    private = Config.model_validate({"model": {"defense": "dpsgd-mf"}, "membership": {}})
+    assert table.observers_of(private.model[0]) == served
+
+
 def test_a_config_survives_json_with_all_its_tables() -> None:
     """Shards store it with every default."""
     config = Config.model_validate({"recommender": {"library": "most-popular"}, "seed": 3})
@@ -202,7 +218,10 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
         (OWN + "[membership]\ntrials = 4\n", ["membership.trials is not known"]),
         (
             OWN + "[[gate]]\nmetric = 'attack.tpr'\nmax = 0.1\nwhere = {observer = 'factors'}\n",
-            ["gate.0.where.observer = 'factors' is not measured; there is scores, own-list"],
+            [
+                "gate.0.where.observer = 'factors' is not measured; there is scores",
+                "own-list, others-lists",
+            ],
         ),
         (
             OWN + "[[gate]]\nmetric = 'attack.tpr'\nmax = 0.1\nwhere = {at = 0.05}\n",

@@ -209,7 +209,7 @@ def found_of(
     model = MemberModel(
         made.recommender[0],
         [MemberPoint(epsilon, trainable, claim)],
-        made.recommender[0].observers or subject.table.observers,
+        made.recommender[0].observers or subject.table.observers or [],
         ratings.scale,
         4,
     )
