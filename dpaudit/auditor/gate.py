@@ -169,24 +169,24 @@ def _compare_epsilon(
     controls = sorted(found.controls, key=lambda control: control.factor)
     for control in controls:
         if shows(control, limit, factor):
-            return "pass", f"{certified} on this pair alone, where {_said(control)}"
+            return "pass", f"{certified}, not above {limit:g}; {_said(control)}"
     remedy = "use more trials, or a pair that shows more"
     if found.unit:
         remedy = "use more membership.trainings or targets"
     if not controls:
         return "inconclusive", (
-            f"{certified}, and no mutant that breaks {limit:g} was tried on this pair, or there "
-            f"are too few trials to detect one: {remedy}"
+            f"{certified}, not above {limit:g}, but it was not tried whether the game finds a "
+            f"copy that leaks more, or there are too few trials to find one: {remedy}"
         )
     best = next((each for each in controls if each.certified > limit), controls[-1])
     if best.certified > limit:
         return "inconclusive", (
-            f"{certified}, but on this pair only {_said(best)}, and not {factor * limit:.4g}: "
-            f"{remedy}"
+            f"{certified}, not above {limit:g}, but the game cannot find {factor * limit:.4g}; "
+            f"{_said(best)}: {remedy}"
         )
     return "inconclusive", (
-        f"{certified}, but on this pair {best.mutant} was not found (certified ε >= "
-        f"{best.certified:.4g}): {remedy}"
+        f"{certified}, not above {limit:g}, but the same game also misses {best.mutant} (certified "
+        f"ε >= {best.certified:.4g}): {remedy}"
     )
 
 
@@ -205,7 +205,7 @@ def _doubt(found: Measurement, limit: float) -> str | None:
 
 
 def _said(control: Control) -> str:
-    return f"{control.mutant} was found (certified ε >= {control.certified:.4g})"
+    return f"the same game finds {control.mutant} (certified ε >= {control.certified:.4g})"
 
 
 def bars(gates: Sequence[Gate], point: Mapping[str, Any], claimed: float | None) -> tuple[Bar, ...]:

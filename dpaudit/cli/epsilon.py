@@ -234,6 +234,10 @@ def _text(found: Estimate, delta: float, witness: str | None, seed: int | None) 
     ]
     if witness:
         lines.append(f"event: {witness}")
+    if found.lower <= 0:
+        lines.append("These outcomes show no leak. That is no evidence of privacy.")
+    elif found.kind == "frequentist":
+        lines.append("A claim of a smaller ε is false. A claim of a larger one may be false too.")
     if seed is not None:
         lines.append(f"seed: {seed}")
     return "\n".join(lines)

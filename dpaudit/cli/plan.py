@@ -122,18 +122,19 @@ def _show_forecast(rows: list[Forecast]) -> None:
     wanted = any(row.needed is not None for row in rows)
     table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
     if wanted:
-        table.add_column("trials needed", justify="right")
+        table.add_column("needed", justify="right")
     for row in rows:
-        cells = [row.model, row.pair, f"{row.claimed:g}", f"{row.trials}", _number(row.detectable)]
+        cells = [row.model, row.pair, f"{row.claimed:g}", f"{row.trials}", _found(row.detectable)]
         cells.append(f"{row.seconds:.2g}")
         if wanted:
             cells.append(_whole(row.needed))
         table.add_row(*(Text(plain(cell)) for cell in cells))
     Console().print(table)
     click.echo(
-        "'finds ε from' is an optimistic forecast: the smallest true ε above the claim that is "
-        "detected with 95 % power, if the pair reveals it as Laplace noise on one number does.\n"
-        "A run measures its power on mutants, and gates on epsilon require that."
+        "finds ε from: a model that truly leaks this ε, or more, would be shown to break its claim "
+        "in 95 of 100 runs. nothing: with so few trials no model would be, however much it leaks.\n"
+        "This is an optimistic forecast, for noise whose law is Laplace's. The run itself measures "
+        "what its games find, and gates on epsilon ask for that."
     )
 
 
@@ -195,14 +196,15 @@ def _plan_methods(
             reach.method,
             reach.kind,
             "yes" if reach.may_gate else "no",
-            _number(reach.at_80),
-            _number(reach.at_95),
+            _found(reach.at_80),
+            _found(reach.at_95),
             "" if reach.rounds is None else f"{reach.rounds:.0f}",
         )
     Console().print(table)
     click.echo(
-        f"least true ε found to exceed {epsilon:g} at δ = {delta:g} with {trials} trials, "
-        f"{words.percent(confidence)} confidence, on a mechanism of kind {game}"
+        f"80 % and 95 % power: a mechanism of kind {game} that truly leaks this ε, or more, would "
+        f"be shown to leak more than {epsilon:g} at δ = {delta:g} in 80 or 95 of 100 runs of "
+        f"{trials} trials, each with {words.percent(confidence)} confidence; nothing: none would be"
     )
     click.echo(f"recommended: {found.recommended or 'more trials: no method finds anything'}")
     if factor is not None:
@@ -215,15 +217,15 @@ def _table(names: list[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in names:
         left = name in {"model", "pair", "method", "kind", "may gate", "stage"}
-        table.add_column(name, justify="left" if left else "right")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
     return table
 
 
-def _number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.4g}"
+def _found(value: float) -> str:
+    return "nothing" if math.isinf(value) else f"{value:.4g}"
 
 
 def _whole(value: float | None) -> str:
     if value is None:
         return ""
-    return "none suffice" if math.isinf(value) else f"{value:.0f}"
+    return "none" if math.isinf(value) else f"{value:.0f}"

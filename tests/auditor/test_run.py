@@ -286,8 +286,8 @@ def test_gates_on_lists_use_the_share_that_a_pair_shows() -> None:
     held = next(m for m in record.measurements if m.model == "corrected" and m.metric == "epsilon")
     assert [(each.factor, each.found) for each in held.tried] == [(1.001, False), (1.5, True)]
     assert held.control == held.tried[1]
-    assert "noise for ε = 1.5 was found" in record.gates[0].reason
-    assert "only noise for ε = 1.5 was found" in record.gates[1].reason
+    assert "the same game finds noise for ε = 1.5" in record.gates[0].reason
+    assert "the game cannot find 1.001; the same" in record.gates[1].reason
 
 
 def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
@@ -303,11 +303,11 @@ def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
 
     silent, found = judged("support-threshold")
     assert silent.outcome == "inconclusive"
-    assert "noise for ε = 4 was not found (certified ε >= 0)" in silent.reason
+    assert "the same game also misses noise for ε = 4 (certified ε >= 0)" in silent.reason
     passed, found = judged("support-threshold", "tight")
     assert passed.outcome == "pass"
     assert "tight: certified ε >= 0.9" in passed.reason
-    assert "on this pair alone, where noise for ε = 1.5 was found" in passed.reason
+    assert "the same game finds noise for ε = 1.5" in passed.reason
     control = found["tight"]
     assert control is not None
     assert (control.factor, control.found) == (1.5, True)

@@ -176,12 +176,15 @@ def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) ->
     assert lines[1] == f"method: label test, {direct('label').n} trials"
     assert lines[2] == "kind: frequentist: holds for every mechanism and attack"
     assert lines[3].startswith("event: score ")
-    assert lines[4:] == ["seed: 0"]
+    assert lines[4].startswith("A claim of a smaller ε is false.")
+    assert lines[5:] == ["seed: 0"]
     credible = call(
         "--counts", "80,20,20,80", "--method", "jeffreys", "--confidence", "0.999"
     ).stdout
     assert "99.9 % credibility" in credible
     assert "not a confidence bound" in credible
+    assert "is false" not in credible
+    assert "That is no evidence of privacy." in call("--counts", "20,20,20,20").stdout
     assert "Gaussian-DP" in call("--counts", "80,20,20,80", "--method", "gdp", *ARGUMENTS).stdout
 
 

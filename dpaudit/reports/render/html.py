@@ -5,7 +5,15 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
-from dpaudit.reports.sections import charts, footnotes, intervals, summary, tables, verdicts
+from dpaudit.reports.sections import (
+    charts,
+    footnotes,
+    intervals,
+    summary,
+    tables,
+    untried,
+    verdicts,
+)
 
 
 def render(result: AuditResult) -> str:
@@ -28,6 +36,7 @@ def render(result: AuditResult) -> str:
         footnotes=footnotes.notes(result),
         audited=[table for table in (tables.models(result), tables.claims(result)) if table],
         tried=[table for table in (*tried, intervals.table(result)) if table],
+        untried=untried.sentences(result),
         provenance=tables.provenance(result),
         config=toml.render(result.config),
     )

@@ -9,7 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, intervals, summary, tables, verdicts
+from dpaudit.reports.sections import footnotes, intervals, summary, tables, untried, verdicts
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Table
 
@@ -47,6 +47,7 @@ def render(result: AuditResult) -> str:
                 intervals.table(result),
             ],
         ),
+        "## What was not tried\n\n" + _bullets(untried.sentences(result)),
         section("How to reproduce", [tables.provenance(result)]),
         f"Save this as `dpaudit.toml` and run `{digest.command(result)}`:",
         f"```toml\n{toml.render(result.config)}```",

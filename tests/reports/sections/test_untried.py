@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports.sections import untried
+from tests.support.records import estimate
+
+Make = Callable[..., AuditResult]
+
+
+def test_pairs_that_were_compared_are_named(make: Make) -> None:
+    found = untried.sentences(make())
+    assert found[0].endswith("than those that were compared (support-threshold).")
+    assert any(each.startswith("Membership inference with real users") for each in found)
+    assert not any("recover ratings" in each for each in found)
+
+
+def test_without_games_no_claim_was_tested(make: Make) -> None:
+    found = untried.sentences(make(game=False, attacks=False))
+    assert found[0].startswith("Games that test a claimed ε")
+    assert "Attacks that recover ratings or purchases." in found
+
+
+def test_observers_and_targets_that_a_membership_audit_left_out_are_named(make: Make) -> None:
+    base = make(epsilons=(1.0,), attacks=False, game=False)
+    fields: dict[str, Any] = {"attack": "strongest", "unit": "user", "observer": "scores"}
+    game = Measurement(
+        metric="attack.advantage",
+        model="published",
+        epsilon=1.0,
+        estimate=estimate(0.1, 0.0, 0.2),
+        **fields,
+    )
+    found = untried.sentences(base.model_copy(update={"measurements": [game]}))
+    assert found[0] == (
+        "Observers who see the list shown to the target's user; or the lists shown to some other "
+        "users; or the published factors of the items."
+    )
+    assert found[1] == "Whether a single interaction was in the training data."
+    assert not any("Membership inference with real users" in each for each in found)
