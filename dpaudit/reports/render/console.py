@@ -97,7 +97,7 @@ def _notes(result: AuditResult) -> Iterator[str]:
     if not intervals.judged(result):
         return
     yield f"{intervals.together(result.family)}."
-    if any(found.metric == "epsilon" for found in result.measurements):
+    if any(found.metric == "epsilon" and not found.unit for found in result.measurements):
         yield (
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "
             "is claimed. 'no power': it found none."

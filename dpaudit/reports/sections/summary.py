@@ -50,7 +50,7 @@ def decision(result: AuditResult) -> str:
         return "The run fails: a claim is broken."
     said = {
         "fail": "The run fails: a gate fails.",
-        "inconclusive": "The run is inconclusive: a gate is.",
+        "inconclusive": "The run is inconclusive: too few trials decide a gate.",
         "pass": "The run passes." if result.gates else "The run passes: nothing fails it.",
     }[result.outcome]
     if broken and result.outcome == "pass":
@@ -59,9 +59,10 @@ def decision(result: AuditResult) -> str:
 
 
 def status(result: AuditResult) -> str:
-    """Return the outcome, for its colour: no report shows a pass beside a broken claim in green."""
-    broken = any(each.verdict == "broken" for each in result.verdicts)
-    return "not tested" if broken and result.outcome == "pass" else result.outcome
+    """Return the outcome, for its colour: a pass is green only if a claim was tested and held."""
+    found = {each.verdict for each in result.verdicts}
+    held = "not broken" in found and "broken" not in found
+    return "not tested" if result.outcome == "pass" and not held else result.outcome
 
 
 def findings(result: AuditResult) -> list[str]:

@@ -106,21 +106,22 @@ def _reason(found: VerdictRecord) -> str | None:
 
 def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -> Iterator[str]:
     """Yield the sentences about points without a claim, and about who sees most."""
-    free = [each for each in here if each.reason == "no claim"]
-    if free:
-        which = "" if len(free) == len(here) else f" {_at(free)}"
-        noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
-        yield f"It makes no privacy claim{which}{noise}."
-        games = [each for each in free if each.certified]
-        if games:
-            most = max(games, key=lambda each: each.certified or 0)
-            yield (
-                f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified "
-                f"({_game(most.decided_by, None)})."
-            )
     for found in _most_exposed(result, model.label):
         yield _exposed(found, len(here) > 1)
-    if free and not any(each.unit for each in result.measurements):
+    free = [each for each in here if each.reason == "no claim"]
+    if not free:
+        return
+    which = "" if len(free) == len(here) else f" {_at(free)}"
+    noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
+    yield f"It makes no privacy claim{which}{noise}."
+    games = [each for each in free if each.certified]
+    if games:
+        most = max(games, key=lambda each: each.certified or 0)
+        yield (
+            f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified "
+            f"({_game(most.decided_by, None)})."
+        )
+    if not any(each.unit for each in result.measurements):
         yield from _recovered(result, free)
 
 
