@@ -73,7 +73,8 @@ class Context:
 
 # What no task reads, and the tables that a config may repeat.
 _NOT_READ = {
-    *("seed", "keep_seed", "gate", "defense", "model", "recommender", "attack", "game", "sybil")
+    *("seed", "keep_seed", "card", "gate", "defense"),
+    *("model", "recommender", "attack", "game", "sybil"),
 }
 # Numbers of trials: their indices identify a task.
 _COUNTS = ("trials", "trainings")

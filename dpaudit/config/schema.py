@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from dpaudit.bounds.frequentist.seeds import fresh_seed
+from dpaudit.config.card import Card
 from dpaudit.config.compatibility.membership import check_membership
 from dpaudit.config.compatibility.observers import check_games, with_attack
 from dpaudit.config.compatibility.on_demand import check_on_demand
@@ -175,6 +176,7 @@ class Config(_Table):
     transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
     defense: PythonDefense | None = None
+    card: Card | None = None
 
     @model_validator(mode="before")
     @classmethod

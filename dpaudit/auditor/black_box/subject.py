@@ -105,10 +105,10 @@ class BlackBox(Subject):
         """Return None: the mechanism brings its own data sets."""
 
     def settings(self) -> dict[str, Any]:
-        """Return `[defense]` and the settings that may accompany it."""
+        """Return `[defense]` and the tables that may accompany it."""
         config = self.context.config
         secret = {"keep_seed"} if config.keep_seed is not None else set()
-        kept = {"seed", "audit", "gate", "defense", *secret}
+        kept = {"seed", "audit", "gate", "defense", "card", *secret}
         return config.model_dump(mode="json", include=kept)
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit.config import load as config_file
+from dpaudit.config.card import Card
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError
+
+STATED = """
+seed = 3
+[card]
+owner = "  Film shop  "
+version = "2026.1"
+actors = ["the shop", "other users"]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "audit.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_statements_are_kept_and_all_are_optional(tmp_path: Path) -> None:
+    card = config_file.load(written(tmp_path, STATED)).card
+    assert card == Card(owner="Film shop", version="2026.1", actors=["the shop", "other users"])
+    assert config_file.load(written(tmp_path, "seed = 3\n[card]\n")).card == Card()
+    assert config_file.load(written(tmp_path, "seed = 3\n")).card is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("owner = '  '", "line 5: card.owner"),
+        ("actors = []", "line 5: card.actors"),
+        ("curator = 'me'", "line 5: card.curator"),
+        (f"release = '{'x' * 2001}'", "line 5: card.release"),
+    ],
+)
+def test_wrong_statements_are_one_sentence(tmp_path: Path, line: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        config_file.load(written(tmp_path, f"seed = 3\n\n\n[card]\n{line}\n"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"recommender": {"library": "most-popular"}},
+        {"defense": {"kind": "python", "target": "a:b", "d": 0, "d_prime": 1, "epsilon": 1.0}},
+        {"model": {"defense": "dpsgd-mf"}},
+    ],
+)
+def test_every_audit_may_have_a_card(table: dict[str, Any]) -> None:
+    assert Config.model_validate({**table, "card": {"owner": "x"}}).card == Card(owner="x")
