@@ -6,28 +6,43 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.core.plugin import Plugin
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Defense
 from dpaudit.record.result import ClaimRecord, DataRecord, ModelRecord, PointRecord
 
+# The fewest users whose quantiles are recorded.
+_FEWEST = 20
+
 
 def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> DataRecord:
     """Record the sizes of the data and of its two groups of users: trained on, and attacked."""
     scale = ratings.scale
+    counts = np.diff(train.by_user.start)
+    counts = counts[counts > 0]
     return DataRecord(
         digest=ratings.digest,
         users=ratings.n_users,
         items=ratings.n_items,
         ratings=len(ratings),
         scale=(scale.minimum, scale.maximum, scale.step),
-        trained=int((np.diff(train.by_user.start) > 0).sum()),
+        trained=len(counts),
         attacked=attacked,
         links=None if ratings.friends is None else len(ratings.friends),
         sensitive=None if ratings.sensitive is None else int(ratings.sensitive.sum()),
         repairs={repair.what: repair.count for repair in ratings.repairs},
+        per_user=_quantiles(counts),
     )
+
+
+def _quantiles(counts: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return the median and the 90 % quantile of users' numbers of ratings."""
+    if len(counts) < _FEWEST:
+        return None
+    median, high = np.quantile(counts, (0.5, 0.9), method="inverted_cdf")
+    return int(median), int(high)
 
 
 def model_record(label: str, defense: Defense) -> ModelRecord:

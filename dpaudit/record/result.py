@@ -35,6 +35,7 @@ SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 # The label of the membership inference attack that does best in the calibrating trainings.
 STRONGEST = "strongest"
 Count = Annotated[int, Field(ge=0)]
+Ratings = Annotated[int, Field(ge=1, le=10**9)]
 Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
@@ -73,6 +74,8 @@ class DataRecord(_Record):
         links: number of directed links between users; None if the data have no links.
         sensitive: number of ratings that their users keep private; None if the data do not say.
         repairs: what loading dropped, merged or changed, with the number of cases.
+        per_user: median and 90 % quantile of the number of ratings of a user whom models learn
+            from; None below 20 such users, where a quantile is close to somebody's own number.
     """
 
     digest: str
@@ -85,6 +88,7 @@ class DataRecord(_Record):
     links: Count | None = None
     sensitive: Count | None = None
     repairs: dict[str, Count] = {}
+    per_user: tuple[Ratings, Ratings] | None = None
 
 
 class ModelRecord(_Record):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from dpaudit.auditor.describe import data_record
 from dpaudit.data import DataSource, SyntheticParams, load
 from dpaudit.record.result import DataRecord
@@ -35,3 +37,12 @@ def test_generated_friends_are_counted() -> None:
     assert ratings.friends is not None
     record = data_record(ratings, ratings, attacked=1)
     assert record.links == len(ratings.friends) > 0
+
+
+def test_ratings_per_user_are_quantiles_of_those_who_are_learned_from() -> None:
+    ratings = load(DataSource(synthetic=SyntheticParams(n_users=40)))
+    counts = sorted(np.bincount(ratings.user, minlength=40))
+    record = data_record(ratings, ratings, attacked=1)
+    assert record.per_user == (counts[19], counts[35])
+    fewer = data_record(ratings, ratings.only(ratings.user < 19), attacked=1)
+    assert (fewer.trained, fewer.per_user) == (19, None)

@@ -140,6 +140,7 @@ def make_result(
             scale=(1.0, 5.0, 1.0),
             trained=480,
             attacked=120,
+            per_user=(40, 78),
         ),
         family=Family(confidence=0.95, size=10, alpha=0.005),
         models=[
