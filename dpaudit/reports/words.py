@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.membership import OBSERVERS
 from dpaudit.record.result import ClaimRecord
 from dpaudit.reports.table import NONE
 
@@ -47,6 +48,13 @@ def statement(entry: PublishedClaim | Entry) -> list[tuple[str, str]]:
 
 def _among(name: str | None, meanings: Mapping[str, str]) -> str:
     return f"{name}: {meanings[name]}" if name else _NEITHER
+
+
+def meaning(name: str) -> str:
+    """Return an adjacency or an observer with its meaning; the name alone if it is unknown."""
+    known: dict[str, str] = {**_NEIGHBOURS, **_OBSERVERS}
+    known.update(OBSERVERS.items())
+    return f"{name}: {known[name]}" if name in known else name
 
 
 def epsilon(value: float) -> str:
@@ -90,6 +98,11 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
 def number(value: float | None) -> str:
     """Format a number with four significant digits."""
     return NONE if value is None else f"{value:.4g}"
+
+
+def about(count: int) -> int:
+    """Round a count to two significant digits, so that it tells little about any one record."""
+    return round(count, 2 - len(str(count)))
 
 
 def percent(share: float) -> str:
