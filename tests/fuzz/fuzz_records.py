@@ -32,6 +32,7 @@ from dpaudit.reports.render.console import show
 
 _RUNS = ("slope-one", "dpsgd-mf", "fake-gradients", "privsr")
 _WEIGHTS = (8, 8, 1, 8)  # a record of transcripts is long
+_CARDS = ("card", "card-yaml")
 _POLICY: list[dict[str, Any]] = [
     {"metric": "attack.accuracy", "max": 0.5},
     {"metric": "epsilon", "max": "claim", "detectable": 2},
@@ -47,7 +48,7 @@ def maker(folder: Path) -> Make:
     seeds = [_record(folder, name) for name in _RUNS]
     changed = folder / "changed"
     changed.mkdir()
-    for style in ("md", "html", "json"):
+    for style in ("md", "html", "json", *_CARDS):
         command("report", run, "--format", style)
 
     def make(rng: Random) -> Case:
@@ -70,6 +71,8 @@ def maker(folder: Path) -> Make:
             arguments = ["report", changed, "--format", "json"]
         elif way < 0.83:
             arguments = ["report", changed]
+        elif way < 0.9:
+            arguments = ["report", changed, "--format", rng.choice(_CARDS)]
         else:
             arguments = []
 
