@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,13 @@ def test_wrong_statements_are_one_sentence(tmp_path: Path, line: str, words: str
 )
 def test_every_audit_may_have_a_card(table: dict[str, Any]) -> None:
     assert Config.model_validate({**table, "card": {"owner": "x"}}).card == Card(owner="x")
+
+
+def test_the_page_on_cards_has_every_key_and_its_example_loads(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "card.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall("`([a-z_]+)`", row)} == set(
+        Card.model_fields
+    )
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    assert config_file.load(written(tmp_path, example)).card is not None
