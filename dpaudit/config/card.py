@@ -18,6 +18,7 @@ class Card(BaseModel):
     (docs/card.md). What is left out reads "not stated" on the card.
 
     Attributes:
+        system: the name of the audited system.
         owner: who answers for the model: the data curator.
         version: the version of the model or of its release.
         contact: where questions go.
@@ -41,6 +42,7 @@ class Card(BaseModel):
 
     model_config = TABLE
 
+    system: Words | None = None
     owner: Words | None = None
     version: Words | None = None
     contact: Words | None = None

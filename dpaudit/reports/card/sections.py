@@ -56,7 +56,7 @@ class Section:
 def header(card: PrivacyCard) -> list[Fact]:
     """Return whose card it is and which audit is behind it."""
     return [
-        *_stated(card, "owner", "version", "contact", "intended_use"),
+        *_stated(card, "system", "owner", "version", "contact", "intended_use"),
         Fact("Audit", f"dpaudit {card.audit.tool}, {card.audit.started}"),
     ]
 

@@ -22,6 +22,7 @@ def render(result: AuditResult) -> str:
     return page.render(
         "report.html.j2",
         charts=charts.render(result),
+        system=summary.system(result),
         headline=summary.headline(result),
         audited_line=summary.audited(result),
         verdicts=verdicts.of(result),

@@ -28,7 +28,7 @@ def escape(text: str) -> str:
 def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
     sections = [
-        "# Privacy audit",
+        f"# Privacy audit of {escape(summary.system(result))}",
         escape(summary.audited(result)),
         *(_verdict(found) for found in verdicts.of(result)),
         f"**{result.outcome.upper()}** {escape(summary.decision(result))} "

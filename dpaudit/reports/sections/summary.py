@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.sections import verdicts
 
@@ -9,9 +11,9 @@ _VERDICTS = ("broken", "not tested", "not broken")
 
 
 def audited(result: AuditResult) -> str:
-    """Return what was audited, on which data and when, in one line."""
+    """Return what was audited, whose it is, on which data and when, in one line."""
     data = result.data
-    parts = []
+    parts = [*_owned(result)]
     if data:
         parts.append(
             f"{data.ratings:,} ratings by {data.users:,} users of {data.items:,} items "
@@ -19,6 +21,24 @@ def audited(result: AuditResult) -> str:
         )
     parts += [f"run {result.timing.started[:10]}", f"dpaudit {result.tool}"]
     return "; ".join(parts) + "."
+
+
+def system(result: AuditResult) -> str:
+    """Return the name of the audited system, as its owner states it; else the models' labels."""
+    labels = ", ".join(model.label for model in result.models)
+    return _stated(result, "system") or labels
+
+
+def _owned(result: AuditResult) -> Iterator[str]:
+    for name in ("version", "owner"):
+        if stated := _stated(result, name):
+            yield f"{name} {stated}"
+
+
+def _stated(result: AuditResult, name: str) -> str | None:
+    card = result.config.get("card")
+    found = card.get(name) if isinstance(card, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def headline(result: AuditResult) -> str:
