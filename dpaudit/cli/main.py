@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from dpaudit.cli.audit import gate, report, run
+from dpaudit.cli.audit import report, run
 from dpaudit.cli.catalogue import list_, schema, show
 from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
 from dpaudit.cli.epsilon import epsilon
+from dpaudit.cli.gate import gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
