@@ -10,11 +10,14 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from dpaudit.auditor.context import Subject
+from dpaudit.auditor.gate import identifier
+from dpaudit.auditor.judgement import check_ids
 from dpaudit.auditor.measures.base import Measure, MetricKey
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import Family
+from dpaudit.record.verdicts import claim_id
 
 
 class Kind(NamedTuple):
@@ -86,6 +89,21 @@ def check_gates(config: Config, place: str = "") -> None:
     keys = [asdict(key) for key in plan(config) if key.joint] if config.gate else []
     for index, gate in enumerate(config.gate):
         _check_gate(f"{place}gate.{index}", gate, keys)
+
+
+def check_waivers(config: Config, place: str = "") -> None:
+    """Refuse waivers of what a run does not judge.
+
+    Args:
+        config: a checked config.
+        place: prefix of the message, such as the file of the waivers.
+
+    Raises:
+        ConfigError: a waiver names no claim and no gate of the run; names those that it may mean.
+    """
+    if config.waiver:
+        claims = (claim_id(key.model, key.epsilon) for key in plan(config))
+        check_ids(config.waiver, {*claims, *map(identifier, config.gate)}, place)
 
 
 def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dpaudit.auditor.context import Audited, Context, Subject
-from dpaudit.auditor.gate import judge
+from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.measures.base import Found
-from dpaudit.auditor.plan import check_gates, family_of, kind_of
+from dpaudit.auditor.plan import check_gates, check_waivers, family_of, kind_of
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -162,6 +162,7 @@ def prepared(
 
     check_code(config, allow_code)
     check_gates(config)
+    check_waivers(config)
     with nullcontext() if config.defense else threadpool_limits(1):
         progress.stage("reading the data")
         yield None if config.defense else ratings or load(config.data)
@@ -230,15 +231,12 @@ class Measured:
         return self.subject.context.waiting
 
     def record(self, timing: records.Timing) -> records.AuditResult:
-        """Judge the gates and make the record."""
+        """Make the record, and judge its gates and waivers on the day on which the run began."""
         subject, context = self.subject, self.subject.context
         points = [point for model in self.models for point in model.points()]
         measurements = [each for each in self.found if isinstance(each, records.Measurement)]
         models = [model.record() for model in self.models]
-        verdicts = decisions.verdicts(models, points, measurements)
-        gates = [judge(gate, points, measurements) for gate in context.config.gate]
-        fails = context.config.audit.fail_on_broken
-        return records.AuditResult(
+        made = records.AuditResult(
             tool=tool_version(),
             environment=environment(),
             config=subject.settings(),
@@ -251,9 +249,10 @@ class Measured:
             findings=[each for each in self.found if isinstance(each, records.FindingRecord)],
             points=points,
             measurements=measurements,
-            verdicts=verdicts,
-            gates=gates,
-            fail_on_broken=fails,
-            outcome=decisions.decided(gates, verdicts, fail_on_broken=fails),
+            verdicts=decisions.verdicts(models, points, measurements),
+            fail_on_broken=context.config.audit.fail_on_broken,
             timing=timing,
         )
+        day = datetime.fromisoformat(timing.started).date()
+        own = context.config
+        return judge_run(made, day, gates=own.gate, waivers=own.waiver)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import workers_option
+from dpaudit.cli.options import waivers_option, workers_option
 from dpaudit.cli.writing import STANDARD_OUTPUT, Output, render
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder, write_text
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     metavar="FORMAT=FILE",
     help="Write a further report, e.g. --report html=leakage.html; - is standard output.",
 )
+@waivers_option("of the config")
 @workers_option
 @click.option(
     "--fresh", is_flag=True, help="Run everything again; drop the finished tasks in the folder."
@@ -71,6 +72,7 @@ def run(
     seed: str | None,
     overrides: tuple[str, ...],
     reports: tuple[str, ...],
+    waivers: Path | None,
     workers: Workers,
     fresh: bool,
     shard: str | None,
@@ -81,7 +83,7 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
-    from dpaudit.auditor.plan import check_gates
+    from dpaudit.auditor.plan import check_gates, check_waivers
     from dpaudit.auditor.run import Place, run_audit
     from dpaudit.auditor.shards import run_shard
     from dpaudit.cli.progress import Reporter
@@ -94,7 +96,10 @@ def run(
         overrides = (*overrides, f"seed={_seed(seed)}")
     part = None if shard is None else Shard.parse(shard)
     checked = config_file.load(path, overrides)
+    if waivers is not None:
+        checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
     check_gates(checked, f"{path}: ")
+    check_waivers(checked, f"{waivers or path}: ")
     folder = output or own_folder(path.stem)
     target = Output.of(folder, reports)
     place = Place(folder, fresh)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -28,6 +29,15 @@ def _workers(default: str, said: str) -> Callable[[F], F]:
         default=default,
         help="Where tasks run: on N threads, N processes, N Dask workers of this machine, or a "
         f"Dask cluster, as dask:tcp://HOST:8786. Results do not depend on it.  [default: {said}]",
+    )
+
+
+def waivers_option(replaced: str) -> Callable[[F], F]:
+    """Return the option that names a file of waivers."""
+    return click.option(
+        "--waivers",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"A TOML file with [[waiver]] tables to use instead of those {replaced}.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,13 +13,16 @@ from dpaudit.config.compatibility.plugins import check_members, check_plugins
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Config, Gate, Policy
+from dpaudit.config.waivers import WaiverFile
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import nested, read_text
+from dpaudit.record.waivers import Waiver
 
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
 FILES = ("dpaudit.toml", "pyproject.toml")
+T = TypeVar("T", bound=BaseModel)
 
 
 def find(folder: Path) -> Path:
@@ -88,13 +91,26 @@ def load_policy(path: Path) -> list[Gate]:
     Raises:
         ConfigError: names the file, the place in it, the value and the remedy.
     """
+    return _only_tables(path, Policy).gate
+
+
+def load_waivers(path: Path) -> list[Waiver]:
+    """Read the `[[waiver]]` tables of a file, which may contain nothing else.
+
+    Raises:
+        ConfigError: names the file, the place in it, the value and the remedy.
+    """
+    return _only_tables(path, WaiverFile).waiver
+
+
+def _only_tables(path: Path, kind: type[T]) -> T:
     text = _read(path)
     values = _parse(path, text)
     _refuse_renamed(path, text, values, ())
     try:
-        return Policy.model_validate(values).gate
+        return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_problem(path, text, error, Policy, values, ())) from error
+        raise ConfigError(_problem(path, text, error, kind, values, ())) from error
 
 
 def _read(path: Path) -> str:

@@ -40,6 +40,7 @@ from dpaudit.config.tables import (
     reads,
     recovers,
 )
+from dpaudit.config.waivers import Waivers
 from dpaudit.data.source import DataSource
 
 __all__ = [
@@ -175,6 +176,7 @@ class Config(_Table):
     convergence: Convergence | None = None
     transcript: Transcript | None = None
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
+    waiver: Waivers = []
     defense: PythonDefense | None = None
     card: Card | None = None
 

@@ -12,7 +12,8 @@ from typing import Any
 from dpaudit.core.files import nested
 from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.result import AuditResult
-from dpaudit.record.verdicts import decided, verdicts
+from dpaudit.record.verdicts import decided, verdicts, waivable
+from dpaudit.record.waivers import judged
 
 # Metrics whose attacks or pairs are the same at every ε of a model: columns of a report.
 _EVERYWHERE: Mapping[MetricName, str] = {"attack.accuracy": "attack", "epsilon": "pair"}
@@ -28,6 +29,7 @@ def problem(result: AuditResult) -> str | None:
         _measurements,
         _sides,
         _verdicts,
+        _waivers,
         _outcome,
         _config,
     )
@@ -35,9 +37,25 @@ def problem(result: AuditResult) -> str | None:
 
 
 def _outcome(result: AuditResult) -> Iterator[str]:
-    expected = decided(result.gates, result.verdicts, fail_on_broken=result.fail_on_broken)
+    expected = decided(
+        result.gates,
+        result.verdicts,
+        fail_on_broken=result.fail_on_broken,
+        waivers=result.waivers,
+    )
     if result.outcome != expected:
         yield f"outcome is {result.outcome!r}, but its gates and verdicts give {expected!r}"
+
+
+def _waivers(result: AuditResult) -> Iterator[str]:
+    needed = waivable(result.gates, result.verdicts)
+    for waiver in result.waivers:
+        [expected] = judged([waiver], needed, waiver.judged)
+        if waiver.state != expected.state:
+            yield f"the waiver of {waiver.id!r} is {waiver.state}, and should be {expected.state}"
+    own = [waiver.model_dump(mode="json", exclude={"judged", "state"}) for waiver in result.waivers]
+    if result.config.get("waiver", []) != own:
+        yield "its waivers are not those of its config"
 
 
 def _verdicts(result: AuditResult) -> Iterator[str]:

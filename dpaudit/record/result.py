@@ -22,6 +22,7 @@ from pydantic import (
 from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.core.membership import covers
 from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.waivers import WaiverRecord
 
 SCHEMA = 3
 # `part` of `transcript.kl` for the whole divergence, not one of its parts.
@@ -399,7 +400,11 @@ class Family(_Record):
 
 
 class Timing(_Record):
-    """Start and duration of the run; all other fields are the same when it is repeated."""
+    """Start and duration of the run.
+
+    All other fields are the same when it is repeated, but for the states of waivers and what
+    follows from them, which depend on the day.
+    """
 
     started: str
     seconds: Number
@@ -432,9 +437,10 @@ class AuditResult(_Record):
         findings: what else was noticed about the models.
         verdicts: what was found out about each model's claim at each ε.
         gates: the gates and their outcomes.
+        waivers: the waivers with their states on the day of the run.
         fail_on_broken: whether a broken claim fails the run.
-        outcome: `fail` if a claim is broken and that fails the run, else the worst outcome of the
-            gates; `pass` without gates.
+        outcome: `fail` if a waiver is expired, or a claim is broken and that fails the run, else
+            the worst outcome of the gates; `pass` without gates. What is waived does not count.
         timing: start and duration.
     """
 
@@ -453,6 +459,7 @@ class AuditResult(_Record):
     findings: list[FindingRecord] = []
     verdicts: list[VerdictRecord] = []
     gates: list[GateRecord] = []
+    waivers: list[WaiverRecord] = []
     fail_on_broken: bool = True
     outcome: Outcome = "pass"
     timing: Timing

@@ -15,6 +15,7 @@ from dpaudit.record.result import (
     VerdictRecord,
     worst,
 )
+from dpaudit.record.waivers import WaiverRecord
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
@@ -55,18 +56,44 @@ def verdicts(
 
 
 def decided(
-    gates: Sequence[GateRecord], found: Sequence[VerdictRecord], *, fail_on_broken: bool
+    gates: Sequence[GateRecord],
+    found: Sequence[VerdictRecord],
+    *,
+    fail_on_broken: bool,
+    waivers: Sequence[WaiverRecord] = (),
 ) -> Outcome:
     """Return the outcome of a run.
+
+    An expired waiver fails it, whatever became of its finding. A finding with an active waiver
+    does not count.
 
     Args:
         gates: the judged gates.
         found: the verdicts.
         fail_on_broken: whether a broken claim fails the run.
+        waivers: the judged waivers.
     """
-    if fail_on_broken and any(verdict.verdict == "broken" for verdict in found):
+    if any(waiver.state == "expired" for waiver in waivers):
         return "fail"
-    return worst([gate.outcome for gate in gates])
+    waived = {waiver.id for waiver in waivers if waiver.state == "active"}
+    broken = (verdict.id for verdict in found if verdict.verdict == "broken")
+    if fail_on_broken and any(name not in waived for name in broken):
+        return "fail"
+    return worst([gate.outcome for gate in gates if gate.id not in waived])
+
+
+def waivable(gates: Sequence[GateRecord], found: Sequence[VerdictRecord]) -> set[str]:
+    """Return the ids of the findings that a waiver may accept.
+
+    These are broken claims, and gates that fail or are inconclusive.
+    """
+    broken = {verdict.id for verdict in found if verdict.verdict == "broken"}
+    return broken | {gate.id for gate in gates if gate.outcome != "pass"}
+
+
+def claim_id(model: str, epsilon: float) -> str:
+    """Return the id of the verdict on a model's claim at one ε of the sweep."""
+    return f"claim/{model}/{epsilon:g}"
 
 
 def above_by_law(found: Measurement, limit: float) -> bool:
@@ -85,7 +112,7 @@ def suggests_more(found: Measurement, limit: float) -> bool:
 
 def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -> VerdictRecord:
     claim = point.claim
-    name = f"claim/{point.model}/{point.epsilon:g}"
+    name = claim_id(point.model, point.epsilon)
     if claim is not None:
         games = [game for game in games if game.tests(claim)]
     strongest = max(games, key=lambda game: game.estimate.lower, default=None)

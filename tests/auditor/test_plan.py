@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpaudit.auditor.measures.base import metric_of
-from dpaudit.auditor.plan import check_gates, family_of, plan
+from dpaudit.auditor.plan import check_gates, check_waivers, family_of, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config
@@ -117,3 +117,31 @@ def test_a_metric_is_known_by_its_parts() -> None:
     assert metric_of("utility", "rmse") == "utility.rmse"
     with pytest.raises(ValueError, match=r"there is no metric 'utility\.nothing'"):
         metric_of("utility", "nothing")
+
+
+def test_a_waiver_of_nothing_that_is_judged_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "audit.toml"
+    gate = "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.3\n"
+    waiver = "[[waiver]]\nid = '{}'\nowner = 'o'\nstatement = 's'\nexpires = 2027-01-31\n"
+    for name in ("claim/slope-one published/0.5", "gate/attack.accuracy/max"):
+        path.write_text(SMALL + gate + waiver.format(name))
+        check_waivers(config_file.load(path))
+    path.write_text(SMALL + gate + waiver.format("claim/slope-one published/2"))
+    with pytest.raises(ConfigError, match="'claim/slope-one published/1'"):
+        check_waivers(config_file.load(path), f"{path}: ")
+    with pytest.raises(ConfigError, match="no claim or gate of the run"):
+        run_audit(config_file.load(path))
+
+
+def test_a_waiver_may_name_the_claim_of_a_black_box() -> None:
+    day = {"owner": "o", "statement": "s", "expires": "2027-01-31"}
+    table = {
+        "target": "a:b",
+        "label": "mine",
+        "epsilon": 2.0,
+        "kind": "python",
+        "d": [1],
+        "d_prime": [2],
+    }
+    config = Config.model_validate({"defense": table, "waiver": [{"id": "claim/mine/2", **day}]})
+    check_waivers(config)

@@ -33,6 +33,14 @@ def nested(depth: int) -> Any:
     return value
 
 
+ASKED = {
+    "id": "claim/published/0.1",
+    "owner": "the team",
+    "statement": "known",
+    "expires": "2027-01-31",
+}
+WAIVER = ASKED | {"judged": "2027-01-31", "state": "active"}
+
 CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
     "an outcome that its gates do not have": (
         lambda r: r.update(outcome="pass"),
@@ -60,6 +68,21 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
             r.update(outcome="pass", fail_on_broken=True),
         ),
         "outcome is 'pass', but its gates and verdicts give 'fail'",
+    ),
+    "a waiver that its config has not": (
+        lambda r: r.update(waivers=[WAIVER]),
+        "its waivers are not those of its config",
+    ),
+    "a waiver whose last day is over, as if it were active": (
+        lambda r: r.update(waivers=[WAIVER | {"judged": "2027-02-01"}]),
+        "the waiver of 'claim/published/0.1' is active, and should be expired",
+    ),
+    "an outcome that its waivers do not give": (
+        lambda r: (
+            r.update(waivers=[WAIVER | {"id": "gate/epsilon/max"}]),
+            r["config"].update(waiver=[ASKED | {"id": "gate/epsilon/max"}]),
+        ),
+        "outcome is 'fail', but its gates and verdicts give 'pass'",
     ),
     "two models of one name": (
         lambda r: r["models"].append(r["models"][0]),

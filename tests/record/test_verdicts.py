@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Any
 
 import pytest
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import GateRecord, Measurement, VerdictRecord
-from dpaudit.record.verdicts import decided, verdicts
+from dpaudit.record.verdicts import decided, verdicts, waivable
+from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
 
 
@@ -93,3 +95,43 @@ def test_a_broken_claim_decides_unless_it_is_expected(outcome: Any, fails: bool)
     broken, kept = judge(game(1.5)), judge(game(0.5))
     assert decided(gates, [kept], fail_on_broken=fails) == outcome
     assert decided(gates, [kept, broken], fail_on_broken=fails) == ("fail" if fails else outcome)
+
+
+def gate(outcome: Any, name: str = "gate/epsilon/max") -> GateRecord:
+    return GateRecord(id=name, rule="", outcome=outcome, reason="")
+
+
+def waiver(name: str, state: State) -> WaiverRecord:
+    day = date(2027, 1, 31)
+    return WaiverRecord(id=name, owner="o", statement="s", expires=day, judged=day, state=state)
+
+
+def test_what_is_waived_does_not_count() -> None:
+    broken = judge(game(1.5))
+    waivers = [waiver(broken.id, "active")]
+    assert decided([], [broken], fail_on_broken=True, waivers=waivers) == "pass"
+    assert decided([gate("fail")], [broken], fail_on_broken=True, waivers=waivers) == "fail"
+    waivers.append(waiver("gate/epsilon/max", "active"))
+    assert decided([gate("fail")], [broken], fail_on_broken=True, waivers=waivers) == "pass"
+    assert decided([gate("inconclusive")], [], fail_on_broken=True, waivers=waivers) == "pass"
+    others = [gate("fail"), gate("inconclusive", "gate/attack.auc/max")]
+    assert decided(others, [broken], fail_on_broken=True, waivers=waivers) == "inconclusive"
+
+
+def test_an_expired_waiver_fails_whatever_became_of_its_finding() -> None:
+    for found in (judge(game(1.5)), judge(game(0.5))):
+        waivers = [waiver(found.id, "expired")]
+        assert decided([], [found], fail_on_broken=False, waivers=waivers) == "fail"
+
+
+def test_an_unused_waiver_changes_nothing() -> None:
+    waivers = [waiver("gate/epsilon/max", "unused")]
+    assert decided([gate("pass")], [], fail_on_broken=True, waivers=waivers) == "pass"
+    # Its state was judged; it does not waive what fails later.
+    assert decided([gate("fail")], [], fail_on_broken=True, waivers=waivers) == "fail"
+
+
+def test_broken_claims_and_gates_that_do_not_pass_can_be_waived() -> None:
+    claims = [judge(game(1.5)), judge(game(0.5), epsilon=2.0)]
+    gates = [gate(each, each) for each in ("pass", "fail", "inconclusive")]
+    assert waivable(gates, claims) == {"claim/published/1", "fail", "inconclusive"}

@@ -108,7 +108,7 @@ class BlackBox(Subject):
         """Return `[defense]` and the tables that may accompany it."""
         config = self.context.config
         secret = {"keep_seed"} if config.keep_seed is not None else set()
-        kept = {"seed", "audit", "gate", "defense", "card", *secret}
+        kept = {"seed", "audit", "gate", "waiver", "defense", "card", *secret}
         return config.model_dump(mode="json", include=kept)
 
     def attacks(self) -> Mapping[str, dict[str, Any]]:

@@ -244,7 +244,7 @@ def test_the_record_holds_what_the_audit_found(project: Project) -> None:
     claim = result.points[0].claim
     assert claim is not None
     assert (claim.epsilon, claim.delta, claim.adjacency) == (1.0, 1e-3, "as given")
-    assert set(result.config) == {"seed", "audit", "gate", "defense", "card"}
+    assert set(result.config) == {"seed", "audit", "gate", "waiver", "defense", "card"}
 
 
 @pytest.mark.parametrize("pairs", ["own:PAIRS", "own:make_pairs"])

@@ -1,0 +1,71 @@
+"""Judge the gates and waivers of a run: at its end, and anew whenever a gate is evaluated."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from dpaudit.auditor.gate import judge
+from dpaudit.config.schema import Gate
+from dpaudit.core.errors import ConfigError
+from dpaudit.record.result import AuditResult
+from dpaudit.record.verdicts import decided, waivable
+from dpaudit.record.waivers import Waiver, judged
+
+# How many ids a message names.
+_NAMED = 5
+
+
+def judge_run(
+    result: AuditResult,
+    day: date,
+    *,
+    gates: Sequence[Gate] | None = None,
+    waivers: Sequence[Waiver] | None = None,
+) -> AuditResult:
+    """Return the record of a run as judged on this day.
+
+    Args:
+        result: the record.
+        day: the day in UTC; waivers whose last day is before it are expired.
+        gates: gates to judge; None keeps those of the record with their outcomes.
+        waivers: waivers to apply; None applies those of the record.
+
+    Raises:
+        ConfigError: a gate picks nothing.
+    """
+    config, found = dict(result.config), result.gates
+    if gates is not None:
+        found = [judge(gate, result.points, result.measurements) for gate in gates]
+        config["gate"] = [gate.model_dump(mode="json") for gate in gates]
+    if waivers is not None:
+        config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
+    asked = result.waivers if waivers is None else waivers
+    applied = judged(asked, waivable(found, result.verdicts), day)
+    outcome = decided(found, result.verdicts, fail_on_broken=result.fail_on_broken, waivers=applied)
+    return result.model_copy(
+        update={"config": config, "gates": found, "waivers": applied, "outcome": outcome}
+    )
+
+
+def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") -> None:
+    """Refuse waivers of unknown ids.
+
+    Args:
+        waivers: the waivers.
+        known: the ids of claims and gates.
+        place: prefix of the message, such as the file of the waivers.
+
+    Raises:
+        ConfigError: an id is unknown; names those that it may mean.
+    """
+    ids = sorted(known)
+    for index, waiver in enumerate(waivers):
+        if waiver.id not in ids:
+            close = difflib.get_close_matches(waiver.id, ids, _NAMED) or ids
+            more = f" and {len(close) - _NAMED} more" if len(close) > _NAMED else ""
+            raise ConfigError(
+                f"{place}waiver.{index}.id = {waiver.id!r} is no claim or gate of the run: use one "
+                f"of {', '.join(map(repr, close[:_NAMED]))}{more}"
+            )

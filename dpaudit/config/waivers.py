@@ -1,0 +1,32 @@
+"""`[[waiver]]` of a config, and files of waivers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+
+from dpaudit.config.model import TABLE, as_list
+from dpaudit.record.waivers import Waiver
+
+
+def _once(waivers: Sequence[Waiver]) -> Sequence[Waiver]:
+    twice = [name for name, count in Counter(each.id for each in waivers).items() if count > 1]
+    if twice:
+        raise ValueError(f"two [[waiver]] have the id {twice[0]!r}: remove one")
+    return waivers
+
+
+Waivers = Annotated[
+    list[Waiver], BeforeValidator(as_list), Field(max_length=500), AfterValidator(_once)
+]
+
+
+class WaiverFile(BaseModel):
+    """A file of waivers."""
+
+    model_config = TABLE
+
+    waiver: Waivers = []

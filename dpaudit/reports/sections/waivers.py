@@ -1,0 +1,53 @@
+"""Waivers: what they accept, until when, and which need attention."""
+
+from __future__ import annotations
+
+from dpaudit.record.result import AuditResult
+from dpaudit.record.waivers import WaiverRecord
+from dpaudit.reports.table import Table
+
+_NOW = {
+    "broken": "its claim is broken",
+    "not broken": "its claim is not broken",
+    "not tested": "its claim was not tested",
+    "pass": "its gate passes",
+    "fail": "its gate fails",
+    "inconclusive": "its gate is inconclusive",
+}
+
+
+def table(result: AuditResult) -> Table | None:
+    """Return the table of all waivers; None without any."""
+    if not result.waivers:
+        return None
+    return Table(
+        f"Waivers on {result.waivers[0].judged}",
+        ["finding", "state", "owner", "until", "statement"],
+        [
+            [each.id, each.state, each.owner, str(each.expires), each.statement]
+            for each in result.waivers
+        ],
+        {(row, 1) for row, each in enumerate(result.waivers) if each.state == "expired"},
+    )
+
+
+def sentence(waiver: WaiverRecord, result: AuditResult) -> str:
+    """Return what a waiver of the record does, and what to do about it."""
+    now = _now(waiver.id, result)
+    if waiver.state == "active":
+        return f"waived until {waiver.expires} by {waiver.owner}: {waiver.statement}"
+    if waiver.state == "unused":
+        return f"the waiver of {waiver.id} is unused, as {now}: remove it if that lasts"
+    return (
+        f"the waiver of {waiver.id} by {waiver.owner} expired after {waiver.expires}, and {now}: "
+        "remove the waiver, or review and renew it"
+    )
+
+
+def _now(name: str, result: AuditResult) -> str:
+    """Return what became of a waived finding."""
+    found: dict[str, str] = {verdict.id: verdict.verdict for verdict in result.verdicts}
+    # Gates may share an id: one that does not pass counts.
+    gates = sorted(result.gates, key=lambda gate: gate.outcome != "pass")
+    found |= {gate.id: gate.outcome for gate in gates}
+    return _NOW.get(found.get(name, ""), "its gate is not judged here")

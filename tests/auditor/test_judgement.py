@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from dpaudit.auditor.judgement import check_ids, judge_run
+from dpaudit.config.schema import Gate
+from dpaudit.core.errors import ConfigError
+from dpaudit.record.consistency import problem
+from dpaudit.record.result import AuditResult
+from dpaudit.record.waivers import Waiver
+
+LAST = date(2027, 1, 31)
+LATER = date(2027, 2, 1)
+
+
+def waiver(name: str) -> Waiver:
+    return Waiver(id=name, owner="the team", statement="known", expires=LAST)
+
+
+def test_waivers_are_judged_on_the_day(result: AuditResult) -> None:
+    assert judge_run(result, LAST).outcome == "fail"
+    waived = judge_run(result, LAST, waivers=[waiver("gate/epsilon/max")])
+    assert (waived.outcome, waived.gates) == ("pass", result.gates)
+    assert judge_run(waived, LATER).outcome == "fail"
+    assert judge_run(waived, LAST, waivers=[]).outcome == "fail"
+
+
+def test_what_is_judged_anew_is_a_consistent_record(result: AuditResult) -> None:
+    gates = [Gate(metric="attack.accuracy", max=0.9), Gate(metric="utility.overlap", min=0.99)]
+    found = judge_run(result, LAST, gates=gates, waivers=[waiver("gate/utility.overlap/min")])
+    assert [gate.outcome for gate in found.gates] == ["pass", "inconclusive"]
+    assert found.outcome == "pass"
+    assert problem(found) is None
+    assert problem(judge_run(found, LATER)) is None
+
+
+def test_an_unknown_id_is_refused_with_those_that_are_close() -> None:
+    known = ["claim/a/1", "claim/a/10", "gate/epsilon/max"]
+    check_ids([waiver("claim/a/1")], known)
+    with pytest.raises(ConfigError) as caught:
+        check_ids([waiver("claim/a/10"), waiver("claim/a/2")], known, "waivers.toml: ")
+    assert str(caught.value) == (
+        "waivers.toml: waiver.1.id = 'claim/a/2' is no claim or gate of the run: use one of "
+        "'claim/a/1', 'claim/a/10'"
+    )
+
+
+def test_an_id_like_no_other_is_refused_with_some() -> None:
+    known = [f"claim/model/{number}" for number in range(9)]
+    with pytest.raises(ConfigError, match="and 4 more"):
+        check_ids([waiver("xyz")], known)

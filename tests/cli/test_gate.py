@@ -1,0 +1,119 @@
+"""`dpaudit gate`: waivers are judged on the day of the evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult
+
+CONFIG = """
+seed = 3
+[data]
+synthetic = { n_users = 100, n_items = 80, mean_per_user = 30 }
+[model]
+params = { top_k = 5 }
+[audit]
+trials = 100
+[[game]]
+pair = "support-threshold"
+trials = 1000
+"""
+CLAIM = "claim/slope-one published/1"
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def waiver(name: str, expires: date = date(9999, 12, 31)) -> str:
+    return (
+        f'[[waiver]]\nid = "{name}"\nowner = "recommendations team"\n'
+        f'statement = "kept until release 2"\nexpires = {expires}\n'
+    )
+
+
+@pytest.fixture
+def waived(tmp_path: Path, make: Callable[..., AuditResult]) -> Path:
+    """A folder with a record whose gate fails, and a file that waives this."""
+    (tmp_path / record.NAME).write_text(record.render(make()))
+    (tmp_path / "waivers.toml").write_text(waiver("gate/epsilon/max", date(2027, 1, 31)))
+    return tmp_path
+
+
+def on(monkeypatch: pytest.MonkeyPatch, day: date) -> None:
+    monkeypatch.setattr("dpaudit.record.waivers.today", lambda: day)
+
+
+def words(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_a_waiver_holds_until_its_last_day(waived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = (waived, "--waivers", waived / "waivers.toml")
+    on(monkeypatch, date(2027, 1, 31))
+    found = call("gate", *options)
+    assert found.exit_code == 0, found.output
+    assert found.output.startswith("BROKEN ")
+    said = "WAIVED epsilon <= claim above 1 waived until 2027-01-31 by recommendations team: kept"
+    assert said in words(found)
+    on(monkeypatch, date(2027, 2, 1))
+    found = call("gate", *options)
+    assert found.exit_code == 1
+    assert (
+        "EXPIRED the waiver of gate/epsilon/max by recommendations team expired after 2027-01-31, "
+        "and its gate fails: remove the waiver, or review and renew it"
+    ) in words(found)
+    assert call("gate", waived).exit_code == 1
+
+
+def test_an_unknown_id_is_an_error(waived: Path) -> None:
+    path = waived / "waivers.toml"
+    path.write_text(waiver("gate/epsilon/min"))
+    found = call("gate", waived, "--waivers", path)
+    assert found.exit_code == 2
+    assert (
+        f"{path}: waiver.0.id = 'gate/epsilon/min' is no claim or gate of the run" in found.output
+    )
+    assert "'gate/epsilon/max'" in found.output
+
+
+def test_a_waiver_of_the_run_s_gate_may_stay_beside_a_policy(waived: Path) -> None:
+    policy = waived / "policy.toml"
+    policy.write_text("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.9\n")
+    found = call("gate", waived, "--policy", policy, "--waivers", waived / "waivers.toml")
+    assert "UNUSED the waiver of gate/epsilon/max is unused, as its gate is not judged here" in (
+        words(found)
+    )
+
+
+def test_a_run_records_its_waivers_and_a_gate_judges_them_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, out = tmp_path / "audit.toml", tmp_path / "out"
+    config.write_text(CONFIG)
+    assert call("run", config, "-o", out, "-q").exit_code == 1
+    config.write_text(CONFIG + waiver(CLAIM))
+    assert call("run", config, "-o", out, "-q").exit_code == 0
+    written = json.loads((out / record.NAME).read_text())
+    assert [(each["id"], each["state"]) for each in written["waivers"]] == [(CLAIM, "active")]
+    assert written["waivers"][0]["judged"] == written["timing"]["started"][:10]
+    assert call("gate", out).exit_code == 0
+    last = date(2027, 1, 31)
+    (tmp_path / "other.toml").write_text(waiver(CLAIM, last))
+    given = ("--waivers", tmp_path / "other.toml")
+    assert call("run", config, "-o", out, "-q", *given).exit_code == (date.today() > last)
+    assert record.load(out).config["waiver"][0]["expires"] == "2027-01-31"
+    on(monkeypatch, date(2027, 2, 1))
+    assert call("gate", out).exit_code == 1
+    (tmp_path / "other.toml").write_text(waiver("claim/slope-one published/3"))
+    refused = call("run", config, "-o", out, "-q", *given)
+    assert (refused.exit_code, refused.output.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'other.toml'}: waiver.0.id" in refused.output

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from datetime import date
+
+from dpaudit.auditor.judgement import judge_run
+from dpaudit.record.result import AuditResult
+from dpaudit.record.waivers import Waiver
+from dpaudit.reports.sections.waivers import sentence, table
+
+
+def judged(result: AuditResult, *names: str, day: date = date(2027, 1, 31)) -> AuditResult:
+    waivers = [
+        Waiver(id=name, owner="the team", statement="known", expires=date(2027, 1, 31))
+        for name in names
+    ]
+    return judge_run(result, day, waivers=waivers)
+
+
+def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> None:
+    assert table(result) is None
+    names = ("gate/epsilon/max", "claim/published/10")
+    found = table(judged(result, *names))
+    assert found is not None
+    assert found.caption == "Waivers on 2027-01-31"
+    assert found.cells == [
+        [names[0], "active", "the team", "2027-01-31", "known"],
+        [names[1], "unused", "the team", "2027-01-31", "known"],
+    ]
+    assert not found.marked
+    late = table(judged(result, *names, day=date(2027, 2, 1)))
+    assert late is not None
+    assert late.marked == {(0, 1), (1, 1)}
+
+
+def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None:
+    names = ("claim/published/0.1", "claim/published/10", "gate/epsilon/max")
+    found = judged(result, *names)
+    broken, kept, _ = (sentence(each, found) for each in found.waivers)
+    assert broken == "waived until 2027-01-31 by the team: known"
+    assert kept == (
+        "the waiver of claim/published/10 is unused, as its claim was not tested: remove it if "
+        "that lasts"
+    )
+    found = judged(result, *names, day=date(2027, 2, 1))
+    last = [sentence(each, found).split(", and ")[1].split(":")[0] for each in found.waivers]
+    assert last == ["its claim is broken", "its claim was not tested", "its gate fails"]
