@@ -47,7 +47,7 @@ def judge(
     for found in picked:
         point = at[found.model, found.epsilon]
         outcome, reason = _compare(gate, found, point)
-        verdict = (outcome, f"{_place(found)}: {reason}")
+        verdict = (outcome, f"{found.place}: {reason}")
         game = found.pair if found.unit else None
         decided.setdefault((found.model, found.epsilon, game), []).append(verdict)
     doubted = {
@@ -99,16 +99,6 @@ def rule(gate: Gate) -> str:
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     power = f", if the game finds {gate.detectable:g} times that" if gate.detectable else ""
     return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
-
-
-def _place(found: Measurement) -> str:
-    effort = f"effort {found.effort}" if found.effort is not None else None
-    extra = [part for part in (found.attack, found.pair, effort) if part]
-    if found.unit and not found.pair:
-        extra.append(f"{found.unit} ({found.observer})")
-    if found.unit and found.at is not None:
-        extra.append(f"{found.at:g} false positives")
-    return ", ".join([found.model, f"ε = {found.epsilon:g}", *extra])
 
 
 def _limit(gate: Gate, found: Measurement, point: PointRecord) -> float | None:

@@ -60,7 +60,8 @@ class Metric:
         detail: the field that distinguishes measurements that are otherwise alike; None if there
             is none.
         optional: further fields that a measurement may have.
-        gateable: whether a `[[gate]]` may use it.
+        larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
+            and errors, `better` for shares that measure utility. None: no gate may use it.
     """
 
     name: MetricName
@@ -69,7 +70,12 @@ class Metric:
     fields: tuple[str, ...] = ()
     detail: str | None = None
     optional: tuple[str, ...] = ()
-    gateable: bool = False
+    larger: Literal["worse", "better"] | None = None
+
+    @property
+    def gateable(self) -> bool:
+        """Whether a `[[gate]]` may use it."""
+        return self.larger is not None
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -82,10 +88,10 @@ _SEEN = ("observer", "unit")
 _GAME = ("unit", "event", "observer", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
-           ("attack",), gateable=True),
+           ("attack",), larger="worse"),
     Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
-           "share", gateable=True),
-    Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", gateable=True),
+           "share", larger="better"),
+    Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", larger="worse"),
     Metric("utility.mae", "mean absolute error on held-out ratings", "rating"),
     Metric("utility.precision", "share of listed items that are held out", "share"),
     Metric("utility.recall", "share of held-out items that are listed", "share"),
@@ -106,9 +112,9 @@ _TABLE = (
     Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
            "baseline", "rating", ("attack", "basis"), "basis"),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
-           ("attack", "pair"), optional=_GAME, gateable=True),
+           ("attack", "pair"), optional=_GAME, larger="worse"),
     Metric("sybil.accuracy", "share of hidden ratings that an attacker recovers with this effort",
-           "share", ("attack", "effort"), gateable=True),
+           "share", ("attack", "effort"), larger="worse"),
     Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
            "after some steps, computed", "nats", ("step", "states"), "states"),
     Metric("assumption.denominator", "share of a training's denominators below the bound that a "
@@ -120,13 +126,13 @@ _TABLE = (
            "part"),
     Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
            "targets of membership inference, or real against fake submissions after the last round",
-           "share", ("attack",), optional=(*_SEEN, "step", "event"), gateable=True),
+           "share", ("attack",), optional=(*_SEEN, "step", "event"), larger="worse"),
     Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate, "
            "expected over trainings", "share", ("attack", *_SEEN, "at"), optional=("event",),
-           gateable=True),
+           larger="worse"),
     Metric("attack.advantage", "true- minus false-positive rate of membership inference at a "
            "threshold chosen beforehand; balanced accuracy is a half plus a half of it", "gain",
-           ("attack", *_SEEN), optional=("event",), gateable=True),
+           ("attack", *_SEEN), optional=("event",), larger="worse"),
     Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "
            "at a false-positive rate", "share", ("attack", *_SEEN, "at")),
     Metric("membership.exposed", "quantile over targets of how much more often a target is found, "

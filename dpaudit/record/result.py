@@ -259,6 +259,17 @@ class Measurement(_Record):
         return self.unit is None or covers(claim, self.unit, self.observer or "")
 
     @property
+    def place(self) -> str:
+        """Return the model, the ε, and what else distinguishes it, in words."""
+        effort = f"effort {self.effort}" if self.effort is not None else None
+        extra = [part for part in (self.attack, self.pair, effort) if part]
+        if self.unit and not self.pair:
+            extra.append(f"{self.unit} ({self.observer})")
+        if self.unit and self.at is not None:
+            extra.append(f"{self.at:g} false positives")
+        return ", ".join([self.model, f"ε = {self.epsilon:g}", *extra])
+
+    @property
     def controls(self) -> tuple[Control, ...]:
         """Return every mutant that was tried."""
         return self.tried or ((self.control,) if self.control else ())
@@ -463,6 +474,11 @@ class AuditResult(_Record):
     fail_on_broken: bool = True
     outcome: Outcome = "pass"
     timing: Timing
+
+    @property
+    def waived(self) -> set[str]:
+        """Return the ids of the findings that an active waiver accepts."""
+        return {waiver.id for waiver in self.waivers if waiver.state == "active"}
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:

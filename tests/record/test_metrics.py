@@ -34,6 +34,11 @@ def test_every_metric_stands_in_the_table_once() -> None:
         assert len(metric.known) == len(set(metric.known))
 
 
+def test_of_what_may_gate_only_shares_of_utility_are_better_if_larger() -> None:
+    better = [metric for metric in METRICS.values() if metric.larger == "better"]
+    assert [(metric.name, metric.unit) for metric in better] == [("utility.overlap", "share")]
+
+
 def test_what_may_gate_is_what_a_gate_may_name() -> None:
     named = set(get_args(Gate.model_fields["metric"].annotation))
     assert named == {metric.name for metric in METRICS.values() if metric.gateable}
