@@ -12,6 +12,8 @@ from dpaudit.cli.options import waivers_option
 from dpaudit.cli.writing import EXIT_CODES
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dpaudit.record.result import AuditResult
 
 _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unused": "yellow"}
@@ -25,17 +27,34 @@ _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unuse
     help="A TOML file with [[gate]] tables to use instead of the gates of the run.",
 )
 @waivers_option("of the run")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="The folder or record of an earlier run: what is certified to be worse, or newly broken, "
+    "fails.",
+)
 @click.pass_context
-def gate(ctx: click.Context, folder: Path, policy: Path | None, waivers: Path | None) -> None:
+def gate(
+    ctx: click.Context,
+    folder: Path,
+    policy: Path | None,
+    waivers: Path | None,
+    baseline: Path | None,
+) -> None:
     """Evaluate gates on the finished run in FOLDER; the exit code is their outcome.
 
     Waivers are judged on the day of the evaluation: those that were active when the run was made
-    may have expired.
+    may have expired. A baseline adds to the gates and excuses nothing that fails without it.
     """
+    from rich.console import Console
+
     from dpaudit.auditor.judgement import check_ids, judge_run
     from dpaudit.config import load as config_file
     from dpaudit.record import storage as record
+    from dpaudit.record.comparison import compare
+    from dpaudit.record.result import worst
     from dpaudit.record.waivers import today
+    from dpaudit.reports.render import comparison
 
     recorded = record.load(folder)
     result = judge_run(
@@ -48,12 +67,18 @@ def gate(ctx: click.Context, folder: Path, policy: Path | None, waivers: Path | 
         known = {each.id for each in result.verdicts}
         known |= {each.id for each in (*recorded.gates, *result.gates)}
         check_ids(result.waivers, known, f"{waivers}: ")
-    _show(result)
-    ctx.exit(EXIT_CODES[result.outcome])
+    compared = None if baseline is None else compare(record.load(baseline), result)
+    console = Console()
+    _show(result, console)
+    if compared is not None:
+        console.print()
+        comparison.show(compared, console, everything=False)
+    outcome = worst([result.outcome, *([compared.outcome] if compared else [])])
+    console.print(f"\nOutcome: {outcome}", highlight=False)
+    ctx.exit(EXIT_CODES[outcome])
 
 
-def _show(result: AuditResult) -> None:
-    from rich.console import Console
+def _show(result: AuditResult, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -65,7 +90,6 @@ def _show(result: AuditResult) -> None:
     for word, lines in _findings(result):
         style = _STYLES.get(word, "bold red")
         table.add_row(Text(word.upper(), style), Text("\n".join(map(plain, lines))))
-    console = Console()
     console.print(table)
     if not result.gates:
         console.print("no gates: add [[gate]] to the config or give --policy")

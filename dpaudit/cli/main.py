@@ -13,6 +13,7 @@ from dpaudit.cli.audit import report, run
 from dpaudit.cli.catalogue import list_, schema, show
 from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
+from dpaudit.cli.diff import diff
 from dpaudit.cli.epsilon import epsilon
 from dpaudit.cli.gate import gate
 from dpaudit.cli.init import init
@@ -128,6 +129,7 @@ for command in (
     runs,
     report,
     gate,
+    diff,
     claims,
     epsilon,
     membership,

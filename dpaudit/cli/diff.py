@@ -1,0 +1,40 @@
+"""`dpaudit diff`: a run compared with an earlier one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("baseline", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "md", "json"]),
+    default="text",
+    show_default=True,
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Show also what is the same and cannot be told."
+)
+def diff(baseline: Path, folder: Path, style: str, everything: bool) -> None:
+    """Compare the finished run in FOLDER with that in BASELINE, by intervals and verdicts.
+
+    The exit code does not depend on the comparison; for that, use 'dpaudit gate --baseline'.
+    """
+    from rich.console import Console
+
+    from dpaudit.record import storage as record
+    from dpaudit.record.comparison import compare
+    from dpaudit.reports.render import comparison
+
+    found = compare(record.load(baseline), record.load(folder))
+    if style == "json":
+        click.echo(found.model_dump_json(indent=1))
+    elif style == "md":
+        click.echo(comparison.render(found), nl=False)
+    else:
+        comparison.show(found, Console(), everything=everything)

@@ -1,0 +1,101 @@
+"""A run compared with its baseline, on a terminal and as GitHub Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpaudit.core.messages import plain
+from dpaudit.record.comparison import Comparison
+from dpaudit.reports.render import markdown
+from dpaudit.reports.sections import comparison
+from dpaudit.reports.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_GAP = 2
+# How many differences of settings a terminal shows, unless everything is asked for.
+_SHOWN = 8
+
+
+def show(found: Comparison, console: Console, *, everything: bool) -> None:
+    """Print a comparison.
+
+    Args:
+        found: the comparison.
+        console: where to print.
+        everything: whether to print also what is the same and what cannot be told.
+    """
+    for table in comparison.tables(found, everything=everything):
+        _show_table(table, console)
+    lines = list(comparison.sentences(found))
+    if found.differences:
+        shown = found.differences if everything else found.differences[:_SHOWN]
+        lines += ["", f"{comparison.DIFFERENCES}:"]
+        lines += [f"  {each.key}: {each.before} → {each.after}" for each in shown]
+        if len(shown) < len(found.differences):
+            more = len(found.differences) - len(shown)
+            lines.append(f"  and {more} more: 'dpaudit diff --all' shows them")
+    for line in lines:
+        console.print(plain(line), markup=False, highlight=False)
+
+
+def render(found: Comparison) -> str:
+    """Render a comparison as GitHub Markdown, with all that was compared."""
+    shown = comparison.tables(found, everything=True)
+    if found.differences:
+        shown.append(comparison.differences(found))
+    parts = [
+        "# Comparison with the baseline",
+        *map(markdown.escape, comparison.sentences(found)),
+        *map(markdown.captioned, shown),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _show_table(found: Table, console: Console) -> None:
+    from rich.text import Text
+
+    cells = [[plain(cell) for cell in row] for row in found.cells]
+    console.print(Text(found.caption, style="bold"))
+    header, lines = _laid_out(found.header, cells, console.width)
+    if header:
+        console.print(Text(header, style="dim"))
+    for row, line in enumerate(lines):
+        marked = any((row, at) in found.marked for at in range(len(found.header)))
+        console.print(Text(line, style="bold red" if marked else ""))
+    console.print()
+
+
+def _laid_out(header: list[str], cells: list[list[str]], width: int) -> tuple[str, list[str]]:
+    """Return the header and the rows of a table as text.
+
+    If a row is too wide, its first cell stands above the others, and they stand side by side or, if
+    they are too wide too, below each other.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
+
+    def beside(row: list[str], first: int) -> str:
+        padded = (set_cell_size(*each) for each in zip(row[first:], widths[first:], strict=True))
+        return (" " * _GAP).join(padded).rstrip()
+
+    if sum(widths) + _GAP * (len(widths) - 1) <= width:
+        return beside(header, 0), [beside(row, 0) for row in cells]
+    start = " " * _GAP
+    if sum(widths[1:]) + _GAP * (len(widths) - 1) <= width:
+        return start + beside(header, 1), [f"{row[0]}\n{start}{beside(row, 1)}" for row in cells]
+    name = max(map(cell_len, header))
+    return "", [
+        "\n".join(
+            [
+                row[0],
+                *(
+                    f"{start}{set_cell_size(label, name)}{start}{cell}"
+                    for label, cell in zip(header[1:], row[1:], strict=True)
+                ),
+            ]
+        )
+        for row in cells
+    ]
