@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from dpaudit.cli import main
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult
+from tests.support.records import judged
 
 CONFIG = """
 seed = 3
@@ -117,3 +118,29 @@ def test_a_run_records_its_waivers_and_a_gate_judges_them_anew(
     refused = call("run", config, "-o", out, "-q", *given)
     assert (refused.exit_code, refused.output.count("\n")) == (2, 1)
     assert f"{tmp_path / 'other.toml'}: waiver.0.id" in refused.output
+
+
+def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_broken(
+    tmp_path: Path, make: Callable[..., AuditResult]
+) -> None:
+    broken = make(epsilons=(1.0,), gate=False)
+    game = broken.measurements[-1]
+    kept = game.model_copy(update={"estimate": game.estimate.changed(lower=0.5)})
+    before = judged(broken.model_copy(update={"measurements": [*broken.measurements[:-1], kept]}))
+    for name, made in (("before", before), ("after", broken)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / record.NAME).write_text(record.render(made))
+    after, baseline = tmp_path / "after", ("--baseline", tmp_path / "before")
+    assert call("gate", after).exit_code == 0  # by its config, a broken claim does not fail it
+    found = call("gate", after, *baseline)
+    assert found.exit_code == 1
+    assert "The run is worse than its baseline (newly broken claims: 1)." in words(found)
+    assert found.output.endswith("\nOutcome: fail\n")
+    waivers = tmp_path / "waivers.toml"
+    waivers.write_text(waiver("claim/published/1"))
+    found = call("gate", after, *baseline, "--waivers", waivers)
+    assert found.exit_code == 0, found.output
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.001\n")
+    options = (*baseline, "--waivers", waivers, "--policy", policy)
+    assert call("gate", after, *options).exit_code == 1

@@ -28,16 +28,10 @@ def show(found: Comparison, console: Console, *, everything: bool) -> None:
     """
     for table in comparison.tables(found, everything=everything):
         _show_table(table, console)
-    lines = list(comparison.sentences(found))
     if found.differences:
-        shown = found.differences if everything else found.differences[:_SHOWN]
-        lines += ["", f"{comparison.DIFFERENCES}:"]
-        lines += [f"  {each.key}: {each.before} → {each.after}" for each in shown]
-        if len(shown) < len(found.differences):
-            more = len(found.differences) - len(shown)
-            lines.append(f"  and {more} more: 'dpaudit diff --all' shows them")
-    for line in lines:
-        console.print(plain(line), markup=False, highlight=False)
+        _show_differences(found, console, len(found.differences) if everything else _SHOWN)
+    for sentence in comparison.sentences(found):
+        console.print(plain(sentence), markup=False, highlight=False)
 
 
 def render(found: Comparison) -> str:
@@ -51,6 +45,20 @@ def render(found: Comparison) -> str:
         *map(markdown.captioned, shown),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _show_differences(found: Comparison, console: Console, most: int) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Text(comparison.DIFFERENCES, style="bold"))
+    lines = [f"{each.key}: {each.before} → {each.after}" for each in found.differences[:most]]
+    if most < len(found.differences):
+        more = len(found.differences) - most
+        lines.append(f"and {more} more: 'dpaudit diff --all' shows them")
+    for line in lines:
+        console.print(Padding.indent(Text(plain(line)), _GAP))
+    console.print()
 
 
 def _show_table(found: Table, console: Console) -> None:

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+from dpaudit.record import storage as record
+from dpaudit.record.comparison import Comparison
+from dpaudit.record.result import AuditResult
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folders(tmp_path: Path, make: Callable[..., AuditResult]) -> tuple[Path, Path]:
+    """The folders of a baseline and of a run that lacks its last ε."""
+    places = tmp_path / "before", tmp_path / "after"
+    for place, epsilons in zip(places, [(0.1, 1.0), (0.1,)], strict=True):
+        place.mkdir()
+        text = record.render(make(epsilons=epsilons, outcome="pass"))
+        (place / record.NAME).write_text(text)
+    return places
+
+
+def test_the_exit_code_does_not_depend_on_the_comparison(folders: tuple[Path, Path]) -> None:
+    before, after = folders
+    for style in ("text", "md", "json"):
+        found = call("diff", before, after, "--format", style)
+        assert found.exit_code == 0, found.output
+        assert "ε = 1 of 'published'" in " ".join(found.output.split())
+    assert call("gate", after, "--baseline", before).exit_code == 4
+    assert call("gate", before, "--baseline", after).exit_code == 0
+
+
+def test_json_holds_the_whole_comparison(folders: tuple[Path, Path]) -> None:
+    text = call("diff", *folders, "--format", "json").output
+    found = Comparison.model_validate_json(text)
+    assert (found.outcome, found.confidence) == ("inconclusive", 0.9)
+    assert json.loads(text)["numbers"][-1]["upper"] == "Infinity"
+
+
+def test_a_folder_without_a_record_is_an_error(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    for command in (
+        ("diff", tmp_path, folders[1]),
+        ("diff", folders[0], tmp_path),
+        ("gate", folders[1], "--baseline", tmp_path),
+    ):
+        found = call(*command)
+        assert found.exit_code == 2
+        assert f"{tmp_path / record.NAME} does not exist" in found.output
+
+
+def test_all_shows_what_cannot_be_told(folders: tuple[Path, Path]) -> None:
+    assert "Cannot tell\n" not in call("diff", *folders).output
+    assert "Cannot tell\n" in call("diff", *folders, "--all").output

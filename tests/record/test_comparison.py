@@ -1,0 +1,243 @@
+"""A run is compared with its baseline by intervals and verdicts, never by points."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from dpaudit.core.errors import ConfigError
+from dpaudit.record.comparison import NumberChange, change, compare
+from dpaudit.record.metrics import MetricName
+from dpaudit.record.result import AuditResult, Family, GateRecord, Measurement
+from dpaudit.record.waivers import Waiver, judged
+from tests.support.records import control, estimate, make_result
+from tests.support.records import judged as with_verdicts
+
+INF = math.inf
+ENDS = st.floats(allow_nan=False)
+
+
+def record(*numbers: Measurement, **changes: Any) -> AuditResult:
+    """A record of one model at ε = 1 with these numbers."""
+    base = make_result(epsilons=(1.0,), gate=False)
+    return with_verdicts(base.model_copy(update={"measurements": list(numbers), **changes}))
+
+
+def number(low: float, high: float, metric: MetricName = "attack.accuracy", **more: Any) -> Any:
+    fields: dict[str, Any] = {"attack.accuracy": {"attack": "one"}}.get(metric, {})
+    changes = {name: more.pop(name) for name in ("value", "kind", "alpha") if name in more}
+    value = changes.pop("value", low)
+    found = estimate(value, low, high, **changes)
+    return Measurement(
+        metric=metric, model="published", epsilon=1.0, estimate=found, **fields | more
+    )
+
+
+def game(lower: float, *, found: bool = True, factor: float = 1.25) -> Measurement:
+    return Measurement(
+        metric="epsilon",
+        model="published",
+        epsilon=1.0,
+        attack="likelihood-ratio",
+        pair="tight",
+        estimate=estimate(lower, lower, INF),
+        control=control(1.0).model_copy(update={"found": found, "factor": factor}),
+    )
+
+
+def one(before: Measurement, after: Measurement) -> NumberChange:
+    [found] = compare(record(before), record(after)).numbers
+    return found
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "judgement"),
+    [
+        ("attack.accuracy", (0.1, 0.2), (0.3, 0.4), "worse"),
+        ("attack.accuracy", (0.3, 0.4), (0.1, 0.2), "better"),
+        ("attack.accuracy", (0.1, 0.3), (0.2, 0.4), "cannot tell"),
+        # Ends that touch leave it open.
+        ("attack.accuracy", (0.1, 0.2), (0.2, 0.4), "cannot tell"),
+        ("attack.accuracy", (0.1, 0.9), (0.3, 0.4), "cannot tell"),
+        ("utility.overlap", (0.3, 0.4), (0.1, 0.2), "worse"),
+        ("utility.overlap", (0.1, 0.2), (0.3, 0.4), "better"),
+        ("utility.rmse", (0.8, 0.9), (1.0, 1.1), "worse"),
+        ("utility.rmse", (0.8, INF), (1.0, 1.1), "cannot tell"),
+        ("utility.rmse", (0.8, INF), (0.1, 0.2), "better"),
+        ("utility.rmse", (0.8, 0.9), (1.0, INF), "worse"),
+    ],
+)
+def test_only_disjoint_intervals_certify_a_change(
+    metric: MetricName, before: tuple[float, float], after: tuple[float, float], judgement: str
+) -> None:
+    assert one(number(*before, metric), number(*after, metric)).judgement == judgement
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_no_comparison_is_by_points(a: float, b: float, old: float, new: float) -> None:
+    """With the same intervals, no points can change the judgement."""
+    low, high = sorted((a, b))
+    found = one(number(low, high, value=old), number(low, high, value=new))
+    assert found.judgement == "cannot tell"
+    assert (found.lower, found.upper) == (low - high, high - low)
+
+
+@given(ENDS, ENDS, ENDS, ENDS)
+def test_a_change_has_an_interval_whatever_the_ends(a: float, b: float, c: float, d: float) -> None:
+    before, after = (estimate(low, low, high) for low, high in (sorted((a, b)), sorted((c, d))))
+    lower, upper = change(before, after)
+    assert lower <= upper
+    assert (lower > 0) == (after.lower > before.upper)
+    assert (upper < 0) == (after.upper < before.lower)
+
+
+def test_the_intervals_of_both_runs_hold_together() -> None:
+    """A difference is certified with the confidence of both runs, also if theirs differ."""
+    sure = Family(confidence=0.99, size=10, alpha=0.001)
+    before, after = record(number(0.1, 0.2), family=sure), record(number(0.3, 0.4))
+    assert compare(before, after).confidence == 0.94
+    assert compare(after, after).confidence == 0.9
+    half = Family(confidence=0.5, size=1, alpha=0.5)
+    with pytest.raises(ConfigError, match="leaves none for both together"):
+        compare(record(family=half), record(family=half))
+
+
+def test_a_change_that_is_not_there_is_seldom_certified() -> None:
+    """Two intervals of 80 % about one share leave it out together in at most 40 % of the runs."""
+    hits = np.random.default_rng(0).binomial(100, 0.3, (2, 2000))
+    low, high = proportion_confint(hits, 100, alpha=0.2, method="beta")
+    ends = zip(low[0], high[0], low[1], high[1], strict=True)
+    found = [change(estimate(a, a, b), estimate(c, c, d)) for a, b, c, d in ends]
+    certified = np.mean([lower > 0 or upper < 0 for lower, upper in found])
+    assert 0 < certified < 0.4
+
+
+def test_a_rising_lower_bound_tells_nothing_of_the_true_epsilon() -> None:
+    found = one(game(0.2), game(0.9))
+    assert (found.judgement, found.reason) == (
+        "cannot tell",
+        "the baseline has only a lower bound",
+    )
+    assert (found.lower, found.upper) == (-INF, INF)
+    assert compare(record(game(0.2)), record(game(0.9))).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "move", "outcome"),
+    [
+        (game(0.5), game(1.5), "newly broken", "fail"),
+        (game(0.5, found=False), game(1.5), "newly broken", "fail"),
+        (game(1.5), game(1.6), "same", "pass"),
+        (game(1.5), game(0.5), "changed", "pass"),
+        (game(0.5, found=False), game(0.5), "changed", "pass"),
+        (game(0.5), game(0.6), "same", "pass"),
+        (game(0.5), game(0.5, found=False), "no longer tested", "inconclusive"),
+        (game(1.5), game(0.5, found=False), "no longer tested", "inconclusive"),
+    ],
+)
+def test_verdicts_are_compared_by_themselves(
+    before: Measurement, after: Measurement, move: str, outcome: str
+) -> None:
+    found = compare(record(before), record(after))
+    assert [claim.move for claim in found.claims] == [move]
+    assert found.outcome == outcome
+    assert [number.judgement for number in found.numbers] == ["cannot tell"]
+
+
+def test_a_looser_claim_and_less_power_are_changes() -> None:
+    before = record(game(0.5))
+    claim = before.points[0].claim
+    assert claim is not None
+    points = [
+        before.points[0].model_copy(update={"claim": claim.model_copy(update={"epsilon": 2.0})})
+    ]
+    for after in (
+        record(game(0.5), points=points),
+        record(game(0.5, factor=4.0)),
+    ):
+        assert [each.move for each in compare(before, after).claims] == ["changed"]
+
+
+def test_a_waiver_accepts_a_newly_broken_claim_and_nothing_else() -> None:
+    day = date(2027, 1, 31)
+    waiver = Waiver(id="claim/published/1", owner="o", statement="s", expires=day)
+    waivers = judged([waiver], {"claim/published/1"}, day)
+    before = record(game(0.5), number(0.1, 0.2))
+    broken = record(game(1.5), number(0.1, 0.2), waivers=waivers)
+    found = compare(before, broken)
+    assert [claim.waived for claim in found.claims] == [True]
+    assert found.outcome == "pass"
+    worse = record(game(1.5), number(0.3, 0.4), waivers=waivers)
+    assert compare(before, worse).outcome == "fail"
+
+
+def test_an_estimate_that_rests_on_an_assumption_decides_nothing() -> None:
+    for kinds in (("frequentist", "assumes-law"), ("exact", "frequentist")):
+        before, after = (
+            number(*ends, kind=kind)
+            for ends, kind in zip(((0.1, 0.2), (0.3, 0.4)), kinds, strict=True)
+        )
+        found = one(before, after)
+        assert found.judgement == "cannot tell"
+        assert "is of kind" in found.reason
+    both = compare(record(number(0.1, 0.2, kind="exact")), record(number(0.3, 0.4, kind="exact")))
+    assert (both.numbers, both.uncompared) == ([], {"attack.accuracy": 1})
+
+
+def test_numbers_that_may_not_gate_are_counted() -> None:
+    one = number(0.1, 0.2, "game.kl", attack="a", pair="tight", estimator="plug-in")
+    found = compare(record(number(0.1, 0.2), one), record(number(0.1, 0.2)))
+    assert found.uncompared == {"game.kl": 1}
+    assert not found.missing
+
+
+def test_what_the_baseline_has_and_the_run_lacks_is_named() -> None:
+    before = make_result(gate=False)
+    fewer = make_result(epsilons=(0.1, 1.0), gate=False)
+    found = compare(before, fewer)
+    assert (found.missing, found.added) == (["ε = 10 of 'published'"], [])
+    assert found.outcome == "inconclusive"
+    assert "ε = 10 of 'published'" in found.reason
+    assert compare(fewer, before).added == found.missing
+    assert compare(fewer, before).outcome == "pass"
+    other = compare(before, make_result(label="other", gate=False))
+    assert (other.missing, other.added) == (["model 'published'"], ["model 'other'"])
+    unattacked = compare(before, make_result(attacks=False, gate=False))
+    assert len(unattacked.missing) == 6
+    assert unattacked.missing[0] == "attack.accuracy of published, ε = 0.1, one prediction"
+    assert unattacked.reason.endswith("and 3 more. If that is meant, make this run the baseline.")
+
+
+def test_runs_without_anything_to_compare_are_inconclusive() -> None:
+    found = compare(record(), record())
+    assert found.outcome == "inconclusive"
+    assert found.reason.startswith("The runs share no tested claim")
+
+
+def test_gates_are_shown_and_decide_nothing_here() -> None:
+    def gated(outcome: Any) -> AuditResult:
+        gates = [GateRecord(id="gate/a/max", rule="", outcome=outcome, reason="")]
+        return record(game(0.5), gates=gates)
+
+    found = compare(gated("pass"), gated("fail"))
+    assert [(gate.id, gate.before, gate.after) for gate in found.gates] == [
+        ("gate/a/max", "pass", "fail")
+    ]
+    assert found.outcome == "pass"
+    assert compare(gated("fail"), gated("fail")).gates == []
+
+
+def test_a_run_is_no_worse_than_itself(hard: AuditResult) -> None:
+    found = compare(hard, hard)
+    assert found.outcome in ("pass", "inconclusive")
+    assert not found.missing
+    assert not found.differences
+    assert {each.judgement for each in found.numbers} <= {"cannot tell"}
+    assert {each.move for each in found.claims} <= {"same"}

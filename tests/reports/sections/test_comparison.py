@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dpaudit.record.comparison import Comparison, compare
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.sections import comparison
+from tests.support.records import estimate, judged, make_result
+
+
+def with_estimate(result: AuditResult, place: int, **ends: Any) -> AuditResult:
+    found = list(result.measurements)
+    found[place] = found[place].model_copy(update={"estimate": estimate(**ends)})
+    return judged(result.model_copy(update={"measurements": found}))
+
+
+@pytest.fixture
+def found() -> Comparison:
+    """A run at ε = 1 whose first attack got worse and whose game broke the claim."""
+    before = make_result(epsilons=(1.0,))
+    game = len(before.measurements) - 1
+    before = with_estimate(before, 0, value=0.15, lower=0.1, upper=0.2)
+    kept = with_estimate(before, game, value=0.9, lower=0.4321, upper=math.inf)
+    return compare(kept, with_estimate(before, 0, value=0.45, lower=0.3, upper=0.5))
+
+
+def test_verdicts_come_first_then_what_got_worse(found: Comparison) -> None:
+    verdicts, worse = comparison.tables(found, everything=False)
+    assert verdicts.cells == [
+        [
+            "claim/published/1",
+            "not broken (ε ≥ 0.43, claimed 1, finds 1.25×)",
+            "broken (ε ≥ 2.71, claimed 1, finds 1.25×)",
+            "newly broken",
+        ]
+    ]
+    assert verdicts.marked == {(0, 3)}
+    assert worse.caption == "Certified to be worse"
+    assert worse.cells == [
+        [
+            "attack.accuracy of published, ε = 1, one prediction",
+            "0.150 [0.100, 0.200]",
+            "0.450 [0.300, 0.500]",
+            "[0.099, 0.400]",
+        ]
+    ]
+
+
+def test_what_cannot_be_told_is_counted_and_shown_if_asked(found: Comparison) -> None:
+    said = list(comparison.sentences(found))
+    assert said[0] == (
+        "The run is worse than its baseline (newly broken claims: 1; numbers certified to be "
+        "worse: 1)."
+    )
+    assert (
+        "All comparisons hold together with 90 % confidence (union bound over both runs)." in said
+    )
+    assert (
+        "Cannot tell for 4 of 5 numbers (3: the intervals overlap; 1: the baseline has only a "
+        "lower bound)."
+    ) in said
+    shown = comparison.tables(found, everything=True)
+    assert [table.caption for table in shown] == [
+        "Verdicts on claims",
+        "Certified to be worse",
+        "Cannot tell",
+    ]
+    unsure = shown[-1].cells
+    assert unsure[-1][1:] == ["≥ 0.432", "≥ 2.718", "–"]
+    assert unsure[0][3].startswith("[−0.")
+
+
+def test_what_is_the_same_is_shown_if_asked(result: AuditResult) -> None:
+    same = compare(result, result)
+    assert comparison.tables(same, everything=False) == []
+    verdicts = comparison.tables(same, everything=True)[0]
+    assert {row[3] for row in verdicts.cells} == {"same"}
+
+
+def test_sentences_name_other_data_and_what_is_missing(result: AuditResult) -> None:
+    assert result.data is not None
+    other = make_result(epsilons=(0.1, 1.0, 100.0))
+    data = result.data.model_copy(update={"digest": "0"})
+    said = list(comparison.sentences(compare(result, other.model_copy(update={"data": data}))))
+    assert "Missing in the run: ε = 10 of 'published'." in said
+    assert "New in the run: ε = 100 of 'published'." in said
+    assert any(sentence.startswith("The data differ") for sentence in said)
+
+
+def test_a_waived_claim_is_not_marked(found: Comparison) -> None:
+    [claim] = found.claims
+    waived = comparison.claims([claim.model_copy(update={"waived": True})])
+    assert waived.cells[0][3] == "newly broken, waived"
+    assert not waived.marked
