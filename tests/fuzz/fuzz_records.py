@@ -1,4 +1,4 @@
-"""Records of finished runs: changed, judged by gates and rendered."""
+"""Records of finished runs: changed, judged by gates and waivers, compared and rendered."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ _POLICY: list[dict[str, Any]] = [
     {"metric": "attack.auc", "max": 0.5},
     {"metric": "epsilon", "max": 2, "detectable": 2, "where": {"epsilon": 1}},
 ]
+_WAIVERS: list[dict[str, Any]] = [
+    {"id": name, "owner": "o", "statement": "s", "expires": "9999-12-31"}
+    for name in ("gate/epsilon/max", "claim/slope-one published/1", "claim/m/1")
+]
 
 
 def maker(folder: Path) -> Make:
     policy, run = folder / "policy.toml", folder / "run"
+    waivers, baseline = folder / "waivers.toml", folder / "baseline"
+    baseline.mkdir()
     seeds = [_record(folder, name) for name in _RUNS]
     changed = folder / "changed"
     changed.mkdir()
@@ -59,12 +65,20 @@ def maker(folder: Path) -> Make:
             else json_text(_changed(rng, seed)).encode()
         )
         rule = toml_text({"gate": [mutated(rng, gate) for gate in rng.sample(_POLICY, 1)]})
+        waiver = toml_text({"waiver": [mutated(rng, each) for each in rng.sample(_WAIVERS, 1)]})
         way = rng.random()
         if way < 0.3:
             arguments: list[object] = ["gate", changed]
         elif way < 0.5:
             arguments = ["gate", changed, "--policy", policy]
             rule = toml_text({"gate": [rng.choice(_POLICY)]}) if rng.random() < 0.7 else rule
+        elif way < 0.55:
+            arguments = ["gate", changed, "--waivers", waivers]
+        elif way < 0.6:
+            arguments = ["gate", changed, "--baseline", baseline]
+        elif way < 0.65:
+            style = rng.choice(("text", "md", "json"))
+            arguments = ["diff", *rng.sample((changed, baseline), 2), "--format", style]
         elif way < 0.7:
             arguments = ["report", changed, "--format", "md"]
         elif way < 0.8:
@@ -78,14 +92,16 @@ def maker(folder: Path) -> Make:
 
         def attempt() -> str | None:
             (changed / record.NAME).write_bytes(content)
+            (baseline / record.NAME).write_text(json.dumps(seed))
             policy.write_bytes(rule.encode(errors="surrogatepass"))
+            waivers.write_bytes(waiver.encode(errors="surrogatepass"))
             if not arguments:
                 return _console(changed)
             said: str | None = command(*arguments, data="json" in arguments)
             return said
 
         words = [each.name if isinstance(each, Path) else f"{each}" for each in arguments]
-        extra = rule if policy in arguments else ""
+        extra = rule if policy in arguments else waiver if waivers in arguments else ""
         return Case(
             lambda: f"{' '.join(words) or 'console'} {extra} {_difference(seed, content)}", attempt
         )

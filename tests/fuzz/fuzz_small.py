@@ -14,6 +14,10 @@ _FEW = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user": 4}
 _FRIENDS = {"synthetic": {**_FEW, "mean_friends": 3}, "sensitive": {"share": 0.2}}
 _TRAIN = {"folds": 2, "evaluate_folds": 2, "trials": 1}
 _CLAIM = [{"metric": "epsilon", "max": "claim", "detectable": 2}]
+_WAIVED = [
+    {"id": name, "owner": "the team", "statement": "known", "expires": "9999-12-31"}
+    for name in ("gate/epsilon/max", "claim/slope-one published/1")
+]
 _ITEM: dict[str, Any] = {"top_k": 3, "min_ratings": 5}
 
 
@@ -57,6 +61,7 @@ SMALL: dict[str, dict[str, Any]] = {
         game=[{"pair": "support-threshold", "trials": 20}],
         sybil=[{"efforts": [1], "trials": 2}],
         gate=[{"metric": "attack.accuracy", "where": {"epsilon": 1}, "max": 0.9}, *_CLAIM],
+        waiver=_WAIVED,
     ),
     "cosine": _item(
         "cosine",
