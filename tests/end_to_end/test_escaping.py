@@ -100,10 +100,16 @@ def test_gates_and_refusals_print_no_controls(
     hostile: AuditResult, label: str, tmp_path: Path
 ) -> None:
     write_text(tmp_path / record.NAME, record.render(hostile))
-    found = CliRunner().invoke(main, ["gate", str(tmp_path)])
+    wide = {"COLUMNS": "1000000"}  # so that no line is folded
+    found = CliRunner().invoke(main, ["gate", str(tmp_path)], env=wide)
     assert found.exit_code == 1
     assert not unseen(found.output)
-    assert len(found.output.splitlines()) == 2
+    assert len(found.output.splitlines()) == 11
+    for style in ("text", "md"):
+        compared = ["diff", str(tmp_path), str(tmp_path), "--all", "--format", style]
+        found = CliRunner().invoke(main, compared)
+        assert found.exit_code == 0
+        assert not unseen(found.output)
     write_text(
         tmp_path / record.NAME,
         record.render(hostile.model_copy(update={"points": hostile.points[:1]})),

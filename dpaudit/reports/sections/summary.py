@@ -65,15 +65,20 @@ def gates_said(result: AuditResult) -> str:
 
 def decision(result: AuditResult) -> str:
     """Return what decided the outcome of the run, as a sentence."""
+    expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
+    if expired:
+        return f"The run fails: waivers are expired, of {', '.join(expired)}."
     broken = [each for each in result.verdicts if each.verdict == "broken"]
-    if broken and result.fail_on_broken:
+    if result.fail_on_broken and any(each.id not in result.waived for each in broken):
         return "The run fails: a claim is broken."
     said = {
         "fail": "The run fails: a gate fails.",
         "inconclusive": "The run is inconclusive: too few trials decide a gate.",
         "pass": "The run passes." if result.gates else "The run passes: nothing fails it.",
     }[result.outcome]
-    if broken and result.outcome == "pass":
+    if result.waived:
+        said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
+    if broken and result.outcome == "pass" and not result.fail_on_broken:
         return f"{said} By its config, a broken claim does not fail it."
     return said
 

@@ -5,6 +5,7 @@ from datetime import date
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
+from dpaudit.reports.sections.summary import decision
 from dpaudit.reports.sections.waivers import sentence, table
 
 
@@ -44,3 +45,26 @@ def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None
     found = judged(result, *names, day=date(2027, 2, 1))
     last = [sentence(each, found).split(", and ")[1].split(":")[0] for each in found.waivers]
     assert last == ["its claim is broken", "its claim was not tested", "its gate fails"]
+
+
+def test_the_outcome_names_what_is_waived_or_that_a_waiver_is_expired(result: AuditResult) -> None:
+    strict = result.model_copy(update={"fail_on_broken": True})
+    claims = [f"claim/published/{at}" for at in ("0.1", "1")]
+    assert decision(judged(strict, "gate/epsilon/max", claims[0])) == (
+        "The run fails: a claim is broken."
+    )
+    assert decision(judged(strict, *claims)) == (
+        "The run fails: a gate fails. It does not count what is waived: claim/published/0.1, "
+        "claim/published/1."
+    )
+    waived = judged(strict, "gate/epsilon/max", *claims)
+    assert waived.outcome == "pass"
+    assert decision(waived) == (
+        "The run passes. It does not count what is waived: claim/published/0.1, "
+        "claim/published/1, gate/epsilon/max."
+    )
+    late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
+    assert decision(late) == (
+        "The run fails: waivers are expired, of claim/published/0.1, claim/published/1, "
+        "gate/epsilon/max."
+    )
