@@ -21,6 +21,7 @@ from dpaudit.reports.sections import (
     tables,
     transcripts,
     verdicts,
+    waivers,
 )
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import NONE
@@ -269,3 +270,5 @@ def _show_gates(result: AuditResult, console: Console) -> None:
         word = Text(gate.outcome.upper(), style=_STYLES[gate.outcome])
         _say(gate.rule, console, first=word)
         _say(gate.reason, console, indent=len("PASS") + _GAP)
+    for waiver in result.waivers:
+        _say(f"Waiver of {waiver.id}: {waivers.sentence(waiver, result)}.", console)

@@ -13,6 +13,7 @@ from dpaudit.reports.sections import (
     tables,
     untried,
     verdicts,
+    waivers,
 )
 
 
@@ -32,6 +33,7 @@ def render(result: AuditResult) -> str:
         gates_said=summary.gates_said(result),
         findings=summary.findings(result),
         command=digest.command(result),
+        waivers=waivers.table(result),
         gates=tables.gates(result),
         results=tables.results(result),
         footnotes=footnotes.notes(result),

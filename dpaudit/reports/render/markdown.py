@@ -9,7 +9,15 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, intervals, summary, tables, untried, verdicts
+from dpaudit.reports.sections import (
+    footnotes,
+    intervals,
+    summary,
+    tables,
+    untried,
+    verdicts,
+    waivers,
+)
 from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Table
 
@@ -35,6 +43,7 @@ def render(result: AuditResult) -> str:
         f"{escape(summary.gates_said(result))}",
         _bullets(summary.findings(result)),
         section("Gates", [tables.gates(result)]),
+        section("Waivers", [waivers.table(result)]),
         section("Results", tables.results(result)),
         "## How to read this\n\n" + _bullets(footnotes.notes(result)),
         section("What was audited", [tables.models(result), tables.claims(result)]),

@@ -17,6 +17,7 @@ from dpaudit.record.result import (
     VerdictRecord,
 )
 from dpaudit.reports import words
+from dpaudit.reports.sections import waivers
 
 _ORDER: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
 # Why a claim was not tested, for several ε; completed by what they are.
@@ -65,7 +66,11 @@ def of(result: AuditResult) -> list[ModelVerdict]:
         if words_of & {"broken", "not broken"}:
             verdict = "broken" if "broken" in words_of else "not broken"
         stated = [claims[each.model, each.epsilon] for each in here]
-        said = [*_claims(result, here, stated), *_leaks(result, model, here)]
+        said = [
+            *_claims(result, here, stated),
+            *_waived(result, here),
+            *_leaks(result, model, here),
+        ]
         found.append(ModelVerdict(model.label, verdict, said))
     return sorted(found, key=lambda each: _ORDER.index(each.verdict))
 
@@ -98,6 +103,15 @@ def _claims(
         those = [each for each in here if _reason(each) == reason]
         if those:
             yield _capital(f"{said.format(at=_at(those).removeprefix('at '))}.")
+
+
+def _waived(result: AuditResult, here: list[VerdictRecord]) -> Iterator[str]:
+    """Yield who accepts the broken claims of a model, until when and why."""
+    own = {each.id for each in here if each.verdict == "broken"}
+    for waiver in result.waivers:
+        if waiver.id in own:
+            said = waivers.sentence(waiver, result)
+            yield _capital(said if waiver.state != "active" else f"{waiver.id} is {said}") + "."
 
 
 def _reason(found: VerdictRecord) -> str | None:

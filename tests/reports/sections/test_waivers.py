@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import io
 from datetime import date
+
+from rich.console import Console
 
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
+from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections.summary import decision
 from dpaudit.reports.sections.waivers import sentence, table
 
@@ -68,3 +72,12 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_is_expired(result: Au
         "The run fails: waivers are expired, of claim/published/0.1, claim/published/1, "
         "gate/epsilon/max."
     )
+
+
+def test_every_report_shows_owner_statement_and_last_day(result: AuditResult) -> None:
+    found = judged(result, "claim/published/1")
+    file = io.StringIO()
+    console.show(found, Console(file=file, width=120))
+    for report in (html.render(found), markdown.render(found), file.getvalue()):
+        for part in ("claim/published/1", "the team", "known", "2027-01-31"):
+            assert part in report
