@@ -199,7 +199,7 @@ class DataSource(BaseModel):
         if self.path is not None and "format" not in self.model_fields_set:
             raise ValueError(
                 f"format is missing: name the layout of {self.path!r}, such as 'movielens-csv', "
-                "'delimited' or 'parquet'; 'dpaudit init --recommender NAME --data FILE' guesses it"
+                "'delimited' or 'parquet'; 'dpaudit init --data FILE' guesses it"
             )
         for name, option in type(self).model_fields.items():
             foreign = name not in {"format", "sensitive"} | _OPTIONS[self.format]

@@ -2,88 +2,211 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
-from dpaudit.data.sniff import sniffed, source_of
+from dpaudit.data.sniff import sniff, source_of
 
 ROWS = [(1, 10, 4.0), (1, 11, 3.0), (2, 10, 5.0), (3, 12, 1.0), (3, 11, 2.0)]
+CSV = "user,item,rating\n" + "".join(f"{u},{i},{r:g}\n" for u, i, r in ROWS)
 
 
-def written(folder: Path, separator: str, header: str = "", *, extra: bool = False) -> Path:
-    path = folder / "data.txt"
-    lines = [header] if header else []
-    for user, item, rating in ROWS:
-        cells = [str(user), str(item), f"{rating:g}", *(["881250949"] if extra else [])]
-        lines.append(separator.join(cells))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def write(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
 
+def table(separator: str, header: str, cells: str) -> str:
+    """Return a table whose rows are the names in `cells`: u, i, r, and any text."""
+    rows = ([header] if header else []) + [
+        separator.join(
+            {"u": str(user), "i": str(item), "r": f"{rating:g}"}.get(name, name)
+            for name in cells.split("/")
+        )
+        for user, item, rating in ROWS
+    ]
+    return "\n".join(rows) + "\n"
+
+
 @pytest.mark.parametrize(
-    ("separator", "header", "extra", "format_"),
+    ("separator", "header", "cells", "layout"),
     [
-        ("\t", "", True, "movielens-100k"),
-        ("::", "", True, "movielens-1m"),
-        (",", "userId,movieId,rating,timestamp", True, "movielens-csv"),
-        (",", "", False, "delimited"),
-        (";", "Customer;Product;Stars", False, "delimited"),
-        ("\t", "user_id\titem_id\trating", False, "delimited"),
-        ("|", "uid|iid|score", False, "delimited"),
+        (
+            *("\t", "", "u/i/r/881250949"),
+            "separator tab, no header, user = column 0, item = column 1, rating = column 2, time = "
+            "column 3 (not used)",
+        ),
+        ("::", "", "u/i/r", "separator '::', no header, "),
+        (
+            ";",
+            "Customer;Product;Stars",
+            "u/i/r",
+            "';', header, user = 'Customer', item = 'Product'",
+        ),
+        ("|", "uid|iid|score", "u/i/r", "separator '|', header, user = 'uid', item = 'iid'"),
+        (" ", "", "u/i/r", "separator space, no header, user = column 0"),
+        (",", "", "user 1/book u/r", ""),
+        (
+            *(",", "stars,ts,product_id,uid", "r/2020-01-01 10:00:00/i/u"),
+            "user = 'uid', item = 'product_id', rating = 'stars', time = 'ts' (not used)",
+        ),
+        (",", "", "u/i/2020-01-01 10:00:00/r", "rating = column 3, time = column 2 (not used)"),
+        (",", '"user","title","item","rating"', '"u"/"a, ""b"""/i/r', "not used: 'title'"),
+        (",", "a,b,userId,c,d,movieId,rating", "x/x/u/x/x/i/r", "not used: 'a', 'b', 'c', …"),
     ],
 )
 def test_a_guessed_file_is_read_in_full(
-    tmp_path: Path, separator: str, header: str, extra: bool, format_: str
+    tmp_path: Path, separator: str, header: str, cells: str, layout: str
 ) -> None:
-    source = source_of(written(tmp_path, separator, header, extra=extra))
-    assert source.format == format_
-    ratings = load(source)
+    cells = cells.replace('"u"', "u").replace("user 1", "u").replace("book u", "i")
+    found = sniff(write(tmp_path, table(separator, header, cells)))
+    assert layout in found.layout
+    assert found.ratings == "The ratings are 1 to 5 by 1."
+    ratings = load(found.source)
     assert (len(ratings), ratings.n_users, ratings.n_items) == (5, 3, 3)
     assert sorted(ratings.value.tolist()) == [1, 2, 3, 4, 5]
 
 
-def test_counts_and_single_values_are_purchases(tmp_path: Path) -> None:
-    path = tmp_path / "plays.csv"
-    rows = [f"{n % 7},{n},{n * n}" for n in range(60)]
-    path.write_text("user,item,value\n" + "\n".join(rows), encoding="utf-8")
-    assert "rating" not in sniffed(path)["columns"]
-    assert load(source_of(path)).scale.width == 0
+@pytest.mark.parametrize(
+    "packed",
+    [
+        CSV.encode("utf-8-sig"),
+        CSV.replace("\n", "\r\n").encode(),
+        CSV.replace("\n", "\r").encode(),
+        gzip.compress(CSV.encode(), mtime=0),
+        ("\n\n" + CSV).encode(),
+    ],
+    ids=["bom", "crlf", "cr", "gzip", "blank lines"],
+)
+def test_encodings_and_line_ends_change_nothing(tmp_path: Path, packed: bytes) -> None:
+    assert len(load(source_of(write(tmp_path, packed)))) == 5
 
 
-def test_half_stars_have_a_step_of_a_half(tmp_path: Path) -> None:
-    path = tmp_path / "half.csv"
-    path.write_text("user,item,rating\n1,1,0.5\n1,2,1\n2,1,4.5\n", encoding="utf-8")
-    assert sniffed(path)["scale"] == {"minimum": 0.5, "maximum": 4.5, "step": 0.5}
+def test_ids_of_words_without_a_header_are_no_header(tmp_path: Path) -> None:
+    path = write(tmp_path, "ann,emma\nann,ulysses\nbob,emma\n")
+    assert not source_of(path).header
+    assert len(load(source_of(path))) == 3
+
+
+def values(folder: Path, name: str, ratings: Sequence[object]) -> Path:
+    """Write a file with these ratings in a column of this name, or without a header."""
+    rows = [f"{n % 7},{n},{rating}" for n, rating in enumerate(ratings)]
+    return write(folder, "\n".join([*([f"user,item,{name}"] if name else []), *rows]))
+
+
+@pytest.mark.parametrize(
+    ("name", "ratings", "scale"),
+    [
+        ("rating", [0.5, 1, 4.5], (0.5, 4.5, 0.5)),
+        ("rating", [*range(101)], (0, 100, 1)),
+        ("", [*range(101)], (0, 100, 1)),
+        ("rating", [-9.99, 0, 9.5], (-9.99, 9.5, 0.01)),
+        ("value", [1, 2, 5], (1, 5, 1)),
+        ("rating", [-1, 1, -1], (-1, 1, 2)),
+    ],
+)
+def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
+    tmp_path: Path, name: str, ratings: list[float], scale: tuple[float, float, float]
+) -> None:
+    source = source_of(values(tmp_path, name, ratings))
+    assert source.scale is not None
+    assert (source.scale.minimum, source.scale.maximum, source.scale.step) == scale
+    assert load(source).scale.width == scale[1] - scale[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "ratings", "said"),
+    [
+        ("value", [n * n for n in range(60)], "holds 60 values from 0 to 3481"),
+        ("rating", [1 / (n + 3) for n in range(60)], "holds 60 values from"),
+        ("rating", [10**9, 10**9 + 1, 10**9 + 5], "holds 3 values from 1e+09"),
+        ("plays", [1, 2, 3], "Column 'plays' holds counts or weights"),
+        ("rating", [5, 5, 5], "Column 'rating' holds 5 alone"),
+        ("rating", ["", "", ""], "Column 'rating' is empty"),
+        ("label", ["news", "sport", "news"], "Column 'label' holds no numbers"),
+        ("note", [1, 2, 3], "No column holds ratings"),
+    ],
+)
+def test_counts_and_single_values_are_interactions(
+    tmp_path: Path, name: str, ratings: list[object], said: str
+) -> None:
+    found = sniff(values(tmp_path, name, ratings))
+    assert said in found.ratings
+    assert found.ratings.endswith("so every row is an interaction.")
+    assert load(found.source).scale.width == 0
+    assert len(load(found.source)) == len(ratings)
+
+
+@pytest.mark.parametrize("name", ["rating", "clicked"])
+def test_of_zeros_and_ones_the_ones_are_interactions(tmp_path: Path, name: str) -> None:
+    found = sniff(values(tmp_path, name, [0, 1, 1]))
+    assert found.ratings == f"Column {name!r} holds 0 and 1: a row with 1 is an interaction."
+    assert len(load(found.source)) == 2
 
 
 def test_parquet_is_read_by_its_names(tmp_path: Path) -> None:
-    path = tmp_path / "data.parquet"
+    path = tmp_path / "data.bin"
     pd.DataFrame(ROWS, columns=["user_id", "item_id", "rating"]).to_parquet(path)
     assert len(load(source_of(path))) == 5
+
+
+@pytest.mark.parametrize("blank", ["", " ", "NaN", "n/a"])
+@pytest.mark.parametrize("name", ["rating", "value", "plays", ""])
+def test_partly_missing_ratings_are_no_interactions(tmp_path: Path, name: str, blank: str) -> None:
+    path = values(tmp_path, name, [4, 3, blank, 5, blank])
+    where = f"line 4, column '{name}'" if name else r"line 3, column 2 \(counted from 0\)"
+    with pytest.raises(DataError, match=f"{where}: the rating.* as in 1 more row: .*or remove"):
+        sniff(path)
+
+
+def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    frame = pd.DataFrame(ROWS, columns=["user_id", "item_id", "rating"])
+    frame.loc[2, "rating"] = None
+    frame.to_parquet(path)
+    with pytest.raises(DataError, match="row 3, column 'rating': the rating is missing: complete"):
+        sniff(path)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is empty"),
-        ("who,what\n1,2\n", "none is known to hold the user"),
-        ("user,what\n1,2\n", "none is known to hold the item"),
-        ("user,item,rating\n1,2,good\n", "holds no ratings"),
+        ("\n\n", "is empty"),
+        ("user,item,rating\n", "has a header and no rows"),
+        ("1\n2\n3\n", "has one column"),
+        ("who,what\n1,2\n", "hold the user or the item: rename two to user_id and item_id"),
+        ("user,what\n1,2\n", "hold the item: rename one to item_id"),
+        ("user,item,rating\n1,2,good\n", r"line 2, column 'rating': the rating 'good' is not a"),
+        ("user;item;rating\n1;2;4,5\n", "'4,5' is not a number: write decimals with a point"),
+        (CSV + "1,13,4,9\n", "line 7: the line does not have the 3 fields"),
+        (CSV.encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
+        (CSV.encode("utf-16-le"), "holds NUL bytes"),
+        (b"PK\x03\x04..", "is a zip archive or a spreadsheet"),
+        ('{"user": 1, "item": 2}\n', "holds JSON"),
+        (b"user,item,rating\nus\xe9,1,2\nbob,1,3\n", "line 2: the byte 0xe9 is not UTF-8"),
+        (gzip.compress(CSV.encode(), mtime=0)[:-9], "is not a complete gzip file"),
+        (" ".join("12345" * 4) + "\n" + " ".join("54321" * 4), "has 20 columns and no header"),
+        (b"PAR1 and no more", "cannot be read as Parquet"),
     ],
 )
-def test_what_cannot_be_guessed_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=said):
-        source_of(path)
+def test_what_cannot_be_guessed_is_one_sentence(
+    tmp_path: Path, text: str | bytes, said: str
+) -> None:
+    with pytest.raises(DataError, match=said) as caught:
+        load(source_of(write(tmp_path, text)))
+    assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    path: Any = tmp_path / "none.csv"
-    with pytest.raises(DataError, match=r"none\.csv cannot be read"):
-        source_of(path)
+def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.csv does not exist: correct the path"):
+        source_of(tmp_path / "none.csv")
+    with pytest.raises(DataError, match="is a folder: set the path to the file"):
+        source_of(tmp_path)

@@ -68,14 +68,14 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
 def _table(path: Path, source: DataSource) -> Table:
     """Read the file of ratings."""
     try:
-        _check_file(path, "data.path", "ratings")
+        check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
             return read_parquet(path, source.columns.used)
         if source.format == "matlab" and source.columns is not None:
             return read_matlab(path, source.columns.used, source.variable)
         return read_text(path, source.layout)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def _links(source: TrustSource, field: str) -> Table:
@@ -83,21 +83,31 @@ def _links(source: TrustSource, field: str) -> Table:
     table = "data.trust"
     path = expanded(source.path or "", field)
     try:
-        _check_file(path, field, "links")
+        check_file(path, field, "links")
         if source.format == "matlab":
             return read_matlab(path, source.columns.used, source.variable, table)
         layout = Layout(source.delimiter or ",", source.header, source.columns.used, table)
         return read_text(path, layout)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: OSError) -> DataError:
+def unreadable(path: Path, error: OSError) -> DataError:
+    """Return the error for a file that the system refuses to read."""
     return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
 
 
-def _check_file(path: Path, field: str, content: str) -> None:
-    """Refuse what is not a regular file; opening a pipe or a device could block."""
+def check_file(path: Path, field: str, content: str) -> None:
+    """Refuse what is not a regular file; opening a pipe or a device could block.
+
+    Args:
+        path: the file.
+        field: what names it, such as `data.path`.
+        content: what it should hold, such as `ratings`.
+
+    Raises:
+        DataError: there is no such file, or it is empty or too large.
+    """
     try:
         about = path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL cannot be in a path
