@@ -1,19 +1,33 @@
-"""`dpaudit init`: write a commented config that can be run."""
+"""`dpaudit init`: write a commented config that fits the data and can be run."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from string import Template
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
+from pydantic import BaseModel
 
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
 
 if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
+    from dpaudit.data.source import DataSource
+
+_SYNTHETIC = """\
+format = "synthetic"             # embedded generator, MovieLens-like
+# format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
+# path = "${DPAUDIT_DATA}/ratings.csv"
+# binarize = 4                   # ratings of 4 and more become purchases, all others are dropped"""
+# A value and its comment.
+_COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
+# Above this number of interactions there are fewer trainings.
+_MANY = 200_000
 
 
 @click.command()
@@ -22,83 +36,121 @@ if TYPE_CHECKING:
     "--recommender",
     metavar="LIBRARY",
     help="Audit a recommender of this library for membership inference; see 'dpaudit list "
-    "recommenders'.",
+    "recommenders'.  [default: audit private recommenders, or if --data holds no ratings a "
+    "recommender of implicit or the most popular items]",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of interactions (text or Parquet), whose layout is guessed.  [default: synthetic]",
+    help="A file of ratings or interactions (text or Parquet), whose layout is guessed.  "
+    "[default: synthetic]",
 )
 def init(path: Path, recommender: str | None, data: Path | None) -> None:
-    """Write a commented example config that can be run."""
-    from importlib.resources import files
-
+    """Write a commented config that can be run, for your data and your recommender."""
     if path.exists():
         raise ConfigError(f"{path} already exists: name another file or remove it")
-    if recommender is None:
-        if data is not None:
-            raise ConfigError("--data needs --recommender LIBRARY: add it, or edit [data] by hand")
-        text = files("dpaudit.cli").joinpath("template.toml").read_text(encoding="utf-8")
-        said = ""
+    if data is None:
+        text, said = _of_synthetic(recommender), ""
     else:
-        text, said = _own(recommender, data)
+        text, said = _of_file(data, recommender)
     write_text(path, text)
     click.echo(f"{said}{path} is written; run it with: dpaudit run {path}")
 
 
-def _own(library: str, data: Path | None) -> tuple[str, str]:
-    """Return the config of a library's recommender, and what was found in the data."""
-    from importlib.resources import files
+def _of_synthetic(library: str | None) -> str:
+    """Return the config of a library's recommender, or of private ones, on generated ratings."""
+    from dpaudit.cli.sizing import Sizes
 
-    from dpaudit.core import registry
+    if library is None:
+        return _filled("template.toml", _SYNTHETIC, Sizes()._asdict())
+    from dpaudit.data.source import SyntheticParams
+    from dpaudit.data.synthetic import generate
+
+    return _own(library, _SYNTHETIC, generate(SyntheticParams()), "")
+
+
+def _of_file(path: Path, library: str | None) -> tuple[str, str]:
+    """Return the config for a file, and sentences on what was found and what is audited."""
+    from dpaudit.cli.sizing import least_raters, sizes_for
     from dpaudit.data.readers.load import load
-    from dpaudit.data.sniff import source_of
-    from dpaudit.data.source import DataSource
+    from dpaudit.data.sniff import sniff
+
+    found = sniff(path)
+    ratings = load(found.source)
+    rated = ratings.scale.width > 0
+    said = (
+        f"{path}: {len(ratings)} {'ratings' if rated else 'interactions'} of {ratings.n_users} "
+        f"users with {ratings.n_items} items; {found.layout}. {found.ratings}\n"
+    )
+    lines = [*_comments(f"Found: {found.layout}. {found.ratings}"), *_data(found.source, ratings)]
+    if library is None and not rated:
+        library = _library()
+    if library is not None:
+        said += f"Membership inference against a recommender of {library} is audited.\n"
+        return _own(library, "\n".join(lines), ratings, f"{path}: "), said
+    said += "Private recommenders are audited; --recommender LIBRARY audits one of yours.\n"
+    least = least_raters(ratings)
+    if least > 1:
+        fewer = load(found.source.model_copy(update={"least_raters": least}))
+        kept = f"# keeps {fewer.n_items} of {ratings.n_items} items: a run takes about a minute"
+        lines.append(_commented(f"least_raters = {least}", kept))
+        ratings = fewer
+    sizes = sizes_for(ratings, f"{path}: ")
+    return _filled("template.toml", "\n".join(lines), sizes._asdict()), said
+
+
+def _library() -> str:
+    """Return a recommender that is installed and needs no ratings."""
+    from importlib.util import find_spec
+
+    return "implicit" if find_spec("implicit") else "most-popular"
+
+
+def _own(library: str, data: str, ratings: Ratings, place: str) -> str:
+    """Return the config of a library's recommender; `place` is the prefix of an error.
+
+    Raises:
+        ConfigError: there is no such library.
+        DataError: there are too few interactions.
+    """
+    from dpaudit.config.membership import sizes_for
+    from dpaudit.core import registry
+    from dpaudit.reports.render.toml import inline
 
     plugin = registry.load("recommenders", library)
-    source = DataSource() if data is None else source_of(data)
-    ratings = load(source)
-    template = files("dpaudit.cli").joinpath("recommender.toml").read_text(encoding="utf-8")
-    text = Template(template).substitute(
-        data="\n".join(_data(source)),
-        library=library,
-        params=_params(plugin),
-        **_sizes(ratings),
-    )
-    said = (
-        f"Found {len(ratings)} interactions of {ratings.n_users} users with {ratings.n_items} "
-        "items. "
-    )
-    return text, said
-
-
-def _data(source: Any) -> list[str]:
-    """Return the lines of `[data]`."""
-    from dpaudit.reports.render.toml import inline
-
-    kept = {
-        name: getattr(source, name)
-        for name in ("format", "path", "delimiter", "header", "on_duplicate")
-        if name in source.model_fields_set and getattr(source, name) not in (None, False)
-    }
-    lines = [f"{name} = {inline(value)}" for name, value in kept.items()]
-    for name in ("columns", "scale"):
-        table = getattr(source, name)
-        if table is not None:
-            lines.append(f"{name} = {inline(table.model_dump(exclude_none=True))}")
-    return lines or ['format = "synthetic"']
-
-
-def _sizes(ratings: Ratings) -> dict[str, str]:
-    """Return numbers of targets that fit the data, and the false-positive rates that they show."""
-    from dpaudit.config.membership import sizes_for
-    from dpaudit.reports.render.toml import inline
-
     sizes = sizes_for(ratings)
-    return {
-        **{name: inline(value) for name, value in sizes._asdict().items()},
-        "rate": f"{max(sizes.rates):g}",
-    }
+    trainings = next(few for few in (64, 32, 16) if len(ratings) * few <= 64 * _MANY or few == 16)
+    _check(ratings, sizes._asdict(), place)
+    return _filled(
+        "recommender.toml",
+        data,
+        {
+            "library": library,
+            "params": _params(plugin),
+            "rate": f"{max(sizes.rates):g}",
+            "trainings": trainings,
+            **{name: inline(value) for name, value in sizes._asdict().items()},
+        },
+    )
+
+
+def _check(ratings: Ratings, sizes: dict[str, Any], place: str) -> None:
+    """Check that the targets can be drawn.
+
+    Raises:
+        DataError: there are too few interactions.
+    """
+    from dpaudit.auditor.membership.design import Design
+    from dpaudit.cli.sizing import SEED
+    from dpaudit.config.membership import Membership
+
+    try:
+        Design.of(ratings, Membership(**sizes), SEED)
+    except DataError as error:
+        raise DataError(
+            f"{place}{len(ratings)} interactions of {ratings.n_users} users are too few to audit "
+            "a recommender for membership inference: give some hundreds"
+        ) from error
 
 
 def _params(plugin: type[Any]) -> str:
@@ -106,3 +158,43 @@ def _params(plugin: type[Any]) -> str:
     from dpaudit.reports.render.toml import inline
 
     return inline({field.name: getattr(plugin(), field.name) for field in fields(plugin)})
+
+
+def _data(source: DataSource, ratings: Ratings) -> list[str]:
+    """Return the lines of `[data]` for a file."""
+    from dpaudit.reports.render.toml import inline
+
+    repeats = sum(repair.count for repair in ratings.repairs)
+    said = {
+        "scale": "# as found; the range that the raters could use may be wider",
+        "on_duplicate": f'# repeated (user, item): {repeats}; "error" would refuse them',
+    }
+    lines = []
+    for name in (name for name in type(source).model_fields if name in source.model_fields_set):
+        value = getattr(source, name)
+        value = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+        lines.append(_commented(f"{name} = {inline(value)}", said.get(name, "")))
+    if source.scale:
+        values = source.scale.to_scale().values
+        high = float(values[-(-3 * (len(values) - 1) // 4)])
+        become = f"# ratings of {high:g} and more become purchases, all others are dropped"
+        lines.append(_commented(f"# binarize = {high:g}", become))
+    return lines
+
+
+def _comments(text: str) -> list[str]:
+    return [f"# {line}" for line in wrap(text, 100, break_on_hyphens=False)]
+
+
+def _commented(line: str, comment: str) -> str:
+    return f"{line:<32} {comment}".rstrip()
+
+
+def _filled(template: str, data: str, values: dict[str, Any]) -> str:
+    """Return a template with its values, their comments in one column."""
+    from importlib.resources import files
+
+    text = files("dpaudit.cli").joinpath(template).read_text(encoding="utf-8")
+    text = Template(text).safe_substitute(values)
+    text = _COMMENTED.sub(lambda line: _commented(line[1], line[2]), text)
+    return Template(text).substitute(data=data)

@@ -1,11 +1,13 @@
-"""`dpaudit init`: every written config can be loaded, and a recommender's can be run."""
+"""`dpaudit init`: every written config can be loaded, and fits the data so that it can be run."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
@@ -13,21 +15,31 @@ from dpaudit.cli import main
 from dpaudit.config.load import load
 from dpaudit.core import registry
 
+FEW = (
+    *("-s", "audit.trials=500", "-s", "game.0.trials=2000", "-s", "game.1.trials=2000"),
+    *("-s", "model.0.epsilon=[1]", "-s", "model.1.epsilon=[1]"),
+)
+
 
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
+def write(folder: Path, ratings: object, users: int = 120, items: int = 60) -> Path:
+    """Write a table of ratings drawn from these values, or of interactions if there is None."""
+    rng = np.random.default_rng(1)
+    user, item = np.nonzero(rng.random((users, items)) < 0.3)
+    frame = pd.DataFrame({"user_id": user, "item_id": item})
+    if ratings is not None:
+        frame["rating"] = rng.choice(np.asarray(ratings), len(frame))
+    path = folder / "interactions.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(1)
-    users, items = np.nonzero(rng.random((120, 60)) < 0.3)
-    rows = [
-        f"{u},{i},{r}" for u, i, r in zip(users, items, rng.integers(1, 6, len(users)), strict=True)
-    ]
-    path = tmp_path / "interactions.csv"
-    path.write_text("user_id,item_id,rating\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    return path
+    return write(tmp_path, [1, 2, 3, 4, 5])
 
 
 @pytest.mark.parametrize("name", registry.names("recommenders"))
@@ -35,6 +47,14 @@ def test_the_config_of_every_library_can_be_loaded(name: str, tmp_path: Path) ->
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--recommender", name, config).exit_code == 0
     assert load(config).recommender[0].library == name
+
+
+def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:
+    config = tmp_path / "dpaudit.toml"
+    assert call("init", config).exit_code == 0
+    found = load(config)
+    assert found.data.format == "synthetic"
+    assert [model.params["min_ratings"] for model in found.model] == [20, 20]
 
 
 def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
@@ -48,14 +68,102 @@ def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
     assert {each["metric"] for each in record["measurements"]} >= {"attack.tpr", "epsilon"}
 
 
+@pytest.mark.parametrize(
+    ("values", "users", "items"),
+    [
+        ([1, 2, 3, 4, 5], 120, 60),
+        ([-1, 1], 120, 60),
+        ([*range(101)], 60, 30),
+        ([1, 2, 3], 30, 15),
+    ],
+)
+def test_ratings_are_audited_with_private_recommenders_that_fit(
+    tmp_path: Path, values: list[int], users: int, items: int
+) -> None:
+    config = tmp_path / "dpaudit.toml"
+    said = call("init", "--data", write(tmp_path, values, users, items), config)
+    assert said.exit_code == 0, said.output
+    assert "Private recommenders are audited" in said.output
+    text = config.read_text(encoding="utf-8")
+    assert "# Found: separator ',', header, user = 'user_id', item = 'item_id'" in text
+    found = call("run", config, "-o", tmp_path / "out", *FEW, "-q")
+    assert found.exit_code in {0, 4}, found.output
+    record = json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))
+    assert all(gate["outcome"] != "fail" for gate in record["gates"])
+    assert [each["label"] for each in record["models"]] == ["published", "corrected"]
+
+
+@pytest.mark.parametrize(("values", "keys"), [(None, set()), ([0, 1], {"binarize"})])
+def test_interactions_are_audited_for_membership_inference(
+    tmp_path: Path, values: list[int] | None, keys: set[str]
+) -> None:
+    config = tmp_path / "dpaudit.toml"
+    said = call("init", "--data", write(tmp_path, values), config)
+    assert said.exit_code == 0, said.output
+    assert "Membership inference against a recommender of" in said.output
+    written = tomllib.loads(config.read_text(encoding="utf-8"))
+    assert written["data"].keys() & {"binarize", "scale"} == keys
+    assert written["recommender"][0]["library"] in {"implicit", "most-popular"}
+    found = call("run", config, "-o", tmp_path / "out", "-s", "membership.trainings=8", "-q")
+    assert found.exit_code == 0, found.output
+
+
+def test_many_items_are_cut_to_the_most_rated(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = {(int(u), int(i)) for u, i in zip(*rng.zipf(1.3, (2, 60_000)) % 9000, strict=True)}
+    lines = [f"{user},{item},{1 + (user + item) % 5}" for user, item in sorted(rows)]
+    data = tmp_path / "many.csv"
+    data.write_text("user,item,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    config = tmp_path / "dpaudit.toml"
+    assert call("init", "--data", data, config).exit_code == 0
+    source = load(config).data
+    assert source.least_raters > 1
+    assert f"# keeps {_items(rows, source.least_raters)} of " in config.read_text(encoding="utf-8")
+
+
+def _items(rows: set[tuple[int, int]], least: int) -> int:
+    kept = int((np.bincount([item for _, item in rows]) >= least).sum())
+    assert 2000 < kept <= 4000
+    return kept
+
+
+def test_a_path_stands_in_the_config_as_it_is(tmp_path: Path) -> None:
+    data = write(tmp_path, [1, 2, 3]).rename(tmp_path / 'a  # "b".csv')
+    config = tmp_path / "dpaudit.toml"
+    assert call("init", "--data", data, config).exit_code == 0
+    assert load(config).data.path == str(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "user,item,rating\n1,2,3\n1,3,4\n2,2,\n",
+            "line 4, column 'rating': the rating is missing",
+        ),
+        ("user,item,rating\n1,2,3\n1,3,4\n2,2,5\n", "of 2 users, 0 can be attacked"),
+        ("user,item\n1,2\n1,3\n2,2\n", "3 interactions of 2 users are too few"),
+        ("a,b\n1,2\n", "rename two to user_id and item_id"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    data, config = tmp_path / "data.csv", tmp_path / "dpaudit.toml"
+    data.write_text(text, encoding="utf-8")
+    found = call("init", "--data", data, config)
+    assert found.exit_code == 2
+    assert said in found.output
+    assert str(data) in found.output
+    assert found.output.count("\n") == 1
+    assert not config.exists()
+
+
 def test_nothing_is_overwritten_or_half_written(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
-    assert call("init", "--data", data, config).exit_code == 2
     assert call("init", "--recommender", "implict", config).exit_code == 2
-    data.write_text("a,b\n1,2\n", encoding="utf-8")
-    assert call("init", "--recommender", "most-popular", "--data", data, config).exit_code == 2
     assert not config.exists()
     config.write_text("x", encoding="utf-8")
-    found = call("init", "--recommender", "most-popular", config)
-    assert found.exit_code == 2
-    assert "already exists" in found.output
+    for options in (("--data", data), ("--recommender", "most-popular"), ()):
+        found = call("init", *options, config)
+        assert found.exit_code == 2
+        assert "already exists" in found.output
+    assert config.read_text(encoding="utf-8") == "x"

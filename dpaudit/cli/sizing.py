@@ -1,0 +1,79 @@
+"""Sizes of a first audit of private recommenders, which fit the data and take about a minute."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpaudit.core.errors import DataError
+
+if TYPE_CHECKING:
+    from dpaudit.data.ratings import Ratings
+
+# As in the config.
+SEED, SHARE = 7, 0.2
+# Time and memory grow with the square of the number of items.
+_ITEMS = 4000
+# The fewest ratings of an attacked user, and the fewest such users.
+_RATINGS, _USERS = 3, 5
+
+
+class Sizes(NamedTuple):
+    """Parameters of private recommenders that fit the data; the defaults fit the generated data.
+
+    Attributes:
+        min_ratings: the least number of ratings of a served user; half of the users have more.
+        min_co_ratings: the threshold of common raters; usual pairs of items have more.
+        top_k: the length of the list.
+        accuracy: a share of recovered ratings that is above that of the most frequent rating.
+    """
+
+    min_ratings: int = 20
+    min_co_ratings: int = 10
+    top_k: int = 20
+    accuracy: float = 0.35
+
+
+def least_raters(ratings: Ratings) -> int:
+    """Return the least number of raters that leaves few enough items."""
+    import numpy as np
+
+    raters = np.sort(np.diff(ratings.by_item.start))[::-1]
+    return 1 if len(raters) <= _ITEMS else min(int(raters[_ITEMS]) + 1, int(raters[0]))
+
+
+def sizes_for(ratings: Ratings, place: str) -> Sizes:
+    """Return sizes that fit these ratings.
+
+    Args:
+        ratings: the data.
+        place: prefix of the error.
+
+    Raises:
+        DataError: too few users can be attacked.
+    """
+    import numpy as np
+
+    from dpaudit.data.split import split_users
+
+    top_k = max(1, min(20, ratings.n_items // 4))
+    attacked = split_users(ratings, SHARE, SEED)[1] if ratings.n_users > 1 else []
+    most = ratings.n_items - top_k - 1
+    counts = sorted((len(each) for each in attacked if _RATINGS <= len(each) <= most), reverse=True)
+    if len(counts) < _USERS:
+        raise DataError(
+            f"{place}of {ratings.n_users} users, {len(counts)} can be attacked, with {_RATINGS} or "
+            f"more ratings and items that they have not rated, and {_USERS} are needed: give more "
+            "data, or audit a recommender of yours by --recommender LIBRARY"
+        )
+    raters = np.diff(ratings.by_item.start).astype(float)
+    # Raters of the item of a usual rating, and users that two such items share by chance.
+    usual = (raters**2).sum() / raters.sum()
+    shared = usual**2 / ratings.n_users
+    frequent = np.unique(ratings.value, return_counts=True)[1].max() / len(ratings)
+    return Sizes(
+        min_ratings=min(20, counts[min(len(counts) // 2, 100)] - 1),
+        min_co_ratings=max(2, min(10, int(shared / 2))),
+        top_k=top_k,
+        accuracy=min(0.99, math.ceil(20 * frequent + 2) / 20),
+    )
