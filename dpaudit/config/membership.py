@@ -158,10 +158,11 @@ class OwnRecommender(_Table):
         if self.library is not None:
             made = registry.create("recommenders", self.library, place, self.params)
         elif self.target is not None:
-            made = registry.made(PythonClass, place, {**self.params, "target": self.target})
+            params = {**self.params, "target": self.target}
+            made = registry.made(PythonClass, place, params, "a Python class", ("target",))
         else:
             own = {"cwd": self._folder, **self.params, "command": self.command}
-            made = registry.made(Command, place, own)
+            made = registry.made(Command, place, own, "a command", ("command",))
         return made
 
     @property

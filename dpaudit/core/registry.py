@@ -12,7 +12,7 @@ import functools
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, TypeVar
@@ -20,11 +20,14 @@ from typing import Any, Literal, TypeVar
 from pydantic import ValidationError
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.messages import show
+from dpaudit.core.messages import quoted, show
 
 # pydantic's names of an arbitrary key of a table, and of simple types.
 _KEY, _TYPES = "[key]", {"bool", "float", "int", "str"}
 _SHOULD, _TABLE = "Input should be ", re.compile(r"a valid dictionary( or instance of \w+)?")
+
+# The fields of a defense that are keys of their own in `[[model]]`.
+_SWEPT = ("epsilon", "variant")
 
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
@@ -85,25 +88,53 @@ def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -
         plugin = load(group, name)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
-    return made(plugin, place, parameters)
+    what = f"{group.removesuffix('s')} {name!r}"
+    return made(plugin, place, parameters, what, _SWEPT if group == "defenses" else ())
 
 
-def made(plugin: type[T], place: str, parameters: Mapping[str, Any]) -> T:
+def made(
+    plugin: type[T],
+    place: str,
+    parameters: Mapping[str, Any],
+    what: str,
+    others: Collection[str] = (),
+) -> T:
     """Create an instance of a pydantic dataclass with these parameters.
 
     Args:
         plugin: the class.
         place: where it stands in the config, for the error.
         parameters: its parameters.
+        what: what it is, for the error, such as `defense 'slope-one'`.
+        others: its fields that are not in `params`.
 
     Raises:
-        ConfigError: an unknown parameter, or a value out of range.
+        ConfigError: unknown parameters, all of which are named, or a value out of range.
     """
     try:
         return plugin(**parameters)
     except ValidationError as error:
-        known = [field.name for field in fields(plugin)]  # type: ignore[arg-type]
+        known = {field.name for field in fields(plugin)}  # type: ignore[arg-type]
+        unknown = [key for key in parameters if key not in known]
+        if unknown:
+            said = _unknown(unknown, known.difference(others), what)
+            raise ConfigError(f"{place}.params.{said}") from error
         raise ConfigError(first_problem(error, f"{place}.params", known, parameters)) from error
+
+
+def _unknown(unknown: Sequence[str], known: Collection[str], what: str) -> str:
+    """Describe unknown parameters in one sentence, with close names and all that are known."""
+    *most, last = (quoted(name, _SHOWN) for name in unknown)
+    if not most and known:
+        return f"{last} is not known to {what}{suggestion(last, known)}"
+    said = f"{', '.join(most)} and {last} are" if most else f"{last} is"
+    them = "them" if most else "it"
+    if not known:
+        return f"{said} not known to {what}, which has no parameters: remove {them}"
+    close = {name: found for name in unknown if (found := _close(name, known))}
+    meant = ", ".join(f"{found!r} for {quoted(name, _SHOWN)}" for name, found in close.items())
+    remedy = f"; did you mean {meant}?" if close else f": remove {them}"
+    return f"{said} not known to {what}, which knows {', '.join(sorted(known))}{remedy}"
 
 
 def first_problem(error: ValidationError, place: str, known: Iterable[str], given: Any) -> str:
@@ -174,11 +205,16 @@ def _joined(reasons: Iterable[str]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?`, or the list of known names."""
     known = sorted(known)
-    word = word[:_SHOWN]  # matching takes quadratic time in the length
-    close = difflib.get_close_matches(word, known, 1)
+    close = _close(word, known)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f"; did you mean {close!r}?"
     return f"; use one of {', '.join(known)}" if known else ""
+
+
+def _close(word: str, known: Collection[str]) -> str | None:
+    """Return the known name that is most like a word, if one is."""
+    # Matching takes quadratic time in the length.
+    return next(iter(difflib.get_close_matches(word[:_SHOWN], sorted(known), 1)), None)
 
 
 def _found(group: Group) -> Mapping[str, EntryPoint]:

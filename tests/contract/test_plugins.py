@@ -100,9 +100,10 @@ def test_a_part_keeps_the_contract_that_plug_ins_have(group: str, name: str) -> 
 def test_unknown_parameters_are_refused_by_name(group: str, name: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.0\.params\.no_such_thing is not known"):
         create(group, name, no_such_thing=1)
-    for field in dataclasses.fields(part_of(group, name))[:1]:
-        with pytest.raises(ConfigError, match=f"did you mean '{field.name}'"):
-            create(group, name, **{field.name + "x": 1})
+    names = [field.name for field in dataclasses.fields(part_of(group, name))]
+    for parameter in [each for each in names if each not in {"epsilon", "variant"}][:1]:
+        with pytest.raises(ConfigError, match=f"did you mean '{parameter}'"):
+            create(group, name, **{parameter + "x": 1})
 
 
 # Parameters that may be negative.
