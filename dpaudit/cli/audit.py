@@ -92,14 +92,13 @@ def run(
     from dpaudit.execution.shards import Shard
 
     path = config or config_file.find(Path())
-    if seed is not None:
-        overrides = (*overrides, f"seed={_seed(seed)}")
     part = None if shard is None else Shard.parse(shard)
-    checked = config_file.load(path, overrides)
+    seed = None if seed is None else _seed(seed)
+    checks = [check_gates] if waivers else [check_gates, check_waivers]
+    checked = config_file.load(path, overrides, seed=seed, checks=checks)
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
-    check_gates(checked, f"{path}: ")
-    check_waivers(checked, f"{waivers or path}: ")
+        check_waivers(checked, f"{waivers}: ")
     folder = output or own_folder(path.stem)
     target = Output.of(folder, reports)
     place = Place(folder, fresh)

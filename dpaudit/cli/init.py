@@ -10,7 +10,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic import BaseModel
 
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
@@ -148,8 +147,8 @@ def _check(ratings: Ratings, sizes: dict[str, Any], place: str) -> None:
         Design.of(ratings, Membership(**sizes), SEED)
     except DataError as error:
         raise DataError(
-            f"{place}{len(ratings)} interactions of {ratings.n_users} users are too few to audit "
-            "a recommender for membership inference: give some hundreds"
+            f"{place}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
+            "recommender for membership inference: give some hundreds"
         ) from error
 
 
@@ -162,6 +161,8 @@ def _params(plugin: type[Any]) -> str:
 
 def _data(source: DataSource, ratings: Ratings) -> list[str]:
     """Return the lines of `[data]` for a file."""
+    from pydantic import BaseModel
+
     from dpaudit.reports.render.toml import inline
 
     repeats = sum(repair.count for repair in ratings.repairs)

@@ -90,8 +90,7 @@ def _plan_config(path: Path, factor: float | None, minutes: float | None, worker
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
 
-    checked = config_file.load(path)
-    check_gates(checked, f"{path}: ")
+    checked = config_file.load(path, checks=[check_gates])
     if checked.defense is not None:
         claim, learned = checked.defense, checked.defense.score == "learned"
         raise ConfigError(

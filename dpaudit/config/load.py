@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpaudit.config.compatibility.plugins import check_members, check_plugins
 from dpaudit.config.lines import deep_keys, line_of
+from dpaudit.config.options import Option, WrongConfigError, to_blame
 from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Config, Gate, Policy
 from dpaudit.config.waivers import WaiverFile
@@ -21,6 +25,7 @@ from dpaudit.record.waivers import Waiver
 
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
+_KEY = re.compile(r"\w+(\.\w+)+")
 FILES = ("dpaudit.toml", "pyproject.toml")
 T = TypeVar("T", bound=BaseModel)
 
@@ -43,16 +48,25 @@ def find(folder: Path) -> Path:
     )
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Config:
+def load(
+    path: Path,
+    overrides: Sequence[str] = (),
+    *,
+    seed: str | None = None,
+    checks: Sequence[Callable[[Config], None]] = (),
+) -> Config:
     """Read and check a config.
 
     Args:
         path: a TOML file; from `pyproject.toml` the table `[tool.dpaudit]` is read.
         overrides: `KEY=VALUE` with dotted keys and TOML values, e.g. `audit.trials=1000` or
             `model.0.epsilon=[1, 2]`; they replace values of the file.
+        seed: the value of the option `--seed`, which replaces all other seeds.
+        checks: further checks of the config, whose errors name no file.
 
     Raises:
-        ConfigError: names the file, the place in it, the value and the remedy.
+        ConfigError: names the options that are to blame, else the file and the place in it, the
+            value and the remedy.
     """
     text = _read(path)
     values = _parse(path, text)
@@ -61,28 +75,25 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         if own is None:
             raise ConfigError(f"{path} has no table [tool.dpaudit]: add it or name another config")
         values = own
-    for override in overrides:
-        _set(values, override)
-        _check_depth(f"the option --set {override.partition('=')[0]}", values)
-    _refuse_renamed(path, text, values, overrides)
-    try:
-        config = Config.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(_problem(path, text, error, Config, values, overrides)) from error
-    if config.membership:
-        placed = [each.within(path.parent.absolute()) for each in config.recommender]
-        config = config.model_copy(update={"recommender": placed})
-        check_members(path, config.audited, config.inferring)
+    options = [Option.parse(override) for override in overrides]
+    if seed is not None:
+        options.append(replace(Option.parse(f"seed={seed}"), said=f"--seed {seed}"))
+
+    def attempt(options: Sequence[Option]) -> Config:
+        config = _valid(Config, _changed(values, options))
+        if config.membership:
+            placed = [each.within(path.parent.absolute()) for each in config.recommender]
+            config = config.model_copy(update={"recommender": placed})
+        _check_parts(config, checks)
         return config
-    check_plugins(
-        path,
-        config.model,
-        config.attack,
-        config.game,
-        config.sybil,
-        transcript=config.transcript is not None,
-    )
-    return config
+
+    try:
+        return attempt(options)
+    except WrongConfigError as error:
+        blamed = [option.said for option in to_blame(error, options, attempt)]
+        many = "options" if len(blamed) > 1 else "option"
+        where = f"the {many} {' and '.join(blamed)}" if blamed else _line(path, text, error)
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def load_policy(path: Path) -> list[Gate]:
@@ -106,11 +117,10 @@ def load_waivers(path: Path) -> list[Waiver]:
 def _only_tables(path: Path, kind: type[T]) -> T:
     text = _read(path)
     values = _parse(path, text)
-    _refuse_renamed(path, text, values, ())
     try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(_problem(path, text, error, kind, values, ())) from error
+        return _valid(kind, values)
+    except WrongConfigError as error:
+        raise ConfigError(f"{_line(path, text, error)}: {error}") from error
 
 
 def _read(path: Path) -> str:
@@ -149,72 +159,66 @@ def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:
     return own if isinstance(own, dict) else None
 
 
-def _set(values: dict[str, Any], override: str) -> None:
-    """Apply one `KEY=VALUE` to the parsed config."""
-    key, equals, value = override.partition("=")
-    if not equals or not key.strip() or "\n" in override:
-        raise ConfigError(f"the option --set {override!r} is not KEY=VALUE: e.g. audit.trials=1000")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
-        parsed = value  # a bare word is text: data.path=u.data
-    *parents, last = key.strip().split(".")
-    node: Any = values
-    try:
-        for parent in parents:
-            node = _only(node, parent)
-            node = node[int(parent)] if isinstance(node, list) else node.setdefault(parent, {})
-        node = _only(node, last)
-        node[int(last) if isinstance(node, list) else last] = parsed
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(
-            f"the option --set {override!r} names no key of the config: with several [[model]] "
-            "give the index, e.g. model.0.epsilon"
-        ) from error
+def _changed(values: dict[str, Any], options: Sequence[Option]) -> dict[str, Any]:
+    """Return a parsed config with the values of options."""
+    values = deepcopy(values)
+    for option in options:
+        option.apply(values)
+        _check_depth(f"the option --set {option.key}", values)
+    return values
 
 
-def _only(node: Any, key: str) -> Any:
-    """Return the only table of a list if no index is given: model.epsilon for model.0.epsilon."""
-    if isinstance(node, list) and len(node) == 1 and not key.isdecimal():
-        return node[0]
-    if isinstance(node, list) and not key.isdecimal():
-        raise ValueError(key)
-    return node
+def _valid(kind: type[T], values: dict[str, Any]) -> T:
+    """Return the tables of parsed values.
 
-
-def _problem(
-    path: Path,
-    text: str,
-    error: ValidationError,
-    root: type[BaseModel],
-    values: dict[str, Any],
-    overrides: Sequence[str],
-) -> str:
-    """Describe the first error with its place: the option that set it, or the line of the file."""
-    problem = error.errors()[0]
-    loc = registry.keys_of(problem["loc"], values)
-    known = _fields(root, loc[:-1]) if problem["type"] == "extra_forbidden" else ()
-    message = registry.first_problem(error, "", known, values).removeprefix(".").removeprefix(": ")
-    return f"{_where(path, text, loc, overrides)}: {message}"
-
-
-def _refuse_renamed(
-    path: Path, text: str, values: Mapping[str, Any], overrides: Sequence[str]
-) -> None:
-    """Refuse a name of an earlier version and state its current name."""
+    Raises:
+        WrongConfigError: a name is that of an earlier version, or a value is wrong.
+    """
     for old in renamed(values):
-        raise ConfigError(f"{_where(path, text, old.place, overrides)}: {old.remedy}")
+        raise WrongConfigError(old.remedy, old.place)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = registry.keys_of(problem["loc"], values)
+        known = _fields(kind, place[:-1]) if problem["type"] == "extra_forbidden" else ()
+        said = registry.first_problem(error, "", known, values)
+        raise WrongConfigError(said.removeprefix(".").removeprefix(": "), place) from error
 
 
-def _where(path: Path, text: str, loc: Sequence[int | str], overrides: Sequence[str]) -> str:
-    """Return the option that set a key, or the line of the file."""
-    names = [part for part in loc if isinstance(part, str)]
-    for override in overrides:
-        key = override.partition("=")[0].strip()
-        parts = [part for part in key.split(".") if not part.isdecimal()]
-        if parts == names[: len(parts)]:
-            return f"the option --set {key}"
-    line = line_of(text, loc)
+def _check_parts(config: Config, checks: Sequence[Callable[[Config], None]]) -> None:
+    """Check that plug-ins take their parameters and stand in the right table.
+
+    Raises:
+        WrongConfigError: they do not, or a further check fails.
+    """
+    try:
+        if config.membership:
+            check_members(config.audited, config.inferring)
+        else:
+            check_plugins(
+                config.model,
+                config.attack,
+                config.game,
+                config.sybil,
+                transcript=config.transcript is not None,
+            )
+        for check in checks:
+            check(config)
+    except ConfigError as error:
+        raise WrongConfigError(str(error), _place(str(error))) from error
+
+
+def _place(message: str) -> tuple[int | str, ...]:
+    """Return the dotted key with which a message begins, such as `model.0.params.top_k`."""
+    found = _KEY.match(message)
+    parts = found[0].split(".") if found else ()
+    return tuple(int(part) if part.isdecimal() else part for part in parts)
+
+
+def _line(path: Path, text: str, error: WrongConfigError) -> str:
+    """Return the line of the file at which a config is wrong, if it is known."""
+    line = line_of(text, error.place) if error.place else None
     return f"{path}{f', line {line}' if line else ''}"
 
 

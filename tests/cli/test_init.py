@@ -142,7 +142,7 @@ def test_a_path_stands_in_the_config_as_it_is(tmp_path: Path) -> None:
             "line 4, column 'rating': the rating is missing",
         ),
         ("user,item,rating\n1,2,3\n1,3,4\n2,2,5\n", "of 2 users, 0 can be attacked"),
-        ("user,item\n1,2\n1,3\n2,2\n", "3 interactions of 2 users are too few"),
+        ("user,item\n1,2\n1,3\n2,2\n", "too few interactions (3) or users (2) to audit"),
         ("a,b\n1,2\n", "rename two to user_id and item_id"),
     ],
 )

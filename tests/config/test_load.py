@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpaudit.auditor.plan import plan
 from dpaudit.config import load as config_file
+from dpaudit.config.options import Option
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 
@@ -342,7 +343,7 @@ def test_a_bad_override_is_refused(tmp_path: Path, override: str) -> None:
 def test_no_override_ends_in_a_traceback(key: str, value: str) -> None:
     values: dict[str, object] = {"model": [{"epsilon": [1]}, {"epsilon": [2]}]}
     with contextlib.suppress(ConfigError):
-        config_file._set(values, f"{key}={value}")
+        Option.parse(f"{key}={value}").apply(values)
         assert values != {"model": [{"epsilon": [1]}, {"epsilon": [2]}]}
 
 

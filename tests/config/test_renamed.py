@@ -50,7 +50,7 @@ def test_another_package_s_pairs_may_have_old_names() -> None:
 def test_an_option_is_named_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
     path.write_text("seed = 1\n")
-    with pytest.raises(ConfigError, match=r"the option --set train\.worlds: 'worlds' is now"):
+    with pytest.raises(ConfigError, match=r"the option --set train\.worlds=3: 'worlds' is now"):
         load(path, ["train.worlds=3"])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.membership import OwnRecommender
@@ -14,7 +13,6 @@ from dpaudit.core.registry import suggestion
 
 
 def check_plugins(
-    path: Path,
     models: Sequence[Model],
     attacks: Sequence[Attack],
     games: Sequence[Game],
@@ -25,7 +23,6 @@ def check_plugins(
     """Refuse unknown defenses and attacks, wrong parameters, and plug-ins in a wrong table.
 
     Args:
-        path: the file, for the error.
         models: `[[model]]`.
         attacks: `[[attack]]`.
         games: `[[game]]`.
@@ -35,7 +32,7 @@ def check_plugins(
     Raises:
         ConfigError: names the place and the remedy.
     """
-    _check_defenses(path, models, games)
+    _check_defenses(models, games)
     trains = any(model.trains for model in models)
     recovering = (*roles.RECONSTRUCTIONS, roles.SubmissionReconstruction)
     asked: tuple[type[roles.Attack], ...] = (roles.Inference,)
@@ -47,7 +44,7 @@ def check_plugins(
     )
     for table, entries, wanted in named:
         for index, entry in enumerate(entries):
-            place = f"{path}: {table}.{index}"
+            place = f"{table}.{index}"
             if not isinstance(entry.create(place), wanted):
                 raise ConfigError(
                     f"{place}: {entry.plugin!r} cannot be used in [[{table}]]: [[attack]] takes "
@@ -55,16 +52,13 @@ def check_plugins(
                     "'reconstruction', and with [transcript] tests of submissions, such as "
                     "'zero-mean'; [[game]] takes distinguishers, such as 'likelihood-ratio'"
                 )
-    _check_sybils(path, sybil_attacks)
+    _check_sybils(sybil_attacks)
 
 
-def check_members(
-    path: Path, models: Sequence[Model | OwnRecommender], attacks: Sequence[Attack]
-) -> None:
+def check_members(models: Sequence[Model | OwnRecommender], attacks: Sequence[Attack]) -> None:
     """Refuse unknown recommenders, defenses and attacks of a membership audit, by creating each.
 
     Args:
-        path: the file, for the error.
         models: the audited models.
         attacks: the attacks.
 
@@ -73,36 +67,36 @@ def check_members(
     """
     own = [model for model in models if isinstance(model, OwnRecommender)]
     for index, recommender in enumerate(own):
-        recommender.create(f"{path}: recommender.{index}")
-    _check_defenses(path, [model for model in models if isinstance(model, Model)], ())
+        recommender.create(f"recommender.{index}")
+    _check_defenses([model for model in models if isinstance(model, Model)], ())
     for index, attack in enumerate(attacks):
-        attack.create(f"{path}: attack.{index}")
+        attack.create(f"attack.{index}")
 
 
-def _check_defenses(path: Path, models: Sequence[Model], games: Sequence[Game]) -> None:
+def _check_defenses(models: Sequence[Model], games: Sequence[Game]) -> None:
     for index, model in enumerate(models):
         if model.grid and not model.trains:
             raise ConfigError(
-                f"{path}: model.{index}.grid applies only to trained models: remove it, or give "
+                f"model.{index}.grid applies only to trained models: remove it, or give "
                 "several [[model]] tables"
             )
         for epsilon in model.epsilon:  # every combination is checked
-            model.combinations(f"{path}: model.{index}", epsilon)
-        for defense in model.defenses(f"{path}: model.{index}"):
+            model.combinations(f"model.{index}", epsilon)
+        for defense in model.defenses(f"model.{index}"):
             for game in () if model.trains else games:
                 pairs = [*defense.pairs(), "data"]
                 if game.pair not in pairs:
                     raise ConfigError(
-                        f"{path}: model.{index} ({model.defense}) has no pair {game.pair!r}"
+                        f"model.{index} ({model.defense}) has no pair {game.pair!r}"
                         f"{suggestion(game.pair, pairs)}"
                     )
 
 
-def _check_sybils(path: Path, sybil_attacks: Sequence[Sybil]) -> None:
+def _check_sybils(sybil_attacks: Sequence[Sybil]) -> None:
     for index, sybil in enumerate(sybil_attacks):
-        made = sybil.create(f"{path}: sybil.{index}")
+        made = sybil.create(f"sybil.{index}")
         if not isinstance(made, roles.SybilAttack | roles.PassiveAttack):
             raise ConfigError(
-                f"{path}: sybil.{index}.attack = {sybil.attack!r} makes no accounts and "
+                f"sybil.{index}.attack = {sybil.attack!r} makes no accounts and "
                 "observes no public lists: use 'sybil' or 'passive-lists'"
             )
