@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from dpaudit.core.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpaudit.core.profile import Profile
     from dpaudit.data.ratings import Ratings
 
 # As in the config.
@@ -59,21 +62,31 @@ def sizes_for(ratings: Ratings, place: str) -> Sizes:
     top_k = max(1, min(20, ratings.n_items // 4))
     attacked = split_users(ratings, SHARE, SEED)[1] if ratings.n_users > 1 else []
     most = ratings.n_items - top_k - 1
-    counts = sorted((len(each) for each in attacked if _RATINGS <= len(each) <= most), reverse=True)
-    if len(counts) < _USERS:
+    able = sorted((each for each in attacked if _RATINGS <= len(each) <= most), key=len)
+    if len(able) < _USERS:
         raise DataError(
-            f"{place}of {ratings.n_users} users, {len(counts)} can be attacked, with {_RATINGS} or "
+            f"{place}of {ratings.n_users} users, {len(able)} can be attacked, with {_RATINGS} or "
             f"more ratings and items that they have not rated, and {_USERS} are needed: give more "
             "data, or audit a recommender of yours by --recommender LIBRARY"
         )
+    min_ratings = min(20, len(able[max(len(able) // 2, len(able) - 100)]) - 1)
     raters = np.diff(ratings.by_item.start).astype(float)
     # Raters of the item of a usual rating, and users that two such items share by chance.
     usual = (raters**2).sum() / raters.sum()
     shared = usual**2 / ratings.n_users
-    frequent = np.unique(ratings.value, return_counts=True)[1].max() / len(ratings)
     return Sizes(
-        min_ratings=min(20, counts[min(len(counts) // 2, 100)] - 1),
-        min_co_ratings=max(2, min(10, int(shared / 2))),
+        min_ratings=min_ratings,
+        # Above min_ratings, the corrected noise covers more than the pair 'tight' shows.
+        min_co_ratings=max(2, min(10, min_ratings, int(shared / 2))),
         top_k=top_k,
-        accuracy=min(0.99, math.ceil(20 * frequent + 2) / 20),
+        accuracy=min(0.99, math.ceil(20 * _guessed(able) + 2) / 20),
     )
+
+
+def _guessed(users: Sequence[Profile]) -> float:
+    """Return the share of a random user's ratings that the best constant guess recovers."""
+    import numpy as np
+
+    _, value = np.unique(np.concatenate([user.values for user in users]), return_inverse=True)
+    weights = np.concatenate([np.full(len(user), 1 / len(user)) for user in users])
+    return float(np.bincount(value, weights).max()) / len(users)

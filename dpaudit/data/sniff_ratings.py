@@ -78,9 +78,11 @@ def _meaning(values: NDArray[np.float64], column: Column, kind: str, label: str)
         return Meaning(said=f"{label} holds counts or weights, {every}.")
     if len(values) == 1:
         return Meaning(said=f"{label} holds {low:g} alone, {every}.")
-    if values.tolist() == [0, 1]:
-        said = f"{label} holds 0 and 1: a row with 1 is an interaction."
-        return Meaning(column, {"binarize": 1.0}, said)
+    if len(values) == 2 and low <= 0:
+        said = f"{label} holds {low:g} and {high:g}: a row with {high:g} is an interaction."
+        return Meaning(column, {"binarize": high}, said)
+    if len(values) == 2:
+        return Meaning(said=f"{label} holds {low:g} and {high:g} alone, {every}.")
     step = _step(values)
     # A scale from 0 to 100 has many values.
     known = kind == "rating" or len(values) <= _MOST_VALUES or (low >= 0 and high == 100)
@@ -97,8 +99,6 @@ def _step(values: NDArray[np.float64]) -> float | None:
     """Return the largest usual step of these values, None for other numbers."""
     if np.abs(values).max() > _LARGEST:
         return None
-    if len(values) == 2:
-        return float(values[1] - values[0])
     for step in _STEPS:
         steps = (values - values[0]) / step
         if steps[-1] <= _MOST_STEPS and np.allclose(steps, np.round(steps), rtol=0, atol=1e-4):

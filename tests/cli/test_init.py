@@ -72,7 +72,7 @@ def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
     ("values", "users", "items"),
     [
         ([1, 2, 3, 4, 5], 120, 60),
-        ([-1, 1], 120, 60),
+        ([-1, 0, 1], 120, 60),
         ([*range(101)], 60, 30),
         ([1, 2, 3], 30, 15),
     ],

@@ -109,7 +109,7 @@ def values(folder: Path, name: str, ratings: Sequence[object]) -> Path:
         ("", [*range(101)], (0, 100, 1)),
         ("rating", [-9.99, 0, 9.5], (-9.99, 9.5, 0.01)),
         ("value", [1, 2, 5], (1, 5, 1)),
-        ("rating", [-1, 1, -1], (-1, 1, 2)),
+        ("rating", [-1, 1, 0], (-1, 1, 1)),
     ],
 )
 def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
@@ -129,6 +129,7 @@ def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
         ("rating", [10**9, 10**9 + 1, 10**9 + 5], "holds 3 values from 1e+09"),
         ("plays", [1, 2, 3], "Column 'plays' holds counts or weights"),
         ("rating", [5, 5, 5], "Column 'rating' holds 5 alone"),
+        ("rating", [4, 5, 5], "Column 'rating' holds 4 and 5 alone"),
         ("rating", ["", "", ""], "Column 'rating' is empty"),
         ("label", ["news", "sport", "news"], "Column 'label' holds no numbers"),
         ("note", [1, 2, 3], "No column holds ratings"),
@@ -144,10 +145,10 @@ def test_counts_and_single_values_are_interactions(
     assert len(load(found.source)) == len(ratings)
 
 
-@pytest.mark.parametrize("name", ["rating", "clicked"])
-def test_of_zeros_and_ones_the_ones_are_interactions(tmp_path: Path, name: str) -> None:
-    found = sniff(values(tmp_path, name, [0, 1, 1]))
-    assert found.ratings == f"Column {name!r} holds 0 and 1: a row with 1 is an interaction."
+@pytest.mark.parametrize(("name", "low"), [("rating", 0), ("clicked", 0), ("rating", -1)])
+def test_likes_are_interactions_and_dislikes_are_not(tmp_path: Path, name: str, low: int) -> None:
+    found = sniff(values(tmp_path, name, [low, 1, 1]))
+    assert found.ratings == f"Column {name!r} holds {low} and 1: a row with 1 is an interaction."
     assert len(load(found.source)) == 2
 
 
