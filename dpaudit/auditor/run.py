@@ -255,4 +255,6 @@ class Measured:
         )
         day = datetime.fromisoformat(timing.started).date()
         own = context.config
-        return judge_run(made, day, gates=own.gate, waivers=own.waiver)
+        judged = judge_run(made, day, gates=own.gate, waivers=own.waiver)
+        origin = own.origin and own.origin.places(judged.verdicts, judged.gates)
+        return judged.model_copy(update={"origin": origin or {}})

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dpaudit.auditor.run import Place, measured, opened_store, prepared
+from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.execution.executor import Executor
@@ -72,6 +73,8 @@ def run_shard(
         store = stack.enter_context(opened_store(config, ratings, place, progress, name))
         store.set("shard", json.dumps([shard.index, shard.count]))
         store.set("config", config.model_dump_json())
+        if config.origin is not None:
+            store.set("origin", config.origin.model_dump_json())
         store.set("finished", "no")
         whole = place.folder / NAME
         if whole.exists():
@@ -182,7 +185,9 @@ def _shard(contents: Contents) -> Shard:
 def _config(shards: dict[Path, Contents]) -> Config:
     path, contents = next(iter(shards.items()))
     try:
-        return Config.model_validate_json(contents.meta["config"])
+        config = Config.model_validate_json(contents.meta["config"])
+        origin = contents.meta.get("origin")
+        return config if origin is None else config.stated_at(Origin.model_validate_json(origin))
     except (ValidationError, KeyError) as error:
         raise ConfigError(
             f"{path} holds no config of this dpaudit: run the shards again"

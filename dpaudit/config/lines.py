@@ -68,6 +68,22 @@ def line_of(text: str, place: Sequence[int | str]) -> int | None:
     return nearest
 
 
+def lines_of(text: str, name: str, count: int) -> list[int]:
+    """Return the line of each table of a list, from 1.
+
+    A table without a header of its own, such as one of an inline list or of an option, stands at
+    the list's key, else at 1.
+
+    Args:
+        text: the file, which is valid TOML.
+        name: the list's key, as of `[[name]]`.
+        count: the number of tables.
+    """
+    headers = [table.first for table in _tables(text) if table.name == name][:count]
+    other = line_of(text, (name,)) or 1
+    return headers + [other] * (count - len(headers))
+
+
 def _tables(text: str) -> list[_Table]:
     """Return the tables of a file, comments blanked; the first is what precedes all headers."""
     found = [_Table("", 0, 1, [])]

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from dpaudit.config.compatibility.plugins import check_members, check_plugins
 from dpaudit.config.lines import deep_keys, line_of
 from dpaudit.config.options import Option, WrongConfigError, to_blame
+from dpaudit.config.origin import Origin
 from dpaudit.config.renamed import renamed
 from dpaudit.config.schema import Config, Gate, Policy
 from dpaudit.config.waivers import WaiverFile
@@ -88,7 +89,8 @@ def load(
         return config
 
     try:
-        return attempt(options)
+        config = attempt(options)
+        return config.stated_at(_origin(path, text, config))
     except WrongConfigError as error:
         blamed = [option.said for option in to_blame(error, options, attempt)]
         many = "options" if len(blamed) > 1 else "option"
@@ -121,6 +123,15 @@ def _only_tables(path: Path, kind: type[T]) -> T:
         return _valid(kind, values)
     except WrongConfigError as error:
         raise ConfigError(f"{_line(path, text, error)}: {error}") from error
+
+
+def _origin(path: Path, text: str, config: Config) -> Origin:
+    labels = {
+        "recommender": [each.label for each in config.recommender],
+        "model": [each.label for each in config.model],
+        "defense": [config.defense.label] if config.defense else [],
+    }
+    return Origin.of(path, text, labels, len(config.gate))
 
 
 def _read(path: Path) -> str:

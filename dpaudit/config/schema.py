@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    PrivateAttr,
     ValidationInfo,
     field_serializer,
     field_validator,
@@ -30,6 +31,7 @@ from dpaudit.config.compatibility.trained import (
 from dpaudit.config.membership import BATTERY as MEMBERSHIP_BATTERY
 from dpaudit.config.membership import Membership, OwnRecommender
 from dpaudit.config.model import TABLE, Model, PythonDefense, as_list
+from dpaudit.config.origin import Origin
 from dpaudit.config.tables import (
     Attack,
     Convergence,
@@ -179,6 +181,7 @@ class Config(_Table):
     waiver: Waivers = []
     defense: PythonDefense | None = None
     card: Card | None = None
+    _origin: Origin | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -297,6 +300,17 @@ class Config(_Table):
         }
         check_on_demand(self.model, self.attack, self.game, self.sybil, given)
         return self
+
+    def stated_at(self, origin: Origin) -> Self:
+        """Return the config with the lines of its tables."""
+        located = self.model_copy()
+        located._origin = origin
+        return located
+
+    @property
+    def origin(self) -> Origin | None:
+        """Return where its tables stand; None if it was not read from a file."""
+        return self._origin
 
     @property
     def training(self) -> Train:

@@ -30,6 +30,7 @@ def problem(result: AuditResult) -> str | None:
         _sides,
         _verdicts,
         _waivers,
+        _places,
         _outcome,
         _config,
     )
@@ -62,6 +63,13 @@ def _verdicts(result: AuditResult) -> Iterator[str]:
     expected = verdicts(result.models, result.points, result.measurements)
     if result.verdicts != expected:
         yield "its verdicts are not those of its measurements"
+
+
+def _places(result: AuditResult) -> Iterator[str]:
+    known = {found.id for found in (*result.verdicts, *result.gates)}
+    yield from (
+        f"there is no claim or gate {name!r}" for name in result.origin if name not in known
+    )
 
 
 def _gates(result: AuditResult) -> Iterator[str]:

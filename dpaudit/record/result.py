@@ -375,6 +375,19 @@ class GateRecord(_Record):
     reason: str
 
 
+class PlaceRecord(_Record):
+    """A line of a file.
+
+    Attributes:
+        path: the file as seen from the folder in which the command ran, with `/`; the name alone
+            if it lies elsewhere.
+        line: from 1.
+    """
+
+    path: Annotated[str, Field(min_length=1)]
+    line: Annotated[int, Field(ge=1)]
+
+
 class FindingRecord(_Record):
     """Something that was noticed about a model, and what to do about it.
 
@@ -449,6 +462,7 @@ class AuditResult(_Record):
         verdicts: what was found out about each model's claim at each ε.
         gates: the gates and their outcomes.
         waivers: the waivers with their states on the day of the run.
+        origin: where each claim and gate is stated, by its id; empty for a run from Python.
         fail_on_broken: whether a broken claim fails the run.
         outcome: `fail` if a waiver is expired, or a claim is broken and that fails the run, else
             the worst outcome of the gates; `pass` without gates. What is waived does not count.
@@ -471,6 +485,7 @@ class AuditResult(_Record):
     verdicts: list[VerdictRecord] = []
     gates: list[GateRecord] = []
     waivers: list[WaiverRecord] = []
+    origin: dict[str, PlaceRecord] = {}
     fail_on_broken: bool = True
     outcome: Outcome = "pass"
     timing: Timing

@@ -62,6 +62,14 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda r: r["verdicts"][0].update(verdict="not broken"),
         "its verdicts are not those of its measurements",
     ),
+    "a place of a claim that it does not have": (
+        lambda r: r["origin"].update({"claim/other/1": {"path": "audit.toml", "line": 1}}),
+        "there is no claim or gate 'claim/other/1'",
+    ),
+    "a line before the first": (
+        lambda r: r["origin"].update({"gate/epsilon/max": {"path": "audit.toml", "line": 0}}),
+        "greater than or equal to 1",
+    ),
     "an outcome that hides a broken claim": (
         lambda r: (
             r["gates"][0].update(outcome="pass"),

@@ -1,0 +1,65 @@
+"""Where the tables of a config stand, for reports that show a problem at its line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from dpaudit.config.lines import lines_of
+from dpaudit.config.model import TABLE
+from dpaudit.record.result import GateRecord, PlaceRecord, VerdictRecord
+
+
+class Origin(BaseModel):
+    """The file of a config and the lines of its tables.
+
+    Attributes:
+        path: the file, as `shown`.
+        models: the line of each audited model's table, by label.
+        gates: the line of each `[[gate]]`.
+    """
+
+    model_config = TABLE
+
+    path: str
+    models: Mapping[str, int] = {}
+    gates: tuple[int, ...]
+
+    @classmethod
+    def of(cls, path: Path, text: str, labels: Mapping[str, Sequence[str]], gates: int) -> Origin:
+        """Find the tables in the text of a config.
+
+        Args:
+            path: the file.
+            text: its text.
+            labels: the labels of the audited models, by the name of their tables.
+            gates: the number of gates.
+        """
+        models = {
+            label: line
+            for name, here in labels.items()
+            for label, line in zip(here, lines_of(text, name, len(here)), strict=True)
+        }
+        return cls(path=shown(path), models=models, gates=tuple(lines_of(text, "gate", gates)))
+
+    def places(
+        self, verdicts: Sequence[VerdictRecord], gates: Sequence[GateRecord]
+    ) -> dict[str, PlaceRecord]:
+        """Return where each claim and gate is stated, by its id."""
+        lines = {found.id: self.models.get(found.model, 1) for found in verdicts}
+        lines |= {gate.id: line for gate, line in zip(gates, self.gates, strict=True)}
+        return {name: PlaceRecord(path=self.path, line=line) for name, line in lines.items()}
+
+
+def shown(path: Path) -> str:
+    """Return a path as seen from the current folder, with `/`; outside it the name alone.
+
+    So neither a report nor a record tells where a user keeps their files.
+    """
+    whole = Path(os.path.normpath(path.absolute()))
+    inside = whole.is_relative_to(Path.cwd())
+    text = whole.relative_to(Path.cwd()).as_posix() if inside else whole.name
+    return os.fsencode(text).decode("utf-8", "replace")
