@@ -66,7 +66,7 @@ def _verdicts(result: AuditResult) -> Iterator[str]:
 
 
 def _places(result: AuditResult) -> Iterator[str]:
-    known = {found.id for found in (*result.verdicts, *result.gates)}
+    known = {found.id for found in result.verdicts} | {gate.id for gate in result.gates}
     yield from (
         f"there is no claim or gate {name!r}" for name in result.origin if name not in known
     )

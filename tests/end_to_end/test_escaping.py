@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import ci_reports  # type: ignore[import-not-found]
 import pytest
 from click.testing import CliRunner
 from hostile import LABELS, unseen  # type: ignore[import-not-found]
@@ -16,9 +17,11 @@ from rich.console import Console
 
 from dpaudit.cli import main
 from dpaudit.cli.progress import Reporter
+from dpaudit.core import registry
 from dpaudit.core.files import write_text
 from dpaudit.record import storage as record
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, PlaceRecord
+from dpaudit.reports.ci import Failure, Format
 from dpaudit.reports.render import console, html, markdown
 
 Make = Callable[..., AuditResult]
@@ -41,7 +44,15 @@ def everywhere(make: Make, label: str) -> AuditResult:
     texts = {"title": label, "source": label, "variant": label, "params": {label: label}}
     models = [model.model_copy(update=texts) for model in base.models]
     config = {**base.config, label: {label: [label]}}
-    changes = {"gates": gates, "pairs": pairs, "models": models, "config": config, "tool": label}
+    origin = {found.id: PlaceRecord(path=label, line=1) for found in base.verdicts}
+    changes = {
+        "gates": gates,
+        "origin": origin,
+        "pairs": pairs,
+        "models": models,
+        "config": config,
+        "tool": label,
+    }
     return base.model_copy(update=changes)
 
 
@@ -86,6 +97,20 @@ def test_json_is_seen_in_full_and_keeps_every_letter(hostile: AuditResult, label
     assert not unseen(text)
     assert json.loads(text)["models"][0]["label"] == label
     assert AuditResult.model_validate_json(text) == hostile
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in registry.names("reports") if isinstance(registry.load("reports", n), Format)],
+)
+def test_a_ci_report_is_valid_and_shows_labels_as_they_are_or_not_at_all(
+    hostile: AuditResult, label: str, name: str
+) -> None:
+    report = registry.load("reports", name)
+    read = getattr(ci_reports, name, str)
+    for text in (report(hostile), report.failed(Failure(label, 3, label))):
+        assert not unseen(text)
+        read(text)
 
 
 @pytest.mark.parametrize("terminal", [False, True])

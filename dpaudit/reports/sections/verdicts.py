@@ -75,6 +75,17 @@ def of(result: AuditResult) -> list[ModelVerdict]:
     return sorted(found, key=lambda each: _ORDER.index(each.verdict))
 
 
+def on_claim(result: AuditResult, found: VerdictRecord, claim: ClaimRecord | None) -> str:
+    """Return the verdict on one claim of a model as text.
+
+    Args:
+        result: the record.
+        found: the verdict.
+        claim: the claim at its ε.
+    """
+    return " ".join(_claims(result, [found], [claim])) or "It makes no privacy claim."
+
+
 def _claims(
     result: AuditResult, here: list[VerdictRecord], claims: list[ClaimRecord | None]
 ) -> Iterator[str]:

@@ -1,0 +1,245 @@
+"""What CI services show of a run: a check for each claim, gate and finding, or for its failure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.messages import quoted
+from dpaudit.core.provenance import tool_version
+from dpaudit.record.result import (
+    AuditResult,
+    ClaimRecord,
+    GateRecord,
+    PlaceRecord,
+    VerdictRecord,
+)
+from dpaudit.record.storage import NAME
+from dpaudit.reports import rules
+from dpaudit.reports.rules import Rule
+from dpaudit.reports.sections import summary, verdicts
+
+State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
+Level = Literal["error", "warning", "note"]
+Kind = Literal["claim", "gate", "finding", "run"]
+# From the worst on; `error` is whatever makes the exit code differ from 0.
+LEVELS: dict[State, Level | None] = {
+    "error": "error",
+    "fail": "error",
+    "inconclusive": "error",
+    "accepted": "warning",
+    "noticed": "warning",
+    "untested": "note",
+    "pass": None,
+}
+# The most characters of a message on GitHub, of a name, and of an id that is read.
+_LONGEST, _NAME, _HUGE = 999, 200, 10**6
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim, a gate, a finding, or the run itself.
+
+    Attributes:
+        kind: which of them it is.
+        id: its name, the same in every run of the config.
+        rule: the kind of problem that it has or could have.
+        state: `error`: the run has no result; `fail`: a broken claim or a failed gate;
+            `inconclusive`: a gate; `accepted`: a broken claim that does not fail the run;
+            `noticed`: a finding; `untested`: a claim; `pass`: a gate, or a claim that is not
+            broken.
+        said: what was found, in one line without invisible characters.
+        place: the line of the config, or of the record if the run was started from Python.
+        because: why a broken claim is accepted.
+    """
+
+    kind: Kind
+    id: str
+    rule: Rule
+    state: State
+    said: str
+    place: PlaceRecord
+    because: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the id without invisible characters; of a long one both ends, which differ."""
+        whole = quoted(self.id, _HUGE)
+        half = _NAME // 2
+        return whole if len(whole) <= _NAME else f"{whole[:half]}…{whole[1 - half :]}"
+
+    @property
+    def text(self) -> str:
+        """Return what was found, at most 1000 characters."""
+        accepted = f" Accepted: {self.because}." if self.because else ""
+        return quoted(f"{self.said}{accepted}", _LONGEST)
+
+    @property
+    def path(self) -> str:
+        """Return the path of its file without invisible characters."""
+        return quoted(self.place.path, _NAME)
+
+    @property
+    def level(self) -> Level | None:
+        """Return how bad it is; None if it passes."""
+        return LEVELS[self.state]
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the id, which is that of the same check in other runs."""
+        return hashlib.sha256(self.id.encode(errors="replace")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A command that ended without a result.
+
+    Attributes:
+        message: why, in one sentence.
+        exit_code: the exit code of the command.
+        path: the config, or what else the command was about.
+    """
+
+    message: str
+    exit_code: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as CI services show it.
+
+    Attributes:
+        outcome: `pass`, `fail` or `inconclusive`; `error` if it has no result.
+        exit_code: the exit code of the command.
+        headline: what was found, in one line, or why there is no result.
+        checks: the worst first.
+        path: the config, or the record if the run was started from Python.
+        tool: dpaudit's version.
+        started: when, in ISO 8601 with the time zone UTC.
+        seconds: how long it took.
+    """
+
+    outcome: str
+    exit_code: int
+    headline: str
+    checks: Sequence[Check]
+    path: str
+    tool: str
+    started: str
+    seconds: float = 0.0
+
+    @property
+    def problems(self) -> list[Check]:
+        """The checks that do not pass."""
+        return [check for check in self.checks if check.level]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A report for a CI service.
+
+    Attributes:
+        title: what it is, in one line.
+        write: makes the report.
+    """
+
+    title: str
+    write: Callable[[Run], str]
+
+    def __call__(self, result: AuditResult) -> str:
+        """Return the report of a record."""
+        return self.write(run_of(result))
+
+    def failed(self, failure: Failure) -> str:
+        """Return the report of a command that ended without a record."""
+        return self.write(failed_run(failure))
+
+
+def run_of(result: AuditResult) -> Run:
+    """Return what CI services show of a record."""
+    stated = {(point.model, point.epsilon): point.claim for point in result.points}
+    claims = [
+        _claim(found, stated[found.model, found.epsilon], result) for found in result.verdicts
+    ]
+    gates = [_gate(gate, result) for gate in result.gates]
+    noticed = list(_noticed(result))
+    order = list(LEVELS)
+    return Run(
+        outcome=result.outcome,
+        exit_code=EXIT_CODES[result.outcome],
+        headline=f"{summary.headline(result)} {summary.decision(result)}",
+        checks=sorted([*claims, *gates, *noticed], key=lambda check: order.index(check.state)),
+        path=claims[0].path if claims else NAME,
+        tool=quoted(result.tool, _NAME),
+        started=result.timing.started,
+        seconds=result.timing.seconds,
+    )
+
+
+def failed_run(failure: Failure) -> Run:
+    """Return what CI services show of a command that ended without a result."""
+    place = PlaceRecord(path=failure.path, line=1)
+    check = Check("run", "run", rules.STOPPED, "error", failure.message, place)
+    return Run(
+        outcome="error",
+        exit_code=failure.exit_code,
+        headline=f"No result: {check.text}",
+        checks=[check],
+        path=check.path,
+        tool=tool_version(),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _claim(found: VerdictRecord, stated: ClaimRecord | None, result: AuditResult) -> Check:
+    state: State = "pass"
+    rule, because = rules.BROKEN, ""
+    if found.verdict == "broken":
+        state = "fail" if result.fail_on_broken else "accepted"
+        because = "" if result.fail_on_broken else "audit.fail_on_broken = false in the config"
+    elif found.verdict == "not tested":
+        state = "untested"
+        rule = rules.UNTESTED
+        if found.reason == "no claim":
+            rule = rules.NOISELESS if found.noiseless else rules.UNCLAIMED
+    said = f"{found.model}: {verdicts.on_claim(result, found, stated)}"
+    return Check("claim", found.id, rule, state, said, _place(found.id, result), because)
+
+
+def _gate(gate: GateRecord, result: AuditResult) -> Check:
+    rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
+    said = f"{gate.rule}: {gate.outcome}. {gate.reason}"
+    return Check("gate", gate.id, rule, gate.outcome, said, _place(gate.id, result))
+
+
+def _noticed(result: AuditResult) -> Iterator[Check]:
+    """Yield the findings, each once, at the table of their model."""
+    places = {found.model: _place(found.id, result) for found in reversed(result.verdicts)}
+    findings = {
+        (each.model, each.about, f"{each.model}: {each.text} {each.remedy}"): rules.of_finding(
+            each.about
+        )
+        for each in result.findings
+    }
+    findings |= {
+        (pair.model, "drift", f"{pair.model}: {pair.drift}."): rules.DRIFT
+        for pair in result.pairs
+        if pair.drift
+    }
+    count: Counter[str] = Counter()
+    for (model, about, said), rule in findings.items():
+        name = f"finding/{model}/{about}"
+        count[name] += 1
+        again = f"/{count[name]}" if count[name] > 1 else ""
+        place = places.get(model, PlaceRecord(path=NAME, line=1))
+        yield Check("finding", f"{name}{again}", rule, "noticed", said, place)
+
+
+def _place(name: str, result: AuditResult) -> PlaceRecord:
+    return result.origin.get(name, PlaceRecord(path=NAME, line=1))

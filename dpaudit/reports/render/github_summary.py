@@ -1,0 +1,55 @@
+"""The job summary of GitHub Actions: short Markdown."""
+
+from __future__ import annotations
+
+from dpaudit.reports.ci import Check, Format, Run, State
+from dpaudit.reports.render.markdown import escape, table_text
+from dpaudit.reports.table import Table
+
+# GitHub drops summaries of more than 1 MiB, which all commands of a step share.
+_LARGEST = 500_000
+_CLAIM: dict[State, str] = {
+    "fail": "broken",
+    "accepted": "broken, accepted",
+    "untested": "not tested",
+    "pass": "not broken",
+}
+_HEADER = ["result", "what", "why", "where"]
+
+
+def _render(run: Run) -> str:
+    lines = table_text(
+        Table(
+            "",
+            _HEADER,
+            [
+                [_result(check), check.name, check.text, f"{check.path}:{check.place.line}"]
+                for check in run.checks
+            ],
+        )
+    ).split("\n")
+    kept = len(lines)
+    size = 0
+    for at, line in enumerate(lines):
+        size += len(line.encode()) + 1
+        if size > _LARGEST:
+            kept = at
+            break
+    more = [f"\n{len(lines) - kept} more are in the report."] if kept < len(lines) else []
+    accepted = sum(check.state == "accepted" for check in run.checks)
+    but = (
+        f", with {accepted} broken claim{'s' if accepted > 1 else ''} accepted" if accepted else ""
+    )
+    head = [
+        f"## Privacy audit: {run.outcome.upper()}{but}",
+        f"{escape(run.headline)} Exit code {run.exit_code}, dpaudit {escape(run.tool)}.",
+    ]
+    return "\n\n".join([*head, "\n".join([*lines[:kept], *more])]) + "\n"
+
+
+def _result(check: Check) -> str:
+    """Return the result in words: a claim never passes."""
+    return _CLAIM.get(check.state, check.state) if check.kind == "claim" else check.state
+
+
+render = Format("job summary of GitHub Actions, in Markdown", _render)

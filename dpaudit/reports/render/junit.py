@@ -1,0 +1,65 @@
+"""JUnit XML, which CI services show as tests: one for each claim and gate.
+
+A broken claim and a failed gate are failures. An inconclusive gate, and a run without a result, are
+errors. A claim that was not tested and a broken one that is accepted are skipped, with the reason:
+neither may look like a test that passed.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as Xml
+
+from dpaudit.reports.ci import Check, Format, Run, State
+
+_ELEMENTS: dict[State, str] = {
+    "error": "error",
+    "fail": "failure",
+    "inconclusive": "error",
+    "accepted": "skipped",
+    "untested": "skipped",
+}
+
+
+def _render(run: Run) -> str:
+    tests = [check for check in run.checks if check.kind != "finding"]
+    kinds = [_ELEMENTS.get(check.state) for check in tests]
+    root = Xml.Element("testsuites")
+    suite = Xml.SubElement(
+        root,
+        "testsuite",
+        name=run.path,
+        package="dpaudit",
+        id="0",
+        tests=str(len(tests)),
+        failures=str(kinds.count("failure")),
+        errors=str(kinds.count("error")),
+        skipped=str(kinds.count("skipped")),
+        time=f"{run.seconds:.3f}",
+        timestamp=run.started.partition("+")[0],
+        hostname="localhost",  # a report names no machine
+    )
+    properties = Xml.SubElement(suite, "properties")
+    for name, value in (
+        ("dpaudit", run.tool),
+        ("outcome", run.outcome),
+        ("exit_code", str(run.exit_code)),
+    ):
+        Xml.SubElement(properties, "property", name=name, value=value)
+    for check in tests:
+        _add(suite, check)
+    noticed = [check.text for check in run.checks if check.kind == "finding"]
+    Xml.SubElement(suite, "system-out").text = "\n".join([run.headline, *noticed])
+    Xml.SubElement(suite, "system-err")
+    Xml.indent(root, " ")
+    return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _add(suite: Xml.Element, check: Check) -> None:
+    test = Xml.SubElement(suite, "testcase", classname=check.kind, name=check.name, time="0")
+    element = _ELEMENTS.get(check.state)
+    if element:
+        found = Xml.SubElement(test, element, type=check.rule.id, message=check.text)
+        found.text = f"{check.path}:{check.place.line}: {check.text}"
+
+
+render = Format("JUnit XML: a test for each claim and gate", _render)

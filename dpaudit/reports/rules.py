@@ -1,0 +1,118 @@
+"""The kinds of problems that CI reports name; their ids stay the same from version to version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of problem.
+
+    Attributes:
+        id: its stable name.
+        title: what it is, in a few words.
+        help: what it means and what to do.
+        severity: 0 to 10, as GitHub's `security-severity`; from 7 on it is high.
+    """
+
+    id: str
+    title: str
+    help: str
+    severity: float
+
+
+BROKEN = Rule(
+    "broken-claim",
+    "A claim of differential privacy is broken",
+    "A game certifies, with the simultaneous confidence of the run, that the model leaks more than "
+    "its claimed ε. Correct the mechanism or the claim. A claim that is known to be false is "
+    "accepted by audit.fail_on_broken = false.",
+    9.0,
+)
+FAILED = Rule(
+    "gate-failed",
+    "A gate failed",
+    "The whole interval of a measured number lies beyond the gate's threshold. Change the model, "
+    "or the threshold if it was wrong.",
+    7.0,
+)
+INCONCLUSIVE = Rule(
+    "gate-inconclusive",
+    "A gate is inconclusive",
+    "The interval straddles the threshold, or the game found no mutant that breaks it. More trials "
+    "or trainings narrow the interval; the gate's reason says what is missing.",
+    5.0,
+)
+UNTESTED = Rule(
+    "claim-not-tested",
+    "A claim was not tested",
+    "No game could have found that this claim is broken, so the run says nothing about it: add a "
+    "game about what the claim covers, or more trials.",
+    3.0,
+)
+UNCLAIMED = Rule(
+    "no-claim",
+    "A model states no claim",
+    "No guarantee is stated for this model, so none could be tested: only its gates are judged.",
+    1.0,
+)
+NOISELESS = Rule(
+    "noiseless-release",
+    "A model releases its outputs without noise",
+    "The model states no claim and adds no noise: it is a baseline, and not private.",
+    1.0,
+)
+DRIFT = Rule(
+    "outputs-drift",
+    "Outputs change from call to call",
+    "The outputs of a mechanism depend on earlier calls, so its trials are not independent: run "
+    "each call in a fresh process.",
+    4.0,
+)
+STOPPED = Rule(
+    "run-failed",
+    "The audit has no result",
+    "The command ended before it had a result, so nothing is known about the claims: the message "
+    "says why.",
+    8.0,
+)
+_OTHER = Rule(
+    "finding-other", "Something was noticed", "The message says what, and what to do.", 4.0
+)
+_FINDINGS: Mapping[str, Rule] = {
+    "seed": Rule(
+        "finding-seed",
+        "Trainings depend on more than data and seed",
+        "Two trainings on the same data with the same seed differ: pass the seed on.",
+        4.0,
+    ),
+    "constant": Rule(
+        "finding-constant",
+        "Trainings do not depend on the data",
+        "The model is the same whatever it is trained on, so its audit shows nothing.",
+        4.0,
+    ),
+    "vocabulary": Rule(
+        "finding-vocabulary",
+        "A user or item vanishes with its last interaction",
+        "Which users and items a model knows tells who was in its training data: fix the shape.",
+        6.0,
+    ),
+    "hide-seen": Rule(
+        "finding-hide-seen",
+        "Lists hide what a user has seen",
+        "Whoever sees such a list can tell what its user interacted with.",
+        5.0,
+    ),
+}
+RULES = (
+    BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, NOISELESS, DRIFT, STOPPED,
+    *_FINDINGS.values(), _OTHER,
+)  # fmt: skip
+
+
+def of_finding(about: str) -> Rule:
+    """Return the rule of a finding, by what it is about."""
+    return _FINDINGS.get(about, _OTHER)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ci_reports  # type: ignore[import-not-found]
+import pytest
+
+from dpaudit.record.result import AuditResult
+from dpaudit.reports.ci import Failure
+from dpaudit.reports.render import badge
+
+# What a game finds by ε: at 1 the claim is broken, at 5 it is not, at 10 there is no power.
+CASES: list[tuple[dict[str, Any], bool, str, str]] = [
+    ({"epsilons": (1.0, 5.0)}, True, "1 of 2 claims broken", "red"),
+    ({"epsilons": (1.0, 5.0)}, False, "1 of 2 claims broken, accepted", "orange"),
+    ({"epsilons": (5.0, 10.0)}, True, "1 of 2 claims tested, none broken", "yellow"),
+    ({"epsilons": (5.0,)}, True, "1 of 1 claim tested, none broken", "green"),
+    ({"epsilons": (10.0,)}, True, "gates pass, no claim tested", "lightgrey"),
+    ({"epsilons": (10.0,), "gate": False}, True, "no claim tested", "lightgrey"),
+    (
+        {"epsilons": (float("inf"),), "game": False},
+        True,
+        "gates pass, no claim tested",
+        "lightgrey",
+    ),
+    ({"epsilons": (5.0,), "outcome": "fail"}, True, "gates fail", "red"),
+    ({"epsilons": (5.0,), "outcome": "inconclusive"}, True, "gates inconclusive", "orange"),
+]
+
+
+@pytest.mark.parametrize(("made", "strict", "message", "color"), CASES)
+def test_a_badge_is_green_only_if_every_claim_was_tested_and_none_is_broken(
+    make: Callable[..., AuditResult], made: dict[str, Any], strict: bool, message: str, color: str
+) -> None:
+    result = make(**{"outcome": "pass", **made})
+    broken = any(verdict.verdict == "broken" for verdict in result.verdicts)
+    changes: dict[str, Any] = {"fail_on_broken": strict}
+    if broken and strict:
+        changes["outcome"] = "fail"
+    found = ci_reports.badge(badge.render(result.model_copy(update=changes)))
+    assert (found["message"], found["color"]) == (message, color)
+
+
+def test_a_command_without_a_result_is_grey() -> None:
+    found = ci_reports.badge(badge.render.failed(Failure("no data", 2, "audit.toml")))
+    assert (found["message"], found["color"], found["isError"]) == ("no result", "lightgrey", True)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from xml.etree import ElementTree as Xml
+
+import ci_reports  # type: ignore[import-not-found]
+
+from dpaudit.record.result import AuditResult, FindingRecord, PlaceRecord
+from dpaudit.reports.ci import Failure
+from dpaudit.reports.render import junit
+
+Make = Callable[..., AuditResult]
+
+
+def test_every_record_is_valid_and_shows_every_claim_and_gate(hard: AuditResult) -> None:
+    tests = ci_reports.junit(junit.render(hard))
+    assert len(tests) == len(hard.verdicts) + len(hard.gates)
+
+
+def test_each_state_is_what_a_service_understands(make: Make) -> None:
+    result = make(epsilons=(1.0, 5.0, 10.0), outcome="inconclusive")
+    assert ci_reports.junit(junit.render(result)) == {
+        "claim/published/1": "skipped",  # broken, but accepted
+        "claim/published/5": "passed",
+        "claim/published/10": "skipped",  # not tested
+        "gate/epsilon/max": "error",
+    }
+    strict = make(epsilons=(1.0,)).model_copy(update={"fail_on_broken": True})
+    assert ci_reports.junit(junit.render(strict)) == {
+        "claim/published/1": "failure",
+        "gate/epsilon/max": "failure",
+    }
+
+
+def test_a_failure_says_where_and_why(result: AuditResult) -> None:
+    [gate] = result.gates
+    place = PlaceRecord(path="audit.toml", line=12)
+    noticed = FindingRecord(model="published", about="seed", text="It differs.", remedy="Pass it.")
+    located = result.model_copy(update={"origin": {gate.id: place}, "findings": [noticed]})
+    root = Xml.fromstring(junit.render(located).encode())  # noqa: S314
+    found = root.find(".//failure")
+    assert found is not None
+    assert found.text == "audit.toml:12: epsilon <= claim: fail. above 1"
+    assert found.attrib == {"type": "gate-failed", "message": "epsilon <= claim: fail. above 1"}
+    out = root.findtext(".//system-out") or ""
+    assert out.endswith("\npublished: It differs. Pass it.")
+
+
+def test_a_command_without_a_result_is_an_error() -> None:
+    text = junit.render.failed(Failure("there is no memory", 3, "audit.toml"))
+    assert ci_reports.junit(text) == {"run": "error"}
+    assert "there is no memory" in text
