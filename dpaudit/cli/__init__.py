@@ -1,4 +1,4 @@
-"""The command line; only this package defines exit codes."""
+"""The command line; only this package exits with a code."""
 
 from dpaudit.cli.main import main
 

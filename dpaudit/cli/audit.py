@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpaudit.cli.failing import begin, report_option
 from dpaudit.cli.options import waivers_option, workers_option
-from dpaudit.cli.writing import STANDARD_OUTPUT, Output, render
+from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, render
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.files import own_folder, write_text
+from dpaudit.core.files import own_folder
 
 if TYPE_CHECKING:
     from dpaudit.execution.workers import Workers
 
 
+def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
+    """Return the config that is given, else the one of the current folder."""
+    from dpaudit.config import load as config_file
+
+    return config or config_file.find(Path())
+
+
 @click.command()
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=click.Path(path_type=Path), callback=_found)
 @click.option(
     "-o",
     "--output",
@@ -41,13 +49,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="Replace a value of the config, e.g. -s audit.trials=1000.",
 )
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="FORMAT=FILE",
-    help="Write a further report, e.g. --report html=leakage.html; - is standard output.",
-)
+@report_option
 @waivers_option("of the config")
 @workers_option
 @click.option(
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def run(
     ctx: click.Context,
-    config: Path | None,
+    config: Path,
     output: Path | None,
     seed: str | None,
     overrides: tuple[str, ...],
@@ -91,19 +93,21 @@ def run(
     from dpaudit.core.messages import plain
     from dpaudit.execution.shards import Shard
 
-    path = config or config_file.find(Path())
     part = None if shard is None else Shard.parse(shard)
+    if part is not None and reports:
+        raise ConfigError("a shard has no reports: give --report to 'dpaudit merge'")
     seed = None if seed is None else _seed(seed)
     checks = [check_gates] if waivers else [check_gates, check_waivers]
-    checked = config_file.load(path, overrides, seed=seed, checks=checks)
+    checked = config_file.load(config, overrides, seed=seed, checks=checks)
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
         check_waivers(checked, f"{waivers}: ")
-    folder = output or own_folder(path.stem)
+    folder = output or own_folder(config.stem)
     target = Output.of(folder, reports)
     place = Place(folder, fresh)
+    begin(ctx)
     if allow_code:
-        sys.path.insert(0, str(path.parent.resolve()))  # as Python does for a script
+        sys.path.insert(0, str(config.parent.resolve()))  # as Python does for a script
     with Reporter(quiet=quiet) as reporter:
         if part is not None:
             run_shard(
@@ -126,22 +130,21 @@ def run(
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--format", "name", default="html", show_default=True, help="html, md or json.")
+@click.option(
+    "--format", "name", default="html", show_default=True, help="One of 'dpaudit list reports'."
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    default=STANDARD_OUTPUT,
     help="[default: standard output]",
 )
-def report(folder: Path, name: str, output: Path | None) -> None:
+def report(folder: Path, name: str, output: Path) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
     from dpaudit.record import storage as record
 
-    text = render(name, record.load(folder))
-    if output in (None, STANDARD_OUTPUT):
-        click.echo(text, nl=False)
-    else:
-        write_text(output, text)
+    deliver([(output, render(name, record.load(folder)))])
 
 
 def _seed(text: str) -> str:

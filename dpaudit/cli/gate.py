@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.cli.options import waivers_option
-from dpaudit.cli.writing import EXIT_CODES
+from dpaudit.core.exit_codes import EXIT_CODES
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,14 +15,15 @@ from dpaudit.cli.claims import claims
 from dpaudit.cli.data import data
 from dpaudit.cli.diff import diff
 from dpaudit.cli.epsilon import epsilon
+from dpaudit.cli.failing import write_failure
 from dpaudit.cli.gate import gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
 from dpaudit.cli.tasks import merge, runs
 from dpaudit.core.errors import DpauditError, RunError
+from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
 
-USER_ERROR, RUN_FAILED = 2, 3
 # Messages contain values of configs and records, which may be long.
 _LONGEST = 1000
 
@@ -82,7 +83,9 @@ class _Group(click.Group):
             raise
         except click.ClickException as error:
             context = error.ctx if isinstance(error, click.UsageError) else ctx
-            raise click.UsageError(_shown(error.format_message()), context) from error
+            said = error.format_message()
+            _report(ctx, said, USER_ERROR)
+            raise click.UsageError(_shown(said), context) from error
         except DpauditError as error:
             _end(ctx, str(error), RUN_FAILED if isinstance(error, RunError) else USER_ERROR)
         except (KeyboardInterrupt, click.Abort):
@@ -100,7 +103,14 @@ class _Group(click.Group):
 
 def _end(ctx: click.Context, message: str, code: int) -> None:
     click.echo(f"dpaudit: {_shown(message)}", err=True)
+    _report(ctx, message, code)
     ctx.exit(code)
+
+
+def _report(ctx: click.Context, message: str, code: int) -> None:
+    """Write the failure to the CI reports; one that fails too does not change the exit code."""
+    for problem in write_failure(ctx, message, code):
+        click.echo(f"dpaudit: {_shown(problem)}", err=True)
 
 
 def _shown(message: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dpaudit.cli.failing import report_option
 from dpaudit.cli.words import size
 from dpaudit.cli.writing import Output
 from dpaudit.core.errors import ConfigError
@@ -19,13 +20,7 @@ from dpaudit.core.errors import ConfigError
     type=click.Path(path_type=Path, file_okay=False),
     help="Output folder for the merged tasks, the record and the reports.  [default: the first]",
 )
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="FORMAT=FILE",
-    help="Write a further report, as of 'dpaudit run'.",
-)
+@report_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def merge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.exit_codes import EXIT_CODES
 from dpaudit.core.files import check_writable, write_set
 
 if TYPE_CHECKING:
     from dpaudit.record.result import AuditResult
 
-EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 STANDARD_OUTPUT = Path("-")
 _FILES = {"html": "report.html", "md": "report.md"}
 
@@ -42,7 +43,7 @@ class Output:
         from dpaudit.record.storage import NAME
 
         usual = [(name, folder / file) for name, file in _FILES.items()]
-        reports = usual + [_parsed(option) for option in asked]
+        reports = usual + [parsed(option) for option in asked]
         places = [folder / NAME, *(target for _, target in reports)]
         check_writable(places)
         files = [place.resolve() for place in places if place != STANDARD_OUTPUT]
@@ -54,21 +55,18 @@ class Output:
     def _write(self, result: AuditResult) -> None:
         from dpaudit.record import storage
 
-        written = {self.folder / storage.NAME: storage.render(result)}
+        written = [(self.folder / storage.NAME, storage.render(result))]
         for name, target in self.reports:
             try:
                 text = render(name, result)
             except Exception as error:  # a plug-in may raise anything, and costs no finished run
-                write_set(written)
+                deliver(written)
                 raise RunError(
                     f"report {name!r} failed ({type(error).__name__}: {error}); the record is in "
                     f"{self.folder}: render another with 'dpaudit report {self.folder} --format md'"
                 ) from error
-            if target == STANDARD_OUTPUT:
-                click.echo(text, nl=False)
-            else:
-                written[target] = text
-        write_set(written)
+            written.append((target, text))
+        deliver(written)
 
     def finish(self, result: AuditResult, *, quiet: bool) -> int:
         """Write the record and the reports, print the result, and return the exit code.
@@ -91,6 +89,40 @@ class Output:
         click.echo(f"Record and reports: {plain(str(self.folder))}")
 
 
+def deliver(texts: Sequence[tuple[Path, str]]) -> None:
+    """Write outputs: replace files, add to the job summary of GitHub, print those for `-`.
+
+    Args:
+        texts: the path and text of each; the first file is the one that the others are made from.
+
+    Raises:
+        ConfigError: a file cannot be written.
+    """
+    added = [STANDARD_OUTPUT, *(target for target, _ in texts if is_summary(target))]
+    write_set({target: text for target, text in texts if target not in added})
+    for target, text in texts:
+        if target == STANDARD_OUTPUT:
+            click.echo(text, nl=False)
+        elif target in added:
+            _append(target, text)
+
+
+def is_summary(target: Path) -> bool:
+    """Whether a path is that of the job summary, to which all commands of a step add."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    return bool(summary) and target.absolute() == Path(summary or "").absolute()
+
+
+def _append(target: Path, text: str) -> None:
+    try:
+        with target.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError(
+            f"{target} cannot be written ({error.strerror}): name another place"
+        ) from error
+
+
 def render(name: str, result: AuditResult) -> str:
     """Return the report of one format."""
     from dpaudit.core import registry
@@ -99,7 +131,12 @@ def render(name: str, result: AuditResult) -> str:
     return text
 
 
-def _parsed(option: str) -> tuple[str, Path]:
+def parsed(option: str) -> tuple[str, Path]:
+    """Return the format and the path of an option `--report FORMAT=FILE`.
+
+    Raises:
+        ConfigError: it is something else, or the format is unknown.
+    """
     from dpaudit.core import registry
 
     name, equals, file = option.partition("=")

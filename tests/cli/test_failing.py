@@ -1,0 +1,172 @@
+"""Whatever ends a command without a result, its CI reports say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ci_reports  # type: ignore[import-not-found]
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+from dpaudit.core.errors import RunError
+
+CONFIG = """
+[data]
+synthetic = { n_users = 100, n_items = 80, mean_per_user = 30 }
+[model]
+epsilon = [1]
+"""
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = Path("audit.toml")
+    path.write_text(CONFIG)
+    return path
+
+
+def stale(*names: str) -> list[str]:
+    """Files of an earlier run, and the options that name them."""
+    for name in names:
+        Path(f"{name}.ci").write_text("all is well")
+    return [f"--report={name}={name}.ci" for name in names]
+
+
+def failures() -> tuple[dict[str, str], int, str, str, str]:
+    """What the five files say."""
+    run = ci_reports.sarif(Path("sarif.ci").read_text())
+    [issue] = ci_reports.gitlab(Path("gitlab.ci").read_text())
+    return (
+        ci_reports.junit(Path("junit.ci").read_text()),
+        run["invocations"][0]["exitCode"],
+        issue["location"]["path"],
+        issue["description"],
+        Path("github-summary.ci").read_text().split("\n")[0],
+    )
+
+
+NAMES = ("junit", "sarif", "gitlab", "github-summary", "badge")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("audit.toml", "-s", "audit.trials=0"), 2, "the option --set audit.trials"),
+        (("nowhere.toml",), 2, "nowhere.toml does not exist"),
+        ((), 2, "neither dpaudit.toml nor"),
+        (("audit.toml", "--workers", "0"), 2, "--workers"),
+        (("audit.toml", "--shard", "1/2"), 2, "a shard has no reports"),
+        (("audit.toml", "-o", "audit.toml/out"), 2, "cannot be written"),
+    ],
+)
+def test_a_wrong_use_is_an_error_in_every_report(
+    config: Path, options: tuple[str, ...], code: int, words: str
+) -> None:
+    result = call("run", *options, *stale(*NAMES))
+    assert result.exit_code == code, result.output
+    tests, recorded, path, said, title = failures()
+    assert tests == {"run": "error"}
+    assert recorded == code
+    assert path in {"audit.toml", "nowhere.toml", "dpaudit.toml"}
+    assert words in said
+    assert title == "## Privacy audit: ERROR"
+    assert ci_reports.badge(Path("badge.ci").read_text())["message"] == "no result"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RunError("the training diverged"), "the training diverged"),
+        (ZeroDivisionError(), "this is a defect of dpaudit"),
+        (KeyboardInterrupt(), "interrupted"),
+        (MemoryError(), "not enough memory"),
+        (SystemExit(0), "called sys.exit"),
+    ],
+)
+def test_a_run_that_fails_is_an_error_in_every_report(
+    config: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, words: str
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        # While it runs, the reports of an earlier run are gone already.
+        assert "has not finished" in Path("junit.ci").read_text()
+        raise error
+
+    monkeypatch.setattr("dpaudit.auditor.run.run_audit", failing)
+    result = call("run", config, *stale(*NAMES))
+    assert result.exit_code == 3
+    tests, code, path, said, _ = failures()
+    assert (tests, code, path) == ({"run": "error"}, 3, "audit.toml")
+    assert words in said
+
+
+def test_a_gate_or_merge_without_a_record_is_an_error(config: Path) -> None:
+    assert call("merge", "shards", *stale("gitlab")).exit_code == 2
+    [issue] = ci_reports.gitlab(Path("gitlab.ci").read_text())
+    assert issue["location"]["path"] == "shards/record.json"
+
+
+def test_annotations_of_a_failure_are_printed(config: Path) -> None:
+    result = call("run", "nowhere.toml", "--report", "github=-")
+    [found] = ci_reports.github(result.stdout)
+    assert found.kind == "error"
+    assert found.properties["file"] == "nowhere.toml"
+
+
+def test_a_failure_is_added_to_the_job_summary(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = Path("summary.md")
+    summary.write_text("## Build\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary.absolute()))
+    call("run", "nowhere.toml", "--report", "github-summary=summary.md")
+    assert summary.read_text().startswith("## Build\n## Privacy audit: ERROR\n")
+
+
+def test_a_failure_replaces_neither_a_record_nor_what_the_command_reads(config: Path) -> None:
+    Path("out").mkdir()
+    Path("out/record.json").write_text("{}")
+    for target in ("audit.toml", "out/record.json"):
+        before = Path(target).read_text()
+        options = ("-o", "out", "-s", "audit.trials=0", f"--report=junit={target}")
+        assert call("run", config, *options).exit_code == 2
+        assert Path(target).read_text() == before
+
+
+def test_a_report_that_fails_too_does_not_change_the_exit_code(config: Path) -> None:
+    Path("file").write_text("")
+    result = call("run", "nowhere.toml", "--report", "junit=file/junit.xml", *stale("gitlab"))
+    assert result.exit_code == 2
+    assert "nowhere.toml does not exist" in result.stderr
+    assert "report 'junit' cannot say so" in result.stderr
+    assert len(ci_reports.gitlab(Path("gitlab.ci").read_text())) == 1
+
+
+def test_other_reports_are_left_alone(config: Path) -> None:
+    call("run", "nowhere.toml", *stale("md", "html", "json"))
+    assert {Path(f"{name}.ci").read_text() for name in ("md", "html", "json")} == {"all is well"}
+
+
+def test_a_killed_run_leaves_no_older_result(config: Path) -> None:
+    options = stale("junit", "sarif")
+    slow = ["-s", "audit.trials=50000000", "-s", "attack=[{}]", "-o", "out", "-q"]
+    command = [sys.executable, "-m", "dpaudit", "run", str(config), *slow, *options]
+    with subprocess.Popen(command, env={**os.environ, "NUMBA_NUM_THREADS": "1"}) as process:
+        limit = time.monotonic() + 60
+        while Path("junit.ci").read_text() == "all is well" and time.monotonic() < limit:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    assert ci_reports.junit(Path("junit.ci").read_text()) == {"run": "error"}
+    run = ci_reports.sarif(Path("sarif.ci").read_text())
+    assert "has not finished" in json.dumps(run["invocations"])
