@@ -21,11 +21,13 @@ from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
 from dpaudit.cli.tasks import merge, runs
-from dpaudit.core.errors import DpauditError, RunError
+from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
 
 # Messages contain values of configs and records, which may be long.
 _LONGEST = 1000
+# A message about data or from the user's code may quote ids and ratings, which no report holds.
+_UNSAID = "the command's output says why; this report does not, as the reason may quote the data"
 
 
 class _Lasting(io.FileIO):
@@ -84,10 +86,14 @@ class _Group(click.Group):
         except click.ClickException as error:
             context = error.ctx if isinstance(error, click.UsageError) else ctx
             said = error.format_message()
-            _report(ctx, said, USER_ERROR)
+            for problem in write_failure(ctx, said, USER_ERROR):
+                click.echo(f"dpaudit: {_shown(problem)}", err=True)
             raise click.UsageError(_shown(said), context) from error
+        except (ConfigError, InputError) as error:
+            _end(ctx, str(error), USER_ERROR)
         except DpauditError as error:
-            _end(ctx, str(error), RUN_FAILED if isinstance(error, RunError) else USER_ERROR)
+            code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
+            _end(ctx, str(error), code, written=_UNSAID)
         except (KeyboardInterrupt, click.Abort):
             _end(ctx, "interrupted", RUN_FAILED)
         except SystemExit:
@@ -95,22 +101,25 @@ class _Group(click.Group):
         except MemoryError:
             _end(ctx, "there is not enough memory: use fewer trials or less data", RUN_FAILED)
         except OSError as error:
-            _end(ctx, f"the system refused: {error}", RUN_FAILED)
+            why = f"the system refused: {error.strerror}"
+            _end(ctx, f"the system refused: {error}", RUN_FAILED, written=why)
         except Exception:
             traceback.print_exc()
             _end(ctx, "this is a defect of dpaudit; please report it", RUN_FAILED)
 
 
-def _end(ctx: click.Context, message: str, code: int) -> None:
-    click.echo(f"dpaudit: {_shown(message)}", err=True)
-    _report(ctx, message, code)
+def _end(ctx: click.Context, message: str, code: int, *, written: str = "") -> None:
+    """Print why a command has no result, write it to its CI reports, and exit.
+
+    Args:
+        ctx: the context of the group.
+        message: why.
+        code: the exit code, which no report changes.
+        written: what the reports say instead.
+    """
+    for line in (message, *write_failure(ctx, written or message, code)):
+        click.echo(f"dpaudit: {_shown(line)}", err=True)
     ctx.exit(code)
-
-
-def _report(ctx: click.Context, message: str, code: int) -> None:
-    """Write the failure to the CI reports; one that fails too does not change the exit code."""
-    for problem in write_failure(ctx, message, code):
-        click.echo(f"dpaudit: {_shown(problem)}", err=True)
 
 
 def _shown(message: str) -> str:

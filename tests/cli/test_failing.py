@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.cli import main
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import DataError, RunError
 
 CONFIG = """
 [data]
@@ -88,8 +88,10 @@ def test_a_wrong_use_is_an_error_in_every_report(
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (RunError("the training diverged"), "the training diverged"),
-        (ZeroDivisionError(), "this is a defect of dpaudit"),
+        (RunError("KeyError: user 4711"), "the command's output says why"),
+        (DataError("line 3 of u.data: user 4711 rates 9"), "the command's output says why"),
+        (PermissionError(13, "Permission denied", "/home/a/u.data"), "refused: Permission denied"),
+        (ZeroDivisionError("user"), "this is a defect of dpaudit"),
         (KeyboardInterrupt(), "interrupted"),
         (MemoryError(), "not enough memory"),
         (SystemExit(0), "called sys.exit"),
@@ -105,9 +107,14 @@ def test_a_run_that_fails_is_an_error_in_every_report(
 
     monkeypatch.setattr("dpaudit.auditor.run.run_audit", failing)
     result = call("run", config, *stale(*NAMES))
-    assert result.exit_code == 3
+    expected = 2 if isinstance(error, DataError) else 3
+    assert result.exit_code == expected
+    if "4711" in str(error):
+        assert "4711" in result.stderr
+    assert not any("4711" in Path(f"{name}.ci").read_text() for name in NAMES)
+    assert not any("/home" in Path(f"{name}.ci").read_text() for name in NAMES)
     tests, code, path, said, _ = failures()
-    assert (tests, code, path) == ({"run": "error"}, 3, "audit.toml")
+    assert (tests, code, path) == ({"run": "error"}, expected, "audit.toml")
     assert words in said
 
 
