@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import waivers_option
+from dpaudit.cli.writing import checked, deliver, render
 from dpaudit.core.exit_codes import EXIT_CODES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpaudit.record.result import AuditResult
+    from dpaudit.record.comparison import Comparison
+    from dpaudit.record.result import AuditResult, Outcome
 
+# Of a comparison with a baseline; 'dpaudit diff --format json' prints all of it.
+_COMPARED = {"outcome", "reason"}
 _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unused": "yellow"}
 
 
@@ -33,6 +39,11 @@ _STYLES = {"pass": "green", "inconclusive": "yellow", "waived": "yellow", "unuse
     help="The folder or record of an earlier run: what is certified to be worse, or newly broken, "
     "fails.",
 )
+@report_option
+@click.option(
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no text; JSON and reports are printed.")
 @click.pass_context
 def gate(
     ctx: click.Context,
@@ -40,42 +51,71 @@ def gate(
     policy: Path | None,
     waivers: Path | None,
     baseline: Path | None,
+    reports: tuple[str, ...],
+    style: str,
+    quiet: bool,
 ) -> None:
     """Evaluate gates on the finished run in FOLDER; the exit code is their outcome.
 
     Waivers are judged on the day of the evaluation: those that were active when the run was made
     may have expired. A baseline adds to the gates and excuses nothing that fails without it.
     """
-    from rich.console import Console
-
     from dpaudit.auditor.judgement import check_ids, judge_run
     from dpaudit.config import load as config_file
     from dpaudit.record import storage as record
     from dpaudit.record.comparison import compare
     from dpaudit.record.result import worst
     from dpaudit.record.waivers import today
-    from dpaudit.reports.render import comparison
 
+    place = folder / record.NAME if folder.is_dir() else folder
+    asked = checked(reports, [place])
     recorded = record.load(folder)
+    gates, origin = (None, None) if policy is None else config_file.load_policy(policy)
     result = judge_run(
         recorded,
         today(),
-        gates=None if policy is None else config_file.load_policy(policy),
+        gates=gates,
         waivers=None if waivers is None else config_file.load_waivers(waivers),
     )
     if waivers is not None:
         known = {each.id for each in result.verdicts}
         known |= {each.id for each in (*recorded.gates, *result.gates)}
         check_ids(result.waivers, known, f"{waivers}: ")
+    if origin is not None:
+        places = {**result.origin, **origin.places([], result.gates)}
+        result = result.model_copy(update={"origin": places})
     compared = None if baseline is None else compare(record.load(baseline), result)
+    outcome = worst([result.outcome, *([compared.outcome] if compared else [])])
+    deliver([(target, render(name, result, compared)) for name, target in asked])
+    if style == "json":
+        click.echo(_json(result, compared, outcome))
+    elif not quiet:
+        _tell(result, compared, outcome)
+    ctx.exit(EXIT_CODES[outcome])
+
+
+def _json(result: AuditResult, compared: Comparison | None, outcome: Outcome) -> str:
+    """Return what decided the outcome."""
+    found: dict[str, Any] = {
+        "outcome": outcome,
+        "exit_code": EXIT_CODES[outcome],
+        **json.loads(result.model_dump_json(include={"verdicts", "gates", "waivers"})),
+        "baseline": compared and json.loads(compared.model_dump_json(include=_COMPARED)),
+    }
+    return json.dumps(found, indent=1)
+
+
+def _tell(result: AuditResult, compared: Comparison | None, outcome: Outcome) -> None:
+    from rich.console import Console
+
+    from dpaudit.reports.render import comparison
+
     console = Console()
     _show(result, console)
     if compared is not None:
         console.print()
         comparison.show(compared, console, everything=False)
-    outcome = worst([result.outcome, *([compared.outcome] if compared else [])])
     console.print(f"\nOutcome: {outcome}", highlight=False)
-    ctx.exit(EXIT_CODES[outcome])
 
 
 def _show(result: AuditResult, console: Console) -> None:

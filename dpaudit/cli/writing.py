@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, RunError, foreign
 from dpaudit.core.exit_codes import EXIT_CODES
 from dpaudit.core.files import check_writable, write_set
 
 if TYPE_CHECKING:
+    from dpaudit.record.comparison import Comparison
     from dpaudit.record.result import AuditResult
 
 STANDARD_OUTPUT = Path("-")
@@ -38,19 +39,14 @@ class Output:
         """Check the paths of the record, of the usual reports and of those asked for.
 
         Raises:
-            ConfigError: a format is unknown, or a path cannot be written or is given twice.
+            ConfigError: as of `checked`.
         """
         from dpaudit.record.storage import NAME
 
         usual = [(name, folder / file) for name, file in _FILES.items()]
-        reports = usual + [parsed(option) for option in asked]
-        places = [folder / NAME, *(target for _, target in reports)]
-        check_writable(places)
-        files = [place.resolve() for place in places if place != STANDARD_OUTPUT]
-        twice = [file for file in files if files.count(file) > 1]
-        if twice:
-            raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
-        return cls(folder, reports)
+        written = [folder / NAME, *(target for _, target in usual)]
+        check_writable(written)
+        return cls(folder, [*usual, *checked(asked, written)])
 
     def _write(self, result: AuditResult) -> None:
         from dpaudit.record import storage
@@ -59,11 +55,11 @@ class Output:
         for name, target in self.reports:
             try:
                 text = render(name, result)
-            except Exception as error:  # a plug-in may raise anything, and costs no finished run
+            except RunError as error:  # it costs no finished run
                 deliver(written)
                 raise RunError(
-                    f"report {name!r} failed ({type(error).__name__}: {error}); the record is in "
-                    f"{self.folder}: render another with 'dpaudit report {self.folder} --format md'"
+                    f"{error}; the record is in {self.folder}: render another with 'dpaudit report "
+                    f"{self.folder} --format md'"
                 ) from error
             written.append((target, text))
         deliver(written)
@@ -87,6 +83,26 @@ class Output:
         _show(result)
         click.echo(f"Seed: {result.config['seed']}")
         click.echo(f"Record and reports: {plain(str(self.folder))}")
+
+
+def checked(asked: Sequence[str], others: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Return the format and path of each report that is asked for.
+
+    Args:
+        asked: the options `--report FORMAT=FILE`.
+        others: what else the command writes, or reads.
+
+    Raises:
+        ConfigError: a format is unknown, or a path cannot be written or is given twice.
+    """
+    reports = [parsed(option) for option in asked]
+    targets = [target for _, target in reports]
+    check_writable(targets)
+    files = [place.resolve() for place in (*others, *targets) if place != STANDARD_OUTPUT]
+    twice = [file for file in files if files.count(file) > 1]
+    if twice:
+        raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
+    return reports
 
 
 def deliver(texts: Sequence[tuple[Path, str]]) -> None:
@@ -123,11 +139,23 @@ def _append(target: Path, text: str) -> None:
         ) from error
 
 
-def render(name: str, result: AuditResult) -> str:
-    """Return the report of one format."""
-    from dpaudit.core import registry
+def render(name: str, result: AuditResult, compared: Comparison | None = None) -> str:
+    """Return the report of one format.
 
-    text: str = registry.load("reports", name)(result)
+    Args:
+        name: the format.
+        result: the record.
+        compared: its comparison with a baseline, which the formats of CI services show.
+
+    Raises:
+        RunError: the format raised an exception.
+    """
+    from dpaudit.core import registry
+    from dpaudit.reports.ci import Format
+
+    report = registry.load("reports", name)
+    with foreign(lambda why: RunError(f"report {name!r} failed ({why})")):
+        text: str = report(result, compared) if isinstance(report, Format) else report(result)
     return text
 
 

@@ -98,13 +98,17 @@ def load(
         raise ConfigError(f"{where}: {error}") from error
 
 
-def load_policy(path: Path) -> list[Gate]:
+def load_policy(path: Path) -> tuple[list[Gate], Origin]:
     """Read the `[[gate]]` tables of a policy file, which may contain nothing else.
+
+    Returns:
+        The gates, and where they stand.
 
     Raises:
         ConfigError: names the file, the place in it, the value and the remedy.
     """
-    return _only_tables(path, Policy).gate
+    policy, text = _only_tables(path, Policy)
+    return policy.gate, Origin.of(path, text, {}, len(policy.gate))
 
 
 def load_waivers(path: Path) -> list[Waiver]:
@@ -113,14 +117,15 @@ def load_waivers(path: Path) -> list[Waiver]:
     Raises:
         ConfigError: names the file, the place in it, the value and the remedy.
     """
-    return _only_tables(path, WaiverFile).waiver
+    return _only_tables(path, WaiverFile)[0].waiver
 
 
-def _only_tables(path: Path, kind: type[T]) -> T:
+def _only_tables(path: Path, kind: type[T]) -> tuple[T, str]:
+    """Return the tables of a file, and its text."""
     text = _read(path)
     values = _parse(path, text)
     try:
-        return _valid(kind, values)
+        return _valid(kind, values), text
     except WrongConfigError as error:
         raise ConfigError(f"{_line(path, text, error)}: {error}") from error
 

@@ -50,7 +50,8 @@ class Origin(BaseModel):
     ) -> dict[str, PlaceRecord]:
         """Return where each claim and gate is stated, by its id."""
         lines = {found.id: self.models.get(found.model, 1) for found in verdicts}
-        lines |= {gate.id: line for gate, line in zip(gates, self.gates, strict=True)}
+        for gate, line in zip(gates, self.gates, strict=True):
+            lines.setdefault(gate.id, line)  # gates may share an id
         return {name: PlaceRecord(path=self.path, line=line) for name, line in lines.items()}
 
 

@@ -35,6 +35,8 @@ BEYOND_WITHOUT = "better than without them"
 SUBMITTED, BEYOND_RELEASED = "submissions", "better than released model"
 # The label of the membership inference attack that does best in the calibrating trainings.
 STRONGEST = "strongest"
+# A moment in UTC.
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$"
 Count = Annotated[int, Field(ge=0)]
 Ratings = Annotated[int, Field(ge=1, le=10**9)]
 Size = Annotated[Number, Field(ge=0)]
@@ -385,7 +387,7 @@ class PlaceRecord(_Record):
     """
 
     path: Annotated[str, Field(min_length=1)]
-    line: Annotated[int, Field(ge=1)]
+    line: Annotated[int, Field(ge=1, le=2**31)]
 
 
 class FindingRecord(_Record):
@@ -430,8 +432,8 @@ class Timing(_Record):
     follows from them, which depend on the day.
     """
 
-    started: str
-    seconds: Number
+    started: Annotated[str, Field(pattern=_MOMENT)]
+    seconds: Annotated[Number, Field(ge=0, le=1e9)]
 
     @classmethod
     def since(cls, started: datetime, clock: float) -> Self:

@@ -5,28 +5,30 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 from dpaudit.core.exit_codes import EXIT_CODES
 from dpaudit.core.messages import quoted
 from dpaudit.core.provenance import tool_version
+from dpaudit.record.comparison import Comparison
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
     GateRecord,
     PlaceRecord,
     VerdictRecord,
+    worst,
 )
 from dpaudit.record.storage import NAME
 from dpaudit.reports import rules
 from dpaudit.reports.rules import Rule
-from dpaudit.reports.sections import summary, verdicts
+from dpaudit.reports.sections import summary, verdicts, waivers
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
 Level = Literal["error", "warning", "note"]
-Kind = Literal["claim", "gate", "finding", "run"]
+Kind = Literal["claim", "gate", "waiver", "baseline", "finding", "run"]
 # From the worst on; `error` is whatever makes the exit code differ from 0.
 LEVELS: dict[State, Level | None] = {
     "error": "error",
@@ -39,23 +41,25 @@ LEVELS: dict[State, Level | None] = {
 }
 # The most characters of a message on GitHub, of a name, and of an id that is read.
 _LONGEST, _NAME, _HUGE = 999, 200, 10**6
+# The place of what no config states.
+_RECORD = PlaceRecord(path=NAME, line=1)
 
 
 @dataclass(frozen=True)
 class Check:
-    """A claim, a gate, a finding, or the run itself.
+    """A claim, a gate, a waiver, the baseline, a finding, or the run itself.
 
     Attributes:
         kind: which of them it is.
         id: its name, the same in every run of the config.
         rule: the kind of problem that it has or could have.
-        state: `error`: the run has no result; `fail`: a broken claim or a failed gate;
-            `inconclusive`: a gate; `accepted`: a broken claim that does not fail the run;
-            `noticed`: a finding; `untested`: a claim; `pass`: a gate, or a claim that is not
-            broken.
+        state: `error`: the run has no result; `fail`: a broken claim, a failed gate, an expired
+            waiver, or a number that is worse than in the baseline; `inconclusive`: a gate, or the
+            baseline; `accepted`: a broken claim or a gate that does not fail the run; `noticed`: a
+            finding, or an unused waiver; `untested`: a claim; `pass`: otherwise.
         said: what was found, in one line without invisible characters.
         place: the line of the config, or of the record if the run was started from Python.
-        because: why a broken claim is accepted.
+        because: why a broken claim, or a gate that does not pass, is accepted.
     """
 
     kind: Kind
@@ -76,8 +80,10 @@ class Check:
     @property
     def text(self) -> str:
         """Return what was found, at most 1000 characters."""
-        accepted = f" Accepted: {self.because}." if self.because else ""
-        return quoted(f"{self.said}{accepted}", _LONGEST)
+        said = self.said
+        if self.because:
+            said = f"{said.removesuffix('.')}. Accepted: {self.because}."
+        return quoted(said, _LONGEST)
 
     @property
     def path(self) -> str:
@@ -152,30 +158,50 @@ class Format:
     title: str
     write: Callable[[Run], str]
 
-    def __call__(self, result: AuditResult) -> str:
-        """Return the report of a record."""
-        return self.write(run_of(result))
+    def __call__(self, result: AuditResult, compared: Comparison | None = None) -> str:
+        """Return the report of a record, and of its comparison with a baseline."""
+        return self.write(run_of(result, compared))
 
     def failed(self, failure: Failure) -> str:
         """Return the report of a command that ended without a record."""
         return self.write(failed_run(failure))
 
 
-def run_of(result: AuditResult) -> Run:
-    """Return what CI services show of a record."""
+def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
+    """Return what CI services show of a record.
+
+    Args:
+        result: the record.
+        compared: its comparison with a baseline.
+    """
     stated = {(point.model, point.epsilon): point.claim for point in result.points}
+    accepted = {
+        waiver.id: waivers.sentence(waiver, result)
+        for waiver in result.waivers
+        if waiver.state == "active"
+    }
     claims = [
-        _claim(found, stated[found.model, found.epsilon], result) for found in result.verdicts
+        _claim(found, stated[found.model, found.epsilon], result, accepted.get(found.id, ""))
+        for found in result.verdicts
     ]
-    gates = [_gate(gate, result) for gate in result.gates]
-    noticed = list(_noticed(result))
+    gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
+    checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
+    said = [summary.headline(result), summary.decision(result)]
+    outcome = result.outcome
+    path = claims[0].path if claims else NAME
+    if compared is not None:
+        place = claims[0].place if claims else _RECORD
+        state = compared.outcome
+        checks.append(Check("baseline", "baseline", rules.WORSE, state, compared.reason, place))
+        outcome = worst([outcome, compared.outcome])
+        said.append(compared.reason)
     order = list(LEVELS)
     return Run(
-        outcome=result.outcome,
-        exit_code=EXIT_CODES[result.outcome],
-        headline=f"{summary.headline(result)} {summary.decision(result)}",
-        checks=sorted([*claims, *gates, *noticed], key=lambda check: order.index(check.state)),
-        path=claims[0].path if claims else NAME,
+        outcome=outcome,
+        exit_code=EXIT_CODES[outcome],
+        headline=" ".join(said),
+        checks=sorted(_distinct(checks), key=lambda check: order.index(check.state)),
+        path=path,
         tool=quoted(result.tool, _NAME),
         started=result.timing.started,
         seconds=result.timing.seconds,
@@ -197,12 +223,24 @@ def failed_run(failure: Failure) -> Run:
     )
 
 
-def _claim(found: VerdictRecord, stated: ClaimRecord | None, result: AuditResult) -> Check:
+def _distinct(checks: Sequence[Check]) -> Iterator[Check]:
+    """Yield the checks; those that share an id, as gates may, get a number."""
+    count: Counter[str] = Counter()
+    for check in checks:
+        count[check.id] += 1
+        again = count[check.id]
+        yield replace(check, id=f"{check.id}/{again}") if again > 1 else check
+
+
+def _claim(
+    found: VerdictRecord, stated: ClaimRecord | None, result: AuditResult, waived: str
+) -> Check:
     state: State = "pass"
-    rule, because = rules.BROKEN, ""
+    rule, because = rules.BROKEN, waived
     if found.verdict == "broken":
-        state = "fail" if result.fail_on_broken else "accepted"
-        because = "" if result.fail_on_broken else "audit.fail_on_broken = false in the config"
+        if not result.fail_on_broken:
+            because = because or "audit.fail_on_broken = false in the config"
+        state = "accepted" if because else "fail"
     elif found.verdict == "not tested":
         state = "untested"
         rule = rules.UNTESTED
@@ -212,10 +250,29 @@ def _claim(found: VerdictRecord, stated: ClaimRecord | None, result: AuditResult
     return Check("claim", found.id, rule, state, said, _place(found.id, result), because)
 
 
-def _gate(gate: GateRecord, result: AuditResult) -> Check:
+def _gate(gate: GateRecord, result: AuditResult, waived: str) -> Check:
+    state: State = gate.outcome
+    if waived and state != "pass":
+        state = "accepted"
+    because = waived if state == "accepted" else ""
     rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
     said = f"{gate.rule}: {gate.outcome}. {gate.reason}"
-    return Check("gate", gate.id, rule, gate.outcome, said, _place(gate.id, result))
+    return Check("gate", gate.id, rule, state, said, _place(gate.id, result), because)
+
+
+def _waivers(result: AuditResult) -> Iterator[Check]:
+    """Yield the waivers that need attention, at what they accept."""
+    for waiver in result.waivers:
+        if waiver.state != "active":
+            expired = waiver.state == "expired"
+            yield Check(
+                "waiver",
+                f"waiver/{waiver.id}",
+                rules.EXPIRED if expired else rules.UNUSED,
+                "fail" if expired else "noticed",
+                waivers.sentence(waiver, result),
+                _place(waiver.id, result),
+            )
 
 
 def _noticed(result: AuditResult) -> Iterator[Check]:
@@ -232,14 +289,10 @@ def _noticed(result: AuditResult) -> Iterator[Check]:
         for pair in result.pairs
         if pair.drift
     }
-    count: Counter[str] = Counter()
     for (model, about, said), rule in findings.items():
-        name = f"finding/{model}/{about}"
-        count[name] += 1
-        again = f"/{count[name]}" if count[name] > 1 else ""
-        place = places.get(model, PlaceRecord(path=NAME, line=1))
-        yield Check("finding", f"{name}{again}", rule, "noticed", said, place)
+        place = places.get(model, _RECORD)
+        yield Check("finding", f"finding/{model}/{about}", rule, "noticed", said, place)
 
 
 def _place(name: str, result: AuditResult) -> PlaceRecord:
-    return result.origin.get(name, PlaceRecord(path=NAME, line=1))
+    return result.origin.get(name, _RECORD)

@@ -71,6 +71,26 @@ DRIFT = Rule(
     "each call in a fresh process.",
     4.0,
 )
+EXPIRED = Rule(
+    "waiver-expired",
+    "A waiver is expired",
+    "An expired waiver fails the run, whatever became of its finding: remove it, or review the "
+    "finding and renew it.",
+    7.0,
+)
+UNUSED = Rule(
+    "waiver-unused",
+    "A waiver is unused",
+    "The finding that the waiver accepts is not there: remove the waiver if that lasts.",
+    1.0,
+)
+WORSE = Rule(
+    "worse-than-baseline",
+    "The run is worse than its baseline",
+    "A number is certified to have got worse since the baseline, a claim is newly broken, or a "
+    "part of the baseline is missing. Change the model, or make this run the new baseline.",
+    7.0,
+)
 STOPPED = Rule(
     "run-failed",
     "The audit has no result",
@@ -108,8 +128,8 @@ _FINDINGS: Mapping[str, Rule] = {
     ),
 }
 RULES = (
-    BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, NOISELESS, DRIFT, STOPPED,
-    *_FINDINGS.values(), _OTHER,
+    BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, NOISELESS, EXPIRED, UNUSED, WORSE, DRIFT,
+    STOPPED, *_FINDINGS.values(), _OTHER,
 )  # fmt: skip
 
 

@@ -394,8 +394,8 @@ def test_a_config_of_trained_models_survives_its_record() -> None:
 
 def test_a_policy_holds_gates_only(tmp_path: Path) -> None:
     text = "[[gate]]\nmetric = 'utility.overlap'\nmin = 0.5\n"
-    assert config_file.load_policy(write(tmp_path, text)) == [
-        Gate(metric="utility.overlap", min=0.5)
-    ]
+    gates, origin = config_file.load_policy(write(tmp_path, text))
+    assert gates == [Gate(metric="utility.overlap", min=0.5)]
+    assert (origin.path, origin.gates) == ("audit.toml", (1,))
     with pytest.raises(ConfigError, match="seed"):
         config_file.load_policy(write(tmp_path, "seed = 1\n" + text))

@@ -32,7 +32,9 @@ from dpaudit.reports.render.console import show
 
 _RUNS = ("slope-one", "dpsgd-mf", "fake-gradients", "privsr")
 _WEIGHTS = (8, 8, 1, 8)  # a record of transcripts is long
-_CARDS = ("card", "card-yaml")
+_OTHERS = (
+    "card", "card-yaml", "sarif", "junit", "gitlab", "github", "github-summary", "badge",
+)  # fmt: skip
 _POLICY: list[dict[str, Any]] = [
     {"metric": "attack.accuracy", "max": 0.5},
     {"metric": "epsilon", "max": "claim", "detectable": 2},
@@ -54,7 +56,7 @@ def maker(folder: Path) -> Make:
     seeds = [_record(folder, name) for name in _RUNS]
     changed = folder / "changed"
     changed.mkdir()
-    for style in ("md", "html", "json", *_CARDS):
+    for style in ("md", "html", "json", *_OTHERS):
         command("report", run, "--format", style)
 
     def make(rng: Random) -> Case:
@@ -86,7 +88,7 @@ def maker(folder: Path) -> Make:
         elif way < 0.83:
             arguments = ["report", changed]
         elif way < 0.9:
-            arguments = ["report", changed, "--format", rng.choice(_CARDS)]
+            arguments = ["report", changed, "--format", rng.choice(_OTHERS)]
         else:
             arguments = []
 

@@ -66,6 +66,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda r: r["origin"].update({"claim/other/1": {"path": "audit.toml", "line": 1}}),
         "there is no claim or gate 'claim/other/1'",
     ),
+    "a start that is no moment": (
+        lambda r: r["timing"].update(started="2026-01-01\nT00:00:00+00:00"),
+        "timing.started",
+    ),
     "a line before the first": (
         lambda r: r["origin"].update({"gate/epsilon/max": {"path": "audit.toml", "line": 0}}),
         "greater than or equal to 1",

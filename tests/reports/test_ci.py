@@ -79,6 +79,14 @@ def test_a_finding_stands_once_at_the_table_of_its_model(result: AuditResult) ->
     }
 
 
+def test_gates_that_share_an_id_are_told_apart(result: AuditResult) -> None:
+    twice = result.model_copy(update={"gates": [*result.gates, *result.gates]})
+    assert [check.id for check in run_of(twice).checks if check.kind == "gate"] == [
+        "gate/epsilon/max",
+        "gate/epsilon/max/2",
+    ]
+
+
 def test_without_a_config_the_record_is_the_place(result: AuditResult) -> None:
     assert {(check.path, check.place.line) for check in run_of(result).checks} == {
         ("record.json", 1)

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 
 from dpaudit.reports import rules
-from dpaudit.reports.ci import Format, Run
+from dpaudit.reports.ci import Format, Kind, Run
 
 
 def _render(run: Run) -> str:
@@ -27,12 +27,15 @@ def _words(run: Run) -> tuple[str, str]:
     stated = tested + claims["untested"]
     of = f"of {stated} claim{'s' if stated > 1 else ''}"
     gates = "gates pass, " if any(check.kind == "gate" for check in run.checks) else ""
+    failing = next((check.kind for check in run.checks if check.state == "fail"), None)
+    waived = any(check.state == "accepted" for check in run.checks)
     cases = (
         (run.outcome == "error", "no result", "lightgrey"),
         (claims["fail"], f"{broken} {of} broken", "red"),
-        (run.outcome == "fail", "gates fail", "red"),
-        (run.outcome == "inconclusive", "gates inconclusive", "orange"),
+        (run.outcome == "fail", _FAILS.get(failing, "fails"), "red"),
+        (run.outcome == "inconclusive", "inconclusive", "orange"),
         (claims["accepted"], f"{broken} {of} broken, accepted", "orange"),
+        (waived, "a gate is waived", "orange"),
         (not tested, f"{gates}no claim tested", "lightgrey"),
         (tested < stated, f"{tested} {of} tested, none broken", "yellow"),
         (True, f"{tested} {of} tested, none broken", "green"),
@@ -40,6 +43,11 @@ def _words(run: Run) -> tuple[str, str]:
     return next((message, color) for holds, message, color in cases if holds)
 
 
+_FAILS: dict[Kind | None, str] = {
+    "gate": "a gate fails",
+    "waiver": "a waiver is expired",
+    "baseline": "worse than its baseline",
+}
 # What a claim that is stated can have; a model without one has nothing to test.
 _STATED = (rules.BROKEN, rules.UNTESTED)
 

@@ -34,4 +34,4 @@ def _escaped(text: str, codes: Mapping[str, str]) -> str:
     return "".join(codes.get(letter, letter) for letter in text)
 
 
-render = Format("annotations of GitHub Actions: --report github=-", _render)
+render = Format("Annotations of GitHub Actions, for --report github=-", _render)

@@ -37,9 +37,7 @@ def _render(run: Run) -> str:
             break
     more = [f"\n{len(lines) - kept} more are in the report."] if kept < len(lines) else []
     accepted = sum(check.state == "accepted" for check in run.checks)
-    but = (
-        f", with {accepted} broken claim{'s' if accepted > 1 else ''} accepted" if accepted else ""
-    )
+    but = f", with {accepted} problem{'s' if accepted > 1 else ''} accepted" if accepted else ""
     head = [
         f"## Privacy audit: {run.outcome.upper()}{but}",
         f"{escape(run.headline)} Exit code {run.exit_code}, dpaudit {escape(run.tool)}.",
@@ -52,4 +50,4 @@ def _result(check: Check) -> str:
     return _CLAIM.get(check.state, check.state) if check.kind == "claim" else check.state
 
 
-render = Format("job summary of GitHub Actions, in Markdown", _render)
+render = Format("Job summary of GitHub Actions, in Markdown", _render)

@@ -1,8 +1,8 @@
-"""JUnit XML, which CI services show as tests: one for each claim and gate.
+"""JUnit XML, which CI services show as tests: one for each claim and gate, and a baseline.
 
-A broken claim and a failed gate are failures. An inconclusive gate, and a run without a result, are
-errors. A claim that was not tested and a broken one that is accepted are skipped, with the reason:
-neither may look like a test that passed.
+A broken claim, a failed gate and an expired waiver are failures. An inconclusive gate, and a run
+without a result, are errors. A claim that was not tested is skipped, and so is what is waived or
+accepted, with the reason: neither may look like a test that passed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ELEMENTS: dict[State, str] = {
 
 
 def _render(run: Run) -> str:
-    tests = [check for check in run.checks if check.kind != "finding"]
+    tests = [check for check in run.checks if check.state != "noticed"]
     kinds = [_ELEMENTS.get(check.state) for check in tests]
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(
@@ -47,7 +47,7 @@ def _render(run: Run) -> str:
         Xml.SubElement(properties, "property", name=name, value=value)
     for check in tests:
         _add(suite, check)
-    noticed = [check.text for check in run.checks if check.kind == "finding"]
+    noticed = [check.text for check in run.checks if check.state == "noticed"]
     Xml.SubElement(suite, "system-out").text = "\n".join([run.headline, *noticed])
     Xml.SubElement(suite, "system-err")
     Xml.indent(root, " ")

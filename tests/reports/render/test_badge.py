@@ -24,8 +24,8 @@ CASES: list[tuple[dict[str, Any], bool, str, str]] = [
         "gates pass, no claim tested",
         "lightgrey",
     ),
-    ({"epsilons": (5.0,), "outcome": "fail"}, True, "gates fail", "red"),
-    ({"epsilons": (5.0,), "outcome": "inconclusive"}, True, "gates inconclusive", "orange"),
+    ({"epsilons": (5.0,), "outcome": "fail"}, True, "a gate fails", "red"),
+    ({"epsilons": (5.0,), "outcome": "inconclusive"}, True, "inconclusive", "orange"),
 ]
 
 

@@ -18,7 +18,7 @@ def test_it_begins_with_the_outcome_and_shows_every_claim_and_gate(hard: AuditRe
 
 def test_a_broken_claim_is_not_hidden_below_a_pass(make: Callable[..., AuditResult]) -> None:
     text = github_summary.render(make(outcome="pass"))
-    assert text.startswith("## Privacy audit: PASS, with 2 broken claims accepted\n")
+    assert text.startswith("## Privacy audit: PASS, with 2 problems accepted\n")
     [first] = [line for line in text.split("\n") if line.startswith("| broken, accepted")][:1]
     assert "The claim is false" in first
     assert "1 broken" in text.split("\n")[2]

@@ -1,0 +1,165 @@
+"""`dpaudit gate`: JSON, and reports of what it decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ci_reports  # type: ignore[import-not-found]
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+from dpaudit.record import storage as record
+from dpaudit.record.result import AuditResult, PlaceRecord
+
+Make = Callable[..., AuditResult]
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a record of a failed gate, two broken claims and one that was not tested."""
+    monkeypatch.chdir(tmp_path)
+    return written(make(), "out")
+
+
+def written(result: AuditResult, name: str) -> Path:
+    folder = Path(name)
+    folder.mkdir()
+    (folder / record.NAME).write_text(record.render(result), encoding="utf-8")
+    return folder
+
+
+def test_json_is_all_that_is_printed(folder: Path) -> None:
+    for quiet in ((), ("-q",)):
+        found = call("gate", folder, "--format", "json", *quiet)
+        assert (found.exit_code, found.stderr) == (1, "")
+        decided = json.loads(found.stdout)
+        assert (decided["outcome"], decided["exit_code"]) == ("fail", 1)
+        assert {each["id"]: each["verdict"] for each in decided["verdicts"]} == {
+            "claim/published/0.1": "broken",
+            "claim/published/1": "broken",
+            "claim/published/10": "not tested",
+        }
+        [gate] = decided["gates"]
+        assert (gate["id"], gate["outcome"], gate["reason"]) == (
+            "gate/epsilon/max",
+            "fail",
+            "above 1",
+        )
+        assert decided["waivers"] == []
+        assert decided["baseline"] is None
+
+
+def test_quiet_prints_nothing(folder: Path) -> None:
+    found = call("gate", folder, "-q")
+    assert (found.exit_code, found.output) == (1, "")
+
+
+def test_a_gate_of_a_policy_stands_in_the_policy(folder: Path) -> None:
+    Path("policy.toml").write_text("\n[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.01\n")
+    found = call("gate", folder, "-q", "--policy", "policy.toml", "--report", "github=-")
+    assert found.exit_code == 1
+    first, *_ = ci_reports.github(found.stdout)
+    assert (first.properties["file"], first.properties["line"]) == ("policy.toml", "2")
+
+
+def accepted(day: str) -> str:
+    return "".join(
+        f'[[waiver]]\nid = "{name}"\nowner = "us"\nstatement = "old"\nexpires = {day}\n'
+        for name in ("claim/published/0.1", "claim/published/10", "gate/epsilon/max")
+    )
+
+
+def test_what_is_waived_is_shown_as_suppressed(make: Make, folder: Path) -> None:
+    strict = make().model_copy(update={"fail_on_broken": True})
+    strict = strict.model_copy(
+        update={"origin": {"gate/epsilon/max": PlaceRecord(path="a.toml", line=4)}}
+    )
+    written(strict, "strict")
+    Path("waivers.toml").write_text(accepted("9999-12-31"))
+    options = ("--waivers", "waivers.toml", "-q", "--report", "junit=j", "--report", "sarif=s")
+    assert call("gate", "strict", *options).exit_code == 1
+    assert ci_reports.junit(Path("j").read_text()) == {
+        "claim/published/0.1": "skipped",
+        "claim/published/1": "failure",
+        "claim/published/10": "skipped",
+        "gate/epsilon/max": "skipped",
+    }
+    results = ci_reports.sarif(Path("s").read_text())["results"]
+    shown: dict[str, Any] = {
+        each["properties"]["id"]: (each["level"], "suppressions" in each) for each in results
+    }
+    assert shown == {
+        "claim/published/0.1": ("warning", True),
+        "claim/published/1": ("error", False),
+        "claim/published/10": ("note", False),
+        "gate/epsilon/max": ("warning", True),
+        "waiver/claim/published/10": ("warning", False),
+    }
+
+
+def test_an_expired_waiver_fails_in_every_report(make: Make, folder: Path) -> None:
+    written(make(epsilons=(5.0,), outcome="pass"), "good")
+    waiver = accepted("2020-01-01").split("[[waiver]]")[-1]
+    Path("waivers.toml").write_text(f"[[waiver]]{waiver}")
+    options = ("--waivers", "waivers.toml", "-q", "--report", "junit=j", "--report", "badge=b")
+    assert call("gate", "good", *options).exit_code == 1
+    assert ci_reports.junit(Path("j").read_text())["waiver/gate/epsilon/max"] == "failure"
+    badge = ci_reports.badge(Path("b").read_text())
+    assert (badge["message"], badge["color"]) == ("a waiver is expired", "red")
+
+
+def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) -> None:
+    good = make(epsilons=(5.0,), outcome="pass")
+    worse = make(epsilons=(1.0,), outcome="pass")
+    for name, result in (("good", good), ("worse", worse)):
+        written(result, name)
+    options = ("--baseline", "good", "-q", "--report", "junit=j", "--report", "badge=b")
+    found = call("gate", "worse", "--format", "json", *options)
+    decided = json.loads(found.stdout)
+    assert found.exit_code == decided["exit_code"] == 4
+    assert decided["baseline"]["outcome"] == "inconclusive"
+    assert ci_reports.junit(Path("j").read_text())["baseline"] == "error"
+    assert ci_reports.badge(Path("b").read_text())["message"] == "inconclusive"
+    assert call("gate", "good", *options).exit_code == 0
+    assert ci_reports.junit(Path("j").read_text())["baseline"] == "passed"
+
+
+def test_a_report_cannot_replace_the_record(folder: Path) -> None:
+    before = (folder / record.NAME).read_text()
+    found = call("gate", folder, "--report", f"junit={folder / record.NAME}")
+    assert found.exit_code == 2
+    assert "two outputs are written to" in found.stderr
+    assert (folder / record.NAME).read_text() == before
+
+
+def test_a_record_in_a_folder_that_cannot_be_written_is_judged(folder: Path) -> None:
+    folder.chmod(0o500)
+    assert call("gate", folder, "-q", "--report", "junit=j").exit_code == 1
+    folder.chmod(0o700)
+    assert ci_reports.junit(Path("j").read_text())
+
+
+def test_a_missing_record_is_an_error_in_the_report(folder: Path) -> None:
+    assert call("gate", "nowhere", "--report", "junit=j", "--format", "json").exit_code == 2
+    assert ci_reports.junit(Path("j").read_text()) == {"run": "error"}
+
+
+def test_a_report_that_raises_fails_the_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(result: AuditResult) -> str:
+        raise ValueError("no page")
+
+    monkeypatch.setattr("dpaudit.reports.render.html.render", failing)
+    found = call("gate", folder, "--report", "html=page.html")
+    assert found.exit_code == 3
+    assert "report 'html' failed (ValueError: no page)" in found.stderr
+    assert not Path("page.html").exists()
