@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The step of action.yml: installs dpaudit, runs the audit, and tells GitHub what it found. The exit
+# code is that of the audit. Inputs: AUDIT_CONFIG, AUDIT_ARGS, AUDIT_OUTPUT, AUDIT_PACKAGE.
+set -euo pipefail
+
+python -m pip install --quiet "${AUDIT_PACKAGE:-$GITHUB_ACTION_PATH}"
+
+out=${AUDIT_OUTPUT:-dpaudit-out/ci}
+read -r -a more <<<"${AUDIT_ARGS:-}"
+rm -f "$out/annotations.txt"
+
+# A label of a config may look like a workflow command: none is obeyed while the audit prints.
+token=$(python -c 'import secrets; print(secrets.token_hex(16))')
+echo "::stop-commands::$token"
+code=0
+dpaudit run ${AUDIT_CONFIG:+"$AUDIT_CONFIG"} -o "$out" \
+    --report "sarif=$out/dpaudit.sarif" \
+    --report "junit=$out/junit.xml" \
+    --report "badge=$out/badge.json" \
+    --report "github=$out/annotations.txt" \
+    --report "github-summary=$GITHUB_STEP_SUMMARY" \
+    ${more[@]+"${more[@]}"} || code=$?
+echo "::$token::"
+cat "$out/annotations.txt" || echo "::error title=dpaudit::The audit did not start: see the log."
+
+case $code in
+0) outcome=pass ;;
+1) outcome=fail ;;
+4) outcome=inconclusive ;;
+*) outcome=error ;;
+esac
+cat >>"$GITHUB_OUTPUT" <<END
+exit-code=$code
+outcome=$outcome
+sarif=$out/dpaudit.sarif
+junit=$out/junit.xml
+badge=$out/badge.json
+report=$out/report.html
+END
+exit "$code"
