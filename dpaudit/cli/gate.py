@@ -132,7 +132,7 @@ def _show(result: AuditResult, console: Console) -> None:
         table.add_row(Text(word.upper(), style), Text("\n".join(map(plain, lines))))
     console.print(table)
     if not result.gates:
-        console.print("no gates: add [[gate]] to the config or give --policy")
+        console.print("no gates: add [[gate]] to the config or give --policy", markup=False)
 
 
 def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:

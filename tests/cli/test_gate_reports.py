@@ -57,6 +57,11 @@ def test_json_is_all_that_is_printed(folder: Path) -> None:
         assert decided["baseline"] is None
 
 
+def test_the_table_that_is_missing_is_named(make: Make, folder: Path) -> None:
+    found = call("gate", written(make(gate=False), "bare"))
+    assert "no gates: add [[gate]] to the config" in found.output
+
+
 def test_quiet_prints_nothing(folder: Path) -> None:
     found = call("gate", folder, "-q")
     assert (found.exit_code, found.output) == (1, "")
