@@ -133,7 +133,7 @@ def audit_recommender(
 
     Args:
         model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class or
-            object with `fit(interactions, seed)`, see docs/own-models.md.
+            object with `fit(interactions, seed)`, see docs/guides/own-models.md.
         interactions: a sparse matrix of users × items, a data frame, or the path of a file.
         settings: parameters of an adapter that is given by name.
         units: what a target is: an interaction, or a user with the whole history.

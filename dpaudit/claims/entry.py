@@ -102,7 +102,7 @@ class PublishedClaim:
         adjacency: which data sets are neighbours in the claim; None for a mathematical statement.
         observer: who sees what; None for a mathematical statement.
         recorded: the expected verdict; it was derived and confirmed by runs before it was recorded.
-        because: the derivation in short; `docs/claims.md` has it in full.
+        because: the derivation in short; `docs/claims/pa11.md` has it in full.
         published: games on the mechanism as published, or checks of the statement.
         corrected: games on corrected mechanisms, which satisfy the claim, on the same data sets or
             on their own worst pair.

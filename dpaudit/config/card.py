@@ -15,7 +15,7 @@ class Card(BaseModel):
     """The owner's statements, in their own words; dpaudit checks none of them.
 
     The keys follow the public registry of deployments of differential privacy and NIST SP 800-226
-    (docs/card.md). What is left out reads "not stated" on the card.
+    (docs/guides/card.md). What is left out reads "not stated" on the card.
 
     Attributes:
         system: the name of the audited system.

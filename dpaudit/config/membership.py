@@ -83,7 +83,7 @@ class OwnRecommender(_Table):
             imported.
         command: a command that trains in its own environment; it runs in the folder of the config.
         params: parameters of the adapter (`dpaudit show LIBRARY`), of `target` or of `command`
-            (docs/own-models.md).
+            (docs/guides/own-models.md).
         claim: the guarantee that is stated for it, if any.
         observers: who observes it, instead of `membership.observers`.
     """

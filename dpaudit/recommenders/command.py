@@ -40,8 +40,9 @@ class Command(Trainable):
     """Run a command for each training; no shell reads it.
 
     The command reads `task.json` and the tables that it names, trains, and writes the tables that
-    are asked (docs/own-models.md). Its environment has `DPAUDIT_TASK`, the path of that file, and
-    `DPAUDIT_SEED`. When it ends, so do all processes of its group, and its folder is removed.
+    are asked (docs/guides/own-models.md). Its environment has `DPAUDIT_TASK`, the path of that
+    file, and `DPAUDIT_SEED`. When it ends, so do all processes of its group, and its folder is
+    removed.
 
     Attributes:
         command: the program and its arguments, quoted as for a shell. `{task}` is the path of

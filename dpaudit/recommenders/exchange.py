@@ -1,6 +1,6 @@
 """The files that dpaudit gives a command for one training, and those that it writes.
 
-docs/own-models.md describes them for users.
+docs/guides/own-models.md describes them for users.
 """
 
 from __future__ import annotations

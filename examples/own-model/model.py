@@ -1,4 +1,4 @@
-"""A recommender of one's own, as a Python class: see docs/own-models.md."""
+"""A recommender of one's own, as a Python class: see docs/guides/own-models.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that trains a model of RecTools in its own environment: see docs/own-models.md."""
+"""A command that trains a model of RecTools: see docs/guides/own-models.md."""
 
 import json
 import sys

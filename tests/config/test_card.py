@@ -61,7 +61,7 @@ def test_every_audit_may_have_a_card(table: dict[str, Any]) -> None:
 
 
 def test_the_page_on_cards_has_every_key_and_its_example_loads(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "card.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "card.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall("`([a-z_]+)`", row)} == set(
         Card.model_fields

@@ -1,4 +1,4 @@
-"""Everything that docs/coverage.md names exists, and it names every entry of the catalogue."""
+"""All that docs/claims/coverage.md names exists, and it names every entry of the catalogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpaudit.claims.catalogue import CATALOGUE
 from dpaudit.core import registry
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "docs" / "claims" / "coverage.md"
 ENTRIES = {entry.id for entry in CATALOGUE}
 PAPERS = {id_.split("-")[0] for id_ in ENTRIES}
 # A defense's name may begin like a paper's id.
@@ -75,10 +75,10 @@ def test_every_entry_is_on_the_page() -> None:
         "`claims/test_nothing.py`",
         "`bench/nothing.py`",
         "[results](nothing.md)",
-        "[results](results.md#nothing)",
+        "[results](../results/movielens.md#nothing)",
         "[results][nothing]",
-        "[r]: results.md",
-        "[r][r]\n\n[r]: results.md#nothing",
+        "[r]: ../results/movielens.md",
+        "[r][r]\n\n[r]: ../results/movielens.md#nothing",
     ],
 )
 def test_what_does_not_exist_is_found(planted: str) -> None:
@@ -88,7 +88,7 @@ def test_what_does_not_exist_is_found(planted: str) -> None:
 def test_what_exists_is_not() -> None:
     page = (
         "`pa11-thm2.2`, `quickstart.toml`, `papers/test_coverage.py`, `auditor/test_run.py`, "
-        "[r](claims.md#theorem-32-cosine-pa11-thm32) and [r][r]\n\n[r]: results.md"
+        "[r](pa11.md#theorem-32-cosine-pa11-thm32) and [r][r]\n\n[r]: ../results/movielens.md"
     )
     assert wrong_names(page) == []
     assert uncited(page) == ENTRIES - {"pa11-thm2.2"}

@@ -1,7 +1,7 @@
 """Formulas that are false as printed, where the paper's own proof or text has the right one.
 
-The catalogue holds no entry for a misprint: nobody claims what is printed. docs/claims.md and
-docs/claims-wt17.md state the verdicts.
+The catalogue holds no entry for a misprint: nobody claims what is printed. docs/claims/pa11.md and
+docs/claims/wt17.md state the verdicts.
 """
 
 from __future__ import annotations

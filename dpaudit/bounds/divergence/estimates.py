@@ -74,7 +74,7 @@ def plugin_kl(
 
     The interval is that of the delta method with empirical influence functions. Their variance
     counts the quadratic part of the error twice, so the interval is too wide if d²/n is not small
-    against the divergence. docs/divergence-tables.md holds its measured coverage.
+    against the divergence. docs/results/divergence-tables.md holds its measured coverage.
 
     Args:
         x: rows of P, independent; shape (n, d), or (n,) for d = 1; n > d.

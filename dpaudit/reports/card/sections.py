@@ -2,7 +2,7 @@
 
 The headings follow NIST SP 800-226 (privacy parameters and variant, unit of privacy, algorithms,
 utility and bias, trust models, mechanism implementation, data security, data collection exposure)
-and the public registry of deployments of differential privacy (docs/card.md).
+and the public registry of deployments of differential privacy (docs/guides/card.md).
 """
 
 from __future__ import annotations

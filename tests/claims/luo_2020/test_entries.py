@@ -40,7 +40,7 @@ CHECKS = [
     for experiment in entry.published
     if isinstance(experiment, Check) and not entry.id.startswith("fg-thm3")
 ]
-PAGE = Path(__file__).parents[3] / "docs" / "claims-fg.md"
+PAGE = Path(__file__).parents[3] / "docs" / "claims" / "fg.md"
 
 
 def game(id_: str, role: str) -> StepsGame:
@@ -306,7 +306,7 @@ def test_sampling_is_not_noised_for_what_is_seen() -> None:
     for times in range(1, rounds + 1):
         mu = math.sqrt(times) * 0.8 * defense.clip_norm / sigma
         seen += chance[times] * gaussian_delta(defense.epsilon, mu)
-    assert seen == pytest.approx(0.53, abs=5e-3)  # and not 0.2, as docs/claims-fg.md has it
+    assert seen == pytest.approx(0.53, abs=5e-3)  # and not 0.2, as docs/claims/fg.md has it
 
 
 # The corrected form.

@@ -26,7 +26,7 @@ CHECKS = [
     for experiment in entry.published
     if isinstance(experiment, Check)
 ]
-PAGE = (Path(__file__).parents[3] / "docs" / "claims-privsr.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

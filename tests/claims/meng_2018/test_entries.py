@@ -30,7 +30,7 @@ RARE = 1e-6
 # The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
 ENTRIES = {entry.id: entry for entry in privsr.CLAIMS}
-PAGE = (Path(__file__).parents[3] / "docs" / "claims-privsr.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
 # Δ on the scale 1..5, and the published noise's scale 2Δ√K/ε with K = 1.
 DELTA, NOISE = 4.0, 8.0
 

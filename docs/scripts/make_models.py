@@ -1,0 +1,199 @@
+"""Write docs/results/libraries.md: membership inference on the recommenders of public libraries.
+
+Run it with `DPAUDIT_DATA=… python docs/scripts/make_models.py FOLDER`, which audits every model
+below on MovieLens-100K and keeps its record in FOLDER/NAME; a model whose record is there is not
+run again. A library that needs an environment of its own is named with its Python, as in
+`lenskit=/path/of/venv/bin/python`; a model whose library is not installed is left out, and said.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpaudit.core.files import write_text
+from dpaudit.record import storage
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
+from dpaudit.reports.render import toml
+from dpaudit.reports.render.markdown import table_text
+from dpaudit.reports.table import NONE, Table
+from dpaudit.reports.words import at_least, epsilon, interval, measured
+
+OUT = Path(__file__).parents[1] / "results" / "libraries.md"
+DATA = {"format": "movielens-100k", "path": "${DPAUDIT_DATA}/ml-100k/u.data"}
+MEMBERSHIP = {"trainings": 64, "observers": ["scores", "own-list"]}
+HEAD = """# Membership inference on recommenders of public libraries
+
+Written by `docs/scripts/make_models.py`; every number comes from a record. Each model is trained 64
+times on MovieLens-100K. In each training a coin decides for each of 2500 interactions whether it is
+in the data; 1000 further ones are held out, and utility is measured on them. Half of the trainings
+calibrate the attacks and choose the strongest for each number, the other half judges it.
+
+The attacker sees the **scores** of the target's own pairs, or the **list** of ten items that the
+target's user is shown. All of them know the other interactions and can train the same library on
+data like these. TPR is the share of present targets that score above all but 0.1 % or 1 % of the
+absent ones; a guess finds as many. Every interval of one model holds together with 95 % confidence,
+for every law of its trainings. The certified ε (δ = 1e-5) is a lower bound on the ε of the presence
+of one interaction.
+
+Settings are the libraries' own, so a row is no verdict on a library: fewer factors or more
+regularisation leak less. A list that leaves out what its user has seen tells with certainty that an
+item on it is not in the history, which no training can mend.
+"""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model to audit: its tables of the config, and how many trainings it gets."""
+
+    name: str
+    tables: Mapping[str, Any]
+    trainings: int = 64
+    needs: str = ""
+    membership: Mapping[str, Any] = field(default_factory=dict)
+
+
+def own(library: str, label: str, needs: str = "", **params: Any) -> Model:
+    """Return a model of a library."""
+    table = {"label": label, "library": library, "params": params}
+    return Model(label.replace(" ", "-"), {"recommender": [table]}, needs=needs or library)
+
+
+def private() -> Model:
+    """Return neural filtering by DP-SGD, with the ε that its accountant states for scores."""
+    params = {"model": "ncf", "epochs": 2, "noise_multiplier": 1.0}
+    table = {"label": "torch ncf, DP-SGD", "library": "torch", "params": params}
+    claim = {"epsilon": 1.341, "delta": 1e-5, "observers": ["scores"]}
+    return Model("torch-ncf-dpsgd", {"recommender": [{**table, "claim": claim}]}, needs="torch")
+
+
+MODELS = (
+    own("implicit", "implicit als", model="als", settings={"factors": 64}),
+    own("implicit", "implicit bpr", model="bpr", settings={"factors": 64}),
+    own("implicit", "implicit lmf", model="lmf"),
+    own("implicit", "implicit item-item", model="item-item"),
+    own("cornac", "cornac MF", model="MF"),
+    own("cornac", "cornac BPR", model="BPR"),
+    own("lenskit", "lenskit ImplicitMF", model="ImplicitMFScorer"),
+    own("lenskit", "lenskit BiasedMF", model="BiasedMFScorer"),
+    own("surprise", "surprise SVD", model="SVD"),
+    own("lightfm", "lightfm warp", model="warp"),
+    own("torch", "torch mf", model="mf"),
+    own("torch", "torch ncf", model="ncf"),
+    private(),
+    own("most-popular", "most popular", needs="numpy"),
+    Model(
+        "dpsgd-mf-nonprivate",
+        {"model": [{"label": "dpsgd-mf", "defense": "dpsgd-mf", "variant": "nonprivate"}]},
+        needs="numpy",
+    ),
+)
+
+
+def main() -> None:
+    """Audit what is missing, and write the page."""
+    folder = Path(sys.argv[1])
+    pythons = dict(part.split("=", 1) for part in sys.argv[2:])
+    found = []
+    for model in MODELS:
+        result = audited(model, folder / model.name, pythons.get(model.needs, sys.executable))
+        if result is None:
+            print(f"left out: {model.name}")
+        else:
+            found.append(result)
+            print(f"{model.name}: {result.timing.seconds:.0f} s")
+    write_text(OUT, page(found))
+
+
+def audited(model: Model, folder: Path, python: str) -> AuditResult | None:
+    """Return the record in the folder, after running the audit if it is missing."""
+    if not (folder / storage.NAME).is_file():
+        probe = [python, "-c", f"import {model.needs}"]
+        if subprocess.run(probe, capture_output=True, check=False).returncode:  # noqa: S603
+            return None
+        config = folder.with_suffix(".toml")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        table = {**MEMBERSHIP, "trainings": model.trainings, **model.membership}
+        write_text(
+            config, toml.render({"seed": 7, "data": DATA, "membership": table, **model.tables})
+        )
+        run = [python, "-m", "dpaudit", "run", str(config), "-o", str(folder), "-q"]
+        subprocess.run([*run, "--workers", "processes:2"], check=True)  # noqa: S603
+    return storage.load(folder)
+
+
+def page(found: Sequence[AuditResult]) -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for observer, title in (("scores", "Scores"), ("own-list", "The user's own list")):
+        parts.append(f"## {title}\n\n{table_text(leaks(found, observer))}\n")
+    parts.append(f"## Utility and time\n\n{table_text(useful(found))}\n")
+    return "\n".join(parts)
+
+
+def leaks(found: Sequence[AuditResult], observer: str) -> Table:
+    """Return the strongest attacks of one observer."""
+    cells = []
+    for result in found:
+        point = result.points[0]
+        stated = epsilon(point.claim.epsilon) if point.claim else NONE
+        bound = picked(result, "epsilon", observer=observer)
+        cells.append(
+            [
+                result.models[0].label,
+                stated,
+                shown(picked(result, "attack.auc", observer=observer)),
+                shown(picked(result, "attack.tpr", observer=observer, at=0.001)),
+                shown(picked(result, "attack.tpr", observer=observer, at=0.01)),
+                f"≥ {at_least(bound.estimate.lower, 2)}" if bound else NONE,
+            ]
+        )
+    header = ["model", "stated ε", "AUC", "TPR at 0.1 % FPR", "TPR at 1 % FPR", "certified ε"]
+    return Table(f"{observer}", header, cells)
+
+
+def useful(found: Sequence[AuditResult]) -> Table:
+    """Return utility on held-out interactions, and the seconds of a whole audit."""
+    cells = [
+        [
+            result.models[0].label,
+            *(
+                value(picked(result, metric, attack=None))
+                for metric in ("utility.ndcg", "utility.recall", "utility.rmse")
+            ),
+            str(result.config["membership"]["trainings"]),
+            f"{result.timing.seconds:.0f}",
+        ]
+        for result in found
+    ]
+    header = ["model", "nDCG@10", "recall@10", "rmse", "trainings", "seconds of the audit"]
+    return Table("utility", header, cells)
+
+
+def picked(
+    result: AuditResult, metric: str, *, attack: str | None = STRONGEST, **where: Any
+) -> Measurement | None:
+    """Return the measurement of a metric with these fields, if there is one."""
+    for each in result.measurements:
+        fields = all(getattr(each, name) == wanted for name, wanted in where.items())
+        if each.metric == metric and fields and attack in (None, each.attack):
+            return each
+    return None
+
+
+def shown(found: Measurement | None) -> str:
+    """Return an estimate with its interval."""
+    return interval(found.estimate, 2) if found else NONE
+
+
+def value(found: Measurement | None) -> str:
+    """Return an estimate alone."""
+    return measured(found.estimate.value) if found else NONE
+
+
+if __name__ == "__main__":
+    main()
