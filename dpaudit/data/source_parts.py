@@ -48,7 +48,13 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class RatingScale(BaseModel):
-    """The possible ratings of a source: `minimum, minimum + step, …, maximum`."""
+    """The possible ratings of a source: `minimum, minimum + step, …, maximum`.
+
+    Attributes:
+        minimum: the lowest rating.
+        maximum: the highest rating.
+        step: the difference of two neighbouring ratings.
+    """
 
     model_config = FROZEN
 
@@ -129,16 +135,30 @@ class Columns(_Columns):
 
 
 class TrustColumns(_Columns):
-    """The columns of a table of links: the user who trusts or names a friend, and whom."""
+    """The columns of a table of links: the user who trusts or names a friend, and whom.
+
+    Attributes:
+        truster: the user who trusts.
+        trustee: the user who is trusted.
+    """
 
     truster: Column = 0
     trustee: Column = 1
 
 
 class SyntheticParams(BaseModel):
-    """The parameters of generated ratings; `dpaudit.data.generate` states the model.
+    """The parameters of generated ratings; `dpaudit.data.synthetic.generate` states the model.
 
-    With `mean_friends` above 0, links between users are generated too.
+    Attributes:
+        n_users: the number of users.
+        n_items: the number of items.
+        mean_per_user: the mean number of ratings of a user.
+        minimum_per_user: the least number of ratings of a user.
+        rank: the number of factors of users and items.
+        noise: the standard deviation of the normal noise of a rating, before it is rounded.
+        scale: the rating scale.
+        seed: the seed of the generator.
+        mean_friends: the mean number of users whom a user names as friends; 0 for no links.
     """
 
     model_config = FROZEN

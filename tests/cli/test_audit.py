@@ -68,8 +68,8 @@ def test_every_plug_in_explains_itself(name: str) -> None:
     assert ("Observers for [[game]]:" in result.output) is defense
     for field in dataclasses.fields(part):
         if field.name not in {"epsilon", "variant"}:
-            # Explained by the class itself, or beside its default by a base class.
-            assert re.search(rf"{field.name}: |{field.name} = .*  # ", result.output), field.name
+            explained = rf"^  {field.name} = .*\n      \S"
+            assert re.search(explained, result.output, re.MULTILINE), field.name
 
 
 def test_a_report_that_fails_costs_no_finished_run(

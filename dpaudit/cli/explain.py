@@ -1,0 +1,111 @@
+"""What `dpaudit show` and the site say of a recommender, defense or attack."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+from dpaudit.core.docstrings import attributes, text
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is said of a plug-in.
+
+    Attributes:
+        name: its name in a config.
+        title: what it is, in one line.
+        source: the paper with its year and equations.
+        text: its docstring without the explanation of the parameters.
+        parameters: each parameter with its default and its meaning.
+        observers: who observes it and what they see; of a defense.
+        pairs: the pairs of data sets that games compare; of a defense.
+        used_in: the table of the config that names it, and what it reads; None of a defense.
+    """
+
+    name: str
+    title: str
+    source: str
+    text: str
+    parameters: dict[str, tuple[Any, str]]
+    observers: dict[str, str]
+    pairs: dict[str, str]
+    used_in: str | None
+
+
+def explain(plugin: Any) -> Explanation:
+    """Explain a registered recommender, defense or attack."""
+    from dpaudit.defenses.base import Defense
+
+    defense = issubclass(plugin, Defense)
+    seen = plugin(epsilon=1.0).observers() if defense else {}
+    return Explanation(
+        name=plugin.name,
+        title=plugin.title,
+        source=plugin.source,
+        text=text(plugin),
+        parameters=_parameters(plugin),
+        observers={name: observer.words for name, observer in seen.items()},
+        pairs=_pairs(plugin) if defense else {},
+        used_in=None if defense else _used_in(plugin),
+    )
+
+
+def _parameters(plugin: Any) -> dict[str, tuple[Any, str]]:
+    said = attributes(plugin)
+    # ε and the variant are keys of [[model]], not parameters.
+    return {
+        field.name: (
+            field.default if field.default_factory is MISSING else field.default_factory(),
+            said.get(field.name, ""),
+        )
+        for field in fields(plugin)
+        if field.name not in {"epsilon", "variant"}
+    }
+
+
+def _used_in(plugin: Any) -> str:
+    """Return the table of the config that names a plug-in, and what an attack reads."""
+    from dpaudit.attacks import base as roles
+    from dpaudit.recommenders.base import Recommender
+
+    if issubclass(plugin, Recommender):
+        return "[[recommender]]"
+    role = next(base for base in plugin.__mro__ if base.__module__ == roles.__name__)
+    where = (role.__doc__ or "").partition(":")[0].replace("`", "")
+    pairs = plugin.reads if issubclass(plugin, roles.Reads) else ()
+    reads = [" with ".join(each.__name__ for each in pair) for pair in pairs]
+    return f"{where}; reads {', or '.join(reads)}" if reads else where
+
+
+def _pairs(plugin: Any) -> dict[str, str]:
+    """Return the pairs of a defense with their summaries."""
+    from dpaudit.config.compatibility.trained import PAIRS
+    from dpaudit.defenses.base import ListDefense, TrainedDefense
+
+    if issubclass(plugin, TrainedDefense):
+        return dict(PAIRS)
+    found = _constructed(plugin)
+    if not issubclass(plugin, ListDefense):
+        found["data"] = "one rating changed in the audited data, chosen by search"
+    return found
+
+
+def _constructed(plugin: Any) -> dict[str, str]:
+    """Return the pairs of all variants and adjacencies; non-default ones are in parentheses."""
+    from pydantic import ValidationError
+
+    default = next(field.default for field in fields(plugin) if field.name == "adjacency")
+    others = [each for each in get_args(get_type_hints(plugin)["adjacency"]) if each != default]
+    found: dict[str, str] = {}
+    for adjacency in (default, *others):
+        for variant in ("published", "corrected"):
+            try:
+                pairs = plugin(epsilon=1.0, variant=variant, adjacency=adjacency).pairs()
+            except ValidationError:
+                continue
+            needs = [variant] if variant != "published" else []
+            needs += [f"adjacency {adjacency}"] if adjacency != default else []
+            for name, summary in pairs.items():
+                found.setdefault(name, f"{summary} ({', '.join(needs)})" if needs else summary)
+    return found
