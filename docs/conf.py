@@ -24,6 +24,7 @@ exclude_patterns = ["scripts"]
 myst_heading_anchors = 4
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
+napoleon_use_ivar = True
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88

@@ -1,0 +1,205 @@
+"""Every command and snippet of the README and of docs is run, or says why not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+import yaml  # type: ignore[import-untyped]
+from click.testing import CliRunner
+from snippets import WORDS, Block, blocks, missing  # type: ignore[import-not-found]
+
+from dpaudit.cli import main
+from dpaudit.config.load import load
+from dpaudit.reports.render import toml
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
+WITH_BLOCKS = [name for path, name in zip(PAGES, NAMES, strict=True) if list(blocks(path))]
+# What a page shows or configures, and does not run.
+SHOWN = {"text", "json", "yaml", "groovy", "{toctree}", "{eval-rst}"}
+SHELL = {"bash", "console"}
+_SHELL_SYNTAX = re.compile(r"[|<>;~&`$]")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that pages name, and this environment's programs in reach."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    rng = np.random.default_rng(7)
+    pairs = rng.permutation(200 * 80)[:6000]
+    stars = rng.integers(1, 6, len(pairs))
+    rows = [f"u{p // 80},i{p % 80},{star}" for p, star in zip(pairs, stars, strict=True)]
+    Path("interactions.csv").write_text("\n".join(["user_id,item_id,rating", *rows, ""]))
+    rated = [f"{p // 80 + 1},{p % 80 + 1},{s},0" for p, s in zip(pairs, stars, strict=True)]
+    Path("ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rated, ""]))
+    for name, centre in (("members", 1.0), ("others", 0.0), ("m", 0.0), ("o", 0.2), ("in", 1.0)):
+        head = "x" if name in "mo" else ""  # features have names, scores have none
+        np.savetxt(f"{name}.csv", rng.normal(centre, 1, 2000), header=head, comments="")
+    np.save("out.npy", rng.normal(0, 1, 2000))
+    Path("audit.toml").write_text("seed = 7\n[[model]]\n[[attack]]\n[audit]\ntrials = 200\n")
+    Path("membership.toml").write_text('[[recommender]]\nlibrary = "most-popular"\n')
+    return tmp_path
+
+
+def _beside(base: Any, given: Any) -> Any:
+    """Return a part of a config with the keys that it leaves out as another config has them."""
+    return {**base, **given} if isinstance(base, dict) and isinstance(given, dict) else given
+
+
+class Runner:
+    """Runs the blocks of a page, one after the other."""
+
+    def __init__(self, *, long: bool) -> None:
+        self.long = long
+        self.names: dict[str, Any] = {"__name__": "page"}
+
+    def run(self, block: Block) -> None:
+        """Run a block; what it gets wrong is an AssertionError that names its place."""
+        if "skip" in block.notes or ("long" in block.notes and not self.long):
+            return
+        if "setup" in block.notes:
+            self._shell(block, block.notes["setup"], 0)
+        if "file" in block.notes:
+            Path(block.notes["file"]).write_text(block.text, encoding="utf-8")
+        elif block.language in SHELL:
+            self._commands(block)
+        elif block.language == "python":
+            self._python(block)
+        elif block.language == "toml":
+            self._config(block)
+        elif block.language == "yaml":
+            yaml.safe_load(block.text)
+        else:
+            assert block.language in SHOWN, f"{block.place}: nothing runs {block.language!r}"
+
+    def _commands(self, block: Block) -> None:
+        commands = block.commands
+        for place, (command, shown) in enumerate(commands):
+            last = place == len(commands) - 1
+            said = self._shell(block, command, int(block.notes.get("exit", 0)) if last else 0)
+            if "options" not in block.notes:
+                lost = missing(shown, said)
+                assert not lost, f"{block.place} shows {lost} and the output is\n{said}"
+
+    def _shell(self, block: Block, command: str, expected: int) -> str:
+        words = shlex.split(command, comments=True)
+        if words[0] == "dpaudit":
+            words += shlex.split(block.notes.get("options", ""))
+        bare = command.partition(" #")[0]
+        if words[0] == "dpaudit" and not _SHELL_SYNTAX.search(bare):
+            found = CliRunner().invoke(main, words[1:])
+            code, said = found.exit_code, found.output
+        else:
+            done = subprocess.run(
+                ["/bin/bash", "-ec", command], capture_output=True, text=True, check=False
+            )
+            code, said = done.returncode, done.stdout + done.stderr
+        assert code == expected, f"{block.place}: {command} ends with {code}\n{said}"
+        return said
+
+    def _python(self, block: Block) -> None:
+        before = set(self.names)
+        lines = "\n" * int(block.place.rpartition(":")[2])
+        exec(compile(lines + block.text, block.place, "exec"), self.names)  # noqa: S102
+        for name in set(self.names) - before:
+            if name.startswith("test_"):
+                self.names[name]()
+
+    def _config(self, block: Block) -> None:
+        """Check a config, or a part of one beside the tables of another."""
+        given = tomllib.loads(block.text)
+        if "onto" in block.notes:
+            base = tomllib.loads(Path(block.notes["onto"]).read_text(encoding="utf-8"))
+            given = {**base, **{key: _beside(base.get(key), part) for key, part in given.items()}}
+        Path("page.toml").write_text(toml.render(given), encoding="utf-8")
+        load(Path("page.toml"))
+        if self.long:
+            self._shell(block, "dpaudit plan page.toml", 0)
+
+
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_what_a_page_shows_runs(name: str, folder: Path) -> None:
+    runner = Runner(long=False)
+    for block in blocks(ROOT / name):
+        runner.run(block)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_all_that_a_page_shows_runs(name: str, folder: Path, real_data: Path) -> None:
+    runner = Runner(long=True)
+    for block in blocks(ROOT / name):
+        runner.run(block)
+
+
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_blocks_say_what_they_are_and_why_they_are_not_run(name: str) -> None:
+    for block in blocks(ROOT / name):
+        assert block.language in SHOWN | SHELL | {"python", "toml"}, block.place
+        assert set(block.notes) <= WORDS, block.place
+        assert block.notes.get("skip") != "", f"{block.place} does not say why it is skipped"
+
+
+def inline_commands() -> Iterator[tuple[str, str]]:
+    for path, name in zip(PAGES, NAMES, strict=True):
+        for command in re.findall(r"`(dpaudit [a-z][^`]*)`", path.read_text(encoding="utf-8")):
+            yield name, " ".join(command.split())
+
+
+def test_commands_in_sentences_have_options_that_exist() -> None:
+    wrong = []
+    for name, command in inline_commands():
+        words = shlex.split(command.replace("…", ""))[1:]
+        known: click.Command | None = main
+        while isinstance(known, click.Group) and words:
+            known = known.commands.get(words.pop(0))
+        options = {each for part in known.params for each in part.opts} if known else set()
+        used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        if known is None or not used <= options | {"-h", "--help"}:
+            wrong.append(f"{name}: {command}")
+    assert wrong == []
+
+
+def test_pages_that_code_names_exist() -> None:
+    named = set()
+    for place in ("dpaudit", "tests", "examples", "bench", "docs"):
+        for path in (ROOT / place).rglob("*"):
+            if path.suffix in {".py", ".toml", ".sh", ".md"}:
+                named |= set(
+                    re.findall(r"\bdocs/[a-z0-9_/-]+\.(?:md|py)\b", path.read_text("utf-8"))
+                )
+    assert sorted(page for page in named if not (ROOT / page).is_file()) == []
+
+
+def test_numbers_and_line_ends_of_an_output_are_not_compared() -> None:
+    assert (
+        missing("PASS  2 gates\nall 84\nintervals …", "PASS 3 gates\nall 12 intervals hold") == []
+    )
+    assert missing("PASS  2 gates\n", "FAIL 2 gates") == ["PASS  2 gates"]
+    assert missing("a model…with 3", "a model with 4") == []
+
+
+def test_ci_runs_the_first_commands_of_the_readme() -> None:
+    first = next(blocks(ROOT / "README.md"))
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert first.language == "bash"
+    for command, _ in first.commands:
+        assert command.replace("python3", "python3").replace(". &&", ". &&").split(" -o")[0] in (
+            run.replace("--quiet ", "")
+        )
