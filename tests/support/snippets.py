@@ -4,10 +4,11 @@ A comment before a block, `<!-- test WORD: VALUE -->`, is one of
 
 - `skip: REASON`: the block is not run;
 - `long`: it takes long, and is run by `pytest -m long` alone;
+- `quick: OPTIONS`: so is the whole of it; other runs add these options to its `dpaudit run`, such
+  as fewer trials, and compare neither the output nor which gates pass;
 - `exit: N`: the exit code of its last command, 0 unless given;
-- `options: OPTIONS`: added to its `dpaudit` commands, such as fewer trials; the output then differs
-  from what is shown, and only the exit code is compared;
 - `file: NAME`: the block is the content of this file;
+- `append: NAME`: the block is added to this file;
 - `onto: CONFIG`: the block is part of a config, with the tables of this one beside it;
 - `setup: COMMAND`: what is run before it.
 """
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-WORDS = {"skip", "long", "exit", "options", "file", "onto", "setup"}
+WORDS = {"skip", "long", "quick", "exit", "file", "append", "onto", "setup"}
 _COMMENT = re.compile(r"<!--\s*test (\w+)(?::\s*(.*?))?\s*-->", re.DOTALL)
 _NUMBER = re.compile(r"[-−]?\d[\d ]*(?:[.,]\d+)*(?:e[-+]?\d+)?")
 
