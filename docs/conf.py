@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -40,7 +41,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = html_copy_source = False
 
 # What stands in a page for a part that the code itself knows.
-PARTS = {
+PARTS: dict[str, Callable[[], str]] = {
     "config": config,
     "recommenders": lambda: plugins("recommenders"),
     "defenses": lambda: plugins("defenses"),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
-from textwrap import fill
+from textwrap import fill, indent
 from typing import Any, cast
 
 import click
 
 from dpaudit.core.errors import ConfigError
 
-# Of the meaning of a parameter, below its default.
-_WIDTH, _INDENT = 100, {"initial_indent": " " * 6, "subsequent_indent": " " * 6}
+# Of the lines that explain a parameter, in characters.
+_WIDTH = 94
 
 
 @click.command("list")
@@ -85,7 +85,7 @@ def _explain(part: Any) -> None:
     if said.parameters:
         click.echo("\nParameters:")
     for name, (default, meaning) in said.parameters.items():
-        click.echo(f"  {name} = {default!r}\n{fill(meaning, _WIDTH, **_INDENT)}")
+        click.echo(f"  {name} = {default!r}\n{indent(fill(meaning, _WIDTH), ' ' * 6)}")
     if said.used_in is not None:
         click.echo(f"\nUsed in: {said.used_in}")
         return
