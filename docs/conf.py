@@ -24,9 +24,14 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["scripts"]
 myst_heading_anchors = 4
 
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {
+    "members": True,
+    "member-order": "bysource",
+    "exclude-members": "model_config",
+}
 napoleon_use_ivar = True
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
 # Docstrings mark code with single backticks, as Markdown does.
