@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -132,7 +133,8 @@ class Runner:
         if "onto" in block.notes:
             base = tomllib.loads(Path(block.notes["onto"]).read_text(encoding="utf-8"))
             given = {**base, **{key: _beside(base.get(key), part) for key, part in given.items()}}
-        Path("page.toml").write_text(toml.render(given), encoding="utf-8")
+        plain = json.loads(json.dumps(given, default=str))  # dates as texts
+        Path("page.toml").write_text(toml.render(plain), encoding="utf-8")
         load(Path("page.toml"))
         if self.long:
             self._shell(block, "dpaudit plan page.toml", {0})
