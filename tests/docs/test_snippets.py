@@ -16,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from click.testing import CliRunner
 from snippets import WORDS, Block, blocks, missing  # type: ignore[import-not-found]
 
