@@ -18,6 +18,11 @@ stake gains T_j = (p_j − 1)/λ_j ≥ −1/λ_j. With b_j(y) = min(φ(Φ⁻¹(a
 
     y_{j+1} = y_j + b_j(y_j) T_j(m),   y_0 = α,   rejected once y_j ≥ 1.
 
+**Groups.** Stakes that change between groups of g values only allow for values of one group whose
+means μ_i differ. If they are independent, their factors have the mean Π(1 + λ(μ_i − m)), at most
+(1 + λ(μ̄ − m))^g with the mean μ̄ of the μ_i, since a geometric mean is at most an arithmetic one.
+So the bound holds for μ̄, if it is the same in all groups.
+
 **The rejected m form an interval**, so bisection finds its end:
 
 1. y → y + b(y) T keeps the order of two wealths, or takes the larger one to 1. b is concave (the
@@ -83,9 +88,15 @@ class Stakes:
         return np.repeat(of_block, self.lengths)
 
 
-def block_starts(n: int) -> NDArray[np.intp]:
-    """Return where blocks start; they are shorter at both ends, where stakes change fastest."""
-    return np.unique((n * np.sin(np.linspace(0, math.pi / 2, _BLOCKS + 1)[:-1]) ** 2).astype(int))
+def block_starts(n: int, together: int = 1) -> NDArray[np.intp]:
+    """Return where blocks start; they are shorter at both ends, where stakes change fastest.
+
+    Args:
+        n: the number of values.
+        together: the size of the groups that no block divides; divides `n`.
+    """
+    places = n // together * np.sin(np.linspace(0, math.pi / 2, _BLOCKS + 1)[:-1]) ** 2
+    return together * np.unique(places.astype(int))
 
 
 def stakes(starts: NDArray[np.intp], variances: Values, n: int) -> Stakes:
@@ -176,10 +187,10 @@ def _checked(values: ArrayLike, alpha: float) -> Values:
     return found
 
 
-def _lower(values: Values, alpha: float) -> float:
-    """Return the bound of `lower_mean` for checked values."""
+def _lower(values: Values, alpha: float, together: int = 1) -> float:
+    """Return the bound of `lower_mean` for checked values, in groups of `together` values."""
     n, high = len(values), float(values.mean())
-    starts = block_starts(n)
+    starts = block_starts(n, together)
     plan = stakes(starts, _variances(values, starts), n)
     factors = np.empty(n)
 
@@ -225,10 +236,19 @@ def upper_mean(values: ArrayLike, *, alpha: float) -> float:
     return 1 - _lower(1 - _checked(values, alpha), alpha)
 
 
-def betting_mean(values: ArrayLike, alpha: float, confidence: float) -> Estimate:
+def betting_mean(
+    values: ArrayLike, alpha: float, confidence: float, *, together: int = 1
+) -> Estimate:
     """Estimate the mean of values in [0, 1] with a two-sided interval, `alpha/2` on either side.
 
-    Assumptions and source as for `lower_mean`.
+    Assumptions and source as for `lower_mean`. With groups, values of one group may have different
+    means, but must be independent; the interval is that of the groups' common mean.
+
+    Args:
+        values: the values in the fixed order of the trials; shape (n,).
+        alpha: the level.
+        confidence: the confidence to state.
+        together: the number of consecutive values that make a group; divides n.
 
     Raises:
         InputError: there is no value, one is not in [0, 1], or alpha is not in (0, 1).
@@ -236,8 +256,8 @@ def betting_mean(values: ArrayLike, alpha: float, confidence: float) -> Estimate
     found = _checked(values, alpha)
     return Estimate(
         value=float(found.mean()),
-        lower=lower_mean(found, alpha=alpha / 2),
-        upper=upper_mean(found, alpha=alpha / 2),
+        lower=_lower(found, alpha / 2, together),
+        upper=1 - _lower(1 - found, alpha / 2, together),
         confidence=confidence,
         alpha=alpha,
         n=len(found),

@@ -193,6 +193,53 @@ def test_two_sided_estimate_is_narrower_than_empirical_bernstein() -> None:
     assert found.upper - found.lower < 0.75 * 2 * half
 
 
+# The means of the values of one group.
+GROUP = np.array([0.05, 0.1, 0.5, 0.75, 0.95])
+
+
+def grouped(rng: np.random.Generator, groups: int) -> Values:
+    return (rng.random((groups, len(GROUP))) < GROUP).astype(np.float64).reshape(-1)
+
+
+def test_coverage_of_the_mean_of_groups() -> None:
+    rng = np.random.default_rng(15)
+
+    def missed() -> bool:
+        found = betting_mean(grouped(rng, 12), 0.05, 0.95, together=len(GROUP))
+        return not found.lower <= GROUP.mean() <= found.upper
+
+    assert not claims_too_much((missed() for _ in count()), 1e-6)
+
+
+@pytest.mark.long
+def test_the_level_of_groups_holds_in_many_audits() -> None:
+    rng, runs, alpha = np.random.default_rng(16), 4000, 0.4
+    missed = 0
+    for _ in range(runs):
+        found = betting_mean(grouped(rng, 12), alpha, 0.95, together=len(GROUP))
+        missed += not found.lower <= GROUP.mean() <= found.upper
+    assert missed <= stats.binom.isf(1e-6, runs, alpha)
+
+
+def test_blocks_that_divide_groups_bound_another_mean() -> None:
+    """A bettor who sees ones for a while rejects a mean that is true of the whole group."""
+    rng, shares = np.random.default_rng(18), np.repeat([0.98, 0.02], 40)
+    assert set(block_starts(320, 80)) == {0, 80, 160, 240}
+    false = np.zeros(2)
+    for _ in range(40):
+        values = (rng.random((4, 80)) < shares).astype(np.float64).reshape(-1)
+        lower = [betting_mean(values, 0.05, 0.95, together=size).lower for size in (1, 80)]
+        false += np.array(lower) > shares.mean()
+    assert false[0] > 8
+    assert false[1] == 0
+
+
+def test_groups_of_values_of_one_mean_cost_little() -> None:
+    values = np.random.default_rng(17).random(500)
+    one, five = (betting_mean(values, 0.05, 0.95, together=size) for size in (1, 5))
+    assert five.upper - five.lower < 1.5 * (one.upper - one.lower)
+
+
 @pytest.mark.parametrize(
     ("values", "alpha", "message"),
     [
