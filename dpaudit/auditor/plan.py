@@ -13,9 +13,11 @@ from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
 from dpaudit.auditor.measures.base import Measure, MetricKey
+from dpaudit.config.compatibility.gates import RATED
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
+from dpaudit.record.metrics import METRICS
 from dpaudit.record.result import Family
 from dpaudit.record.verdicts import claim_id
 
@@ -68,12 +70,12 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
 
     Args:
         config: a checked config.
-        ratings: the data. Purchases have no rmse, and the config alone may not reveal that a
-            file holds purchases.
+        ratings: the data. Purchases have no errors of ratings, and the config alone may not reveal
+            that a file holds purchases.
     """
     rated = ratings is None or ratings.scale.width > 0
-    keys = [key for key in plan(config) if rated or key.metric != "utility.rmse"]
-    return Family.of(config.audit.confidence, max(1, sum(key.joint for key in keys)))
+    keys = [key for key in plan(config) if rated or key.metric not in RATED]
+    return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
 
 
 def check_gates(config: Config, place: str = "") -> None:
@@ -109,16 +111,8 @@ def check_waivers(config: Config, place: str = "") -> None:
 def _check_gate(place: str, gate: Gate, keys: Sequence[dict[str, Any]]) -> None:
     keys = [key for key in keys if key["metric"] == gate.metric]
     if not keys:
-        needs = {
-            "attack.accuracy": "[[attack]]",
-            "attack.auc": "[membership], or [transcript] and a private model",
-            "attack.tpr": "[membership] or a [[recommender]]",
-            "attack.advantage": "[membership] or a [[recommender]]",
-            "epsilon": "[[game]] or [membership]",
-            "sybil.accuracy": "[[sybil]]",
-        }
-        remedy = needs.get(gate.metric, "a model that predicts ratings")
-        raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: add {remedy}")
+        needed = " or ".join(METRICS[gate.metric].sources)
+        raise ConfigError(f"{place}.metric = {gate.metric!r} is not measured: it needs {needed}")
     for name, value in gate.where.items():
         known = list(dict.fromkeys(key.get(name) for key in keys))
         if value not in known:

@@ -13,6 +13,8 @@ from dpaudit.core.errors import ConfigError
 
 # Of the lines that explain a parameter, in characters.
 _WIDTH = 94
+# The width of the column of names.
+_NAME = 24
 
 
 @click.command("list")
@@ -23,7 +25,7 @@ _WIDTH = 94
 def list_(what: str) -> None:
     """List recommenders, defenses, attacks, reports, data sets or metrics."""
     for name, title in _titles(what).items():
-        click.echo(f"{name:24} {title}")
+        click.echo(f"{name:{_NAME}} {title}")
 
 
 @click.command()
@@ -53,13 +55,7 @@ def schema() -> None:
 
 def _titles(what: str) -> dict[str, str]:
     if what == "metrics":
-        from dpaudit.record.metrics import METRICS
-
-        return {
-            metric.name: f"{metric.words} ({metric.unit}"
-            + (", may gate)" if metric.gateable else ")")
-            for metric in METRICS.values()
-        }
+        return _metrics()
     if what == "data":
         from dpaudit.data.download import DATASETS
 
@@ -71,6 +67,19 @@ def _titles(what: str) -> dict[str, str]:
 
     parts = registry.load_all(cast(registry.Group, what))
     return {name: getattr(part, "title", _first_line(part)) for name, part in parts.items()}
+
+
+def _metrics() -> dict[str, str]:
+    """Return the meaning of each metric, its unit, where it is from and how it may gate."""
+    from dpaudit.record.metrics import METRICS
+
+    found: dict[str, str] = {}
+    for metric in METRICS.values():
+        lines = [metric.words, f"unit: {metric.unit}", f"from: {'; '.join(metric.sources)}"]
+        if metric.where:
+            lines.append(f"may gate, where: {', '.join(metric.where)}")
+        found[metric.name] = f"\n{'':{_NAME}} ".join(lines)
+    return found
 
 
 def _first_line(part: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -44,6 +44,7 @@ from dpaudit.config.tables import (
 )
 from dpaudit.config.waivers import Waivers
 from dpaudit.data.source import DataSource
+from dpaudit.record.metrics import METRICS, GateMetric, WhereKey
 
 __all__ = [
     "Attack",
@@ -94,12 +95,17 @@ class Audit(_Table):
     fail_on_broken: bool = True
 
 
+# The meaning of each metric that a gate may name, for editors.
+_EXPLAINED: dict[str, Any] = {
+    "enumDescriptions": [METRICS[name].words for name in get_args(GateMetric)]
+}
+
+
 class Gate(_Table):
     """A threshold on a bound.
 
     Attributes:
-        metric: `attack.accuracy`, `attack.auc`, `attack.tpr`, `attack.advantage`,
-            `utility.overlap`, `utility.rmse`, `sybil.accuracy` or `epsilon`.
+        metric: one that may gate (`dpaudit list metrics`).
         where: which points of the sweep the gate judges; a point must match all keys.
         max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
             for `epsilon` also `"claim"`.
@@ -108,20 +114,8 @@ class Gate(_Table):
             a mutant breaks `max` whose noise is too small by at most this factor.
     """
 
-    metric: Literal[
-        "attack.accuracy",
-        "attack.auc",
-        "attack.tpr",
-        "attack.advantage",
-        "utility.overlap",
-        "utility.rmse",
-        "epsilon",
-        "sybil.accuracy",
-    ]
-    where: dict[
-        Literal["epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at"],
-        float | str,
-    ] = {}
+    metric: Annotated[GateMetric, Field(json_schema_extra=_EXPLAINED)]
+    where: dict[WhereKey, float | str] = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
     detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
@@ -287,7 +281,6 @@ class Config(_Table):
                     for name in ("split", "convergence")
                     if getattr(self, name) != _DEFAULT[name]
                 },
-                [gate.metric for gate in self.gate],
                 self.transcript is not None,
             )
             check_against(self.training.against, [model.label for model in self.model])

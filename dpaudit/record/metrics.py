@@ -1,10 +1,13 @@
-"""The table of metrics: their meaning, the fields of their measurements, and which may gate."""
+"""The table of metrics: meaning, fields, the audits that produce them, and which may gate.
+
+Whatever is printed, documented or enumerated of metrics is taken from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 MetricName = Literal[
     "attack.accuracy",
@@ -30,6 +33,7 @@ MetricName = Literal[
     "attack.auc",
     "attack.tpr",
     "attack.advantage",
+    "leak",
     "membership.roc",
     "membership.exposed",
     "membership.group",
@@ -44,6 +48,16 @@ MetricName = Literal[
     "transcript.roc",
 ]
 Unit = Literal["share", "gain", "ε", "rating", "nats", "items", "share or norm"]
+# The kinds of audits, with their names in messages.
+Audit = Literal["on demand", "trained", "membership", "black box"]
+_AUDITS: Mapping[Audit, str] = {
+    "on demand": "models on demand",
+    "trained": "trained models",
+    "membership": "[membership]",
+    "black box": "[defense]",
+}
+# The fields of a measurement by which a gate picks.
+WhereKey = Literal["epsilon", "model", "attack", "pair", "effort", "observer", "unit", "at"]
 
 
 @dataclass(frozen=True)
@@ -54,23 +68,27 @@ class Metric:
         name: the name in measurements, gates and plans.
         words: its meaning in one line.
         unit: the unit of its values; `gain` is a difference of shares, -1 to 1; `share or norm` is
-            for a share of users or the largest norm of
-            their factors.
+            for a share of users or the largest norm of their factors.
+        audits: the kinds of audits that produce it, each with what it needs there.
         fields: the fields of each measurement besides model, ε and estimate.
         detail: the field that distinguishes measurements that are otherwise alike; None if there
             is none.
         optional: further fields that a measurement may have.
         larger: what a larger value is, of a metric that a `[[gate]]` may use: `worse` for leaks
             and errors, `better` for shares that measure utility. None: no gate may use it.
+        derived: whether its interval is a function of other joint intervals, so that it adds none
+            to their family and only the model and ε identify it.
     """
 
     name: MetricName
     words: str
     unit: Unit
+    audits: Mapping[Audit, str]
     fields: tuple[str, ...] = ()
     detail: str | None = None
     optional: tuple[str, ...] = ()
     larger: Literal["worse", "better"] | None = None
+    derived: bool = False
 
     @property
     def gateable(self) -> bool:
@@ -82,82 +100,129 @@ class Metric:
         """Return every field that a measurement of the metric may have."""
         return (*self.fields, *self.optional)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return which audits produce it, in words."""
+        return tuple(f"{_AUDITS[audit]} {needs}".rstrip() for audit, needs in self.audits.items())
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """Return the keys by which a gate on it may pick; none if it may not gate."""
+        own = () if self.derived else self.known
+        keys = (key for key in get_args(WhereKey) if key in {"model", "epsilon", *own})
+        return tuple(keys) if self.gateable else ()
+
+
+# What the audits that produce a metric need.
+_ATTACKED: Mapping[Audit, str] = {"on demand": "with [[attack]]"}
+_COMPARED: Mapping[Audit, str] = {"on demand": "with [[game]]", "trained": "with [[game]]"}
+_RECOVERED: Mapping[Audit, str] = {"trained": "with [[attack]] on sensitive ratings"}
+_OBSERVED: Mapping[Audit, str] = {"trained": "with [transcript]"}
+_ASSUMED: Mapping[Audit, str] = {"trained": "whose claim assumes it"}
+_MEMBERS: Mapping[Audit, str] = {"membership": ""}
+_RATED: Mapping[Audit, str] = {
+    "on demand": "that predict ratings",
+    "trained": "that predict ratings",
+    "membership": "of models that predict ratings",
+}
+_LISTED: Mapping[Audit, str] = {
+    "trained": "that rank",
+    "membership": "of models that show lists",
+}
 # Of membership inference: who observes, and what a target is.
 _SEEN = ("observer", "unit")
 _GAME = ("unit", "event", "observer", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
-           ("attack",), larger="worse"),
+           _ATTACKED, ("attack",), larger="worse"),
     Metric("utility.overlap", "ε-Utility: share of the noiseless list that the noised list keeps",
-           "share", larger="better"),
-    Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", larger="worse"),
-    Metric("utility.mae", "mean absolute error on held-out ratings", "rating"),
-    Metric("utility.precision", "share of listed items that are held out", "share"),
-    Metric("utility.recall", "share of held-out items that are listed", "share"),
+           "share", {"on demand": ""}, larger="better"),
+    Metric("utility.rmse", "root mean squared error on held-out ratings", "rating", _RATED,
+           larger="worse"),
+    Metric("utility.mae", "mean absolute error on held-out ratings", "rating", _RATED,
+           larger="worse"),
+    Metric("utility.precision", "share of listed items that are held out", "share", _LISTED,
+           larger="better"),
+    Metric("utility.recall", "share of held-out items that are listed", "share", _LISTED,
+           larger="better"),
     Metric("utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
-           "share"),
+           "share", _LISTED, larger="better"),
     Metric("utility.difference", "difference of an error or a share from that of another model",
-           "rating", ("against", "kind"), "kind"),
+           "rating", {"trained": "with train.against"}, ("against", "kind"), "kind"),
     Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
-           "its improvement on a baseline", "rating", ("attack", "basis"), "basis"),
+           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
     Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", ("attack", "basis"), "basis"),
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
     Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
-           "improvement on a baseline", "share", ("attack", "basis"), "basis"),
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis"),
     Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
-           "improvement on a baseline", "share", ("attack", "basis"), "basis"),
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis"),
     Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
-           "improvement on a baseline", "rating", ("attack", "basis"), "basis"),
+           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
     Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", ("attack", "basis"), "basis"),
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
-           ("attack", "pair"), optional=_GAME, larger="worse"),
+           {**_COMPARED, "membership": "", "black box": ""}, ("attack", "pair"), optional=_GAME,
+           larger="worse"),
     Metric("sybil.accuracy", "share of hidden ratings that an attacker recovers with this effort",
-           "share", ("attack", "effort"), larger="worse"),
+           "share", {"on demand": "with [[sybil]]"}, ("attack", "effort"), larger="worse"),
     Metric("chain.divergence", "divergence of a published Markov chain from its stationary law "
-           "after some steps, computed", "nats", ("step", "states"), "states"),
+           "after some steps, computed", "nats", {"on demand": "with [convergence]"},
+           ("step", "states"), "states"),
     Metric("assumption.denominator", "share of a training's denominators below the bound that a "
-           "published claim assumes, counted", "share", ("step",)),
+           "published claim assumes, counted", "share", _ASSUMED, ("step",)),
     Metric("assumption.floor", "number of items whose estimated share of real submissions is below "
-           "the minimum used, counted", "items", ("step",)),
+           "the minimum used, counted", "items", _OBSERVED, ("step",)),
     Metric("assumption.norm", "share of users whose factors have a norm above the one a published "
-           "claim assumes, and the largest norm, counted", "share or norm", ("step", "part"),
-           "part"),
+           "claim assumes, and the largest norm, counted", "share or norm", _ASSUMED,
+           ("step", "part"), "part"),
     Metric("attack.auc", "AUC of an attack, expected over trainings: present against absent "
            "targets of membership inference, or real against fake submissions after the last round",
-           "share", ("attack",), optional=(*_SEEN, "step", "event"), larger="worse"),
+           "share", {"trained": "with [transcript]", "membership": ""}, ("attack",),
+           optional=(*_SEEN, "step", "event"), larger="worse"),
     Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate, "
-           "expected over trainings", "share", ("attack", *_SEEN, "at"), optional=("event",),
-           larger="worse"),
-    Metric("attack.advantage", "true- minus false-positive rate of membership inference at a "
-           "threshold chosen beforehand; balanced accuracy is a half plus a half of it", "gain",
-           ("attack", *_SEEN), optional=("event",), larger="worse"),
+           "expected over trainings", "share", _MEMBERS, ("attack", *_SEEN, "at"),
+           optional=("event",), larger="worse"),
+    Metric("attack.advantage", "true- minus false-positive rate: of membership inference at a "
+           "threshold chosen beforehand, where balanced accuracy is a half plus a half of it, or "
+           "of a game at its best threshold", "gain", {**_COMPARED, "membership": ""}, ("attack",),
+           optional=("pair", *_SEEN, "event"), larger="worse"),
+    Metric("leak", "largest advantage of the games or membership inferences of a model, at least "
+           "0: how much better than by chance the best placed observer tells what the data were",
+           "gain", {**_COMPARED, "membership": ""}, ("attack",), optional=("pair", *_SEEN, "event"),
+           larger="worse", derived=True),
     Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "
-           "at a false-positive rate", "share", ("attack", *_SEEN, "at")),
+           "at a false-positive rate", "share", _MEMBERS, ("attack", *_SEEN, "at")),
     Metric("membership.exposed", "quantile over targets of how much more often a target is found, "
            "at a false-positive rate of 1 % or the next measured, when present than when absent",
-           "gain", ("attack", *_SEEN, "at")),
+           "gain", _MEMBERS, ("attack", *_SEEN, "at")),
     Metric("membership.group", "how much more often the present targets of a group are found, at "
-           "the same false-positive rate, than its absent ones", "gain",
+           "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
            ("attack", *_SEEN, "group"), "group"),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
-           ("attack", "pair", "estimator"), "estimator"),
+           {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator"),
     Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "
-           "interval over users", "share", ("attack", "step"), "items", ("items",)),
+           "interval over users", "share", _OBSERVED, ("attack", "step"), "items", ("items",)),
     Metric("transcript.tpr", "true-positive rate: share of real pairs found at a given "
-           "false-positive rate", "share", ("attack", "step", "at")),
+           "false-positive rate", "share", _OBSERVED, ("attack", "step", "at")),
     Metric("transcript.power", "share of real, or of fake, pairs that a test at a given level "
-           "calls real", "share", ("attack", "step", "at", "truth"), "truth"),
+           "calls real", "share", _OBSERVED, ("attack", "step", "at", "truth"), "truth"),
     Metric("transcript.exposed", "share of real pairs found at a given level, corrected for "
-           "multiple tests", "share", ("attack", "step", "at", "correction"), "correction"),
-    Metric("transcript.false", "share of fakes among the found pairs", "share",
+           "multiple tests", "share", _OBSERVED, ("attack", "step", "at", "correction"),
+           "correction"),
+    Metric("transcript.false", "share of fakes among the found pairs", "share", _OBSERVED,
            ("attack", "step", "at", "correction"), "correction"),
     Metric("transcript.kl", "divergence of real submissions from fakes, averaged over real pairs, "
-           "or a part of it", "nats", ("step", "part"), "part"),
+           "or a part of it", "nats", _OBSERVED, ("step", "part"), "part"),
     Metric("transcript.rmse", "root mean squared error on held-out ratings after some rounds",
-           "rating", ("step",)),
+           "rating", _OBSERVED, ("step",)),
     Metric("transcript.roc", "ROC point: share of real pairs above the score that a given share of "
-           "fakes exceeds", "share", ("attack", "step", "at")),
+           "fakes exceeds", "share", _OBSERVED, ("attack", "step", "at")),
 )  # fmt: skip
 METRICS: Mapping[MetricName, Metric] = {metric.name: metric for metric in _TABLE}
+
+# The metrics that a gate may name; a type checker takes any metric.
+if TYPE_CHECKING:
+    GateMetric = MetricName
+else:
+    GateMetric = Literal[tuple(metric.name for metric in _TABLE if metric.gateable)]

@@ -150,14 +150,6 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ["'dpsgd-mf published' is trained", "'cosine published' is not", "two configs"],
         ),
         (
-            TRAINED + "[[gate]]\nmetric = 'utility.rmse'\nmax = 1",
-            ["utility.rmse", "normal law", "remove it"],
-        ),
-        (
-            TRAINED + "[[gate]]\nmetric = 'utility.overlap'\nmin = 1",
-            ["a gate on utility.overlap", "remove it, or gate 'epsilon'"],
-        ),
-        (
             TRAINED + "[[game]]\npair = 'support-threshold'",
             ["pair = 'support-threshold'", "use 'data', 'rating', 'user'"],
         ),

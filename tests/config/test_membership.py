@@ -237,7 +237,7 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
         ),
         (
             TRAINED + "[[gate]]\nmetric = 'attack.tpr'\nmax = 0.1\n",
-            ["gate.0.metric = 'attack.tpr' is not measured: add [membership]"],
+            ["gate.0.metric = 'attack.tpr' is not measured: it needs [membership]"],
         ),
     ],
 )
@@ -291,7 +291,7 @@ def test_what_only_a_run_shows_is_one_sentence_and_nothing_is_written(
 
 
 def test_gates_name_the_metrics_of_membership() -> None:
-    for metric in ("attack.auc", "attack.tpr", "attack.advantage"):
+    for metric in ("attack.auc", "attack.tpr", "attack.advantage", "leak", "utility.ndcg"):
         assert Gate.model_validate({"metric": metric, "max": 0.5}).metric == metric
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args
 
 from dpaudit.config.schema import Config
-from dpaudit.record.metrics import MetricName
+from dpaudit.record.metrics import METRICS, MetricName
 from dpaudit.record.result import FindingRecord, Measurement, PairRecord
 
 M = TypeVar("M")
@@ -31,7 +31,7 @@ class MetricKey:
         observer: who observes a membership game, if it is one.
         unit: what a target of it is.
         at: the false-positive rate, if any.
-        joint: whether its interval belongs to the run's family of joint intervals.
+        joint: whether its interval holds jointly with all others, so that it may gate.
     """
 
     metric: MetricName
@@ -44,6 +44,11 @@ class MetricKey:
     unit: str | None = None
     at: float | None = None
     joint: bool = True
+
+    @property
+    def counted(self) -> bool:
+        """Whether the interval is one of the family that shares the run's error probability."""
+        return self.joint and not METRICS[self.metric].derived
 
 
 class Measure(ABC, Generic[M]):
@@ -82,6 +87,14 @@ def metric_of(group: str, kind: str) -> MetricName:
             found: MetricName = metric
             return found
     raise ValueError(f"there is no metric {name!r}")
+
+
+def gated(config: Config, *metrics: MetricName) -> bool:
+    """Return whether a gate names one of the metrics.
+
+    Numbers that are seldom judged have joint intervals only then, as each widens all others.
+    """
+    return any(gate.metric in metrics for gate in config.gate)
 
 
 def points(config: Config) -> Iterator[tuple[str, float]]:

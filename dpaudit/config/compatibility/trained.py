@@ -29,9 +29,6 @@ PAIRS = {
     "many": "ratings of many users; a coin sets each to one or the other end of the scale",
 }
 
-# Metrics of tables beside `[train]`: a gate without its table is refused with the table's name.
-_OF_OTHERS = ("attack.auc", "attack.tpr", "attack.advantage")
-
 # The attacks on submissions if the config names none.
 BATTERY = [
     Attack.model_validate({"name": name, "params": params})
@@ -60,7 +57,6 @@ def check_trained(
     sybil_attacks: Sequence[Sybil],
     games: Sequence[Game],
     given: set[str],
-    gated: Sequence[str],
     transcript: bool,
 ) -> None:
     """Refuse what does not apply to trained models; at least one model is trained.
@@ -71,13 +67,13 @@ def check_trained(
         sybil_attacks: `[[sybil]]`.
         games: `[[game]]`.
         given: the tables that differ from their defaults.
-        gated: the metrics of the gates.
         transcript: whether there is a `[transcript]`.
 
     Raises:
         ValueError: names the table and the remedy.
     """
-    _check_transcript(models, attacks, gated, transcript)
+    if transcript:
+        _check_transcript(models, attacks)
     _check_lists(models, attacks)
     _check_factors(models, attacks)
     trained = next(model for model in models if model.trains)
@@ -107,16 +103,6 @@ def check_trained(
             )
     if "convergence" in given:
         raise ValueError("[convergence] applies only to the chain of 'top-k': remove it")
-    if "utility.rmse" in gated:
-        raise ValueError(
-            "a gate on utility.rmse of trained models cannot pass, as its interval over folds "
-            "assumes a normal law: remove it"
-        )
-    for metric in gated:
-        if metric != "epsilon" and metric not in _OF_OTHERS:
-            raise ValueError(
-                f"a gate on {metric} applies only to untrained models: remove it, or gate 'epsilon'"
-            )
     for game in games:
         _check_game(game)
 
@@ -195,21 +181,12 @@ def _check_factors(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
                 )
 
 
-def _check_transcript(
-    models: Sequence[Model], attacks: Sequence[Attack], gated: Sequence[str], transcript: bool
-) -> None:
-    """Refuse a gate on submissions without `[transcript]`, and unrelated parts with it.
+def _check_transcript(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
+    """Refuse models and attacks that do not go with `[transcript]`.
 
     Raises:
         ValueError: names the table and the remedy.
     """
-    if not transcript:
-        if "attack.auc" in gated:
-            raise ValueError(
-                "a gate on attack.auc needs the submissions of a federated training: add "
-                "[transcript], or remove it"
-            )
-        return
     for model in models:
         if not model.submits:
             raise ValueError(

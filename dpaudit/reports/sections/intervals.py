@@ -30,6 +30,7 @@ _QUANTITIES = {
     "attack.auc": "expected area of attack",
     "attack.tpr": "true positives of attack",
     "attack.advantage": "advantage of attack",
+    "leak": "leak, to attack",
     "membership.roc": "curve of attack",
     "membership.exposed": "exposure to attack",
     "membership.group": "exposure to attack, group",
@@ -56,8 +57,7 @@ def judged(result: AuditResult) -> bool:
 
 def over_folds(found: Measurement) -> bool:
     """Return whether it is Student's interval over folds, which holds only by itself."""
-    over = found.metric.startswith(("utility.", "reconstruction.", "submissions."))
-    return over and found.estimate.kind == "assumes-law"
+    return found.estimate.kind == "assumes-law" and "over folds" in found.estimate.method
 
 
 def together(family: Family) -> str:
@@ -79,8 +79,8 @@ def table(result: AuditResult) -> Table:
 
 
 def _alone(found: Measurement) -> bool:
-    """Return whether the interval holds only by itself: transcripts, and divergences of games."""
-    if found.unit and found.estimate.kind == "assumes-law":
+    """Return whether the interval holds only by itself, and is none over folds."""
+    if found.estimate.kind == "assumes-law" and not over_folds(found):
         return True
     return found.metric.startswith("transcript.") or found.metric == "game.kl"
 

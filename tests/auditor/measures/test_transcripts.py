@@ -115,22 +115,39 @@ def test_what_asks_about_submissions_where_there_are_none_is_refused(
 @pytest.mark.parametrize(
     ("gate", "changes", "words"),
     [
-        ({"metric": "attack.auc", "max": 0.9}, {"transcript": None, "attack": []}, "add \\[transc"),
-        ({"metric": "attack.accuracy", "max": 0.9}, {}, "attack.accuracy applies only to untr"),
-        ({"metric": "utility.overlap", "min": 0.9}, {}, "utility.overlap applies only to untr"),
-        ({"metric": "sybil.accuracy", "max": 1}, {}, "sybil.accuracy applies only to untr"),
-        ({"metric": "utility.rmse", "max": 0.9}, {}, "utility.rmse of trained models cannot"),
         ({"metric": "transcript.auc", "max": 0.9}, {}, "Input should be 'attack.accuracy'"),
         ({"metric": "attack.auc", "max": "claim"}, {}, "belong to metric 'epsilon'"),
         ({"metric": "attack.auc", "max": 0.9, "detectable": 2}, {}, "belong to metric 'epsilon'"),
     ],
 )
-def test_gates_on_what_is_not_measured_or_cannot_gate_are_refused(
+def test_gates_that_cannot_be_judged_are_refused(
     gate: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     assert config(gate=[{"metric": "attack.auc", "max": 0.9}]).gate
     with pytest.raises(ValidationError, match=words):
         config(gate=[gate], **changes)
+
+
+@pytest.mark.parametrize(
+    ("gate", "changes", "words"),
+    [
+        (
+            {"metric": "attack.auc", "max": 0.9},
+            {"transcript": None, "attack": []},
+            r"it needs trained models with \[transcript\]",
+        ),
+        ({"metric": "attack.accuracy", "max": 0.9}, {}, r"models on demand with \[\[attack\]\]"),
+        ({"metric": "utility.overlap", "min": 0.9}, {}, "it needs models on demand$"),
+        ({"metric": "utility.ndcg", "min": 0.1}, {}, "it needs trained models that rank or"),
+        ({"metric": "sybil.accuracy", "max": 1}, {}, r"models on demand with \[\[sybil\]\]"),
+        ({"metric": "leak", "max": 1}, {}, r"trained models with \[\[game\]\] or \[membership\]"),
+    ],
+)
+def test_gates_on_what_is_not_measured_are_refused(
+    gate: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"'{gate['metric']}' is not measured: .*{words}"):
+        check_gates(config(gate=[gate], **changes))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,55 @@
 
 from __future__ import annotations
 
-from dpaudit.record.metrics import METRICS
-from dpaudit.reports.sections import intervals
+import numpy as np
+import pytest
+from records import estimate, make_result  # type: ignore[import-not-found]
+
+from dpaudit.auditor.trained.errors import over_folds
+from dpaudit.auditor.trained.means import joint_mean, own_mean
+from dpaudit.core.estimate import Estimate
+from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.result import AuditResult, Family, Measurement
+from dpaudit.reports.sections import footnotes, intervals
+
+FAMILY = Family.of(0.95, 4)
+VALUES = np.array([0.8, 0.9, 1.0, 0.7])
 
 
 def test_every_metric_has_a_name_in_the_table() -> None:
     assert set(intervals._QUANTITIES) == set(METRICS)
+
+
+def holding(made: Estimate, metric: MetricName = "utility.rmse") -> AuditResult:
+    record: AuditResult = make_result()
+    point = record.points[0]
+    found = Measurement(metric=metric, model=point.model, epsilon=point.epsilon, estimate=made)
+    return record.model_copy(update={"measurements": [found]})
+
+
+@pytest.mark.parametrize(
+    ("made", "folds", "joint"),
+    [
+        (over_folds(VALUES.tolist(), 0.95), True, False),
+        (own_mean(VALUES, FAMILY), False, False),
+        (joint_mean(VALUES, FAMILY), False, True),
+        (joint_mean(VALUES[:, None] * np.ones(3), FAMILY), False, True),
+        (estimate(0.5, 0.4, 0.6), False, True),
+    ],
+    ids=["folds", "trainings", "joint", "joint on folds", "on demand"],
+)
+def test_only_means_over_folds_are_called_so(made: Estimate, folds: bool, joint: bool) -> None:
+    record = holding(made)
+    assert intervals.judged(record) is joint
+    said = [note for note in footnotes.notes(record) if "mean over the folds" in note]
+    assert bool(said) is folds
+
+
+def test_the_table_says_how_a_leak_was_bounded() -> None:
+    record = holding(estimate(0.3, 0.2, 0.4, method="largest of 3 joint intervals"))
+    (found,) = record.measurements
+    leak = Measurement(**{**dict(found), "metric": "leak", "attack": "strongest"})
+    (row,) = intervals.table(record.model_copy(update={"measurements": [leak]})).cells
+    assert row == [
+        "leak, to attack strongest", "4000", "0.005", "largest of 3 joint intervals", "frequentist",
+    ]  # fmt: skip
