@@ -121,7 +121,23 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
     assert {(each.model, each.detail) for each in differences} == {
         ("PrivSR", "precision"),
         ("PrivSR", "recall"),
+        ("PrivSR", "ndcg"),
     }
+
+
+def test_gates_judge_the_lists_of_models_that_rank() -> None:
+    gates = [
+        {"metric": f"utility.{kind}", side: limit}
+        for kind, side, limit in (("precision", "min", 0.01), ("recall", "max", 0.9),
+                                  ("ndcg", "min", 0.95))
+    ]  # fmt: skip
+    record = run_audit(config(gate=gates, attack=[], train={"folds": 3, "trials": 40, "top_k": 4}))
+    assert [gate.outcome for gate in record.gates] == ["pass", "pass", "fail"]
+    assert record.family.size == 2 * 3
+    for kind in ("precision", "recall", "ndcg"):
+        for found in of(record, f"utility.{kind}"):
+            assert (found.estimate.n, found.estimate.kind) == (120, "frequentist")
+            assert 0 < found.estimate.lower < found.estimate.value < found.estimate.upper < 1
 
 
 def test_reports_show_hits(result: AuditResult) -> None:

@@ -12,20 +12,25 @@ import numpy as np
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.games.controls import LADDER, Bar, reported
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
-from dpaudit.auditor.membership.estimates import (
-    certified,
-    joint_mean,
-    own_mean,
-    quantile,
+from dpaudit.auditor.measures.base import (
+    Found,
+    Measure,
+    MetricKey,
+    gated,
+    metric_of,
+    points,
 )
+from dpaudit.auditor.measures.leak import leaks
+from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, noticed, probes
 from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
+from dpaudit.auditor.trained.means import joint_mean, own_mean
 from dpaudit.config import schema as configs
+from dpaudit.config.compatibility.gates import RATED
 from dpaudit.config.membership import Membership
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
@@ -45,11 +50,12 @@ _MOST_TOLD = 50.0
 
 
 class MembershipInferences(Measure[MemberModel]):
-    """`attack.…`, `epsilon`, `membership.…` and `utility.…` of models trained by coins."""
+    """`attack.…`, `leak`, `epsilon`, `membership.…`, `utility.…` of models trained by coins."""
 
     def __init__(self, subject: MemberModels) -> None:
         """Create the attacks."""
-        self.context, self.design, self.table = subject.context, subject.design, subject.table
+        self.subject, self.context = subject, subject.context
+        self.design, self.table = subject.design, subject.table
         self.attacks: dict[str, MembershipInference] = {
             each.label: each.create("attack") for each in self.context.config.inferring
         }
@@ -72,15 +78,17 @@ class MembershipInferences(Measure[MemberModel]):
                     yield key("epsilon", attack=STRONGEST, pair=_pair(unit, observer))
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric, joint=False)
-            yield MetricKey("utility.ndcg", model, epsilon, joint=False)
-            yield MetricKey("utility.recall", model, epsilon, joint=False)
-            yield MetricKey("utility.rmse", model, epsilon, joint=False)
+            yield MetricKey("leak", model, epsilon)
+            for name in Utility._fields:
+                metric = metric_of("utility", name)
+                yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
 
     def run(self, model: MemberModel) -> Iterator[Found]:
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
             at = f"{model.label}: trainings at ε = {point.epsilon:g}"
-            yield from self.context.unit(at, partial(self._measured, at, model, point))
+            found = self.context.unit(at, partial(self._measured, at, model, point))
+            yield from (*found, *leaks(found))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
@@ -253,10 +261,13 @@ class MembershipInferences(Measure[MemberModel]):
         """Yield the means over trainings of the utility on held-out interactions."""
         family = self.context.family
         for name, values in zip(Utility._fields, found.T, strict=True):
-            if np.isfinite(values).all():
-                most = np.inf if name == "rmse" else 1.0
-                estimate = own_mean(values, family, most=most)
-                yield records.measured(f"utility.{name}", estimate=estimate, **where)  # type: ignore[arg-type]
+            if not np.isfinite(values).all():
+                continue
+            metric = metric_of("utility", name)
+            most = self.subject.ratings.scale.width if metric in RATED else 1.0
+            joint = gated(self.context.config, metric)
+            estimate = (joint_mean if joint else own_mean)(values, family, most=most)
+            yield _measured(metric, estimate, where)
 
 
 def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measures.base import Measure, MetricKey, metric_of, points
+from dpaudit.auditor.measures.base import Measure, MetricKey, gated, metric_of, points
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels
-from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, run_all
+from dpaudit.auditor.trained.errors import KINDS, Training, over_folds, over_trials, run_all
+from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.auditor.trained.recovery import Recovery
-from dpaudit.auditor.trained.scores import scores_of
+from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
@@ -39,13 +40,15 @@ class TrainedUtility(Measure[TrainedModel]):
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Yield two numbers on test ratings, two per attack, and the comparisons."""
-        kinds = ("precision", "recall") if any(m.ranks for m in config.model) else KINDS
+        """Yield the numbers on test ratings, two per attack, and the comparisons."""
+        ranks = any(model.ranks for model in config.model)
+        kinds = ("precision", "recall") if ranks else KINDS
         against = config.training.against
         own = next((m.epsilon for m in config.model if m.label == against), [])
         for model, epsilon in points(config):
-            for kind in kinds:
-                yield MetricKey(metric_of("utility", kind), model, epsilon, joint=False)
+            for kind in (*kinds, "ndcg") if ranks else kinds:
+                metric = metric_of("utility", kind)
+                yield MetricKey(metric, model, epsilon, joint=gated(config, metric))
             for attack in config.recovering:
                 for kind in kinds:
                     metric = metric_of("reconstruction", kind)
@@ -59,11 +62,11 @@ class TrainedUtility(Measure[TrainedModel]):
         yield from self.context.unit(stage, partial(self._measured, stage, model))
 
     def _measured(self, stage: str, model: TrainedModel) -> Iterator[records.Measurement]:
-        """Measure one model at every ε, and keep its errors on test ratings by fold `(F, 2)`."""
+        """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
         label, defenses, progress = model.label, model.defenses, self.context.progress
         scores = scores_of(defenses[0], self.train.top_k)
         recovery = Recovery(scores, self.folds, self.recovering, self.context.seed)
-        kinds = self.kinds = scores.kinds
+        kinds = self.kinds = (*scores.kinds, *scores.more)
 
         def tested() -> Iterator[Training]:
             for defense in defenses:
@@ -77,16 +80,13 @@ class TrainedUtility(Measure[TrainedModel]):
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
         found = iter(run_all(tested(), self.train.trials, executor))
         for defense in defenses:
-            seen = np.stack([next(found) for _ in self.folds])
+            # Axes: trial, fold, number.
+            rows = np.stack([next(found) for _ in self.folds], axis=1)
+            seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
             where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
             self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
-            for place, kind in enumerate(kinds):
-                yield records.Measurement(
-                    metric=metric_of("utility", kind),
-                    estimate=self._over_folds(seen[:, place]),
-                    **where,
-                )
-            for each in recovery.found(seen[:, len(kinds) :], found):
+            yield from self._useful(rows, seen, scores, where)
+            for each in recovery.found(seen[:, len(kinds) :], map(over_trials, found)):
                 yield records.Measurement(
                     metric=metric_of("reconstruction", each.kind),
                     attack=each.attack,
@@ -94,6 +94,27 @@ class TrainedUtility(Measure[TrainedModel]):
                     estimate=self._over_folds(each.by_fold),
                     **where,
                 )
+
+    def _useful(
+        self, rows: Numbers, seen: Numbers, scores: Scores, where: dict[str, Any]
+    ) -> Iterator[records.Measurement]:
+        """Yield the numbers on test ratings, jointly over trainings if a gate judges them.
+
+        Args:
+            rows: the numbers in each trial on each fold `(W, F, k)`.
+            seen: their means over trials `(F, k)`.
+            scores: what they are.
+            where: the model and the ε.
+        """
+        most = np.max([scores.most(fold) for fold in self.folds], axis=0)
+        for place, kind in enumerate(self.kinds):
+            metric = metric_of("utility", kind)
+            if gated(self.context.config, metric):
+                largest = float(most[place])
+                estimate = joint_mean(rows[:, :, place], self.context.family, most=largest)
+            else:
+                estimate = self._over_folds(seen[:, place])
+            yield records.Measurement(metric=metric, estimate=estimate, **where)
 
     def compared(self) -> Iterator[records.Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""

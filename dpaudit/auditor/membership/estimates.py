@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.clusters import student_mean
-from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family
@@ -20,32 +16,6 @@ Guesses = tuple[float, float]
 
 # The fewest guesses that are tried.
 _LEAST = 16
-
-
-def joint_mean(values: Numbers, family: Family, least: float = 0.0) -> Estimate:
-    """Estimate the mean over trainings of a number from `least` to 1, jointly with all others.
-
-    It holds for every law of the trainings; it may gate.
-    """
-    width = 1 - least
-    scaled = betting_mean((values - least) / width, family.alpha, family.confidence)
-    return scaled.changed(
-        value=least + width * scaled.value,
-        lower=least + width * scaled.lower,
-        upper=least + width * scaled.upper,
-        method="betting over trainings",
-    )
-
-
-def own_mean(
-    values: Sequence[float] | Numbers, family: Family, least: float = 0.0, most: float = 1.0
-) -> Estimate:
-    """Estimate the mean of numbers from `least` to `most` by itself, with Student's interval."""
-    found = student_mean([float(value) for value in values], 1 - family.confidence, "trainings")
-    return found.changed(
-        lower=min(found.value, max(least, found.lower)),
-        upper=max(found.value, min(most, found.upper)),
-    )
 
 
 def quantile(values: Numbers, share: float, family: Family) -> Estimate:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from dpaudit.attacks.membership import interactions, users
 from dpaudit.attacks.membership.known import Numbers, Shown, gain
 from dpaudit.auditor.membership.design import Design
 from dpaudit.core.membership import Observer, Unit
-from dpaudit.recommenders.base import Answer, Query, Trainable
+from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked
 
 Packed = NDArray[np.float64]
@@ -27,12 +28,46 @@ class Utility(NamedTuple):
         ndcg: normalised discounted cumulative gain of the lists, mean over users; NaN without
             lists.
         recall: share of a user's held-out items that the list shows, mean over users; likewise.
-        rmse: root mean squared error of predicted ratings; NaN if scores are no ratings.
+        rmse: root mean squared error of predicted ratings, clipped to the scale; NaN if scores are
+            no ratings, the data are purchases, or the model knows none of the interactions.
+        precision: share of a list's places that show a held-out item, mean over users; as `ndcg`.
+        mae: mean absolute error of the predictions; as `rmse`.
     """
 
-    ndcg: float
-    recall: float
-    rmse: float
+    ndcg: float = math.nan
+    recall: float = math.nan
+    rmse: float = math.nan
+    precision: float = math.nan
+    mae: float = math.nan
+
+
+class Asked(NamedTuple):
+    """What is asked of every trained model: what observers see, and what measures utility.
+
+    Attributes:
+        scores: whether scores of pairs are asked.
+        lists: whether lists are asked.
+    """
+
+    scores: bool
+    lists: bool
+
+    @classmethod
+    def of(cls, trainable: Trainable, observers: Collection[Observer]) -> Self:
+        """Return what these observers see, and what else the model can show."""
+        omitted = trainable.leaves_out
+        return cls(
+            "scores" in observers or "scores" not in omitted,
+            bool({"own-list", "others-lists"} & set(observers)) or "lists" not in omitted,
+        )
+
+
+def measures(trainable: Trainable, observers: Collection[Observer]) -> set[str]:
+    """Return which fields of `Utility` a model with these observers has."""
+    asked = Asked.of(trainable, observers)
+    rated = asked.scores and trainable.predicts_ratings
+    lists, errors = {"ndcg", "recall", "precision"}, {"rmse", "mae"}
+    return (lists if asked.lists else set()) | (errors if rated else set())
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +129,14 @@ class Training:
     @property
     def _query(self) -> Query:
         """Ask for what observers see, and for what measures utility if it is shown."""
-        asked, none = self.design.query, np.empty(0, np.int32)
+        every, none = self.design.query, np.empty(0, np.int32)
         seen = {observer for _, observer in self.blocks}
-        omitted = self.trainable.leaves_out
-        pairs = "scores" in seen or "scores" not in omitted
-        listed = bool(seen & {"own-list", "others-lists"}) or "lists" not in omitted
+        asked = Asked.of(self.trainable, seen)
         return Query(
-            asked.users if pairs else none,
-            asked.items if pairs else none,
-            asked.listed if listed else none,
-            asked.k,
+            every.users if asked.scores else none,
+            every.items if asked.scores else none,
+            every.listed if asked.lists else none,
+            every.k,
             "factors" in seen,
         )
 
@@ -115,25 +148,41 @@ class Training:
         return interactions.FEATURES[observer](shown, design.knowledge, design.tested, rated)
 
     def _utility(self, answer: Answer) -> Utility:
+        lists = self._usefulness(answer.lists) if len(answer.lists) else {}
+        rated = self.trainable.predicts_ratings and len(answer.scores)
+        return Utility(**lists, **(self._errors(answer.scores) if rated else {}))
+
+    def _errors(self, scores: Scores) -> dict[str, float]:
+        """Return both errors of the ratings that the model knows; none without such."""
+        design, held = self.design, self._held
+        scale = design.ratings.scale
+        known = scores[held][~np.isnan(scores[held])].astype(np.float64)
+        values = design.tested.values[held][~np.isnan(scores[held])]
+        if not len(known) or scale.width == 0:
+            return {}
+        away = np.clip(known, scale.minimum, scale.maximum) - values
+        return {"rmse": float(np.sqrt(np.mean(away**2))), "mae": float(np.mean(abs(away)))}
+
+    def _usefulness(self, every: Indices) -> dict[str, float]:
+        """Return how well lists show the held-out items, mean over users who have such."""
         design = self.design
-        held = slice(len(design.rows), len(design.tested.users))
-        owners, items = design.tested.users[held], design.tested.items[held]
-        rmse = float("nan")
-        if self.trainable.predicts_ratings and len(answer.scores):
-            error = answer.scores[held].astype(np.float64) - design.tested.values[held]
-            known = error[~np.isnan(error)]
-            rmse = float(np.sqrt(np.mean(known**2))) if len(known) else rmse
-        if not len(answer.lists):
-            return Utility(float("nan"), float("nan"), rmse)
-        lists = answer.lists[np.searchsorted(design.listed, owners)]
+        owners, items = design.tested.users[self._held], design.tested.items[self._held]
+        lists = every[np.searchsorted(design.listed, owners)]
         hit = lists == items[:, None]
         gains = (hit * gain(design.k)).sum(1)
         user = np.unique(owners, return_inverse=True)[1]
-        size = np.bincount(user)
+        size, hits = np.bincount(user), np.bincount(user, hit.any(1))
         best = np.cumsum(gain(design.k))[np.minimum(size, design.k) - 1]
-        ndcg = np.bincount(user, gains) / best
-        recall = np.bincount(user, hit.any(1)) / size
-        return Utility(float(ndcg.mean()), float(recall.mean()), rmse)
+        return {
+            "ndcg": float((np.bincount(user, gains) / best).mean()),
+            "recall": float((hits / size).mean()),
+            "precision": float(hits.mean() / design.k),
+        }
+
+    @property
+    def _held(self) -> slice:
+        """The held-out interactions among the tested ones."""
+        return slice(len(self.design.rows), len(self.design.tested.users))
 
 
 def packed(blocks: Sequence[Numbers]) -> Packed:

@@ -10,9 +10,13 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record, model_record, point_record
 from dpaudit.auditor.membership.defense import DefenseRecommender
 from dpaudit.auditor.membership.design import Design
+from dpaudit.auditor.membership.training import measures
+from dpaudit.config.compatibility.gates import RATED, check_rated
 from dpaudit.config.membership import Membership, OwnRecommender
 from dpaudit.config.model import Model
+from dpaudit.config.schema import Gate
 from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import Observer
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import TrainedDefense
@@ -119,11 +123,38 @@ class MemberModels(Subject):
 
         Raises:
             DataError: there are too few data.
+            ConfigError: a gate judges a utility that no model has.
         """
         table = context.config.membership
         if ratings is None or table is None:
             raise TypeError("a membership audit needs ratings and [membership]")
-        return cls(context, ratings, table, Design.of(ratings, table, context.seed))
+        gates = context.config.gate
+        check_rated([gate.metric for gate in gates], ratings.scale)
+        made = cls(context, ratings, table, Design.of(ratings, table, context.seed))
+        for index, gate in enumerate(gates):
+            made._check_useful(f"gate.{index}", gate)
+        return made
+
+    def _check_useful(self, place: str, gate: Gate) -> None:
+        """Refuse a gate on a utility that none of the picked models has."""
+        group, _, name = gate.metric.partition(".")
+        if group != "utility":
+            return
+        picked = [
+            each for each in self.models() if gate.where.get("model", each.label) == each.label
+        ]
+        shown = (
+            measures(point.trainable, model.observers)
+            for model in picked
+            for point in model.defenses
+        )
+        if not any(name in each for each in shown):
+            what = "predicted ratings" if gate.metric in RATED else "lists"
+            raise ConfigError(
+                f"{place}.metric = {gate.metric!r} needs {what}, which "
+                f"{', '.join(model.label for model in picked)} does not show: gate another metric, "
+                "or correct its where"
+            )
 
     def trials(self) -> int:
         """Return the number of trainings, with the probes of each model."""

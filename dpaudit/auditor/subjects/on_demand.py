@@ -10,6 +10,7 @@ from typing import Any, Self
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.describe import attack_record, data_record
 from dpaudit.auditor.sweep import Sweep
+from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord
 
@@ -30,9 +31,14 @@ class OnDemandModels(Subject):
 
     @classmethod
     def of(cls, context: Context, ratings: Ratings | None) -> Self:
-        """Split the users into those trained on and those attacked."""
+        """Split the users into those trained on and those attacked.
+
+        Raises:
+            ConfigError: a gate judges errors of ratings, and the data are purchases.
+        """
         if ratings is None:
             raise TypeError("recommenders need ratings")
+        check_rated([gate.metric for gate in context.config.gate], ratings.scale)
         return cls(context, ratings, Sweep.of(context.config, ratings))
 
     def trials(self) -> int:

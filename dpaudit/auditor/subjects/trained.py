@@ -15,6 +15,7 @@ from dpaudit.auditor.trained.grids import Grids, combinations
 from dpaudit.auditor.trained.pairs import Pairs, check_games
 from dpaudit.auditor.trained.recovery import check_kept
 from dpaudit.config import schema as configs
+from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.compatibility.trained import check_reading, check_transcript
 from dpaudit.core.errors import DataError
 from dpaudit.data.folds import Fold, active, capped, files_folds, random_folds
@@ -80,11 +81,12 @@ class TrainedModels(Subject):
 
         Raises:
             DataError: there is no possible target, or there are too few data to split.
-            ConfigError: a game does not fit a model's claim, or an attack does not fit the data.
+            ConfigError: a game does not fit a model's claim, or an attack or gate not the data.
         """
         if ratings is None:
             raise TypeError("recommenders need ratings")
         config = context.config
+        check_rated([gate.metric for gate in config.gate], ratings.scale)
         for model in config.model:
             check_games(model, config.game)
         if config.transcript:

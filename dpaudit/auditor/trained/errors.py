@@ -42,6 +42,20 @@ def errors(fold: Fold) -> Probe:
     return probe
 
 
+def largest_errors(fold: Fold) -> Numbers:
+    """Compute the largest root mean squared and mean absolute error of predictions on the scale.
+
+    A rating's largest error is its distance from the farther end of the scale.
+
+    Returns:
+        Both `(2,)`; no prediction on the scale errs by more on the fold's test ratings.
+    """
+    scale, values = fold.train.scale, fold.values.astype(np.float64)
+    ends = np.stack([np.full_like(values, scale.minimum), np.full_like(values, scale.maximum)])
+    farther = np.abs(ends - values).max(0)
+    return np.array([np.sqrt(np.mean(farther**2)), np.mean(farther)])
+
+
 def recovered(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
     """Return a probe of an attack's errors on parts of `ratings`.
 
@@ -137,11 +151,15 @@ class Training:
 
 
 def run_all(trainings: Iterable[Training], trials: int, executor: Executor) -> list[Numbers]:
-    """Run trainings, created lazily, and return each one's probes averaged over trials `(k,)`."""
+    """Run trainings, created lazily, and return each one's probes `(W, k)`."""
     parts = executor.run(task for training in trainings for task in training.tasks())
     each = -(-trials // LANES)
-    found = [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
-    return [np.array([math.fsum(column) / trials for column in rows.T]) for rows in found]
+    return [np.concatenate(parts[k : k + each]) for k in range(0, len(parts), each)]
+
+
+def over_trials(rows: Numbers) -> Numbers:
+    """Average probes `(W, k)` over trials `(k,)`."""
+    return np.array([math.fsum(column) / len(rows) for column in rows.T])
 
 
 def over_folds(errors: Sequence[float], confidence: float) -> Estimate:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditor.trained.errors import Training, run_all
+from dpaudit.auditor.trained.errors import Training, over_trials, run_all
 from dpaudit.auditor.trained.scores import Scores, scores_of
 from dpaudit.config import schema as configs
 from dpaudit.core.errors import DataError, RunError
@@ -100,7 +100,7 @@ class Grids:
                         "grid", defense, self._validation.train, probes, streams, math.inf
                     )
 
-        errors = iter(run_all(searched(), train.trials, executor))
+        errors = iter(map(over_trials, run_all(searched(), train.trials, executor)))
         found = []
         for epsilon, defenses in zip(model.epsilon, offered, strict=True):
             tried = [(_worth(scores, next(errors)), defense) for defense in defenses]

@@ -16,9 +16,10 @@ from dpaudit.auditor.trained.errors import (
     Probe,
     errors,
     guessed,
+    largest_errors,
     recovered,
 )
-from dpaudit.auditor.trained.top_lists import precision_and_recall
+from dpaudit.auditor.trained.top_lists import ndcg, precision_and_recall
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
@@ -26,19 +27,23 @@ from dpaudit.defenses.base import TrainedDefense
 
 @dataclass(frozen=True)
 class Scores:
-    """The two scores of models of one kind.
+    """The scores of models of one kind.
 
     Attributes:
-        kinds: names of the two scores.
+        kinds: names of the two scores of recovered ratings or items.
+        more: names of further scores on test ratings.
         sign: 1 if less is better (errors), −1 if more is better (hits).
-        tested: makes the probe of a fold's test ratings.
+        tested: makes the probe of a fold's test ratings, whose numbers are `kinds` and `more`.
+        most: computes the largest possible value of each of these numbers.
         recovered: makes the probe of an attack on parts (masks `(R,)`) of the sensitive ratings.
         guessed: computes the scores of guessing sensitive ratings without a model.
     """
 
     kinds: tuple[str, str]
+    more: tuple[str, ...]
     sign: float
     tested: Callable[[Fold], Probe]
+    most: Callable[[Fold], Numbers]
     recovered: Callable[[Any, Ratings, Sequence[NDArray[np.bool_]]], Probe]
     guessed: Callable[[Ratings], Numbers]
 
@@ -46,14 +51,15 @@ class Scores:
 def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
     """Return the scores of a defense: errors, or hits of lists of length k if it ranks."""
     if not defense.ranks:
-        return Scores(KINDS, 1.0, errors, recovered, guessed)
+        return Scores(KINDS, (), 1.0, errors, largest_errors, recovered, guessed)
 
     def tested(fold: Fold) -> Probe:
         users = np.unique(fold.users)
 
         def probe(models: Any) -> Numbers:
             lists = models.top(users, k, fold.train.by_user)
-            return _hits(lists, users, fold.users, fold.items)
+            hits = _hits(lists, users, fold.users, fold.items)
+            return np.column_stack([hits, ndcg(lists, users, fold.users, fold.items)])
 
         return probe
 
@@ -74,7 +80,10 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
         lists = guess_popular(shared, users, k)[None]
         return _hits(lists, users, kept.user, kept.item)[0]
 
-    return Scores(("precision", "recall"), -1.0, tested, listed, popular)
+    def most(_: Fold) -> Numbers:
+        return np.ones(3)
+
+    return Scores(("precision", "recall"), ("ndcg",), -1.0, tested, most, listed, popular)
 
 
 def _kept(

@@ -1,10 +1,11 @@
-"""Precision and recall of top-k lists."""
+"""Precision, recall and nDCG of top-k lists."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.membership.known import gain
 from dpaudit.core.errors import InputError
 
 Indices = NDArray[np.int32]
@@ -33,6 +34,29 @@ def precision_and_recall(
         InputError: there are no items to find, a user with items to find has no list, or a user
             has two lists.
     """
+    hits, counts = _hits(lists, users, liked_by, liked)
+    found = hits.sum(2)
+    return found.mean(1) / lists.shape[2], (found / counts).mean(1)
+
+
+def ndcg(lists: Indices, users: Indices, liked_by: Indices, liked: Indices) -> Numbers:
+    """Compute nDCG@k in each trial, averaged over users with items to find `(W,)`, in [0, 1].
+
+    The gain of a hit at place p = 0, 1, … is 1/log2(2 + p), and their sum is divided by that of
+    the best list (Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418). Arguments and errors as
+    in `precision_and_recall`.
+    """
+    hits, counts = _hits(lists, users, liked_by, liked)
+    gains = gain(lists.shape[2])
+    best = np.cumsum(gains)[np.minimum(counts, len(gains)) - 1]
+    found: Numbers = ((hits * gains).sum(2) / best).mean(1)
+    return found
+
+
+def _hits(
+    lists: Indices, users: Indices, liked_by: Indices, liked: Indices
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which places hit `(W, n, k)`, and the numbers of items to find, if there are any."""
     if not len(liked):
         raise InputError("there is no item to find: hold out, or keep private, at least one")
     if len(np.unique(users)) < len(users):
@@ -44,5 +68,5 @@ def precision_and_recall(
     wanted = np.unique(liked_by.astype(np.int64) * n_items + liked)
     counts = np.bincount(wanted // n_items, minlength=int(users.max()) + 1)[users]
     pairs = users.astype(np.int64)[:, None] * n_items + lists
-    hits = (np.isin(pairs, wanted) & (lists >= 0)).sum(2)[:, counts > 0]
-    return hits.mean(1) / lists.shape[2], (hits / counts[counts > 0]).mean(1)
+    hits = np.isin(pairs, wanted) & (lists >= 0)
+    return hits[:, counts > 0], counts[counts > 0]

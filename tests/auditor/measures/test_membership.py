@@ -28,6 +28,7 @@ from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, Membe
 from dpaudit.config.membership import BATTERY
 from dpaudit.config.schema import Config
 from dpaudit.core.claim import Claim
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
@@ -81,7 +82,7 @@ def result() -> AuditResult:
 
 
 def test_every_planned_joint_number_is_measured_once(result: AuditResult) -> None:
-    joint = [key for key in plan(config()) if key.joint]
+    joint = [key for key in plan(config()) if key.counted]
     for key in joint:
         where = {"attack": key.attack, "observer": key.observer, "unit": key.unit, "at": key.at}
         (found,) = of(result.measurements, key.metric, pair=key.pair, **where)
@@ -95,7 +96,7 @@ def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
     result: AuditResult,
 ) -> None:
     for found in result.measurements:
-        if found.attack == STRONGEST:
+        if found.attack == STRONGEST or found.metric == "leak":
             assert found.estimate.alpha == pytest.approx(result.family.alpha)
             assert found.estimate.kind == "frequentist"
             assert found.event in {each.label for each in BATTERY}
@@ -103,6 +104,16 @@ def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
             assert found.estimate.alpha == pytest.approx(0.05)
             assert found.estimate.kind == "assumes-law"
         assert found.estimate.lower <= found.estimate.value <= found.estimate.upper
+
+
+def test_the_leak_is_the_largest_advantage_of_the_strongest_attack(result: AuditResult) -> None:
+    (leak,) = of(result.measurements, "leak")
+    advantages = of(result.measurements, "attack.advantage", attack=STRONGEST)
+    assert len(advantages) == 4
+    best = max(advantages, key=lambda each: each.estimate.lower)
+    assert (leak.observer, leak.unit, leak.event) == (best.observer, best.unit, best.event)
+    assert leak.estimate.lower == max(0, best.estimate.lower)
+    assert leak.estimate.upper == max(each.estimate.upper for each in advantages)
 
 
 def test_the_record_is_consistent_and_survives_json(result: AuditResult) -> None:
@@ -187,6 +198,70 @@ def test_fake_users_are_audited_in_defenses_and_recommenders() -> None:
     # Their histories are equally long, so there is no group of active ones.
     groups = {each.group for each in of(found.measurements, "membership.group")}
     assert groups == {"users with few interactions"}
+
+
+# Gates on utility, and on the leak.
+
+
+RATED: dict[str, Any] = {
+    "membership": TABLE | {"trainings": 40, "units": ["interaction"], "observers": ["scores"]},
+    "recommender": {"library": "surprise"},
+}
+
+
+def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
+    gates = [
+        {"metric": "utility.ndcg", "min": 0.01},
+        {"metric": "utility.precision", "max": 0.9},
+        {"metric": "utility.rmse", "max": 2.5},
+        {"metric": "utility.mae", "max": 0.2},
+        {"metric": "leak", "max": 0.9},
+    ]
+    found = run_audit(config(**RATED, gate=gates))
+    assert problem(found) is None
+    outcomes = [gate.outcome for gate in found.gates]
+    assert outcomes == ["pass", "pass", "pass", "fail", "pass"]
+    without = run_audit(config(**RATED))
+    assert found.family.size == without.family.size + 4
+    for metric in ("ndcg", "precision", "rmse", "mae", "recall"):
+        (joint,), (alone,) = (
+            of(each.measurements, f"utility.{metric}") for each in (found, without)
+        )
+        assert joint.estimate.value == pytest.approx(alone.estimate.value)
+        assert joint.estimate.n == alone.estimate.n == 40
+        assert alone.estimate.kind == "assumes-law"
+        assert joint.estimate.kind == ("assumes-law" if metric == "recall" else "frequentist")
+
+
+@pytest.mark.parametrize(
+    ("metric", "changes", "words"),
+    [
+        (
+            "utility.rmse",
+            {},
+            r"gate\.0\.metric = 'utility\.rmse' needs predicted ratings, which most",
+        ),
+        (
+            "utility.mae",
+            {"where": {"model": "most-popular"}, "recommender": ["most-popular", "surprise"]},
+            "needs predicted ratings, which most-popular does not show",
+        ),
+    ],
+)
+def test_a_gate_on_a_utility_that_no_model_has_is_refused(
+    metric: str, changes: dict[str, Any], words: str
+) -> None:
+    names = changes.pop("recommender", ["most-popular"])
+    gate = {"metric": metric, "max": 1.0, **changes}
+    with pytest.raises(ConfigError, match=words):
+        run_audit(config(recommender=[{"library": name} for name in names], gate=[gate]))
+
+
+def test_a_leak_that_is_certain_fails_and_one_of_ignorance_is_not_found() -> None:
+    for trainable, low, high in ((Copying(), 0.5, 1.0), (Ignorant(), 0.0, 0.5)):
+        found = found_of(trainable, trainings=64, units=["interaction"], observers=["scores"])
+        (leak,) = of(found, "leak")
+        assert low <= leak.estimate.lower <= leak.estimate.upper <= high
 
 
 # Models whose leak is known, through the measure itself.

@@ -13,6 +13,8 @@ from scipy import stats
 
 from dpaudit.attacks.reconstruction.ratings import Reconstruction, guess_means
 from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.trained.errors import largest_errors
+from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
@@ -20,6 +22,7 @@ from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.execution.workers import Workers
+from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import charts
@@ -211,3 +214,65 @@ def test_ratings_that_nobody_keeps_cannot_be_recovered() -> None:
 def test_a_comparison_with_a_model_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"train\.against = 'DPFM' .*did you mean 'DPMF'"):
         config(train={"against": "DPFM"})
+
+
+# Gates on utility: joint intervals over trainings.
+
+
+GATES = [
+    {"metric": "utility.rmse", "max": 2.0},
+    {"metric": "utility.mae", "max": 0.5, "where": {"model": "DPMF"}},
+]
+
+
+@pytest.fixture(scope="module")
+def gated() -> AuditResult:
+    return run(gate=GATES, train={"folds": 3, "trials": 40, "against": "DPMF"}, attack=[])
+
+
+def test_a_gated_error_has_a_joint_interval_over_all_trainings(gated: AuditResult) -> None:
+    folds = random_folds(load(config().data), 3, 3)
+    defense = PrivSR(2.0, **SMALL)
+    values: dict[str, list[Any]] = {"rmse": [], "mae": []}
+    for number, fold in enumerate(folds):
+        models = defense.train(defense.prepare(fold.train), Streams.first(3, f"fold/{number}", 40))
+        away = models.predict(fold.users, fold.items).astype(float) - fold.values
+        values["rmse"].append(np.sqrt((away**2).mean(1)))
+        values["mae"].append(abs(away).mean(1))
+    most = np.max([largest_errors(fold) for fold in folds], axis=0)
+    for kind, largest in zip(("rmse", "mae"), most, strict=True):
+        [found] = of(gated, f"utility.{kind}", model="PrivSR", epsilon=2.0)
+        rows = np.stack(values[kind], axis=1)
+        expected = joint_mean(rows, gated.family, most=float(largest))
+        assert found.estimate.value == pytest.approx(expected.value)
+        assert found.estimate.lower == pytest.approx(expected.lower)
+        assert found.estimate.upper == pytest.approx(expected.upper)
+        assert (found.estimate.n, found.estimate.kind) == (120, "frequentist")
+        # Few of the largest possible errors are that large.
+        assert found.estimate.upper < 0.9 * largest
+
+
+def test_gated_errors_are_counted_and_differences_stay_by_themselves(gated: AuditResult) -> None:
+    points = len(gated.points)
+    assert gated.family.size == 2 * points
+    assert {each.estimate.kind for each in of(gated, "utility.difference")} == {"assumes-law"}
+    assert problem(gated) is None
+
+
+def test_gates_on_errors_of_trained_models_pass_and_fail(gated: AuditResult) -> None:
+    kept, broken = gated.gates
+    assert (kept.outcome, broken.outcome) == ("pass", "fail")
+    assert "DPMF, ε = 50" in broken.reason
+    few = run(gate=[GATES[0] | {"max": 1.3}], attack=[]).gates[0]
+    assert few.outcome == "inconclusive"
+    assert "more trainings narrow it" in few.reason
+
+
+def test_one_gated_error_leaves_the_other_by_itself() -> None:
+    record = run(gate=GATES[:1], attack=[])
+    kinds = {each.metric: each.estimate.kind for each in record.measurements}
+    assert {name: kind for name, kind in kinds.items() if name.startswith("utility.")} == {
+        "utility.rmse": "frequentist",
+        "utility.mae": "assumes-law",
+        "utility.difference": "assumes-law",
+    }

@@ -10,14 +10,7 @@ from membership_cases import FAMILY  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.auditor.membership.estimates import (
-    best_guesses,
-    certified,
-    joint_mean,
-    own_mean,
-    quantile,
-)
-from dpaudit.bounds.frequentist.means import betting_mean
+from dpaudit.auditor.membership.estimates import best_guesses, certified, quantile
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.record.result import Family
 
@@ -28,44 +21,6 @@ JOINT = Family(confidence=0.95, size=10, alpha=0.005)
 
 def coins(seed: int, shape: tuple[int, int] = (8, 50)) -> Mask:
     return np.random.default_rng(seed).random(shape) < 0.5
-
-
-@pytest.mark.parametrize("least", [0.0, -1.0])
-def test_the_joint_mean_bets_on_the_values_scaled_to_the_unit_interval(least: float) -> None:
-    values = np.random.default_rng(1).uniform(least, 1, 40)
-    found = joint_mean(values, JOINT, least)
-    unit = betting_mean((values - least) / (1 - least), 0.005, 0.95)
-    assert found.value == pytest.approx(values.mean())
-    for side in ("lower", "upper"):
-        expected = least + (1 - least) * getattr(unit, side)
-        assert getattr(found, side) == pytest.approx(expected)
-    assert (found.alpha, found.confidence, found.kind) == (0.005, 0.95, "frequentist")
-
-
-@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
-def test_equal_values_at_an_end_of_the_range_have_no_certain_mean(value: float) -> None:
-    found = joint_mean(np.full(4, value), JOINT, -1.0)
-    assert found.lower <= value <= found.upper
-    assert found.upper - found.lower > 0.5
-
-
-def test_the_own_mean_is_students_interval_cut_to_the_range() -> None:
-    values = np.random.default_rng(2).uniform(0, 1, 12)
-    low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    found = own_mean(values, JOINT)
-    assert (found.lower, found.upper) == pytest.approx((max(0, low), min(1, high)))
-    assert found.kind == "assumes-law"
-    wide = own_mean([0.0, 1.0], JOINT)
-    assert (wide.lower, wide.upper) == (0, 1)
-    negative = own_mean([-0.9, 0.9], JOINT, -1.0)
-    assert (negative.lower, negative.upper) == (-1, 1)
-
-
-def test_an_error_above_1_keeps_both_ends_of_its_interval() -> None:
-    values = np.array([1.2, 1.4, 1.3, 1.5])
-    found = own_mean(values, JOINT, most=math.inf)
-    low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
-    assert (found.lower, found.upper) == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9])

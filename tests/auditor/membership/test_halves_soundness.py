@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.membership.estimates import certified, joint_mean
+from dpaudit.auditor.membership.estimates import certified
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.auditor.membership.rates import Curve
+from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.config.membership import BATTERY
 
 Numbers = NDArray[np.float64]

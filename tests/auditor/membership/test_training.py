@@ -17,8 +17,10 @@ from membership_cases import (  # type: ignore[import-not-found]
 from scipy.sparse import csr_array
 
 from dpaudit.auditor.membership.design import Design
-from dpaudit.auditor.membership.training import Training, packed, unpacked
+from dpaudit.auditor.membership.training import Training, measures, packed, unpacked
 from dpaudit.core.errors import RunError
+from dpaudit.core.membership import Observer
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Answer, Query
 
 DATA = small_ratings()
@@ -47,7 +49,7 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
         (targets + held, 1),
         (24, 3),
         (targets + held, 2),
-        (1, 3),
+        (1, 5),
     ]
     present = DESIGN.present(2, "interaction")[1]
     # A copy scores 1 for what it was trained on: the present targets, and nothing held out.
@@ -63,27 +65,59 @@ def test_predicted_ratings_have_errors_as_a_second_feature() -> None:
 
 def test_utility_is_that_of_a_loop_over_users() -> None:
     training = Training(Ignorant(rated=True), DESIGN, [])
-    ndcg, recall, rmse = unpacked(training(4), 1)[0][0]
+    ndcg, recall, rmse, precision, mae = unpacked(training(4), 1)[0][0]
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     items: dict[int, set[int]] = defaultdict(set)
     for row in DESIGN.held:
         items[int(DATA.user[row])].add(int(DATA.item[row]))
-    gains, recalls = [], []
+    gains, recalls, hits = [], [], []
     for user, held in items.items():
         shown = answer.lists[DESIGN.listed.tolist().index(user)].tolist()
         got = sum(1 / math.log2(2 + place) for place, item in enumerate(shown) if item in held)
         best = sum(1 / math.log2(2 + place) for place in range(min(len(held), DESIGN.k)))
         gains.append(got / best)
-        recalls.append(len(held & set(shown)) / len(held))
+        hits.append(len(held & set(shown)))
+        recalls.append(hits[-1] / len(held))
     assert ndcg == pytest.approx(np.mean(gains))
     assert recall == pytest.approx(np.mean(recalls))
     assert 0 < recall < 1
-    errors = answer.scores[60:100] - DATA.value[DESIGN.held]
-    assert rmse == pytest.approx(math.sqrt(np.mean(errors.astype(float) ** 2)))
+    assert precision == pytest.approx(np.mean(hits) / DESIGN.k)
+    # These predictions are normal numbers around 0, below the scale of 1 to 5.
+    errors = np.clip(answer.scores[60:100].astype(float), 1, 5) - DATA.value[DESIGN.held]
+    assert rmse == pytest.approx(math.sqrt(np.mean(errors**2)))
+    assert mae == pytest.approx(np.mean(abs(errors)))
 
 
 def test_scores_that_are_no_ratings_have_no_error() -> None:
-    assert math.isnan(unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0, 2])
+    found = unpacked(Training(Ignorant(), DESIGN, [])(0), 1)[0][0]
+    assert np.isnan(found).tolist() == [False, False, True, False, True]
+
+
+def test_purchases_have_no_error() -> None:
+    ones = np.ones(len(DATA), np.float32)
+    bought = Ratings.build(DATA.user, DATA.item, ones, DATA.n_users, DATA.n_items, Scale(1, 1, 1))
+    training = Training(Ignorant(rated=True), Design.of(bought, small_table(), 3), [])
+    assert np.isnan(unpacked(training(0), 1)[0][0]).tolist() == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("rated", "omitted", "observers", "expected"),
+    [
+        (True, (), (), {"ndcg", "recall", "precision", "rmse", "mae"}),
+        (False, (), ("scores",), {"ndcg", "recall", "precision"}),
+        (True, ("scores",), (), {"ndcg", "recall", "precision"}),
+        (True, ("lists",), ("scores",), {"rmse", "mae"}),
+        # What an observer sees is asked, so it is there.
+        (True, ("lists",), ("own-list",), {"ndcg", "recall", "precision", "rmse", "mae"}),
+    ],
+)
+def test_utility_is_that_of_what_a_model_shows(
+    rated: bool, omitted: tuple[str, ...], observers: tuple[Observer, ...], expected: set[str]
+) -> None:
+    class Partly(Ignorant):  # type: ignore[misc]
+        leaves_out = omitted
+
+    assert measures(Partly(rated=rated), observers) == expected
 
 
 def valued(value: float, first: int = 0, rated: bool = False) -> Ignorant:
