@@ -19,6 +19,9 @@ from dpaudit.record.result import (
 )
 from dpaudit.record.verdicts import above_by_law, suggests_more
 
+# Metrics whose upper end says nothing of attacks that were not run.
+_OF_ATTACKS = ("attack.advantage", "leak")
+
 
 def judge(
     gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
@@ -32,7 +35,8 @@ def judge(
       and no pair has an ε above the limit by the law of its noise. Membership games, each on
       another target or observer, do not stand for each other: every one has to pass, and none
       whose guesses suggest an ε above the limit does.
-    - An estimate that is not frequentist is inconclusive.
+    - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
+      joint only if a gate of the run's config judges it.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -42,7 +46,9 @@ def judge(
     able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
     picked = [found for found in able if gate.picks(found.model_dump())]
     if not picked:
-        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: correct its where")
+        known = any(found.metric == gate.metric for found in measurements)
+        remedy = "correct its where" if known else "run a config that has this gate"
+        raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
     for found in picked:
         point = at[found.model, found.epsilon]
@@ -116,7 +122,8 @@ def _doubted(found: Measurement, limit: float | None) -> bool:
 def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
     estimate = found.estimate
     if estimate.kind != "frequentist":
-        return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate"
+        joint = "run a config that has this gate, so that its interval is joint"
+        return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate: {joint}"
     limit = _limit(gate, found, point)
     if limit is None:
         claim = point.claim
@@ -139,11 +146,20 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
     if kept:
-        return "pass", f"{interval} keeps {limit:g}"
-    more = "more transcript.trials" if gate.metric == "attack.auc" else "more trials"
+        attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
+        return "pass", f"{interval} keeps {limit:g}{attacked}"
+    return "inconclusive", f"{interval} straddles {limit:g}: more {_sample(found)} narrow it"
+
+
+def _sample(found: Measurement) -> str:
+    """Return what the interval samples, by the config's name where the metric alone decides it."""
     if found.unit:
-        more = "more membership.trainings"
-    return "inconclusive", f"{interval} straddles {limit:g}: {more} narrow it"
+        return "membership.trainings"
+    if found.pair:
+        return "game.trials"
+    if found.metric == "attack.auc":
+        return "transcript.trials"
+    return "trainings" if "trainings" in found.estimate.method else "trials"
 
 
 def _compare_epsilon(

@@ -48,7 +48,7 @@ def found(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Mea
         confidence=0.95,
         alpha=0.05,
         n=other.pop("n", 1000),
-        method="test",
+        method=other.pop("method", "test"),
         kind=other.pop("kind", "frequentist"),
     )
     metric = other.pop("metric", "attack.accuracy")
@@ -221,8 +221,47 @@ def test_an_epsilon_above_the_limit_by_law_is_no_pass() -> None:
 
 def test_a_gate_that_picks_nothing_is_an_error() -> None:
     gate = Gate(metric="attack.accuracy", max=0.5, where={"model": "typo"})
-    with pytest.raises(ConfigError, match="picks no measured point"):
+    with pytest.raises(ConfigError, match="picks no measured point: correct its where"):
         judge(gate, POINTS, [found(0.1, 0.2)])
+    with pytest.raises(ConfigError, match="no measured point: run a config that has this gate"):
+        judge(Gate(metric="leak", max=0.5), POINTS, [found(0.1, 0.2)])
+
+
+def test_an_interval_by_itself_says_how_it_becomes_joint() -> None:
+    scatter = found(0.9, 0.95, metric="utility.rmse", kind="assumes-law")
+    judged = judge(Gate(metric="utility.rmse", max=1.0), POINTS, [scatter])
+    assert judged.outcome == "inconclusive"
+    assert "kind assumes-law cannot gate: run a config that has this gate" in judged.reason
+
+
+@pytest.mark.parametrize("metric", ["leak", "attack.advantage"])
+def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> None:
+    gate = Gate.model_validate({"metric": metric, "max": 0.2})
+    low, high = (found(*ends, metric=metric, pair="here") for ends in ((0.0, 0.1), (0.3, 0.4)))
+    passed = judge(gate, POINTS, [low])
+    assert passed.outcome == "pass"
+    assert passed.reason.endswith("keeps 0.2 for the attacks that were run")
+    failed = judge(gate, POINTS, [low, high.model_copy(update={"epsilon": 2.0})])
+    assert failed.outcome == "fail"
+    assert "one, here: 0.35 [0.3, 0.4] lies above 0.2" in failed.reason
+
+
+@pytest.mark.parametrize(
+    ("metric", "more", "changes"),
+    [
+        ("utility.rmse", "trials", {}),
+        ("utility.rmse", "trainings", {"method": "betting over trainings on 5 folds"}),
+        ("attack.auc", "transcript.trials", {}),
+        ("leak", "game.trials", {"pair": "here"}),
+        ("leak", "membership.trainings", {"unit": "user", "observer": "scores"}),
+    ],
+)
+def test_what_narrows_an_interval_is_named(metric: str, more: str, changes: dict[str, Any]) -> None:
+    gate = Gate.model_validate({"metric": metric, "max": 0.5})
+    changes = {"attack": STRONGEST, **changes} if metric == "leak" else changes
+    judged = judge(gate, POINTS, [found(0.4, 0.6, metric=metric, **changes)])
+    assert judged.outcome == "inconclusive"
+    assert judged.reason.endswith(f"straddles 0.5: more {more} narrow it")
 
 
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:

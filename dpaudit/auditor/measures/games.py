@@ -26,9 +26,11 @@ from dpaudit.auditor.games.predictions import entry_game, prediction_game, shift
 from dpaudit.auditor.games.search import search_pair
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
+from dpaudit.auditor.measures.leak import judges_advantage, leaks, plan_of_games
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.bounds.accounting import laplace_vector_epsilon
+from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config import schema as configs
@@ -246,7 +248,7 @@ def _widened(pair: PredictionPair, k: int) -> PredictionPair:
 
 
 class Games(Measure[Sweep]):
-    """`epsilon`: the certified lower bound of every game at every ε, with its controls."""
+    """`epsilon` of every game at every ε, with its controls; and `attack.advantage`, `leak`."""
 
     def __init__(self, subject: OnDemandModels) -> None:
         """Keep the context."""
@@ -254,13 +256,18 @@ class Games(Measure[Sweep]):
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Yield one bound per game and point."""
+        """Yield one bound per game and point, and the advantages that gates judge."""
         for model, epsilon in points(config):
             for game in config.game:
                 yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
+        yield from plan_of_games(config)
 
     def run(self, model: Sweep) -> Iterator[Found]:
         """Run each game of the config at every ε."""
+        found = list(self._games(model))
+        yield from (*found, *leaks(found))
+
+    def _games(self, model: Sweep) -> Iterator[Found]:
         for game in self.context.config.game:
             stage = f"{model.label}: game {game.label}"
             self.context.progress.stage(stage)
@@ -292,6 +299,12 @@ class Games(Measure[Sweep]):
             tried=tried if len(tried) > 1 else (),
             **where,
         )
+        if judges_advantage(self.context.config):
+            family = self.context.family
+            advantage = best_advantage(
+                found.absent, found.present, alpha=family.alpha, confidence=family.confidence
+            )
+            yield records.Measurement(metric="attack.advantage", estimate=advantage, **where)
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,17 @@ from dpaudit.auditor.games.controls import (
     reported,
 )
 from dpaudit.auditor.games.game import Scores
-from dpaudit.auditor.games.one_training import rare_ratings, run_coins_game
+from dpaudit.auditor.games.one_training import CoinScores, rare_ratings, run_coins_game
 from dpaudit.auditor.games.steps_law import TRAININGS, score_divergences, steps_epsilon
 from dpaudit.auditor.games.trained import trained_game
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, points
+from dpaudit.auditor.measures.leak import judges_advantage, leaks, plan_of_games
 from dpaudit.auditor.subjects.trained import TrainedModel, TrainedModels, fitting
+from dpaudit.auditor.trained.means import joint_mean
 from dpaudit.auditor.trained.observers import sees_steps
 from dpaudit.auditor.trained.pairs import MANY, Pairs
+from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.config import schema as configs
@@ -39,6 +42,7 @@ class _Outcome:
         summary: description of its pair.
         estimate: its certified bound.
         event: the event that certifies the bound.
+        advantage: how well the game's scores tell the data.
         observer: the observer, if it sees the steps of users who submit to a recommender.
         theory: the ε by the law of the noise.
         divergences: divergence of D' from D, by the name of the estimator.
@@ -47,6 +51,7 @@ class _Outcome:
     summary: str
     estimate: Estimate
     event: str
+    advantage: Estimate
     observer: str | None = None
     theory: Estimate | None = None
     divergences: dict[str, Estimate] = field(default_factory=dict)
@@ -59,7 +64,7 @@ _Certify = Callable[[Any, int], Estimate]
 
 
 class TrainedGames(Measure[TrainedModel]):
-    """`epsilon` and `game.kl`: what every game certifies at every ε, with its controls."""
+    """`epsilon` of every game at every ε, with its controls; advantages, `leak` and `game.kl`."""
 
     def __init__(self, subject: TrainedModels) -> None:
         """Keep the context and the ratings."""
@@ -67,10 +72,11 @@ class TrainedGames(Measure[TrainedModel]):
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
-        """Yield one bound and one key of divergences per game and point."""
+        """Yield one bound and one key of divergences per game and point, and gated advantages."""
         for model, epsilon in points(config):
             for game in config.game:
                 yield MetricKey("epsilon", model, epsilon, attack=game.attack, pair=game.label)
+        yield from plan_of_games(config)
         for model, epsilon in points(config):
             for game in config.game:
                 yield MetricKey(
@@ -79,6 +85,10 @@ class TrainedGames(Measure[TrainedModel]):
 
     def run(self, model: TrainedModel) -> Iterator[Found]:
         """Run each game of the config at every ε."""
+        found = list(self._games(model))
+        yield from (*found, *leaks(found))
+
+    def _games(self, model: TrainedModel) -> Iterator[Found]:
         for game in self.context.config.game:
             stage = f"{model.label}: game {game.label}"
             summaries: list[str] = []
@@ -118,6 +128,8 @@ class TrainedGames(Measure[TrainedModel]):
             tried=tried if len(tried) > 1 else (),
             **where,
         )
+        if judges_advantage(self.context.config):
+            yield records.Measurement(metric="attack.advantage", estimate=one.advantage, **where)
         for name, estimate in one.divergences.items():
             yield records.Measurement(metric="game.kl", estimate=estimate, estimator=name, **where)
 
@@ -170,7 +182,11 @@ class TrainedGames(Measure[TrainedModel]):
         scores, estimate, test = certify(defense, self.context.seed)
         said = pair.details if game.details else pair.summary
         summary = f"{said} ({adjacency}, observer {observe})"
-        found = _Outcome(summary, estimate, str(test))
+        family = self.context.family
+        advantage = best_advantage(
+            scores.absent, scores.present, alpha=family.alpha, confidence=family.confidence
+        )
+        found = _Outcome(summary, estimate, str(test), advantage)
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             running = trained_game(defense, pair, attack, observe, target)
             self.context.progress.expect(2 * TRAININGS)
@@ -196,7 +212,7 @@ class TrainedGames(Measure[TrainedModel]):
         """
         rows = rare_ratings(self.ratings, game.candidates)
 
-        def certify(defense: Any, seed: int) -> Estimate:
+        def certify(defense: Any, seed: int) -> tuple[CoinScores, Estimate]:
             found = run_coins_game(
                 defense,
                 MANY,
@@ -207,7 +223,7 @@ class TrainedGames(Measure[TrainedModel]):
                 seed=seed,
                 executor=executor(defense),
             )
-            return one_run_scores_epsilon(
+            return found, one_run_scores_epsilon(
                 found.scores,
                 found.coins,
                 alpha=self.context.family.alpha,
@@ -215,10 +231,22 @@ class TrainedGames(Measure[TrainedModel]):
                 seed=seed,
             )
 
-        estimate = certify(defense, self.context.seed)
+        found, estimate = certify(defense, self.context.seed)
         summary = (
             f"in each of {game.trials} trainings {len(rows)} ratings, one of each of as many users "
             "on the items with the fewest raters, are at either end of the scale by coins of their "
             "own (rating-replace, observer iterates)"
         )
-        return _Outcome(summary, estimate, estimate.method), certify
+        advantage = _advantage(found, game.trials, self.context.family)
+        outcome = _Outcome(summary, estimate, estimate.method, advantage)
+        return outcome, lambda mutant, seed: certify(mutant, seed)[1]
+
+
+def _advantage(found: CoinScores, trainings: int, family: records.Family) -> Estimate:
+    """Estimate the advantage of guessing each coin by the sign of its score.
+
+    For a fair coin the true- minus the false-positive rate is twice the share of right guesses,
+    less 1. The sample are the trainings, as the coins of one training share its noise.
+    """
+    right = (found.scores > 0) == (found.coins == 1)
+    return joint_mean(2 * right.reshape(trainings, -1).mean(1) - 1, family, least=-1.0)
