@@ -77,7 +77,8 @@ def _metrics() -> dict[str, str]:
     for metric in METRICS.values():
         lines = [metric.words, f"unit: {metric.unit}", f"from: {'; '.join(metric.sources)}"]
         if metric.where:
-            lines.append(f"may gate, where: {', '.join(metric.where)}")
+            where = ", ".join(metric.where)
+            lines.append(f"may gate (larger is {metric.larger}), where: {where}")
         found[metric.name] = f"\n{'':{_NAME}} ".join(lines)
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,10 +11,12 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
+from dpaudit.auditor.plan import plan
 from dpaudit.cli import main
-from dpaudit.config.schema import Gate
+from dpaudit.config.compatibility.gates import RATED
+from dpaudit.config.schema import Config, Gate
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.metrics import METRICS, MetricName
+from dpaudit.record.metrics import METRICS, Audit, MetricName
 from dpaudit.record.result import Measurement, measured
 
 ONE = Estimate.exact(0.5, "by hand")
@@ -36,12 +40,78 @@ def test_every_metric_stands_in_the_table_once() -> None:
 
 def test_of_what_may_gate_only_shares_of_utility_are_better_if_larger() -> None:
     better = [metric for metric in METRICS.values() if metric.larger == "better"]
-    assert [(metric.name, metric.unit) for metric in better] == [("utility.overlap", "share")]
+    assert [(metric.name.partition(".")[0], metric.unit) for metric in better] == [
+        ("utility", "share")
+    ] * 4
+    errors = [metric.larger for name, metric in METRICS.items() if name in RATED]
+    assert errors == ["worse", "worse"]
 
 
-def test_what_may_gate_is_what_a_gate_may_name() -> None:
-    named = set(get_args(Gate.model_fields["metric"].annotation))
-    assert named == {metric.name for metric in METRICS.values() if metric.gateable}
+def schema_of(key: str) -> dict[str, Any]:
+    printed = CliRunner().invoke(main, ["schema"]).output
+    found: dict[str, Any] = json.loads(printed)["$defs"]["Gate"]["properties"][key]
+    return found
+
+
+def test_the_schema_names_the_metrics_that_may_gate_and_explains_each() -> None:
+    able = [metric for metric in METRICS.values() if metric.gateable]
+    assert schema_of("metric")["enum"] == [metric.name for metric in able]
+    assert schema_of("metric")["enumDescriptions"] == [metric.words for metric in able]
+    for metric in METRICS.values():
+        gate = {"metric": metric.name, "max": 1.0}
+        if metric.name == "epsilon":
+            gate["detectable"] = 2.0
+        if metric.gateable:
+            assert Gate.model_validate(gate).metric == metric.name
+            continue
+        with pytest.raises(ValidationError, match=r"gate\.metric|metric\n  Input should be"):
+            Gate.model_validate(gate)
+
+
+def test_the_keys_of_where_are_fields_by_which_a_metric_is_picked() -> None:
+    keys = set(schema_of("where")["propertyNames"]["enum"])
+    assert keys == set().union(*(metric.where for metric in METRICS.values()))
+    for metric in METRICS.values():
+        assert bool(metric.where) == metric.gateable
+        assert set(metric.where) <= {"model", "epsilon", *metric.known}
+    # A maximum over attacks and observers is not picked by one of them.
+    assert METRICS["leak"].where == ("epsilon", "model")
+
+
+def test_metrics_that_may_gate_say_which_audits_have_them() -> None:
+    for metric in METRICS.values():
+        assert metric.audits
+        assert len(metric.sources) == len(metric.audits)
+    assert METRICS["epsilon"].sources[-1] == "[defense]"
+
+
+# Configs of each kind of audit that together measure all that it can.
+AUDITS: dict[Audit, list[dict[str, Any]]] = {
+    "on demand": [{"attack": [{}], "game": [{}], "sybil": [{}]}],
+    "trained": [
+        {"model": [{"defense": "fake-gradients"}], "transcript": {}, "game": [{"pair": "data"}]},
+        {"model": [{"defense": "privsr-ranking"}]},
+    ],
+    "membership": [{"recommender": [{"library": "surprise"}]}],
+    "black box": [
+        {"defense": {"kind": "python", "target": "a:b", "d": 1, "d_prime": 2, "epsilon": 1}}
+    ],
+}
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: Audit) -> None:
+    gates = [
+        {"metric": metric.name, "max": 1.0, **({"detectable": 2} if name == "epsilon" else {})}
+        for name, metric in METRICS.items()
+        if metric.gateable
+    ]
+    configs = [Config.model_validate({**tables, "gate": gates}) for tables in AUDITS[audit]]
+    planned = {key.metric for config in configs for key in plan(config) if key.joint}
+    expected = {
+        metric.name for metric in METRICS.values() if metric.gateable and audit in metric.audits
+    }
+    assert planned == expected
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -69,11 +139,22 @@ def test_a_detail_stands_where_the_metric_has_it() -> None:
 def test_the_command_and_the_page_list_them_all() -> None:
     listed = CliRunner().invoke(main, ["list", "metrics"]).output
     page = DOCS.read_text(encoding="utf-8")
+    entries = {}
+    for entry in re.split(r"\n(?=\S)", listed):
+        name, _, rest = entry.partition(" ")
+        entries[name] = [line.strip() for line in rest.splitlines()]
+    assert list(entries) == list(METRICS)
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len([row for row in rows if row.count(" | ") == 5]) == len(METRICS)
     for metric in METRICS.values():
-        assert f"{metric.name} " in listed
+        sources = "; ".join(metric.sources)
+        lines = [metric.words, f"unit: {metric.unit}", f"from: {sources}"]
+        if metric.gateable:
+            lines.append(f"may gate (larger is {metric.larger}), where: {', '.join(metric.where)}")
+        assert entries[metric.name] == lines
         said = [f"`{name}`" for name in metric.fields]
         said += [f"[`{name}`]" for name in metric.optional]
-        fields = ", ".join(said) or "–"
-        gates = "yes" if metric.gateable else ""
-        row = f"| `{metric.name}` | {metric.words} | {metric.unit} | {fields} | {gates} |"
-        assert row in page
+        where = ", ".join(f"`{key}`" for key in metric.where)
+        where = f"{where} (larger is {metric.larger})" if where else ""
+        cells = (metric.words, metric.unit, sources, ", ".join(said) or "–", where)
+        assert f"| `{metric.name}` | {' | '.join(cells)} |" in rows

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.measures.base import Measure, MetricKey, points
+from dpaudit.auditor.measures.base import Measure, MetricKey, gated, points
 from dpaudit.auditor.subjects.on_demand import OnDemandModels
 from dpaudit.auditor.sweep import Sweep
 from dpaudit.auditor.trials import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.config.schema import Config
-from dpaudit.core.estimate import Estimate
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import SeesItems
 from dpaudit.core.streams import Streams
@@ -64,7 +63,7 @@ def run_held_out(
     seed: int,
     executor: Executor = INLINE,
 ) -> NDArray[np.float64]:
-    """Compute the squared error of noised predictions of held-out ratings, over Δr² `(D, T)`.
+    """Compute the absolute error of noised predictions of held-out ratings, over Δr `(D, T)`.
 
     The axes are defense and trial; the values are in [0, 1]. A rating is taken out of the user's
     profile and predicted from the others; the noised prediction is clipped to the scale. Arguments
@@ -83,13 +82,13 @@ def run_held_out(
         observer = SeesItems(items[place][:, None])
         shown = np.stack([d.release(exact, streams, observer).values[:, 0] for d in defenses])
         error = np.clip(shown, scale.minimum, scale.maximum) - profile.values[rows]
-        return (error.astype(np.float64) / scale.width) ** 2
+        return np.abs(error.astype(np.float64) / scale.width)
 
     return run_blocks(drawn, run, executor, TOGETHER)
 
 
 class Utility(Measure[Sweep]):
-    """`utility.overlap` and `utility.rmse`: accuracy of noised lists and predictions."""
+    """`utility.overlap`, `….rmse` and `….mae`: accuracy of noised lists and predictions."""
 
     def __init__(self, subject: OnDemandModels) -> None:
         """Keep the context."""
@@ -97,7 +96,7 @@ class Utility(Measure[Sweep]):
 
     @classmethod
     def plan(cls, config: Config) -> Iterator[MetricKey]:
-        """Yield the overlap, and the error unless the config shows that there are no ratings."""
+        """Yield the overlap, and errors unless the config shows that there are no ratings."""
         data = config.data
         rated = data.binarize is None and (data.columns is None or data.columns.rating is not None)
         lists = {model.label for model in config.model if model.shows_lists}
@@ -105,6 +104,8 @@ class Utility(Measure[Sweep]):
             yield MetricKey("utility.overlap", model, epsilon)
             if rated and model not in lists:
                 yield MetricKey("utility.rmse", model, epsilon)
+                if gated(config, "utility.mae"):
+                    yield MetricKey("utility.mae", model, epsilon)
 
     def run(self, model: Sweep) -> Iterator[Measurement]:
         """Measure the share of the list that is kept, and the error on held-out ratings."""
@@ -131,8 +132,11 @@ class Utility(Measure[Sweep]):
         width = model.train.scale.width
         errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
         for epsilon, row in zip(model.model.epsilon, errors, strict=True):
-            square = self._mean("utility.rmse", model, epsilon, row)
-            yield square.model_copy(update={"estimate": _root(square.estimate, width)})
+            square = self._mean("utility.rmse", model, epsilon, row**2)
+            yield _changed(square, lambda mean: width * math.sqrt(mean))
+            if gated(self.context.config, "utility.mae"):
+                share = self._mean("utility.mae", model, epsilon, row)
+                yield _changed(share, lambda mean: width * mean)
 
     def _mean(self, metric: MetricName, model: Sweep, epsilon: float, row: Any) -> Measurement:
         family = self.context.family
@@ -140,11 +144,7 @@ class Utility(Measure[Sweep]):
         return Measurement(metric=metric, model=model.label, epsilon=epsilon, estimate=estimate)
 
 
-def _root(square: Estimate, width: float) -> Estimate:
-    """Convert the interval of the mean square to that of `width · √mean`."""
-    return square.changed(
-        **{
-            field: width * math.sqrt(getattr(square, field))
-            for field in ("value", "lower", "upper")
-        }
-    )
+def _changed(found: Measurement, increasing: Callable[[float], float]) -> Measurement:
+    """Return a measurement of an increasing function of what was measured."""
+    ends = {name: increasing(getattr(found.estimate, name)) for name in ("value", "lower", "upper")}
+    return found.model_copy(update={"estimate": found.estimate.changed(**ends)})
