@@ -12,14 +12,7 @@ import numpy as np
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.games.controls import LADDER, Bar, reported
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measures.base import (
-    Found,
-    Measure,
-    MetricKey,
-    gated,
-    metric_of,
-    points,
-)
+from dpaudit.auditor.measures.base import Found, Measure, MetricKey, gated, metric_of, points
 from dpaudit.auditor.measures.leak import leaks
 from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of

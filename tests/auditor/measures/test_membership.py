@@ -216,11 +216,14 @@ def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
         {"metric": "utility.rmse", "max": 2.5},
         {"metric": "utility.mae", "max": 0.2},
         {"metric": "leak", "max": 0.9},
+        {"metric": "attack.auc", "min": 0.1},
+        {"metric": "attack.tpr", "where": {"at": 0.5}, "min": 0.1},
+        {"metric": "attack.advantage", "where": {"observer": "scores"}, "max": 0.9},
     ]
     found = run_audit(config(**RATED, gate=gates))
     assert problem(found) is None
     outcomes = [gate.outcome for gate in found.gates]
-    assert outcomes == ["pass", "pass", "pass", "fail", "pass"]
+    assert outcomes == ["pass", "pass", "pass", "fail", *["pass"] * 4]
     without = run_audit(config(**RATED))
     assert found.family.size == without.family.size + 4
     for metric in ("ndcg", "precision", "rmse", "mae", "recall"):
