@@ -246,6 +246,8 @@ class Measurement(_Record):
     @property
     def key(self) -> tuple[Any, ...]:
         """Return the key that is unique among the measurements of a record."""
+        if METRICS[self.metric].derived:  # a maximum may be attained elsewhere in the next run
+            return self.metric, self.model, self.epsilon
         return (
             self.metric, self.model, self.epsilon, self.attack, self.against, self.pair,
             self.observer, self.unit, self.effort, self.step, self.detail, self.at,

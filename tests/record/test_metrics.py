@@ -136,6 +136,13 @@ def test_a_detail_stands_where_the_metric_has_it() -> None:
     assert len(keys) == len(METRICS)
 
 
+def test_a_maximum_is_the_same_number_wherever_it_is_attained() -> None:
+    one, other = (made("leak", attack=attack, pair=attack) for attack in ("first", "second"))
+    assert one.key == other.key == ("leak", "m", 1.0)
+    games = (made("attack.advantage", attack="a", pair=pair) for pair in ("here", "there"))
+    assert len({game.key for game in games}) == 2
+
+
 def test_the_command_and_the_page_list_them_all() -> None:
     listed = CliRunner().invoke(main, ["list", "metrics"]).output
     page = DOCS.read_text(encoding="utf-8")
