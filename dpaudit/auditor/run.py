@@ -173,9 +173,8 @@ def opened_store(
     config: Config, ratings: Ratings | None, place: Place, progress: Progress, name: str = NAME
 ) -> Iterator[Store]:
     """Open the store of a run, and tell what was found in it."""
-    with opened(place.folder, identity(config, ratings), name=name, fresh=place.fresh) as store:
-        for sentence in store.notes:
-            progress.note(sentence)
+    own = identity(config, ratings)
+    with opened(place.folder, own, name=name, fresh=place.fresh, note=progress.note) as store:
         store.set("secret", "yes" if config.keep_seed is False else "no")
         yield store
 

@@ -68,8 +68,8 @@ def run_shard(
             "its code was the same: use --workers, or a command"
         )
     progress = progress or Progress()
-    name = _name(shard)
     with prepared(config, allow_code, progress) as ratings, ExitStack() as stack:
+        name = store_name(shard)
         store = stack.enter_context(opened_store(config, ratings, place, progress, name))
         store.set("shard", json.dumps([shard.index, shard.count]))
         store.set("config", config.model_dump_json())
@@ -121,8 +121,9 @@ def merge(
         return found.record(records.Timing.since(started_at, clock))
 
 
-def _name(shard: Shard) -> str:
-    return f"tasks-{shard.index}-of-{shard.count}.sqlite"
+def store_name(shard: Shard | None) -> str:
+    """Return the file's name of the store of a shard, or of a whole run."""
+    return NAME if shard is None else f"tasks-{shard.index}-of-{shard.count}.sqlite"
 
 
 def _together(folders: Sequence[Path]) -> dict[Path, Contents]:

@@ -81,9 +81,7 @@ def verify(
         store = None
         if folder is not None:
             identity = {"tool": tool_version(), **identity_of(), "seed": str(seed)}
-            store = stack.enter_context(opened(folder, identity, fresh=fresh))
-            for sentence in store.notes:
-                progress.note(sentence)
+            store = stack.enter_context(opened(folder, identity, fresh=fresh, note=progress.note))
             store.set("trials", str(len(slots)))
             store.set("secret", "no")
         pool = stack.enter_context(started(workers))

@@ -10,6 +10,7 @@ import click
 
 from dpaudit.cli.failing import begin, report_option
 from dpaudit.cli.options import waivers_option, workers_option
+from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
 from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, render
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
@@ -87,7 +88,7 @@ def run(
     """
     from dpaudit.auditor.plan import check_gates, check_waivers
     from dpaudit.auditor.run import Place, run_audit
-    from dpaudit.auditor.shards import run_shard
+    from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
@@ -106,6 +107,10 @@ def run(
     target = Output.of(folder, reports)
     place = Place(folder, fresh)
     begin(ctx)
+    if checked.defense:
+        keeps_nothing(ctx, "as calls of a black box may depend on each other")
+    else:
+        keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
     if allow_code:
         sys.path.insert(0, str(config.parent.resolve()))  # as Python does for a script
     with Reporter(quiet=quiet) as reporter:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.cli.options import processes_option
+from dpaudit.cli.stopping import keeps_tasks
+from dpaudit.cli.writing import conclude
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import check_writable, own_folder, write_set
 
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from dpaudit.claims.entry import PublishedClaim
     from dpaudit.claims.record import Verification
     from dpaudit.execution.workers import Workers
-
-# 0: all verdicts are as recorded. 1: a verdict differs. 4: too few trials to decide.
-_EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
 @click.command()
@@ -87,6 +86,7 @@ def claims(
     from dpaudit.claims.verify import verify as run
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
+    from dpaudit.execution.store import NAME
     from dpaudit.reports.render import claims as reports
 
     output = output or own_folder("claims")
@@ -101,6 +101,7 @@ def claims(
         raise ConfigError(
             "two options --data name files with the same name: rename one of the files"
         )
+    keeps_tasks(ctx, output / NAME, fresh=fresh)
     seed = seed_of(output, seed, fresh=fresh)
     extra = on_real_data(ratings, entries, seed)
     with Reporter(quiet=quiet) as reporter:
@@ -115,11 +116,17 @@ def claims(
             workers=workers,
             progress=reporter,
         )
-    write_set({path: render(found) for path, render in targets.items()})
-    if not quiet:
-        _show(found)
-        click.echo(f"Record and reports: {output}")
-    ctx.exit(_EXIT_CODES[reports.outcome(found)])
+
+    def write() -> None:
+        write_set({path: render(found) for path, render in targets.items()})
+
+    def show(written: bool) -> None:
+        if not quiet:
+            _show(found)
+        if not quiet and written:
+            click.echo(f"Record and reports: {output}")
+
+    ctx.exit(conclude(reports.outcome(found), write, show))
 
 
 def _show(found: Verification) -> None:

@@ -11,7 +11,7 @@ import click
 
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import waivers_option
-from dpaudit.cli.writing import checked, deliver, render
+from dpaudit.cli.writing import checked, conclude, deliver, render
 from dpaudit.core.exit_codes import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -86,12 +86,17 @@ def gate(
         result = result.model_copy(update={"origin": places})
     compared = None if baseline is None else compare(record.load(baseline), result)
     outcome = worst([result.outcome, *([compared.outcome] if compared else [])])
-    deliver([(target, render(name, result, compared)) for name, target in asked])
-    if style == "json":
-        click.echo(_json(result, compared, outcome))
-    elif not quiet:
-        _tell(result, compared, outcome)
-    ctx.exit(EXIT_CODES[outcome])
+
+    def write() -> None:
+        deliver([(target, render(name, result, compared)) for name, target in asked])
+
+    def show(_: bool) -> None:
+        if style == "json":
+            click.echo(_json(result, compared, outcome))
+        elif not quiet:
+            _tell(result, compared, outcome)
+
+    ctx.exit(conclude(outcome, write, show))
 
 
 def _json(result: AuditResult, compared: Comparison | None, outcome: Outcome) -> str:

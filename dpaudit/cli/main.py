@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import traceback
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -20,7 +20,9 @@ from dpaudit.cli.gate import gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
+from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.cli.tasks import merge, runs
+from dpaudit.cli.writing import UnwrittenError
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
 
@@ -72,7 +74,8 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **options: Any) -> Any:
         sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
-        return super().main(*args, **options)
+        with stoppable():
+            return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -89,37 +92,52 @@ class _Group(click.Group):
             for problem in write_failure(ctx, said, USER_ERROR):
                 click.echo(f"dpaudit: {_shown(problem)}", err=True)
             raise click.UsageError(_shown(said), context) from error
-        except (ConfigError, InputError) as error:
-            _end(ctx, str(error), USER_ERROR)
-        except DpauditError as error:
-            code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
-            _end(ctx, str(error), code, written=_UNSAID)
-        except (KeyboardInterrupt, click.Abort):
-            _end(ctx, "interrupted", RUN_FAILED)
-        except SystemExit:
-            _end(ctx, "the code named in the config called sys.exit: remove that call", RUN_FAILED)
-        except MemoryError:
-            _end(ctx, "there is not enough memory: use fewer trials or less data", RUN_FAILED)
-        except OSError as error:
-            why = f"the system refused: {error.strerror}"
-            _end(ctx, f"the system refused: {error}", RUN_FAILED, written=why)
-        except Exception:
-            traceback.print_exc()
-            _end(ctx, "this is a defect of dpaudit; please report it", RUN_FAILED)
+        except BaseException as error:
+            end = _end(ctx, error)
+            told = [end.message]
+            if end.written is not None:
+                told += write_failure(ctx, end.written or end.message, end.code)
+            for line in told:
+                click.echo(f"dpaudit: {_shown(line)}", err=True)
+            ctx.exit(end.code)
 
 
-def _end(ctx: click.Context, message: str, code: int, *, written: str = "") -> None:
-    """Print why a command has no result, write it to its CI reports, and exit.
+class _End(NamedTuple):
+    """Why a command has no result.
 
-    Args:
-        ctx: the context of the group.
-        message: why.
+    Attributes:
+        message: why, in one sentence.
         code: the exit code, which no report changes.
-        written: what the reports say instead.
+        written: what CI reports say instead; None if they are written already.
     """
-    for line in (message, *write_failure(ctx, written or message, code)):
-        click.echo(f"dpaudit: {_shown(line)}", err=True)
-    ctx.exit(code)
+
+    message: str
+    code: int
+    written: str | None = ""
+
+
+def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
+    if isinstance(error, UnwrittenError):
+        return _End(str(error), error.code, None if error.reported else "")
+    if isinstance(error, ConfigError | InputError):
+        return _End(str(error), USER_ERROR)
+    if isinstance(error, DpauditError):
+        code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
+        return _End(str(error), code, _UNSAID)
+    if stopped := Stopped.of(error):
+        return _End(stopped.told(ctx), stopped.code)
+    if isinstance(error, click.Abort):
+        return _End("nobody answered the question: see the command's --help", USER_ERROR)
+    if isinstance(error, SystemExit):
+        said = "the code named in the config called sys.exit: remove that call"
+        return _End(said, RUN_FAILED)
+    if isinstance(error, MemoryError):
+        return _End("there is not enough memory: use fewer trials or less data", RUN_FAILED)
+    if isinstance(error, OSError):
+        why = "the system refused: "
+        return _End(f"{why}{error}", RUN_FAILED, f"{why}{error.strerror}")
+    traceback.print_exception(error)
+    return _End("this is a defect of dpaudit; please report it", RUN_FAILED)
 
 
 def _shown(message: str) -> str:
@@ -137,8 +155,9 @@ def _shown(message: str) -> str:
 def main() -> None:
     """Attack and audit recommender systems that claim differential privacy.
 
-    Exit codes: 0 gates pass, 1 a gate failed, 2 usage, config or data error, 3 the run failed,
-    4 inconclusive.
+    Exit codes: 0 gates pass, 1 a gate failed, 2 usage, config or data error, 3 the run failed, or
+    outputs could not be written and no gate failed, 4 inconclusive, 130 interrupted (Ctrl-C), 143
+    terminated (SIGTERM).
     """
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.core.errors import ConfigError, RunError, foreign
-from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.errors import ConfigError, DpauditError, RunError, foreign
+from dpaudit.core.exit_codes import EXIT_CODES, RUN_FAILED
 from dpaudit.core.files import check_writable, write_set
+from dpaudit.core.messages import plain
 
 if TYPE_CHECKING:
     from dpaudit.record.comparison import Comparison
@@ -20,6 +22,54 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = Path("-")
 _FILES = {"html": "report.html", "md": "report.md"}
+
+
+class UnwrittenError(RunError):
+    """Outputs of a run that has an outcome cannot be written.
+
+    Attributes:
+        code: the exit code: 1 if the outcome is `fail`, so that no failed gate is hidden; else 3.
+        reported: whether the files are written, and only standard output is not.
+    """
+
+    def __init__(self, problems: Sequence[str], outcome: str, *, reported: bool) -> None:
+        """Name what cannot be written, and the outcome."""
+        super().__init__(f"{'; '.join(problems)}; the outcome is {outcome}")
+        self.code = EXIT_CODES["fail"] if outcome == "fail" else RUN_FAILED
+        self.reported = reported
+
+
+def conclude(outcome: str, write: Callable[[], None], show: Callable[[bool], None]) -> int:
+    """Write files, show a result whatever becomes of them, and return the exit code.
+
+    Args:
+        outcome: the outcome.
+        write: writes the files.
+        show: prints the result; it is told whether the files are written.
+
+    Raises:
+        UnwrittenError: a file or the result cannot be written.
+    """
+    problems: list[str] = []
+    with _noted(problems):
+        write()
+    reported = not problems
+    with _noted(problems):
+        show(reported)
+    if problems:
+        raise UnwrittenError(problems, outcome, reported=reported)
+    return EXIT_CODES[outcome]
+
+
+@contextmanager
+def _noted(problems: list[str]) -> Iterator[None]:
+    """Note what cannot be written, and go on."""
+    try:
+        yield
+    except DpauditError as error:
+        problems.append(str(error))
+    except OSError as error:
+        problems.append(f"standard output cannot be written ({error.strerror})")
 
 
 @dataclass(frozen=True)
@@ -48,6 +98,24 @@ class Output:
         check_writable(written)
         return cls(folder, [*usual, *checked(asked, written)])
 
+    def finish(self, result: AuditResult, *, quiet: bool) -> int:
+        """Write the record and the reports, print the result, and return the exit code.
+
+        Gates are judged before any report is rendered, so no report can change their outcome. The
+        result is printed even if the disk is full.
+
+        Raises:
+            UnwrittenError: the record, a report or the result cannot be written.
+        """
+
+        def show(written: bool) -> None:
+            if not quiet:
+                _show(result)
+            if not quiet and written:
+                click.echo(f"Record and reports: {plain(str(self.folder))}")
+
+        return conclude(result.outcome, lambda: self._write(result), show)
+
     def _write(self, result: AuditResult) -> None:
         from dpaudit.record import storage
 
@@ -63,26 +131,6 @@ class Output:
                 ) from error
             written.append((target, text))
         deliver(written)
-
-    def finish(self, result: AuditResult, *, quiet: bool) -> int:
-        """Write the record and the reports, print the result, and return the exit code.
-
-        Gates are judged before any report is rendered, so no report can change their outcome.
-
-        Raises:
-            RunError: a report failed; the record is written.
-        """
-        self._write(result)
-        if not quiet:
-            self._tell(result)
-        return EXIT_CODES[result.outcome]
-
-    def _tell(self, result: AuditResult) -> None:
-        from dpaudit.core.messages import plain
-
-        _show(result)
-        click.echo(f"Seed: {result.config['seed']}")
-        click.echo(f"Record and reports: {plain(str(self.folder))}")
 
 
 def checked(asked: Sequence[str], others: Sequence[Path]) -> list[tuple[str, Path]]:
@@ -174,9 +222,10 @@ def parsed(option: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def _show(result: Any) -> None:
+def _show(result: AuditResult) -> None:
     from rich.console import Console
 
     from dpaudit.reports.render.console import show
 
     show(result, Console())
+    click.echo(f"Seed: {result.config['seed']}")

@@ -12,7 +12,7 @@ import io
 import json
 import sqlite3
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,16 +186,20 @@ class Store:
         draft = self.path.with_name(f".{self.path.name}.draft")
         with _writing(self.path):
             draft.unlink(missing_ok=True)
-            with closing(sqlite3.connect(draft)) as file, file:
-                draft.chmod(0o600)  # it tells how attacks on single users ended
-                file.executescript(_SCHEMA)
-                words = {"format": _FORMAT, "identity": json.dumps(dict(self.identity))}
-                file.executemany("insert into meta values (?, ?)", words.items())
-                if old is not None:
-                    self._known = dict.fromkeys(copied(old, file), self.path)
-            for rest in _beside(self.path):
-                rest.unlink(missing_ok=True)
-            draft.replace(self.path)
+            try:
+                with closing(sqlite3.connect(draft)) as file, file:
+                    draft.chmod(0o600)  # it tells how attacks on single users ended
+                    file.executescript(_SCHEMA)
+                    words = {"format": _FORMAT, "identity": json.dumps(dict(self.identity))}
+                    file.executemany("insert into meta values (?, ?)", words.items())
+                    if old is not None:
+                        self._known = dict.fromkeys(copied(old, file), self.path)
+                for rest in _beside(self.path):
+                    rest.unlink(missing_ok=True)
+                draft.replace(self.path)
+            finally:
+                for rest in (draft, *_beside(draft)):
+                    rest.unlink(missing_ok=True)
         self._connect()
 
     def _connect(self) -> None:
@@ -335,6 +339,14 @@ def words_of(path: Path) -> dict[str, str]:
     return {}
 
 
+def count(path: Path) -> int:
+    """Return the number of results in a store's file; 0 if there is none, or it cannot be read."""
+    with suppress(sqlite3.Error, ValueError), _reading(path) as file:
+        (found,) = file.execute("select count(*) from results").fetchone()
+        return int(found)
+    return 0
+
+
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """Name what differs between two identities, in a few words; empty if nothing does."""
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
@@ -346,15 +358,23 @@ _SAID = {"code": "code of dpaudit or of a plug-in", "tool": "version of dpaudit"
 
 @contextmanager
 def opened(
-    folder: Path, identity: Mapping[str, str], *, name: str = NAME, fresh: bool = False
+    folder: Path,
+    identity: Mapping[str, str],
+    *,
+    name: str = NAME,
+    fresh: bool = False,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Store]:
     """Open the store of a folder for one run at a time.
+
+    If the last results cannot be kept, that is noted, as it costs no finished run.
 
     Args:
         folder: the output folder; it is made if it is missing.
         identity: what the results depend on besides the config.
         name: the file's name.
         fresh: whether to drop what the file holds.
+        note: receives sentences on what was found, and on what cannot be kept.
 
     Raises:
         ConfigError: another run works in the folder, or it cannot be written.
@@ -379,18 +399,24 @@ def opened(
     store = Store(path, identity)
     try:
         store._open(fresh)
+        for sentence in store.notes:
+            note(sentence)
         try:
             yield store
         except BaseException:
             store.close()
-            if store.empty:  # a run that was refused leaves nothing
+            if store.empty:
                 path.unlink()
-                Path(lock.lock_file).unlink(missing_ok=True)
-                with suppress(OSError):  # other files are there
-                    folder.rmdir()
             raise
-        store.close()
+        try:
+            store.close()
+        except RunError as error:
+            note(str(error))
     finally:
+        if not path.exists():  # a run that was refused, or stopped at once, leaves nothing
+            Path(lock.lock_file).unlink(missing_ok=True)
+            with suppress(OSError):  # other files are there
+                folder.rmdir()
         lock.release()
 
 

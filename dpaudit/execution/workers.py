@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import os
 import pickle
 import platform
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -35,6 +37,9 @@ _WATCHED_EVERY = 0.5
 _TIMEOUT = "10s"
 _OTHER = "has another dpaudit, Python or library than this machine"
 _REMEDY = "install the same environment on all"
+# Run by Dask's workers as they start: Ctrl-C reaches all processes of a terminal, and the one that
+# started them ends them.
+_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 _WORDS = "N, processes:N, dask, dask:N or dask:tcp://HOST:PORT"
 
 
@@ -162,7 +167,8 @@ def _code() -> str:
 
 
 def _end_together(parent: int) -> None:
-    """End this process when the one that started it is gone, which a kill does not tell it."""
+    """Let the process that started this one end it: also when it is killed, which nobody tells."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -322,7 +328,7 @@ def _client(workers: Workers) -> Iterator[Any]:
         return
     try:
         cluster = distributed.LocalCluster(
-            n_workers=workers.count, threads_per_worker=1, dashboard_address=None
+            n_workers=workers.count, threads_per_worker=1, dashboard_address=None, preload=_PRELOAD
         )
     except RuntimeError as error:
         raise ConfigError(
@@ -330,7 +336,13 @@ def _client(workers: Workers) -> Iterator[Any]:
             "'if __name__ == \"__main__\"', as they import it"
         ) from error
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        yield client
+        try:
+            yield client
+        except KeyboardInterrupt:
+            # That the tasks which are stopped have no answer is nothing to tell.
+            for name in ("distributed", "tornado", "asyncio"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            raise
 
 
 def _check_cluster(client: Any, address: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.execution.store import NAME, Store, opened, read, seed_in, words_of
+from dpaudit.execution.store import NAME, Store, count, opened, read, seed_in, words_of
 from dpaudit.execution.tasks import Result
 
 IDENTITY = {"code": "a", "seed": "7"}
@@ -193,6 +193,32 @@ def test_a_full_disk_is_one_sentence_and_loses_no_committed_result(small_disk: P
         assert store.notes == []
 
 
+def test_a_disk_that_is_full_at_the_end_costs_no_finished_run(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpaudit.execution.store._LEAST", 600.0)
+    filled(small_disk)
+    (small_disk / "ballast").write_bytes(bytes(150_000))
+    said: list[str] = []
+    with opened(small_disk, IDENTITY, note=said.append) as store:
+        store.flush()  # the next commit is at the end
+        for number in range(4, 40):
+            store.put(f"key {number}", "stage", 1, 0.5, np.zeros(5_000))
+    assert [("cannot be written" in each, "full" in each) for each in said] == [(True, True)]
+
+
+def test_a_run_that_is_stopped_as_it_opens_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpaudit.execution.store.json.dumps", stopped)
+    with pytest.raises(KeyboardInterrupt), opened(tmp_path / "out", IDENTITY):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
@@ -226,6 +252,8 @@ def test_what_is_stored_is_listed_by_stage(tmp_path: Path) -> None:
         store.put("b", "second", 4, 1.0, "1")
         store.put("c", "first", 5, 0.25, "12")
         store.set("trials", "20")
+    assert count(tmp_path / NAME) == 3
+    assert count(tmp_path / "none") == 0
     found = read(tmp_path / NAME)
     first = found.stages["first"]
     assert (first.tasks, first.trials, first.size, first.seconds) == (2, 8, 6, 0.75)
