@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
+from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import check_gates
-from dpaudit.auditor.run import Place, run_audit
+from dpaudit.auditor.run import run_audit
 from dpaudit.config.membership import OwnRecommender, sizes_for
 from dpaudit.config.schema import Config
 from dpaudit.core import registry

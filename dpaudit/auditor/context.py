@@ -80,14 +80,18 @@ _NOT_READ = {
 _COUNTS = ("trials", "trainings")
 
 
-def _settings(table: dict[str, Any]) -> str:
-    """Return a table, and those in it but for parameters, as text without numbers of trials."""
+def without_counts(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table, and those in it but for parameters, without numbers of trials."""
     none = dict.fromkeys(_COUNTS)
     kept = {
         name: {**value, **none} if isinstance(value, dict) and name != "params" else value
         for name, value in table.items()
     }
-    return json.dumps({**kept, **none}, sort_keys=True)
+    return {**kept, **none}
+
+
+def _settings(table: dict[str, Any]) -> str:
+    return json.dumps(without_counts(table), sort_keys=True)
 
 
 class Audited(Protocol):

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.measures.base import Found
+from dpaudit.auditor.place import Place, opened_store, resumed
 from dpaudit.auditor.plan import check_gates, check_waivers, family_of, kind_of
 from dpaudit.config.schema import Config
-from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.data.source import DataSource
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.identity import identity_of
 from dpaudit.execution.progress import Progress
-from dpaudit.execution.store import NAME, Store, opened, seed_in, words_of
-from dpaudit.execution.tasks import digest_of
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 from dpaudit.record import verdicts as decisions
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run keeps the results of finished tasks.
-
-    Attributes:
-        folder: the output folder.
-        fresh: whether to drop the results that it holds.
-    """
-
-    folder: Path
-    fresh: bool = False
 
 
 def run_audit(
@@ -121,19 +102,6 @@ def measured(config: Config, ratings: Ratings | None, executor: Executor) -> Mea
     return Measured(subject, audited, found)
 
 
-def resumed(config: Config, place: Place) -> Config:
-    """Return the config with the seed that the run in this folder drew.
-
-    A seed that the config names stays; a drawn one is used again while the code is the same.
-    """
-    path = place.folder / NAME
-    secret = words_of(path).get("secret") == "yes"
-    if "seed" in config.model_fields_set or place.fresh or secret != (config.keep_seed is False):
-        return config
-    seed = seed_in(path, identity_of(_plugins(config)))
-    return config if seed is None else config.model_copy(update={"seed": seed})
-
-
 def check_code(config: Config, allow_code: bool) -> None:
     """Refuse a config that names code to run, unless that is allowed.
 
@@ -166,48 +134,6 @@ def prepared(
     with nullcontext() if config.defense else threadpool_limits(1):
         progress.stage("reading the data")
         yield None if config.defense else ratings or load(config.data)
-
-
-@contextmanager
-def opened_store(
-    config: Config, ratings: Ratings | None, place: Place, progress: Progress, name: str = NAME
-) -> Iterator[Store]:
-    """Open the store of a run, and tell what was found in it."""
-    own = identity(config, ratings)
-    with opened(place.folder, own, name=name, fresh=place.fresh, note=progress.note) as store:
-        store.set("secret", "yes" if config.keep_seed is False else "no")
-        yield store
-
-
-def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
-    """Return what the results of a config's tasks depend on besides its tables."""
-    read = [DataSource(format="movielens-100k", path=file).file() for file in _files(config)]
-    read += [file for each in config.recommender for file in each.files]
-    files = "".join(
-        hashlib.blake2b(path.read_bytes()).hexdigest() for path in read if path.is_file()
-    )
-    data = "" if ratings is None else ratings.digest
-    return {
-        "tool": tool_version(),
-        **identity_of(_plugins(config)),
-        "data": digest_of(data, files),
-        "seed": str(config.seed),
-    }
-
-
-def _files(config: Config) -> Sequence[str]:
-    return config.training.files if config.trains else ()
-
-
-def _plugins(config: Config) -> set[str]:
-    """Return the modules of the recommenders and attacks that a config names."""
-    attacks = {table.plugin for table in (*config.attack, *config.game, *config.sybil)}
-    named = [registry.load("defenses", model.defense) for model in config.model]
-    named += [registry.load("attacks", attack) for attack in attacks]
-    own = config.recommender
-    named += [registry.load("recommenders", each.library) for each in own if each.library]
-    targets = {each.target.partition(":")[0] for each in own if each.target}
-    return {each.__module__ for each in named} | targets
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dpaudit.auditor.run import Place, measured, opened_store, prepared
+from dpaudit.auditor.place import Place, opened_store
+from dpaudit.auditor.run import measured, prepared
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
@@ -87,27 +88,35 @@ def run_shard(
 
 
 def merge(
-    folders: Sequence[Path], output: Path, *, progress: Progress | None = None
+    folders: Sequence[Path],
+    output: Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
 ) -> records.AuditResult:
     """Merge the results of all shards into one folder, and make the record.
 
     Args:
         folders: the folders of the shards.
         output: the folder of the merged results.
+        force: whether to replace another run that this folder holds.
         progress: receives progress reports.
 
     Raises:
-        ConfigError: shards are missing, doubled, unfinished, damaged, or of different runs.
+        ConfigError: shards are missing, doubled, unfinished, damaged, or of different runs, or the
+            output holds another run.
         RunError: results depend on merged ones and are still to be computed.
     """
     started_at, clock = datetime.now(UTC), time.perf_counter()
     progress = progress or Progress()
     shards = _together(folders)
     config = _config(shards)
+    place = Place(output, force=force)
+    place.check(config)
     _say_machines(shards, progress)
     # A merge runs no task, and so no code that the config names.
     with prepared(config, True, progress) as ratings:
-        with opened_store(config, ratings, Place(output), progress) as store:
+        with opened_store(config, ratings, place, progress) as store:
             store.add(shards)
             found = measured(
                 config, ratings, Executor(progress=progress, store=store, shard=NOTHING)

@@ -19,12 +19,13 @@ from dpaudit.bounds.multiplicity import holm, split
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, Experiment, Game, GameScores, PublishedClaim
 from dpaudit.claims.verdicts import Outcome, Slot, verdict_of
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.identity import identity_of
 from dpaudit.execution.progress import Progress
-from dpaudit.execution.store import NAME, opened, seed_in
+from dpaudit.execution.store import NAME, opened, others_results, seed_in
 from dpaudit.execution.tasks import Task
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record.result import Timing
@@ -66,7 +67,8 @@ def verify(
         progress: receives the number of finished experiments.
 
     Raises:
-        ConfigError: another run works in the folder, or it cannot be written.
+        ConfigError: another run works in the folder, it holds outcomes of another seed, or it
+            cannot be written.
         RunError: an experiment failed, or outcomes cannot be kept.
     """
     started_at, clock = datetime.now(UTC), time.perf_counter()
@@ -81,6 +83,9 @@ def verify(
         store = None
         if folder is not None:
             identity = {"tool": tool_version(), **identity_of(), "seed": str(seed)}
+            others = others_results(folder / NAME, identity)
+            if others and not fresh:
+                raise ConfigError(f"{others}: --fresh drops them, and -o names another folder")
             store = stack.enter_context(opened(folder, identity, fresh=fresh, note=progress.note))
             store.set("trials", str(len(slots)))
             store.set("secret", "no")

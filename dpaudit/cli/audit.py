@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.cli.failing import begin, report_option
-from dpaudit.cli.options import waivers_option, workers_option
+from dpaudit.cli.options import force_option, waivers_option, workers_option
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
 from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, render
 from dpaudit.core.errors import ConfigError
@@ -54,8 +54,11 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
 @waivers_option("of the config")
 @workers_option
 @click.option(
-    "--fresh", is_flag=True, help="Run everything again; drop the finished tasks in the folder."
+    "--fresh",
+    is_flag=True,
+    help="Run everything again; drop the finished tasks in the folder, of any run.",
 )
+@force_option
 @click.option(
     "--shard",
     metavar="I/N",
@@ -78,6 +81,7 @@ def run(
     waivers: Path | None,
     workers: Workers,
     fresh: bool,
+    force: bool,
     shard: str | None,
     allow_code: bool,
     quiet: bool,
@@ -86,8 +90,9 @@ def run(
 
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
+    from dpaudit.auditor.place import Place
     from dpaudit.auditor.plan import check_gates, check_waivers
-    from dpaudit.auditor.run import Place, run_audit
+    from dpaudit.auditor.run import run_audit
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.cli.progress import Reporter
     from dpaudit.config import load as config_file
@@ -105,7 +110,9 @@ def run(
         check_waivers(checked, f"{waivers}: ")
     folder = output or own_folder(config.stem)
     target = Output.of(folder, reports)
-    place = Place(folder, fresh)
+    place = Place(folder, fresh, force)
+    if part is None:
+        place.check(checked)
     begin(ctx)
     if checked.defense:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")

@@ -125,7 +125,7 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
         code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
         return _End(str(error), code, _UNSAID)
     if stopped := Stopped.of(error):
-        return _End(stopped.told(ctx), stopped.code)
+        return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, click.Abort):
         return _End("nobody answered the question: see the command's --help", USER_ERROR)
     if isinstance(error, SystemExit):

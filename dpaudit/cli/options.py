@@ -32,6 +32,14 @@ def _workers(default: str, said: str) -> Callable[[F], F]:
     )
 
 
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace another run that the folder holds (other config, seed or data); finished tasks "
+    "that fit are used.",
+)
+
+
 def waivers_option(replaced: str) -> Callable[[F], F]:
     """Return the option that names a file of waivers."""
     return click.option(

@@ -41,10 +41,15 @@ class Stopped(KeyboardInterrupt):
         """The exit code that shells give to a process that the signal ends: 130 or 143."""
         return 128 + self.number
 
+    @property
+    def word(self) -> str:
+        """What the signal did to the command."""
+        return _WORDS[self.number]
+
     def told(self, ctx: click.Context) -> str:
         """Say that the command was stopped, and what it keeps."""
         kept: Callable[[], str] | None = ctx.meta.get(_KEPT)
-        return _WORDS[self.number] + (f": {kept()}" if kept else "")
+        return self.word + (f": {kept()}" if kept else "")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dpaudit.cli.failing import report_option
+from dpaudit.cli.options import force_option
 from dpaudit.cli.words import size
 from dpaudit.cli.writing import Output
 from dpaudit.core.errors import ConfigError
@@ -21,6 +22,7 @@ from dpaudit.core.errors import ConfigError
     help="Output folder for the merged tasks, the record and the reports.  [default: the first]",
 )
 @report_option
+@force_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def merge(
@@ -28,6 +30,7 @@ def merge(
     folders: tuple[Path, ...],
     output: Path | None,
     reports: tuple[str, ...],
+    force: bool,
     quiet: bool,
 ) -> None:
     """Merge the shards in FOLDERS into one record; the exit code is the outcome of its gates.
@@ -40,7 +43,7 @@ def merge(
 
     target = Output.of(output or folders[0], reports)
     with Reporter(quiet=quiet) as reporter:
-        result = merged(folders, target.folder, progress=reporter)
+        result = merged(folders, target.folder, force=force, progress=reporter)
     ctx.exit(target.finish(result, quiet=quiet))
 
 

@@ -347,13 +347,33 @@ def count(path: Path) -> int:
     return 0
 
 
+def others_results(path: Path, identity: Mapping[str, str]) -> str:
+    """Say what a store keeps of a run that only the seed or the data tell from this one.
+
+    A run of this identity would drop it. Empty if there is nothing, or if the code or the machine
+    differ too, as no run could use it any more.
+    """
+    old = identity_in(words_of(path))
+    names = {name for name in {**old, **identity} if old.get(name) != identity.get(name)}
+    tasks = count(path)
+    if not names or not tasks or names - {"seed", "data"}:
+        return ""
+    word = "task" if tasks == 1 else "tasks"
+    why = differences(old, identity)
+    return f"{path.parent} holds {tasks} finished {word} of another run ({why})"
+
+
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """Name what differs between two identities, in a few words; empty if nothing does."""
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"other {_SAID.get(name, name)}" for name in names)
 
 
-_SAID = {"code": "code of dpaudit or of a plug-in", "tool": "version of dpaudit", "seed": "seed"}
+_SAID = {
+    "code": "code of dpaudit or of a plug-in",
+    "tool": "version of dpaudit",
+    "command": "files of a command",
+}
 
 
 @contextmanager

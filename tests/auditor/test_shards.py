@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.run import Place, run_audit
+from dpaudit.auditor.place import Place
+from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError

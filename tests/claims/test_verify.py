@@ -23,6 +23,7 @@ from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, GameScores, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.provenance import environment
 from dpaudit.execution.progress import Progress
@@ -397,7 +398,7 @@ def test_an_outcome_that_was_changed_is_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"seed": 1}, {"trials": 1000}, {"confidence": 0.9}],
+    [{"trials": 1000}, {"confidence": 0.9}],
     ids=lambda changes: next(iter(changes)),
 )
 def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -406,6 +407,15 @@ def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) 
     found = verify(entries, folder=tmp_path, **changes)
     assert runs(entries) == 3
     assert without_times(found) == without_times(verify(fresh, **{**changes, "seed": found.seed}))
+
+
+def test_another_seed_asks_before_outcomes_are_dropped(tmp_path: Path) -> None:
+    verify(catalogue(), folder=tmp_path, seed=1)
+    with pytest.raises(ConfigError, match=r"holds 3 finished tasks of .* \(other seed\): --fresh"):
+        verify(catalogue(), folder=tmp_path, seed=2)
+    entries = catalogue()
+    assert verify(entries, folder=tmp_path, seed=2, fresh=True).seed == 2
+    assert runs(entries) == 3
 
 
 def test_another_number_of_games_takes_no_outcome_since_the_level_differs(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_a_drawn_seed_is_kept_until_everything_is_run_again(tmp_path: Path) -> N
     first = seed()
     assert seed() == first
     assert seed("--fresh") != first
-    assert seed("--seed", 5) == 5
+    assert seed("--seed", 5, "--fresh") == 5
     assert seed() == 5  # an interrupted run goes on
 
 

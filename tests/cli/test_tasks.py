@@ -93,7 +93,7 @@ def test_in_one_folder_a_changed_config_gives_its_own_record(
     config.write_text(f"seed = 1\n{text}", encoding="utf-8")
     out, alone = tmp_path / "out", tmp_path / "alone"
     run(config, out)
-    run(config, out, "-s", change)
+    run(config, out, "-s", change, "--force")
     run(config, alone, "-s", change)
     assert record(out) == record(alone)
 
@@ -109,12 +109,39 @@ def test_more_trials_extend_a_run(config: Path, tmp_path: Path) -> None:
     assert before.keys < after.keys
 
 
-def test_another_seed_says_why_it_starts_anew(config: Path, tmp_path: Path) -> None:
+def test_another_seed_asks_before_anything_is_dropped(config: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(config, out, "--seed", 1)
-    result = run(config, out, "--seed", 2)
-    assert "is of another run (other seed), so this one starts anew" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    before, keys = record(out), read(out / NAME).keys
+    for finished in (True, False):  # with a record, and with tasks of an interrupted run
+        refused = call("run", config, "-o", out, "--seed", 2)
+        assert refused.exit_code == 2
+        [sentence] = refused.stderr.splitlines()
+        assert f"{out} holds " in sentence
+        assert "other seed" in sentence
+        assert "--force" in sentence
+        assert "-o names another folder" in sentence
+        assert read(out / NAME).keys == keys
+        if finished:
+            assert record(out) == before
+            (out / "record.json").unlink()
+    said = run(config, out, "--seed", 2, "--force").stderr
+    assert "is of another run (other seed), so this one starts anew" in said
+    assert record(out)["config"]["seed"] == 2
+    run(config, out, "--seed", 3, "--fresh")
+    assert record(out)["config"]["seed"] == 3
+
+
+def test_a_merge_asks_too(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(config, out, "--seed", 1)
+    few = ("-s", "game=[]", "-s", "sybil=[]")
+    assert call("run", config, "-o", out, "--seed", 2, "--shard", "1/1", *few).exit_code == 0
+    refused = call("merge", out)
+    assert refused.exit_code == 2
+    assert "other game, other seed, other sybil" in refused.stderr
+    assert call("merge", out, "--force", "-q").exit_code == 0
+    assert record(out)["config"]["seed"] == 2
 
 
 def test_a_damaged_store_is_one_sentence(config: Path, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ class Project:
         self.config.write_text(text)
 
     def run(self, *arguments: object) -> Result:
-        command = ["run", self.config, "-o", self.out, *arguments]
+        command = ["run", self.config, "-o", self.out, "--force", *arguments]
         return CliRunner().invoke(main, [str(part) for part in command])
 
     @property

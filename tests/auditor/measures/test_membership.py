@@ -21,8 +21,9 @@ from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.cost import cost_of
 from dpaudit.auditor.measures.membership import MembershipInferences
+from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import family_of, plan
-from dpaudit.auditor.run import Place, run_audit
+from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.config.membership import BATTERY

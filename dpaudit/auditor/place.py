@@ -1,0 +1,157 @@
+"""The output folder of a run: what it may replace, and the store of its finished tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpaudit.auditor.context import without_counts
+from dpaudit.config.schema import Config
+from dpaudit.core import registry
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.provenance import tool_version
+from dpaudit.data.ratings import Ratings
+from dpaudit.data.source import DataSource
+from dpaudit.execution.identity import identity_of
+from dpaudit.execution.progress import Progress
+from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
+from dpaudit.execution.tasks import digest_of
+from dpaudit.record import storage
+
+# What a run may change and still be the run of its folder, besides numbers of trials: no measured
+# outcome depends on these.
+_OPEN = {"audit", "gate", "waiver", "card", "seed", "keep_seed"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run keeps the results of finished tasks.
+
+    Attributes:
+        folder: the output folder.
+        fresh: whether to drop the results that it holds.
+        force: whether to replace another run that it holds; results that fit are used.
+    """
+
+    folder: Path
+    fresh: bool = False
+    force: bool = False
+
+    def check(self, config: Config) -> None:
+        """Refuse to replace the record of another run: one of another config or seed.
+
+        Other numbers of trials, another confidence, and other gates, waivers and words of a card
+        are no other run; nor is a seed that the config leaves to chance.
+
+        Raises:
+            ConfigError: the folder holds the record of another run, or one that cannot be read.
+        """
+        path = self.folder / storage.NAME
+        if self.fresh or self.force or not path.exists():
+            return
+        try:
+            found = _differing(storage.load(path).config, config)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{path} is no record that this dpaudit can read: --force replaces it, and -o "
+                "names another folder"
+            ) from error
+        if found:
+            raise ConfigError(
+                f"{self.folder} holds the record of another run ({_others(found)}): --force "
+                "replaces it and uses the finished tasks that fit, and -o names another folder"
+            )
+
+
+def _differing(recorded: dict[str, Any], config: Config) -> list[str]:
+    """Name the keys of a config whose values differ from the recorded ones."""
+    if config.trains:
+        config = config.model_copy(update={"train": config.training})  # as it is recorded
+    new = json.loads(config.model_dump_json())
+    found = [
+        name
+        for name in recorded.keys() & new.keys() - _OPEN
+        if _comparable(recorded[name]) != _comparable(new[name])
+    ]
+    named = "seed" in config.model_fields_set or config.keep_seed is False
+    if named and recorded["seed"] != new["seed"]:
+        found.append("seed")
+    return sorted(found)
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value of a config without numbers of trials."""
+    if isinstance(value, list):
+        return [_comparable(each) for each in value]
+    return without_counts(value) if isinstance(value, dict) else value
+
+
+def _others(names: Iterable[str]) -> str:
+    return ", ".join(f"other {name}" for name in names)
+
+
+def resumed(config: Config, place: Place) -> Config:
+    """Return the config with the seed that the run in this folder drew.
+
+    A seed that the config names stays; a drawn one is used again while the code is the same.
+    """
+    path = place.folder / NAME
+    secret = words_of(path).get("secret") == "yes"
+    if "seed" in config.model_fields_set or place.fresh or secret != (config.keep_seed is False):
+        return config
+    seed = seed_in(path, identity_of(_plugins(config)))
+    return config if seed is None else config.model_copy(update={"seed": seed})
+
+
+@contextmanager
+def opened_store(
+    config: Config, ratings: Ratings | None, place: Place, progress: Progress, name: str = NAME
+) -> Iterator[Store]:
+    """Open the store of a run, and tell what was found in it.
+
+    Raises:
+        ConfigError: it holds results of a run with another seed or other data, which would be lost;
+            or as `opened`.
+        RunError: as `opened`.
+    """
+    own = identity(config, ratings)
+    others = others_results(place.folder / name, own)
+    if others and not (place.fresh or place.force):
+        raise ConfigError(f"{others}: --force drops them, and -o names another folder")
+    with opened(place.folder, own, name=name, fresh=place.fresh, note=progress.note) as store:
+        store.set("secret", "yes" if config.keep_seed is False else "no")
+        yield store
+
+
+def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
+    """Return what the results of a config's tasks depend on besides its tables."""
+    tests = config.training.files if config.trains else ()
+    data = [DataSource(format="movielens-100k", path=file).file() for file in tests]
+    return {
+        "tool": tool_version(),
+        **identity_of(_plugins(config)),
+        "command": _digest(file for each in config.recommender for file in each.files),
+        "data": digest_of("" if ratings is None else ratings.digest, _digest(data)),
+        "seed": str(config.seed),
+    }
+
+
+def _digest(files: Iterable[Path]) -> str:
+    found = (hashlib.blake2b(path.read_bytes()).hexdigest() for path in files if path.is_file())
+    return digest_of(*found)
+
+
+def _plugins(config: Config) -> set[str]:
+    """Return the modules of the recommenders and attacks that a config names."""
+    attacks = {table.plugin for table in (*config.attack, *config.game, *config.sybil)}
+    named = [registry.load("defenses", model.defense) for model in config.model]
+    named += [registry.load("attacks", attack) for attack in attacks]
+    own = config.recommender
+    named += [registry.load("recommenders", each.library) for each in own if each.library]
+    targets = {each.target.partition(":")[0] for each in own if each.target}
+    return {each.__module__ for each in named} | targets

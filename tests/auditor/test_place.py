@@ -1,0 +1,124 @@
+"""Which runs may replace what an output folder holds."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit.auditor.place import Place
+from dpaudit.auditor.run import run_audit
+from dpaudit.config.schema import Config
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.readers.load import load
+from dpaudit.record import storage
+
+SMALL = """
+seed = 1
+[data]
+synthetic = { n_users = 60, n_items = 50, mean_per_user = 25 }
+[[model]]
+params = { top_k = 5 }
+epsilon = [1, 30]
+[[attack]]
+[[game]]
+trials = 200
+[audit]
+trials = 60
+fail_on_broken = false
+"""
+TRAINED = """
+seed = 1
+[data]
+synthetic = { n_users = 40, n_items = 50, mean_per_user = 25 }
+[[model]]
+defense = "dpsgd-mf"
+params = { epochs = 1, dimensions = 2 }
+"""
+
+
+def changed(text: str, change: str) -> Config:
+    """The config with the lines of `change`, which replace its tables and keys."""
+    values: dict[str, Any] = tomllib.loads(text)
+    for name, value in tomllib.loads(change).items():
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
+    return Config.model_validate(values)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the record of the small config."""
+    folder = tmp_path_factory.mktemp("run")
+    record = run_audit(changed(SMALL, ""))
+    (folder / storage.NAME).write_text(storage.render(record), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "",
+        "audit = { trials = 80, confidence = 0.9, fail_on_broken = true }",
+        "[[game]]\ntrials = 300",
+        "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.5",
+    ],
+)
+def test_more_trials_and_other_gates_are_the_same_run(folder: Path, change: str) -> None:
+    Place(folder).check(changed(SMALL, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("seed = 2", "other seed"),
+        ("seed = 'entropy'", "other seed"),
+        ("[data]\nsynthetic = { n_users = 61 }", "other data"),
+        ("[[model]]\nepsilon = [1, 30]", "other model"),
+        ("[[game]]\npair = 'tight'\n[split]\ntest_share = 0.3", "other game, other split"),
+        ("attack = []", "other attack"),
+    ],
+)
+def test_another_run_asks(folder: Path, change: str, words: str) -> None:
+    config = changed(SMALL, change)
+    with pytest.raises(ConfigError) as caught:
+        Place(folder).check(config)
+    assert str(caught.value) == (
+        f"{folder} holds the record of another run ({words}): --force replaces it and uses the "
+        "finished tasks that fit, and -o names another folder"
+    )
+    Place(folder, force=True).check(config)
+    Place(folder, fresh=True).check(config)
+    Place(folder / "other").check(config)
+
+
+def test_a_seed_that_is_left_to_chance_asks_nothing(folder: Path) -> None:
+    Place(folder).check(changed(SMALL.replace("seed = 1", ""), ""))
+
+
+def test_defaults_of_trained_models_are_no_difference(tmp_path: Path) -> None:
+    record = run_audit(changed(TRAINED, "train = { folds = 2, trials = 1 }"))
+    (tmp_path / storage.NAME).write_text(storage.render(record), encoding="utf-8")
+    Place(tmp_path).check(changed(TRAINED, "train = { folds = 2, trials = 2 }"))
+    with pytest.raises(ConfigError, match="other train"):
+        Place(tmp_path).check(changed(TRAINED, ""))
+
+
+def test_a_record_that_cannot_be_read_asks(tmp_path: Path) -> None:
+    (tmp_path / storage.NAME).write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"is no record that this dpaudit can read: --force"):
+        Place(tmp_path).check(changed(SMALL, ""))
+
+
+def test_other_data_ask_before_results_are_dropped(tmp_path: Path) -> None:
+    config = changed(TRAINED, "")
+    ratings = load(config.data)
+    run_audit(config, place=Place(tmp_path), ratings=ratings)
+    run_audit(config, place=Place(tmp_path), ratings=ratings)
+    fewer = load(changed(TRAINED, "data = { synthetic = { n_users = 41 } }").data)
+    with pytest.raises(
+        ConfigError, match=r"finished tasks? of another run \(other data\): --force"
+    ):
+        run_audit(config, place=Place(tmp_path), ratings=fewer)
+    run_audit(config, place=Place(tmp_path, force=True), ratings=fewer)
