@@ -65,7 +65,8 @@ def epsilon(value: float) -> str:
 def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
     """Format a measured number with `digits` decimals.
 
-    Numbers below 0.01 get two significant digits, numbers from 10^15 on six.
+    Numbers below 0.01 get two significant digits, those below 0.0001 as in `1.7e-12`; numbers from
+    10^15 on get six.
     """
     if value == 0:
         return "0"
@@ -74,6 +75,8 @@ def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
     exact = Decimal(repr(value))
     if abs(value) < 0.01:
         digits = 1 - exact.adjusted()
+    if abs(value) < 1e-4:
+        return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):.1e}"
     if abs(value) >= 1e15:
         return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding):.6g}"
     return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"

@@ -18,3 +18,23 @@ def test_meanings_of_adjacencies_and_observers() -> None:
     assert words.meaning("public") == "public: the released model"
     assert words.meaning("own-list") == "own-list: the list shown to the target's user"
     assert words.meaning("as given") == "as given"
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "least", "most"),
+    [
+        (0.1234567, "0.123", "0.123", "0.124"),
+        (0.00123456, "0.0012", "0.0012", "0.0013"),
+        (0.000123, "0.00012", "0.00012", "0.00013"),
+        (1.72e-12, "1.7e-12", "1.7e-12", "1.8e-12"),
+        (-1.72e-12, "-1.7e-12", "-1.8e-12", "-1.7e-12"),
+        (9.99e-5, "1.0e-4", "9.9e-5", "1.0e-4"),
+        (0.0, "0", "0", "0"),
+    ],
+)
+def test_small_numbers_are_short_and_bounds_stay_bounds(
+    value: float, said: str, least: str, most: str
+) -> None:
+    assert words.measured(value) == said
+    assert words.at_least(value) == least
+    assert words.at_most(value) == most
