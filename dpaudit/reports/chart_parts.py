@@ -1,76 +1,223 @@
-"""The parts that the charts share: axes, colours, shapes, tooltips and selections."""
+"""The parts that the charts share: axes, series and their colours, labels, tooltips."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import reduce
-from operator import and_
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from dpaudit.reports.series import Datum
+from dpaudit.reports.series import Datum, Recommendation
+from dpaudit.reports.table import Table
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish; vermilion marks a broken
-# claim only.
-_PALETTE = ["#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-BROKEN = "#D55E00"
-_HEIGHT = 320
+# Colours are properties of the page's style, so that they follow its scheme, on paper too.
+COLORS = tuple(f"var(--series-{place})" for place in range(1, 7))
+REST = "var(--rest)"  # a series beyond the six in colour, until it is picked
+BROKEN, MUTED, INK = "var(--broken)", "var(--muted)", "var(--text)"
+HEIGHT = 320  # of the plot, in pixels
+_LABEL = 15  # from one label to the next, in pixels
+_DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3))
+# The length from which a label at the end of a line is cut; the list of series has all of it.
+_LONGEST = 190
+_LETTER = 6.2  # about the width of a letter
+# No label is a long row of zeros.
+_NUMBER = "format(datum.value, datum.value && abs(datum.value) < 0.001 ? '~e' : '~g')"
+_PICKED = "datum.series === picked"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line or group of points of a chart.
+
+    Attributes:
+        name: its label.
+        color: a colour of the page's style.
+        dash: lengths of dashes and gaps.
+    """
+
+    name: str
+    color: str
+    dash: tuple[int, ...] = _DASHES[0]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chart of one group at a time; paper has them all.
+
+    Attributes:
+        label: what is chosen.
+        field: the field of the data that names the group.
+        options: the groups.
+    """
+
+    label: str
+    field: str
+    options: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a slider recommends.
+
+    Attributes:
+        best: what is recommended at which weights.
+        notes: sentences that hold at every weight.
+        table: the same as a table.
+    """
+
+    best: Sequence[Recommendation]
+    notes: Sequence[str]
+    table: Table
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its heading and caption.
+    """A chart with its heading, its texts and its controls.
 
     Attributes:
         name: its id in the page.
         title: its heading.
         caption: how to read it.
+        summary: what it shows, in a sentence made from its numbers.
         spec: the Vega-Lite specification.
+        columns: the fields of the data set `points` that a table of its numbers has, by title.
+        series: the series, those that leak most first.
+        choice: the groups of which it shows one at a time.
+        advice: what its slider recommends.
     """
 
     name: str
     title: str
     caption: str
+    summary: str
     spec: dict[str, Any]
+    columns: Mapping[str, str] = field(default_factory=dict)
+    series: Sequence[Series] = ()
+    choice: Choice | None = None
+    advice: Advice | None = None
 
 
 @dataclass(frozen=True)
 class Look:
-    """Colours, shapes and dashes, so that a model or attack looks the same in every chart.
+    """The colours of models and the dashes of attacks, the same in every chart.
 
     Attributes:
-        models: the labels of all models.
+        models: the labels of all models, those that leak most first.
         attacks: the labels of all attacks.
     """
 
-    models: list[str]
-    attacks: list[str]
+    models: Sequence[str]
+    attacks: Sequence[str] = ()
 
-    def color(self) -> Any:
-        """Colour by model."""
+    def series(self, data: Sequence[Datum], leak: str) -> list[Series]:
+        """Return the series of the data, those with the largest value of `leak` first.
+
+        Six are in colour: that of their model, if the models have enough, else one of their own.
+        """
+        most: dict[str, float] = {}
+        first: dict[str, Datum] = {}
+        for datum in data:
+            name = datum["series"]
+            most[name] = max(most.get(name, -math.inf), datum[leak])
+            first.setdefault(name, datum)
+        names = sorted(most, key=lambda name: -most[name])
+        models = dict(zip(self.models, COLORS, strict=False))
+        share = len(self.models) <= len(COLORS) and all(
+            each.get("model") in models for each in first.values()
+        )
+        found = []
+        for place, name in enumerate(names):
+            own = models[first[name]["model"]] if share else COLORS[place % len(COLORS)]
+            color = own if place < len(COLORS) else REST
+            attack = first[name].get("attack")
+            tells = share and attack in self.attacks
+            dash = _DASHES[self.attacks.index(attack) % len(_DASHES)] if tells else _DASHES[0]
+            found.append(Series(name, color, dash))
+        return found
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A quantitative axis.
+
+    Attributes:
+        title: what it shows.
+        low: its lower or left end.
+        high: its other end.
+        log: whether it is logarithmic.
+        values: where it has ticks; by default Vega's, or powers of ten.
+        units: whether large numbers are written with k and M.
+        label: a Vega expression of the labels.
+    """
+
+    title: str
+    low: float
+    high: float
+    log: bool = False
+    values: Sequence[float] | None = None
+    units: bool = False
+    label: str | None = None
+
+    @classmethod
+    def over(cls, title: str, covered: Iterable[float], **changes: Any) -> Axis:
+        """Return a logarithmic axis that covers these values."""
+        found = list(covered)
+        return cls(title, min(found) / 1.25, max(found) * 1.25, log=True, **changes)
+
+    @classmethod
+    def around(cls, title: str, values: Iterable[float]) -> Axis:
+        """Return a linear axis that covers these values, with some room at either end."""
+        found = list(values)
+        room = (max(found) - min(found)) / 20 or abs(max(found)) / 20 or 1.0
+        return cls(title, min(found) - room, max(found) + room)
+
+    def share(self, value: float) -> float:
+        """Return the place of a value on the axis, from 0 to 1 if it lies between the ends."""
+        if not self.log:
+            return (value - self.low) / (self.high - self.low)
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+    def scale(self, **changes: Any) -> Any:
+        """Return the scale."""
         import altair as alt
 
-        scale = alt.Scale(domain=self.models, range=_PALETTE)
-        return alt.Color("model:N", title="model", scale=scale)
+        kind = {"type": "log"} if self.log else {"zero": False}
+        return alt.Scale(domain=[self.low, self.high], nice=False, **kind, **changes)
 
-    def stroke(self) -> Any:
-        """The outline's colour by model."""
+    def ticks(self) -> Any:
+        """Return ticks and labels."""
         import altair as alt
 
-        scale = alt.Scale(domain=self.models, range=_PALETTE)
-        return alt.Stroke("model:N", title="model", scale=scale)
+        values = self.values or (self._powers() if self.log else None)
+        how = {"format": "~s"} if self.units else {"labelExpr": self.label or _NUMBER}
+        given = {"values": list(values)} if values else {"tickCount": 6}
+        return alt.Axis(labelOverlap="greedy", **given, **how)
 
-    def shape(self) -> Any:
-        """Shape by model."""
+    def x(self, of: str = "x") -> Any:
+        """Encode a field as the horizontal place."""
         import altair as alt
 
-        return alt.Shape("model:N", title="model", scale=alt.Scale(domain=self.models))
+        scale = self.scale(range=[0, _edge()])
+        return alt.X(f"{of}:Q", title=self.title, scale=scale, axis=self.ticks())
 
-    def dash(self) -> Any:
-        """Dashes by attack."""
+    def y(self, of: str = "y") -> Any:
+        """Encode a field as the vertical place."""
         import altair as alt
 
-        return alt.StrokeDash("attack:N", title="attack", scale=alt.Scale(domain=self.attacks))
+        return alt.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
+
+    def _powers(self) -> list[float]:
+        """Return the powers of ten, or finer steps, near the axis."""
+        low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        steps = (1,) if high - low > 2 else (1, 2, 5)
+        return [float(f"{step}e{power}") for power in range(low, high + 1) for step in steps]
+
+
+def _edge() -> Any:
+    """Return the right end of the plot: right of it is room for labels."""
+    import altair as alt
+
+    return alt.expr("width - room")
 
 
 def drawn_from(name: str) -> Any:
@@ -80,88 +227,166 @@ def drawn_from(name: str) -> Any:
     return alt.Chart(alt.NamedData(name))
 
 
-def spec(layers: list[Any], description: str, **data: list[Datum]) -> dict[str, Any]:
-    """Join layers into one specification as wide as its container, with their data by name."""
+def spec(
+    layers: list[Any], series: Sequence[Series], choice: Choice | None = None, **data: list[Datum]
+) -> dict[str, Any]:
+    """Join layers into one specification as wide as its container, with their data by name.
+
+    The page's script sets `picked` to a series, `narrow` on small screens, and `shown` to a group.
+    """
     import altair as alt
 
+    text = {"labelColor": INK, "titleColor": INK}
     # One call sets everything, as each `properties` or `configure` copies the whole chart.
     chart = alt.layer(
         *layers,
         width="container",
-        height=_HEIGHT,
-        background="white",
-        description=description,
+        height=HEIGHT,
+        background="transparent",
         config=alt.Config(
+            aria=False,  # the page describes the whole chart
             font="system-ui, sans-serif",
-            padding=8,
-            axis=alt.AxisConfig(labelFontSize=12, titleFontSize=13, gridColor="#e4e4e4"),
-            legend=alt.LegendConfig(
-                orient="bottom",
-                direction="vertical",
-                labelFontSize=12,
-                titleFontSize=12,
-                labelLimit=300,
-                symbolOpacity=1,
-                symbolStrokeWidth=2,
+            padding={"left": 4, "top": 12, "right": 12, "bottom": 4},
+            axis=alt.AxisConfig(
+                labelFontSize=12, titleFontSize=13, gridColor="var(--grid)",
+                domainColor=MUTED, tickColor=MUTED, **text,
             ),
+            view=alt.ViewConfig(stroke="var(--grid)"),
         ),
-    )
+    )  # fmt: skip
     # Only the tests validate against the schema: it takes as long as all the rest.
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    spec["datasets"] = data
-    # Vega supports a layout of several legends, but Altair's check against Vega-Lite's schema
-    # refuses it.
-    spec["config"]["legend"]["layout"] = {"bottom": {"anchor": "start", "direction": "vertical"}}
-    return spec
+    made: dict[str, Any] = chart.to_dict(validate=False)
+    longest = max((len(row["series"]) for row in data.get("labels", ())), default=0)
+    room = math.ceil(min(_LONGEST, _LETTER * longest) + 10) if longest else 0
+    made["params"] = [
+        {"name": "picked", "value": ""},
+        {"name": "narrow", "value": False},
+        {"name": "room", "expr": f"narrow ? 0 : {room}"},
+        {"name": "grey", "value": [each.name for each in series if each.color == REST]},
+        *([{"name": "shown", "value": choice.options[0]}] if choice else []),
+    ]
+    made["datasets"] = data
+    return made
 
 
-def span(values: list[float]) -> tuple[float, float]:
-    """Return the ends of an axis that covers these values."""
-    return min(values) / 1.25, max(values) * 1.25
-
-
-def log(low: float, high: float) -> Any:
-    """Return a logarithmic scale between these ends."""
-    import altair as alt
-
-    return alt.Scale(type="log", domain=[low, high], nice=False)
-
-
-def decades(low: float, high: float) -> tuple[Any, Any]:
-    """Return a logarithmic scale and its axis, with ticks at powers of ten, or finer."""
-    import altair as alt
-
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1,) if len(powers) > 3 else (1, 2, 5)
-    values = [float(f"{step}e{power}") for power in powers for step in steps]
-    return log(low, high), alt.Axis(values=values, format="~g", labelOverlap="greedy")
-
-
-def ticks(data: list[Datum], field: str) -> Any:
-    """Return an axis with a tick at every value of the field, as far as labels fit."""
-    import altair as alt
-
-    values = sorted({datum[field] for datum in data})
-    return alt.Axis(values=values, format="~g", labelOverlap="greedy")
-
-
-def tips(**fields: str) -> list[Any]:
+def tips(columns: Mapping[str, str]) -> list[Any]:
     """Return tooltip lines for fields and their titles."""
     import altair as alt
 
-    return [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in columns.items()]
 
 
-def pick(field: str) -> Any:
-    """Return the selection of series by a click on the legend."""
+def color(series: Sequence[Series], channel: str = "Color") -> Any:
+    """Colour by series; a grey one has the text's colour while it is picked."""
     import altair as alt
 
-    return alt.selection_point(name=f"pick_{field}", fields=[field], bind="legend")
+    names, colors = [each.name for each in series], [each.color for each in series]
+    return getattr(alt, channel)(
+        "series:N",
+        legend=None,
+        scale=alt.Scale(domain=names, range=colors),
+        condition={"test": f"{_PICKED} && indexof(grey, datum.series) >= 0", "value": INK},
+    )
 
 
-def picked(*fields: str) -> Any:
-    """Return the opacity that fades series if another one is selected in the legend."""
+def dash(series: Sequence[Series]) -> Any:
+    """Dashes by series."""
     import altair as alt
 
-    picks = reduce(and_, [pick(field) for field in fields])
-    return alt.OpacityValue(**alt.condition(picks, alt.value(1), alt.value(0.15)))
+    names, dashes = [each.name for each in series], [list(each.dash) for each in series]
+    return alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=dashes))
+
+
+def opacity(shown: float = 1.0, *, grey: float | None = None) -> Any:
+    """Fade every series while another one is picked; `grey` ones have less while none is."""
+    import altair as alt
+
+    conditions = [{"test": f"picked === '' || {_PICKED}", "value": shown}]
+    if grey is not None:
+        unpicked = "picked === '' && indexof(grey, datum.series) >= 0"
+        conditions.insert(0, {"test": unpicked, "value": grey})
+    return alt.OpacityValue(0.12, condition=conditions)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label at the right edge of a chart.
+
+    Attributes:
+        text: the label; of a series, its name.
+        place: its height on the axis, from 0 to 1.
+        color: its colour.
+        group: the group in which it is shown, in a chart that shows one group at a time.
+    """
+
+    text: str
+    place: float
+    color: str = MUTED
+    group: str = ""
+
+
+def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[Any], list[Datum]]:
+    """Return layers that name series and baselines at the right edge, and their data.
+
+    Labels do not overlap. Where there is no room, on small screens, the baselines alone have theirs
+    inside the plot. A grey series has its label while it is picked.
+    """
+    import altair as alt
+
+    rows: list[Datum] = []
+    for group in dict.fromkeys(each.group for each in found):
+        here = [each for each in found if each.group == group]
+        shown = [each for each in here if each.color != REST]
+        at = spread([HEIGHT * (1 - each.place) for each in shown], _LABEL, HEIGHT)
+        rows += [_row(each, place) for each, place in zip(shown, at, strict=True)]
+        grey = [each for each in here if each.color == REST]
+        rows += [_row(each, HEIGHT * (1 - each.place)) for each in grey]
+    base = drawn_from("labels").encode(
+        y=alt.Y("at:Q", scale=None, axis=None),
+        text=alt.Text("series:N"),
+        color=alt.Color("ink:N", scale=None),
+    )
+    if choice:
+        base = base.transform_filter("datum.group === shown")
+    of_series = f"(picked === '' ? datum.kind === 'series' : {_PICKED})"
+    layers = [
+        base.transform_filter(f"!narrow && (datum.kind === 'baseline' || {of_series})")
+        .mark_text(align="left", dx=8, limit=_LONGEST)
+        .encode(x=alt.XValue(_edge())),
+        base.transform_filter("narrow && datum.kind === 'baseline'")
+        .mark_text(align="left", dx=4, dy=-7)
+        .encode(x=alt.XValue(0), y=alt.Y("true:Q", scale=None, axis=None)),
+    ]
+    return layers, rows
+
+
+def _row(label: Label, at: float) -> Datum:
+    kind = {MUTED: "baseline", REST: "grey"}.get(label.color, "series")
+    ink = INK if kind == "grey" else label.color
+    true = HEIGHT * (1 - label.place)
+    return {"series": label.text, "at": at, "true": true, "ink": ink, "kind": kind,
+            "group": label.group}  # fmt: skip
+
+
+def spread(wanted: Sequence[float], gap: float, most: float) -> list[float]:
+    """Return places near the wanted ones, at least `gap` apart and at most `most`."""
+    order = sorted(range(len(wanted)), key=lambda each: wanted[each])
+    found = list(wanted)
+    least = -math.inf
+    for each in order:
+        found[each] = max(found[each], least)
+        least = found[each] + gap
+    for each in reversed(order):
+        found[each] = min(found[each], most)
+        most = found[each] - gap
+    return found
+
+
+def extremes(what: str, data: Sequence[Datum]) -> str:
+    """Return a sentence on the largest and the smallest value of a chart."""
+    most = max(data, key=lambda datum: datum["value"])
+    least = min(data, key=lambda datum: datum["value"])
+    largest = f"{most['words']} ({most['name']})"
+    if len(data) == 1:
+        return f"The {what} is {largest}."
+    return f"The largest {what} is {largest}, the smallest {least['words']} ({least['name']})."

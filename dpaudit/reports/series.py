@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from dpaudit.core.estimate import Estimate
@@ -13,22 +15,80 @@ from dpaudit.reports.digest import MORE, Row
 
 Datum = dict[str, Any]
 ByModel = Mapping[str, list[Row]]
+Point = tuple[str, float]  # model, ε
 
 WITHIN = "not more than claimed"
 NOTHING = "nothing certified (drawn at the edge)"
 MEASURED = "measured"
 UPPER = "upper bound (measured: 0)"
+# The positions of the slider that weighs leakage against utility.
+WEIGHTS = [place / 100 for place in range(101)]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The ε of a model that is best at some weights of leakage against utility.
+
+    Attributes:
+        model: the model.
+        low: the least such weight.
+        high: the largest.
+        at: the ε, as text.
+        utility: ε-Utility.
+        risk: ε-Risk of the strongest attack.
+    """
+
+    model: str
+    low: float
+    high: float
+    at: str
+    utility: float
+    risk: float
+
+    @property
+    def words(self) -> str:
+        """The recommendation as a sentence."""
+        found = f"utility {words.measured(self.utility)}, risk {words.measured(self.risk)}"
+        return f"{self.model}: ε = {self.at} is best ({found})."
+
+
+def recommendations(by_model: ByModel, broken: Collection[Point]) -> list[Recommendation]:
+    """Return the best ε of each model by the weight w of leakage against utility.
+
+    The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
+    claim is broken is never recommended.
+    """
+    found = []
+    for model, here in by_model.items():
+        offered = [
+            (row, row.overlap.value, row.accuracy[row.strongest].value)
+            for row in here
+            if row.overlap and row.strongest is not None and _key(row) not in broken
+        ]
+        best = [_best(offered, weight) for weight in WEIGHTS] if offered else []
+        for at, same in groupby(range(len(best)), key=lambda place: best[place][0].point.epsilon):
+            places = list(same)
+            _, utility, risk = best[places[0]]
+            low, high = WEIGHTS[places[0]], WEIGHTS[places[-1]]
+            found.append(Recommendation(plain(model), low, high, words.epsilon(at), utility, risk))
+    return found
+
+
+_Offer = tuple[Row, float, float]  # with utility and risk
+
+
+def _best(offered: Sequence[_Offer], weight: float) -> _Offer:
+    return max(offered, key=lambda each: (1 - weight) * each[1] - weight * each[2])
+
+
+def _key(row: Row) -> Point:
+    return row.point.model, row.point.epsilon
 
 
 def accuracy(by_model: ByModel) -> list[Datum]:
     """Return the ε-Risk of every attack."""
     return [
-        {
-            **_place(model, row, label),
-            "attack": plain(label),
-            **_ends(estimate),
-            "shown": estimate.value,
-        }
+        {**_place(model, row, label), **_ends(estimate), "attack": plain(label)}
         for model, row in _each(by_model)
         for label, estimate in row.accuracy.items()
     ]
@@ -44,42 +104,42 @@ def difference(by_model: ByModel) -> list[Datum]:
             found.append(
                 {
                     **datum,
-                    "shown": datum["upper"] if zero else datum["value"],
+                    "y": datum["upper"] if zero else datum["value"],
                     "drawn": UPPER if zero else MEASURED,
                 }
             )
     # A logarithmic axis cannot show 0, so intervals that reach 0 are cut at the edge.
-    edge = _edge([datum["shown"] for datum in found])
-    return [{**datum, "lower": max(datum["lower"], edge)} for datum in found]
+    least = edge([datum["y"] for datum in found])
+    return [{**datum, "lower": max(datum["lower"], least)} for datum in found]
 
 
 def rmse(by_model: ByModel) -> list[Datum]:
     """Return the error on held-out ratings."""
-    return [
-        {**_place(model, row), **_ends(row.rmse), "shown": row.rmse.value}
-        for model, row in _each(by_model)
-        if row.rmse
-    ]
+    return [{**_place(model, row), **_ends(row.rmse)} for model, row in _each(by_model) if row.rmse]
 
 
 def convergence(by_model: ByModel) -> list[Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
-    found = [
-        {
-            **_place(model, row, states),
-            "states": states,
-            "step": step,
-            "value": estimate.value,
-            "words": words.measured(estimate.value),
-        }
-        for model, row in _each(by_model)
-        for states, steps in row.divergence.items()
-        for step, estimate in steps.items()
-    ]
-    start = _edge([datum["step"] for datum in found])
-    floor = _edge([datum["value"] for datum in found])
+    found: list[Datum] = []
+    for model, row in _each(by_model):
+        at = f"ε = {words.epsilon(row.point.epsilon)}"
+        for states, steps in row.divergence.items():
+            series = plain(f"{model}, {at}, {states}")
+            for step, estimate in steps.items():
+                found.append(
+                    {
+                        "series": series,
+                        "name": f"{series}, {step} steps",
+                        "states": states,
+                        "step": step,
+                        "value": estimate.value,
+                        "words": words.measured(estimate.value),
+                    }
+                )
+    start = edge([datum["step"] for datum in found])
+    floor = edge([datum["value"] for datum in found])
     return [
-        {**datum, "x": max(datum["step"], start), "shown": max(datum["value"], floor)}
+        {**datum, "x": max(datum["step"], start), "y": max(datum["value"], floor)}
         for datum in found
     ]
 
@@ -98,19 +158,21 @@ def certified(by_model: ByModel) -> list[Datum]:
             shown = control is not None and control.found and not row.exceeds(pair)
             found.append(
                 {
-                    **_place(model, row),
-                    "pair": plain(pair),
+                    **_place(model, row, pair),
+                    "attack": plain(pair),
                     "claimed": claim.epsilon,
                     "lower": lower,
-                    "bound": f"≥ {words.at_least(lower)}",
+                    "multiple": lower / claim.epsilon,
+                    "value": lower,
+                    "words": f"≥ {words.at_least(lower)}",
                     "mutant": control.factor * claim.epsilon if control and shown else None,
                     "power": row.power(pair) or "–",
                     "verdict": _verdict(row, pair, lower),
                 }
             )
     ends = [datum["lower"] for datum in found] + [datum["claimed"] for datum in found]
-    edge = _edge(ends)
-    return [{**datum, "shown": max(datum["lower"], edge)} for datum in found]
+    least = edge(ends)
+    return [{**datum, "y": max(datum["lower"], least)} for datum in found]
 
 
 def _verdict(row: Row, pair: str, lower: float) -> str:
@@ -119,8 +181,8 @@ def _verdict(row: Row, pair: str, lower: float) -> str:
     return WITHIN if lower > 0 else NOTHING
 
 
-def tradeoff(by_model: ByModel) -> list[Datum]:
-    """Return ε-Risk and ε-Utility; `rank` orders the ε, `strongest` marks the largest risk."""
+def tradeoff(by_model: ByModel, broken: Collection[Point]) -> list[Datum]:
+    """Return ε-Risk and ε-Utility; `rank` orders the ε."""
     found: list[Datum] = []
     for model, here in by_model.items():
         for rank, row in enumerate(here):
@@ -128,14 +190,14 @@ def tradeoff(by_model: ByModel) -> list[Datum]:
                 continue
             found.extend(
                 {
-                    **_place(model, row),
+                    **_place(model, row, label),
                     "rank": rank,
                     "attack": plain(label),
                     "utility": row.overlap.value,
                     "utility_words": words.interval(row.overlap),
-                    "risk": estimate.value,
-                    "risk_words": words.interval(estimate),
-                    "strongest": label == row.strongest,
+                    "value": estimate.value,
+                    "words": words.interval(estimate),
+                    "claim": "broken" if _key(row) in broken else "not broken or not tested",
                 }
                 for label, estimate in row.accuracy.items()
             )
@@ -151,17 +213,20 @@ def _each(by_model: ByModel) -> Iterator[tuple[str, Row]]:
 def _place(model: str, row: Row, *labels: str) -> Datum:
     """Return model, ε and name of a point; an infinite ε is None, as JSON and log axes lack it."""
     epsilon = row.point.epsilon
+    series = plain(", ".join([model, *labels]))
     return {
+        "series": series,
         "model": plain(model),
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "x": epsilon if math.isfinite(epsilon) else None,
         "at": words.epsilon(epsilon),
-        "name": plain(", ".join([model, *labels, f"ε = {words.epsilon(epsilon)}"])),
+        "name": f"{series}, ε = {words.epsilon(epsilon)}",
     }
 
 
 def _ends(estimate: Estimate) -> Datum:
     return {
         "value": estimate.value,
+        "y": estimate.value,
         "lower": estimate.lower,
         "upper": estimate.upper,
         "words": words.interval(estimate),
@@ -169,6 +234,6 @@ def _ends(estimate: Estimate) -> Datum:
     }
 
 
-def _edge(values: list[float]) -> float:
+def edge(values: Sequence[float]) -> float:
     """Return the lower end of a logarithmic axis that shows these values."""
     return min((value for value in values if value > 0), default=1.0) / 2

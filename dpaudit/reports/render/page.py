@@ -6,20 +6,12 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from dpaudit.core.messages import plain
 from dpaudit.reports.chart_parts import Chart
-
-# With `ast`, Vega interprets expressions instead of using `eval`, which the page's policy forbids.
-_DRAW = """
-for (const data of document.querySelectorAll("script[data-chart]")) {
-  vegaEmbed("#" + data.dataset.chart, JSON.parse(data.textContent), {
-    ast: true, renderer: "svg",
-    actions: { export: true, source: false, compiled: false, editor: false },
-  });
-}
-"""
+from dpaudit.reports.series import Datum
 
 
 def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
@@ -34,6 +26,7 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.filters["packed"] = packed
     scripts = [_script()] if charts else []
     return environment.get_template(template).render(
         charts=charts,
@@ -42,6 +35,29 @@ def render(template: str, *, charts: Sequence[Chart], **content: Any) -> str:
         hashes=" ".join(_hash(script) for script in scripts) or "'none'",
         **content,
     )
+
+
+def packed(chart: Chart) -> dict[str, Any]:
+    """Return the specification of a chart with its data by columns, each text once.
+
+    Numbers have five significant digits, which is more than a chart shows.
+    """
+    datasets = {name: _columns(rows) for name, rows in chart.spec["datasets"].items()}
+    return {"spec": {**chart.spec, "datasets": datasets}, "columns": dict(chart.columns)}
+
+
+def _columns(rows: Sequence[Datum]) -> dict[str, Any]:
+    fields = list(dict.fromkeys(field for row in rows for field in row))
+    columns = [_column([row.get(field) for row in rows]) for field in fields]
+    return {"length": len(rows), "fields": fields, "columns": columns}
+
+
+def _column(values: Sequence[Any]) -> Any:
+    if not any(isinstance(value, str) for value in values):
+        return [float(f"{value:.5g}") if isinstance(value, float) else value for value in values]
+    texts = list(dict.fromkeys(value for value in values if value is not None))
+    place = {text: at for at, text in enumerate(texts)}
+    return {"texts": texts, "at": [place.get(value, -1) for value in values]}
 
 
 def _seen(value: Any) -> Any:
@@ -58,7 +74,8 @@ def _script() -> str:
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    return vl_convert.javascript_bundle(_DRAW, version)
+    draw = resources.files("dpaudit.reports").joinpath("charts.js").read_text(encoding="utf-8")
+    return vl_convert.javascript_bundle(draw, version)
 
 
 def _hash(script: str) -> str:

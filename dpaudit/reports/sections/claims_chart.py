@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from dpaudit.claims.record import Game, Verification
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.chart_parts import Chart
+from dpaudit.reports import words
+from dpaudit.reports.chart_parts import Axis, Chart, Series
 from dpaudit.reports.series import Datum
 
-_ROW = 20
+_ROW = 32
 # The least multiple of a claim that is drawn; smaller ones are drawn there.
 _LEAST = 0.1
+_VERDICTS = [
+    Series("falsified", parts.BROKEN),
+    Series("not falsified", parts.COLORS[0]),
+    Series("holds", parts.COLORS[1]),
+    Series("no power", parts.COLORS[3]),
+    Series("inconclusive", parts.REST),
+]
+_COLUMNS = {
+    "entry": "claim",
+    "game": "game",
+    "claim": "claimed ε",
+    "bound": "certified ε",
+    "truth": "ε by the law",
+    "series": "verdict",
+}
 
 
 def render(found: Verification) -> list[Chart]:
-    """Return the chart, if any game was run."""
+    """Return the chart, if any game was run: one row for each claim, one dot for each game."""
     data = [
-        _datum(f"{entry.id}  {game.role}: {game.label}", game)
+        _datum(entry.id, game)
         for entry in found.entries
         for game in entry.games
         if game.certified and game.claimed
@@ -27,60 +43,67 @@ def render(found: Verification) -> list[Chart]:
     most = 2 * max(datum["certified"] for datum in data)
     for datum in data:
         datum["law"] = min(datum["law"], most) if datum["law"] is not None else None
-    order = [datum["name"] for datum in data]
-    low, high = _LEAST / 1.1, most * 1.1
-    _, axis = parts.decades(low, high)
-    x_scale = parts.log(low, high)
-    y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(labelLimit=520, labelFontSize=11))
-    tips = parts.tips(
-        name="game", claim="claimed ε", bound="certified ε", truth="ε by the law", verdict="verdict"
+    entries = list(dict.fromkeys(datum["entry"] for datum in data))
+    x = Axis("multiple of the claimed ε", _LEAST / 1.1, most * 1.1, log=True)
+    verdicts = [each for each in _VERDICTS if any(each.name == d["series"] for d in data)]
+    base = parts.drawn_from("points").encode(
+        y=alt.Y("entry:N", sort=entries, title=None, axis=None),
+        tooltip=parts.tips(_COLUMNS),
+        opacity=parts.opacity(),
+        color=parts.color(verdicts),
     )
-    base = parts.drawn_from("games").encode(y=y, tooltip=tips)
-    color = alt.Color(
-        "verdict:N",
-        title="verdict",
-        scale=alt.Scale(
-            domain=["falsified", "not falsified", "holds", "inconclusive"],
-            range=[parts.BROKEN, "#0072B2", "#009E73", "#777777"],
-        ),
+    names = parts.drawn_from("entries").mark_text(
+        align="left", dx=4, dy=-9, fontSize=11, color=parts.INK
     )
-    x = alt.X("certified:Q", title="multiple of the claimed ε", scale=x_scale, axis=axis)
     layers = [
-        parts.drawn_from("claim").mark_rule(strokeDash=[4, 3], color="#444").encode(x=x),
-        base.mark_rule(opacity=0.4)
-        .transform_filter("datum.law != null")
-        .encode(x=x, x2="law:Q", color=color),
-        base.mark_point(shape="diamond", size=70, strokeWidth=1.5)
-        .transform_filter("datum.law != null")
-        .encode(x=alt.X("law:Q", scale=x_scale), color=color),
-        base.mark_point(filled=True, size=80, opacity=1).encode(x=x, color=color),
+        parts.drawn_from("claimed")
+        .mark_rule(strokeDash=[4, 3], color=parts.MUTED)
+        .encode(x=x.x("certified")),
+        base.mark_rule(yOffset=5)
+        .transform_filter("isValid(datum.law)")
+        .encode(x=x.x("certified"), x2="law:Q", opacity=parts.opacity(0.4)),
+        base.mark_point(shape="diamond", size=60, strokeWidth=1.5, yOffset=5)
+        .transform_filter("isValid(datum.law)")
+        .encode(x=x.x("law")),
+        base.mark_point(filled=True, size=70, yOffset=5).encode(x=x.x("certified")),
+        names.encode(
+            y=alt.Y("entry:N", sort=entries, title=None, axis=None),
+            x=alt.XValue(0),
+            text=alt.Text("entry:N"),
+        ),
     ]
-    spec = parts.spec(
+    made = parts.spec(
         layers,
-        "Certified lower bounds on epsilon as multiples of the claims",
-        games=data,
-        claim=[{"certified": 1.0}],
+        verdicts,
+        points=data,
+        claimed=[{"certified": 1.0}],
+        entries=[{"entry": entry} for entry in entries],
     )
-    spec["height"] = _ROW * len(data)
+    made["height"] = _ROW * len(entries)
     caption = (
-        "Dots: the certified lower bound on ε over the claimed ε. Diamonds: the pair's ε by the "
-        "mechanism's law over the claimed ε, at the right edge if it is infinite or far beyond "
-        "what these trials can certify. Right of the dashed line the claim is false. Values below "
-        "a tenth of the claimed ε are drawn at a tenth."
+        "One row for each claim, one dot for each of its games: the certified lower bound on ε "
+        "over the claimed ε. Diamonds: the pair's ε by the mechanism's law over the claimed ε, at "
+        "the right edge if it is infinite or far beyond what these trials can certify. Right of "
+        "the dashed line the claim is false. Values below a tenth of the claimed ε are drawn at a "
+        "tenth."
     )
-    return [Chart("claims", "Certified ε as a multiple of the claimed ε", caption, spec)]
+    title = "Certified ε as a multiple of the claimed ε"
+    above = sum(datum["certified"] > 1 for datum in data)
+    summary = f"{above} of {len(data)} bounds are above the claimed ε."
+    return [Chart("claims", title, caption, summary, made, columns=_COLUMNS, series=verdicts)]
 
 
-def _datum(name: str, game: Game) -> Datum:
+def _datum(entry: str, game: Game) -> Datum:
     claimed = game.claimed or 1.0
     bound = game.certified.lower if game.certified else 0.0
     law = None if game.truth is None else max(game.truth.value / claimed, _LEAST)
     return {
-        "name": name,
+        "entry": entry,
+        "game": f"{game.role}: {game.label}",
         "claim": f"{claimed:g}",
-        "bound": f"≥ {bound:.3g}",
-        "truth": "not known" if game.truth is None else f"{game.truth.value:.4g}",
+        "bound": f"≥ {words.at_least(bound)}",
+        "truth": "not known" if game.truth is None else words.measured(game.truth.value),
         "certified": max(bound / claimed, _LEAST),
         "law": law,
-        "verdict": game.verdict,
+        "series": game.verdict,
     }

@@ -1,14 +1,40 @@
-"""The ROC curves of membership inference, both axes logarithmic."""
+"""The charts of membership inference: ROC curves, and what a model leaks against its utility."""
 
 from __future__ import annotations
 
+import math
+
 from dpaudit.core.messages import plain
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports import words
+from dpaudit.reports.chart_parts import Axis, Chart, Choice, Label, Look
+from dpaudit.reports.sections import line_chart
+from dpaudit.reports.sections.line_chart import Baseline, Lines
+from dpaudit.reports.series import Datum
+
+_CURVE = {
+    "series": "model, target, observer",
+    "attack": "attack",
+    "x": "false-positive rate",
+    "words": "true-positive rate",
+}
+_AGAINST = {
+    "series": "model",
+    "seen": "target, observer",
+    "utility_words": "nDCG",
+    "words": "true-positive rate",
+    "certified": "certified ε",
+}
 
 
-def chart(result: AuditResult, look: Look) -> Chart | None:
+def charts(result: AuditResult, look: Look) -> list[Chart]:
+    """Return the charts for which the record has numbers."""
+    found = [curves(result, look), against_utility(result, look)]
+    return [chart for chart in found if chart]
+
+
+def curves(result: AuditResult, look: Look) -> Chart | None:
     """Return the true-positive rate of the strongest attack against the false-positive rate.
 
     The axes are logarithmic, as what matters is at few false positives (Carlini et al. 2022,
@@ -17,56 +43,152 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
     found = [each for each in result.measurements if each.metric == "membership.roc" and each.at]
     if not found:
         return None
-    import altair as alt
-
     least = min(each.at or 1 for each in found)
+    # A logarithmic axis cannot show 0: it is drawn at the edge.
+    floor = least / 10
+    several = len({(each.model, each.epsilon) for each in found}) > len(result.models)
     data = [
         {
-            "model": plain(each.model),
-            "seen": f"{each.unit}, {each.observer}",
-            "x": each.at,
-            # A logarithmic axis cannot show 0: draw it at the edge.
-            "shown": max(each.estimate.value, least / 10),
-            "value": each.estimate.value,
-            "lower": max(each.estimate.lower, least / 10),
-            "upper": max(each.estimate.upper, least / 10),
+            **_named(each, several),
             "attack": plain(each.attack or ""),
+            "x": each.at,
+            "y": max(each.estimate.value, floor),
+            "value": each.estimate.value,
+            "lower": max(each.estimate.lower, floor),
+            "upper": max(each.estimate.upper, floor),
+            "words": words.interval(each.estimate),
+            "leak": each.estimate.value if each.at == least else 0.0,
         }
         for each in found
     ]
-    x_scale, x_axis = parts.decades(least, 1)
-    y_scale, y_axis = parts.decades(least / 10, 1)
-    base = parts.drawn_from("points").encode(
-        x=alt.X("x:Q", title="false-positive rate", scale=x_scale, axis=x_axis),
-        color=look.color(),
-        opacity=parts.picked("model"),
-        detail=alt.Detail("seen:N"),
+    return line_chart.chart(
+        Lines(
+            "membership",
+            "Who can be told to be in the training data",
+            "The true-positive rate of the strongest attack against its false-positive rate, both "
+            "axes logarithmic. The dashed line is a guess. At the left are the targets that an "
+            "attacker is almost sure of.",
+            parts.extremes("true-positive rate", [each for each in data if each["x"] == least]),
+            x=Axis("false-positive rate", least, 1, log=True),
+            y=Axis("true-positive rate", floor, 1, log=True),
+            data=data,
+            columns=_CURVE,
+            series=look.series(data, "leak"),
+            baselines=[Baseline("guess", [(least, least), (1, 1)])],
+        )
     )
-    y = alt.Y("shown:Q", title="true-positive rate", scale=y_scale, axis=y_axis)
-    tips = parts.tips(model="model", seen="target, observer", attack="attack", x="FPR", value="TPR")
-    chance = parts.drawn_from("chance").encode(
-        x=alt.X("x:Q", scale=x_scale, axis=x_axis), y=alt.Y("x:Q", scale=y_scale, axis=y_axis)
+
+
+def _named(found: Measurement, several: bool) -> Datum:
+    """Return the series of a measurement, with its ε if models have several."""
+    finite = several and math.isfinite(found.epsilon)
+    at = f", ε = {words.epsilon(found.epsilon)}" if finite else ""
+    series = plain(f"{found.model}{at}, {found.unit}, {found.observer}")
+    return {"series": series, "name": f"{series}, {words.percent(found.at or 0)} false positives"}
+
+
+def against_utility(result: AuditResult, look: Look) -> Chart | None:
+    """Return what the best placed observer finds against utility, one point a model and ε."""
+    data = _points(result)
+    if not data:
+        return None
+
+    rate = data[0]["rate"]
+    units = list(dict.fromkeys(datum["unit"] for datum in data))
+    choice = Choice("target", "unit", units) if len(units) > 1 else None
+    x = Axis.around("nDCG on held-out interactions", _ends(data, "utility"))
+    y = Axis("true-positive rate", 0, 1)
+    series = look.series(data, "value")
+    colors = {each.name: each.color for each in series}
+    named, rows = parts.labels(
+        [
+            Label(datum["series"], y.share(datum["value"]), colors[datum["series"]], datum["unit"])
+            for datum in data
+        ]
+        + [Label(f"guess ({words.percent(rate)})", y.share(rate), group=unit) for unit in units],
+        choice,
+    )
+    base = parts.drawn_from("points")
+    if choice:
+        base = base.transform_filter("datum.unit === shown")
+    base = base.encode(
+        x=x.x("utility"), y=y.y("value"), color=parts.color(series), opacity=parts.opacity()
     )
     layers = [
-        chance.mark_line(color="#444", strokeDash=[6, 4]),
-        base.mark_line(strokeWidth=1.5).encode(
-            y=y, strokeDash=alt.StrokeDash("seen:N", title="target, observer")
-        ),
-        base.mark_point(filled=True, size=40)
-        .encode(y=y, tooltip=tips)
-        .add_params(parts.pick("model"))
-        .properties(name="membership"),
+        parts.drawn_from("guess")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("low"), x2="high", y=y.y("rate")),
+        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
+        base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
+        base.mark_point(filled=True, size=90)
+        .encode(tooltip=parts.tips(_AGAINST))
+        .properties(name="points"),
     ]
+    guess = [{"low": x.low, "high": x.high, "rate": rate}]
     return Chart(
-        "membership",
-        "Who can be told to be in the training data",
-        "The true-positive rate of the strongest attack against its false-positive rate, both axes "
-        "logarithmic. The dashed line is chance. At the left are the targets that an attacker is "
-        "almost sure of.",
-        parts.spec(
-            layers,
-            "True-positive rate of membership inference against the false-positive rate",
-            points=data,
-            chance=[{"x": least}, {"x": 1}],
-        ),
+        "utility",
+        "What a model leaks for its utility",
+        f"The true-positive rate at {words.percent(rate)} false positives of the strongest attack "
+        "of the best placed observer, against nDCG on held-out interactions; bars are intervals. "
+        "Models further right serve better; those further up leak more. The dashed line is a "
+        "guess.",
+        parts.extremes("true-positive rate", data),
+        parts.spec([*layers, *named], series, choice, points=data, guess=guess, labels=rows),
+        columns=_AGAINST,
+        series=series,
+        choice=choice,
     )
+
+
+def _ends(data: list[Datum], of: str) -> list[float]:
+    return [datum[f"{of}{end}"] for datum in data for end in ("", "_lower", "_upper")]
+
+
+def _points(result: AuditResult) -> list[Datum]:
+    games = [
+        each
+        for each in result.measurements
+        if each.metric == "attack.tpr" and each.attack == STRONGEST
+    ]
+    # Of the rates, the largest: it is the surest.
+    rate = max((each.at or 0 for each in games), default=0)
+    utility = {
+        (each.model, each.epsilon): each.estimate
+        for each in result.measurements
+        if each.metric == "utility.ndcg"
+    }
+    bounds = {
+        (each.model, each.epsilon, each.unit, each.observer): each.estimate.lower
+        for each in result.measurements
+        if each.metric == "epsilon"
+    }
+    worst: dict[tuple[str, float, str], Measurement] = {}
+    for each in games:
+        key = each.model, each.epsilon, each.unit or ""
+        if each.at == rate and key[:2] in utility:
+            worst[key] = max(worst.get(key, each), each, key=lambda m: m.estimate.value)
+    several = len({key[:2] for key in worst}) > len({model for model, _, _ in worst})
+    found = []
+    for (model, epsilon, unit), game in worst.items():
+        served = utility[model, epsilon]
+        at = "" if math.isinf(epsilon) or not several else f", ε = {words.epsilon(epsilon)}"
+        bound = bounds.get((model, epsilon, unit, game.observer))
+        found.append(
+            {
+                "series": plain(f"{model}{at}"),
+                "name": plain(f"{model}{at}, {unit}"),
+                "unit": unit,
+                "seen": f"{unit}, {game.observer}",
+                "rate": rate,
+                "value": game.estimate.value,
+                "lower": game.estimate.lower,
+                "upper": game.estimate.upper,
+                "words": words.interval(game.estimate),
+                "utility": served.value,
+                "utility_lower": served.lower,
+                "utility_upper": served.upper,
+                "utility_words": words.interval(served),
+                "certified": "–" if bound is None else f"≥ {words.at_least(bound)}",
+            }
+        )
+    return found

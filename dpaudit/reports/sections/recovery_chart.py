@@ -8,8 +8,16 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import MEANS, RELEASED, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Chart, Look
+from dpaudit.reports.chart_parts import Axis, Chart, Label, Look
 from dpaudit.reports.series import Datum
+
+_COLUMNS = {
+    "series": "model",
+    "attack": "attack",
+    "at": "ε",
+    "error_words": "rmse",
+    "words": "rmse of what is recovered",
+}
 
 
 def chart(result: AuditResult, look: Look) -> Chart | None:
@@ -19,33 +27,27 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
         return None
     import altair as alt
 
+    x = Axis.around("rmse on test ratings", (datum["error"] for datum in points))
+    ends = [datum[end] for datum in points for end in ("lower", "upper", "value")]
+    y = Axis.around("rmse of what is recovered", [*ends, *(datum["mean"] for datum in means)])
+    series = look.series(points, "leak")
+    last = {datum["series"]: datum for datum in points}
+    named, rows = parts.labels(
+        [Label(each.name, y.share(last[each.name]["value"]), each.color) for each in series]
+        + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
+    )
     base = parts.drawn_from("points").encode(
-        x=alt.X("error:Q", title="rmse on test ratings", scale=alt.Scale(zero=False)),
-        color=look.color(),
-        opacity=parts.picked("model"),
+        x=x.x("error"), y=y.y("value"), color=parts.color(series), opacity=parts.opacity()
     )
-    y = alt.Y("recovered:Q", title="rmse of what is recovered", scale=alt.Scale(zero=False))
-    tips = parts.tips(
-        model="model",
-        attack="attack",
-        at="ε",
-        error_words="rmse",
-        words="rmse of what is recovered",
-    )
-    rule = parts.drawn_from("means").encode(y=alt.Y("mean:Q"))
     layers = [
-        rule.mark_rule(strokeDash=[6, 4], color="#444"),
-        rule.mark_text(text="item means", align="left", dy=-6, color="#444").encode(
-            x=alt.XValue(4)
-        ),
-        base.mark_line(strokeWidth=1).encode(
-            y=y, detail=alt.Detail("attack:N"), order=alt.Order("rank:Q")
-        ),
-        base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("lower:Q"), y2="upper"),
-        base.mark_point(filled=True, size=90)
-        .encode(y=y, shape=look.shape(), tooltip=tips)
-        .add_params(parts.pick("model"))
-        .properties(name="recovery"),
+        parts.drawn_from("means")
+        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
+        .encode(x=x.x("low"), x2="high", y=y.y("mean")),
+        base.mark_line(strokeWidth=1).encode(order=alt.Order("rank:Q")),
+        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
+        base.mark_point(filled=True, size=80)
+        .encode(tooltip=parts.tips(_COLUMNS))
+        .properties(name="points"),
     ]
     return Chart(
         "recovery",
@@ -54,12 +56,16 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
         "the interval over folds. Predictions are better further left, and the attacker errs more "
         "further up. Above the dashed line, guessing the items' means would be better than the "
         "attack. The table says how much of the gain below the line is a leak.",
+        parts.extremes("error of what is recovered", points),
         parts.spec(
-            layers,
-            "Error of recovered sensitive ratings against the error on test ratings",
+            [*layers, *named],
+            series,
             points=points,
-            means=means,
+            means=[{**each, "low": x.low, "high": x.high} for each in means],
+            labels=rows,
         ),
+        columns=_COLUMNS,
+        series=series,
     )
 
 
@@ -78,8 +84,10 @@ def _points(result: AuditResult) -> list[Datum]:
         if each.metric == "utility.rmse"
     }
     found = sorted(_of(result, RELEASED), key=lambda each: each.epsilon)
+    attacks = {each.attack for each in found}
     return [
         {
+            "series": plain(each.model if len(attacks) == 1 else f"{each.model}, {each.attack}"),
             "model": plain(each.model),
             "attack": plain(each.attack or ""),
             "at": words.epsilon(each.epsilon),
@@ -87,7 +95,8 @@ def _points(result: AuditResult) -> list[Datum]:
             "rank": rank,
             "error": errors[each.model, each.epsilon].value,
             "error_words": words.interval(errors[each.model, each.epsilon]),
-            "recovered": each.estimate.value,
+            "value": each.estimate.value,
+            "leak": -each.estimate.value,  # the smaller the error, the more leaks
             "lower": each.estimate.lower,
             "upper": each.estimate.upper,
             "words": words.interval(each.estimate),

@@ -1,213 +1,189 @@
-"""The charts of federated trainings: areas, divergences and errors against rounds."""
+"""The charts of federated trainings: areas, curves, divergences and errors against rounds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
-from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Chart
+from dpaudit.reports.chart_parts import Axis, Chart, Choice, Look, extremes
+from dpaudit.reports.sections import line_chart
+from dpaudit.reports.sections.line_chart import Baseline, Lines, level
 from dpaudit.reports.sections.transcripts import found_in
-from dpaudit.reports.series import Datum
+from dpaudit.reports.series import Datum, edge
 
-_PICK = " Click a legend entry to highlight it, double-click to show all."
+# The number of rounds at which a line of errors is drawn, about evenly on a logarithmic axis.
+_DRAWN = 40
 
 
-def charts(result: AuditResult) -> list[Chart]:
+def charts(result: AuditResult, look: Look) -> list[Chart]:
     """Return the charts for which the record has numbers."""
-    found = [_areas(result), _curves(result), _divergences(result), _errors(result)]
-    return [chart for chart in found if chart]
+    made = [_areas(result), _curves(result), _divergences(result, look), _errors(result, look)]
+    return [chart for chart in made if chart]
 
 
 def _areas(result: AuditResult) -> Chart | None:
-    data = [
-        {**_datum(m), "attack": plain(m.attack or "")}
-        for m in found_in(result, "transcript.auc")
-        if m.detail is None
-    ]
+    data = [_by_attack(m) for m in found_in(result, "transcript.auc") if m.detail is None]
     if not data:
         return None
-    import altair as alt
-
-    series = list(dict.fromkeys(datum["series"] for datum in data))
-    shown = alt.param(
-        name="transcript",
-        value=series[0],
-        bind=alt.binding_select(options=series, element="#transcripts-control", name="model "),
-    )
-    least = min(0.48, *(datum["shown"] - 0.02 for datum in data))
-    scale = alt.Scale(domain=[least, 1], nice=False)
-    base = (
-        parts.drawn_from("areas")
-        .transform_filter("datum.series === transcript")
-        .encode(
-            x=_rounds(data),
-            y=alt.Y("shown:Q", title="area under the curve", scale=scale),
-            color=alt.Color(
-                "attack:N", title="attack", sort=None, scale=alt.Scale(scheme="tableau20")
-            ),
-            opacity=parts.picked("attack"),
+    x = _rounds(data)
+    last = max(datum["x"] for datum in data)
+    y = Axis("area under the curve", min(0.48, *(datum["y"] - 0.02 for datum in data)), 1)
+    return line_chart.chart(
+        Lines(
+            "transcripts",
+            "How fast submissions reveal items",
+            "How often an attacker who observes every round scores a real pair of a user and an "
+            "item above a fake one. The dashed line is a guess.",
+            extremes("area", [each for each in data if each["x"] == last]),
+            x=x,
+            y=y,
+            data=data,
+            columns={"model": "model", "series": "attack", "x": "rounds", "words": "area"},
+            series=Look(()).series(data, "value"),
+            baselines=[level("guess", 0.5, x)],
+            choice=_models(data),
         )
-    )
-    tips = parts.tips(series="model", attack="attack", step="rounds", words="area")
-    layers = [
-        parts.drawn_from("level")
-        .mark_rule(strokeDash=[4, 3], color="#444")
-        .encode(y=alt.Y("level:Q", scale=scale)),
-        base.mark_rule(strokeWidth=1, clip=True).encode(
-            y=alt.Y("lower:Q", scale=scale), y2=alt.Y2("upper:Q")
-        ),
-        base.mark_line(strokeWidth=2),
-        base.mark_point(filled=True, size=50)
-        .encode(tooltip=tips)
-        .add_params(shown, parts.pick("attack"))
-        .properties(name="areas"),
-    ]
-    return Chart(
-        "transcripts",
-        "How fast submissions reveal items",
-        "How often an attacker who observes every round scores a real pair of a user and an item "
-        "above a fake one. The dashed line is a guess." + _PICK,
-        parts.spec(
-            layers, "Area under the curve against rounds", areas=data, level=[{"level": 0.5}]
-        ),
     )
 
 
 def _curves(result: AuditResult) -> Chart | None:
-    data = [
-        {**_datum(m), "attack": plain(m.attack or ""), "at": m.at}
-        for m in found_in(result, "transcript.roc")
-    ]
-    if not data:
+    found = [m for m in found_in(result, "transcript.roc") if m.at]
+    if not found:
         return None
-    import altair as alt
-
-    series = list(dict.fromkeys(datum["series"] for datum in data))
-    shown = alt.param(
-        name="curve",
-        value=series[0],
-        bind=alt.binding_select(options=series, element="#roc-control", name="model "),
-    )
-    least = min(datum["at"] for datum in data)
-    x_scale, x_axis = parts.decades(least, 1)
-    base = (
-        parts.drawn_from("curves")
-        .transform_filter("datum.series === curve")
-        .encode(
-            x=alt.X("at:Q", title="false positives", scale=x_scale, axis=x_axis),
-            y=alt.Y("shown:Q", title="true positives", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color(
-                "attack:N", title="attack", sort=None, scale=alt.Scale(scheme="tableau20")
-            ),
-            opacity=parts.picked("attack"),
-        )
-    )
-    tips = parts.tips(series="model", attack="attack", at="false positives", words="found")
-    layers = [
-        parts.drawn_from("guess")
-        .mark_line(strokeDash=[4, 3], color="#444")
-        .encode(x=alt.X("at:Q", scale=x_scale), y=alt.Y("at:Q")),
-        base.mark_line(strokeWidth=2),
-        base.mark_point(filled=True, size=25)
-        .encode(tooltip=tips)
-        .add_params(shown, parts.pick("attack"))
-        .properties(name="curves"),
+    least = min(m.at or 1 for m in found)
+    # A logarithmic axis cannot show 0: it is drawn at the edge.
+    floor = least / 10
+    data = [
+        {
+            **_by_attack(m),
+            "name": plain(f"{m.model}, {m.attack}, {words.percent(m.at or 0)} false positives"),
+            "x": m.at,
+            "y": max(m.estimate.value, floor),
+            "lower": max(m.estimate.lower, floor),
+            "upper": max(m.estimate.upper, floor),
+            "leak": m.estimate.value if m.at == least else 0.0,
+        }
+        for m in found
     ]
-    guess = [{"at": rate} for rate in sorted({datum["at"] for datum in data})]
-    return Chart(
-        "roc",
-        "How many pairs are found at which false positive rate",
-        "The share of real pairs that each attack finds after the last round, against the share of "
-        "fakes that it calls real, on a logarithmic axis. The dashed line is a guess." + _PICK,
-        parts.spec(layers, "True against false positives", curves=data, guess=guess),
-    )
+    return line_chart.chart(
+        Lines(
+            "roc",
+            "How many pairs are found at which false positive rate",
+            "The share of real pairs that each attack finds after the last round, against the "
+            "share of fakes that it calls real, both axes logarithmic. The dashed line is a guess.",
+            extremes("share found", [each for each in data if each["x"] == least]),
+            x=Axis("false-positive rate", least, 1, log=True),
+            y=Axis("true-positive rate", floor, 1, log=True),
+            data=data,
+            columns={
+                "model": "model", "series": "attack", "x": "false-positive rate", "words": "found",
+            },
+            series=Look(()).series(data, "leak"),
+            baselines=[Baseline("guess", [(least, least), (1, 1)])],
+            choice=_models(data),
+        )
+    )  # fmt: skip
 
 
-def _divergences(result: AuditResult) -> Chart | None:
+def _divergences(result: AuditResult, look: Look) -> Chart | None:
     found = [m for m in found_in(result, "transcript.kl") if m.detail == WHOLE]
     data = [_datum(m) for m in found if m.estimate.value > 0]
     if not data:
         return None
-    import altair as alt
-
-    scale, axis = parts.decades(*parts.span([datum["shown"] for datum in data]))
-    y = alt.Y("shown:Q", title="divergence (nats)", scale=scale, axis=axis)
-    return Chart(
-        "divergences",
-        "How far real submissions are from fakes",
-        "The divergence of a real item's submissions from fakes, a mean over real pairs, both axes "
-        "logarithmic." + _PICK,
-        _lines(data, y, "divergence"),
+    floor = edge([datum["value"] for datum in data])
+    for datum in data:
+        datum["lower"] = max(datum.get("lower", floor), floor)
+    return line_chart.chart(
+        Lines(
+            "divergences",
+            "How far real submissions are from fakes",
+            "The divergence of a real item's submissions from fakes, a mean over real pairs, both "
+            "axes logarithmic.",
+            extremes("divergence", data),
+            x=_rounds(data),
+            y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
+            data=data,
+            columns={"series": "model", "x": "rounds", "words": "divergence"},
+            series=look.series(data, "value"),
+        )
     )
 
 
-def _errors(result: AuditResult) -> Chart | None:
-    data = [_datum(m) for m in found_in(result, "transcript.rmse")]
+def _errors(result: AuditResult, look: Look) -> Chart | None:
+    found = found_in(result, "transcript.rmse")
+    steps = _thinned(sorted({m.step or 0 for m in found}))
+    data = [_datum(m) for m in found if m.step in steps]
     if not data:
         return None
-    import altair as alt
-
-    y = alt.Y("shown:Q", title="rmse on held-out ratings", scale=alt.Scale(zero=False))
-    return Chart(
-        "rounds",
-        "How fast the model learns",
-        "The root mean squared error on held-out ratings after each number of rounds, a mean over "
-        "trainings." + _PICK,
-        _lines(data, y, "rmse"),
+    return line_chart.chart(
+        Lines(
+            "rounds",
+            "How fast the model learns",
+            "The root mean squared error on held-out ratings after each number of rounds, a mean "
+            "over trainings.",
+            extremes("error", data),
+            x=_rounds(data),
+            y=Axis.around("rmse on held-out ratings", (datum["y"] for datum in data)),
+            data=data,
+            columns={"series": "model", "x": "rounds", "words": "rmse"},
+            series=look.series(data, "value"),
+        )
     )
 
 
-def _lines(data: Sequence[Datum], y: Any, title: str) -> dict[str, Any]:
-    import altair as alt
-
-    base = parts.drawn_from("points").encode(
-        x=_rounds(data),
-        y=y,
-        color=alt.Color("series:N", title="model", sort=None, scale=alt.Scale(scheme="tableau20")),
-        opacity=parts.picked("series"),
-    )
-    layers = [
-        base.mark_line(strokeWidth=2),
-        base.mark_point(filled=True, size=25)
-        .encode(tooltip=parts.tips(series="model", step="rounds", words=title))
-        .add_params(parts.pick("series"))
-        .properties(name=title),
-    ]
-    return parts.spec(layers, f"{title} against rounds", points=list(data))
+def _models(data: Sequence[Datum]) -> Choice:
+    return Choice("model", "model", list(dict.fromkeys(datum["model"] for datum in data)))
 
 
-def _rounds(data: Sequence[Datum]) -> Any:
-    import altair as alt
-
-    low, high = parts.span([datum["step"] for datum in data])
-    return alt.X(
-        "step:Q",
-        title="rounds",
-        scale=parts.log(low, high),
-        axis=alt.Axis(format="~s", labelOverlap="greedy", values=_marks(data)),
-    )
+def _rounds(data: Sequence[Datum]) -> Axis:
+    steps = sorted({datum["x"] for datum in data})
+    return Axis.over("rounds", steps, values=_marks(steps), units=True)
 
 
-def _marks(data: Sequence[Datum]) -> list[int]:
+def _marks(steps: Sequence[int]) -> list[int]:
     """Return the rounds to label on the axis, each at least twice the one before."""
     marks: list[int] = []
-    for step in sorted({datum["step"] for datum in data}, reverse=True):
+    for step in reversed(steps):
         if not marks or 2 * step <= marks[-1]:
             marks.append(step)
     return marks[::-1]
 
 
+def _thinned(steps: Sequence[int]) -> set[int]:
+    """Return the first and the last step and some between, about evenly in their logarithms."""
+    if len(steps) <= _DRAWN:
+        return set(steps)
+    ratio = (steps[-1] / max(steps[0], 1)) ** (1 / (_DRAWN - 1))
+    kept = [steps[0]]
+    for step in steps:
+        if step >= kept[-1] * ratio:
+            kept.append(step)
+    return {*kept, steps[-1]}
+
+
+def _by_attack(found: Measurement) -> Datum:
+    model = plain(f"{found.model}, ε = {words.epsilon(found.epsilon)}")
+    attack = plain(found.attack or "")
+    return {
+        **_datum(found),
+        "model": model,
+        "series": attack,
+        "name": f"{model}, {attack}, {found.step} rounds",
+    }
+
+
 def _datum(found: Measurement) -> Datum:
     ends = {"lower": found.estimate.lower, "upper": found.estimate.upper}
+    series = plain(f"{found.model}, ε = {words.epsilon(found.epsilon)}")
     return {
-        "series": f"{plain(found.model)}, ε = {words.epsilon(found.epsilon)}",
-        "step": found.step,
-        "shown": found.estimate.value,
+        "series": series,
+        "name": f"{series}, {found.step} rounds",
+        "x": found.step,
+        "y": found.estimate.value,
+        "value": found.estimate.value,
         # A single training has no finite interval, and JSON has no infinity.
         **{end: value for end, value in ends.items() if math.isfinite(value)},
         "words": words.interval(found.estimate),

@@ -1,0 +1,90 @@
+"""The chart of certified against claimed ε."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpaudit.reports import chart_parts as parts
+from dpaudit.reports.chart_parts import Axis, Chart, Label, Look
+from dpaudit.reports.digest import MORE
+from dpaudit.reports.series import NOTHING, WITHIN, Datum
+
+_COLUMNS = {
+    "series": "model, pair",
+    "at": "claimed ε",
+    "words": "certified ε",
+    "verdict": "certified",
+    "power": "power, measured on mutants",
+}
+
+
+def chart(data: list[Datum], look: Look) -> Chart | None:
+    """Return the chart of the certified lower bounds on ε, both axes logarithmic."""
+    if not data:
+        return None
+
+    claims = sorted({datum["claimed"] for datum in data})
+    x = Axis.over("claimed ε", claims, values=claims)
+    drawn = [datum["mutant"] for datum in data if datum["mutant"]]
+    y = Axis.over("certified ε", [*claims, *drawn, *(datum["y"] for datum in data)])
+    series = look.series(data, "multiple")
+    last = {datum["series"]: datum for datum in sorted(data, key=lambda each: each["claimed"])}
+    named, rows = parts.labels(
+        [Label(each.name, y.share(last[each.name]["y"]), each.color) for each in series]
+        + [Label("claimed ε", y.share(x.high))]
+    )
+    verdicts = [MORE, WITHIN, NOTHING]
+    base = parts.drawn_from("points").encode(x=x.x("claimed"), y=y.y(), opacity=parts.opacity())
+    color = parts.color(series)
+    tips = parts.tips(_COLUMNS)
+    claimed = parts.drawn_from("claimed").encode(x=x.x("claimed"), y=y.y("claimed"))
+    layers = [
+        claimed.mark_line(strokeDash=[6, 4], color=parts.MUTED),
+        base.mark_tick(orient="horizontal", size=14, thickness=2)
+        .transform_filter("isValid(datum.mutant)")
+        .encode(y=y.y("mutant"), color=color, tooltip=tips, opacity=parts.opacity(0.6)),
+        base.mark_line(strokeWidth=1.5).encode(color=color, strokeDash=parts.dash(series)),
+        base.mark_point(size=170, strokeWidth=1.5)
+        .encode(
+            stroke=parts.color(series, "Stroke"),
+            shape=_by_verdict("Shape", verdicts, ["triangle-up", "circle", "triangle-down"]),
+            fill=_by_verdict("Fill", verdicts, [parts.BROKEN, "var(--card)", parts.MUTED]),
+            tooltip=tips,
+        )
+        .properties(name="points"),
+    ]
+    return Chart(
+        "certified",
+        "Whether the claims hold",
+        "The certified lower bound on ε against the claimed ε, both axes logarithmic. A filled "
+        "triangle (▲) above the dashed line breaks its claim. A circle (○) is a bound that is not "
+        "more than claimed; a grey triangle (▼) at the edge certifies nothing. A short dash (–) is "
+        "the power of the game: the ε of the least mutant that it found to break the claim. "
+        "Without a dash, the game has no power.",
+        _summary(data),
+        parts.spec(
+            [*layers, *named],
+            series,
+            points=data,
+            claimed=[{"claimed": x.low}, {"claimed": x.high}],
+            labels=rows,
+        ),
+        columns=_COLUMNS,
+        series=series,
+    )
+
+
+def _by_verdict(channel: str, verdicts: list[str], values: list[str]) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=verdicts, range=values)
+    return getattr(alt, channel)("verdict:N", legend=None, scale=scale)
+
+
+def _summary(data: list[Datum]) -> str:
+    broken = sum(datum["verdict"] == MORE for datum in data)
+    most = max(data, key=lambda datum: datum["multiple"])
+    return (
+        f"{broken} of {len(data)} bounds are above their claims. The largest multiple of a claim "
+        f"is certified for {most['name']}: {most['words']}."
+    )
