@@ -317,12 +317,14 @@ class Label:
         place: its height on the axis, from 0 to 1.
         color: its colour.
         group: the group in which it is shown, in a chart that shows one group at a time.
+        start: the height of a baseline at the left edge, if that is another one.
     """
 
     text: str
     place: float
     color: str = MUTED
     group: str = ""
+    start: float | None = None
 
 
 def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[Any], list[Datum]]:
@@ -354,8 +356,8 @@ def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[A
         .mark_text(align="left", dx=8, limit=_LONGEST)
         .encode(x=alt.XValue(_edge())),
         base.transform_filter("narrow && datum.kind === 'baseline'")
-        .mark_text(align="left", dx=4, dy=-7)
-        .encode(x=alt.XValue(0), y=alt.Y("true:Q", scale=None, axis=None)),
+        .mark_text(align="left", dx=4, dy=10)
+        .encode(x=alt.XValue(0), y=alt.Y("start:Q", scale=None, axis=None)),
     ]
     return layers, rows
 
@@ -363,8 +365,8 @@ def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[A
 def _row(label: Label, at: float) -> Datum:
     kind = {MUTED: "baseline", REST: "grey"}.get(label.color, "series")
     ink = INK if kind == "grey" else label.color
-    true = HEIGHT * (1 - label.place)
-    return {"series": label.text, "at": at, "true": true, "ink": ink, "kind": kind,
+    start = HEIGHT * (1 - (label.place if label.start is None else label.start))
+    return {"series": label.text, "at": at, "start": start, "ink": ink, "kind": kind,
             "group": label.group}  # fmt: skip
 
 

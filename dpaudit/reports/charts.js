@@ -108,9 +108,10 @@ function element(name, text = "", attributes = {}) {
   return made;
 }
 
-/** Draw a figure as wide as its place, and again when it becomes narrow or wide. */
-async function show(figure) {
-  const { spec, columns } = JSON.parse(figure.querySelector("script").textContent);
+/** Draw a figure as wide as its place, and let its controls act. */
+async function show(script) {
+  const figure = script.closest("figure");
+  const { spec, columns } = JSON.parse(script.textContent);
   for (const [name, table] of Object.entries(spec.datasets)) spec.datasets[name] = rows(table);
   const place = figure.querySelector(".chart");
   const narrow = () => place.clientWidth < NARROW;
@@ -128,13 +129,14 @@ async function show(figure) {
 async function drawOnPaper(figure, spec) {
   for (const { value } of figure.querySelector("select")?.options ?? []) {
     const place = element("div");
-    figure.querySelector(".paper").append(element("p", value), place);
+    const part = element("div");
+    part.append(element("p", value), place);
+    figure.querySelector(".paper").append(part);
     await draw(place, { ...spec, width: PAPER }, { shown: value });
   }
 }
 
-const figures = [...document.querySelectorAll("figure[data-chart]")];
 // What is on the screen comes first.
-Promise.all(figures.map(show))
+Promise.all([...document.querySelectorAll("script[data-chart]")].map(show))
   .then((later) => Promise.all(later.map((onPaper) => onPaper())))
   .then(() => document.documentElement.setAttribute("data-drawn", ""));

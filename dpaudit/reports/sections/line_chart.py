@@ -145,7 +145,12 @@ def _labels(lines: Lines) -> list[Label]:
         for (group, name), datum in last.items()
     ]
     return found + [
-        Label(each.label, lines.y.share(each.points[-1][1]), group=group)
+        Label(
+            each.label,
+            lines.y.share(each.points[-1][1]),
+            group=group,
+            start=lines.y.share(each.points[0][1]),
+        )
         for group in groups
         for each in lines.baselines
     ]

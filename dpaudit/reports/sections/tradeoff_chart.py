@@ -52,7 +52,7 @@ def chart(
         base.mark_line(strokeWidth=1.5).encode(
             color=parts.color(lines), strokeDash=parts.dash(lines), order=alt.Order("rank:Q")
         ),
-        base.mark_point(size=55, opacity=1)
+        base.mark_point(size=65)
         .encode(
             tooltip=parts.tips(_COLUMNS),
             shape=alt.Shape(

@@ -196,7 +196,7 @@ def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -
     }
     assert sorted(point["error"] for point in points) == sorted(errors.values())
     found = of(result, "reconstruction.rmse", detail="released model")
-    assert {point["recovered"] for point in points} == {each.estimate.value for each in found}
+    assert {point["value"] for point in points} == {each.estimate.value for each in found}
     [mean] = chart.spec["datasets"]["means"]
     assert mean["mean"] == of(result, "reconstruction.rmse", detail="item means")[0].estimate.value
     none = [each for each in charts.render(run(attack=[])) if each.name == "recovery"]

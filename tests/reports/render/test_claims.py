@@ -269,8 +269,9 @@ def test_a_chart_has_every_game_and_no_check(valid: Callable[[dict[str, Any]], b
     charts = claims_chart.render(both())
     assert len(charts) == 1
     assert valid(charts[0].spec)
-    names = [row["name"] for row in charts[0].spec["datasets"]["games"]]
-    assert names == ["aa11-thm1  published: as printed", "aa11-thm1  corrected: damped"]
+    games = [(row["entry"], row["game"]) for row in charts[0].spec["datasets"]["points"]]
+    assert games == [("aa11-thm1", "published: as printed"), ("aa11-thm1", "corrected: damped")]
+    assert charts[0].summary == "2 of 2 bounds are above the claimed ε."
     assert claims_chart.render(verification(entry(check()))) == []
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from dpaudit.record.result import AuditResult
+from dpaudit.reports import digest
+from dpaudit.reports.chart_parts import REST, Chart
 from dpaudit.reports.render import html, markdown
 from dpaudit.reports.render import page as pages
 from dpaudit.reports.sections import charts
@@ -50,10 +52,26 @@ class Page(HTMLParser):
 
     def specs(self) -> dict[str, Any]:
         return {
-            attributes["data-chart"] or "": json.loads(content)
+            attributes["data-chart"] or "": unpacked(json.loads(content)["spec"])
             for attributes, content in self.scripts
             if "data-chart" in attributes
         }
+
+
+def unpacked(spec: dict[str, Any]) -> dict[str, Any]:
+    """The specification with its data as rows, as the page's script makes them."""
+    return {**spec, "datasets": {name: rows(table) for name, table in spec["datasets"].items()}}
+
+
+def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    columns = [
+        [column["texts"][at] if at >= 0 else None for at in column["at"]]
+        if isinstance(column, dict)
+        else column
+        for column in table["columns"]
+    ]
+    cells = zip(*columns, strict=True)
+    return [dict(zip(table["fields"], each, strict=True)) for each in cells]
 
 
 PAGES: dict[str, str] = {}
@@ -67,8 +85,22 @@ def rendered(result: AuditResult) -> str:
     return PAGES[key]
 
 
-def data_of(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    return [datum for values in spec["datasets"].values() for datum in values]
+def points(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = spec["datasets"]["points"]
+    return found
+
+
+def chart(result: AuditResult, name: str) -> Chart:
+    return next(each for each in charts.render(result) if each.name == name)
+
+
+def drawn(spec: dict[str, Any]) -> str:
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+    text: str = vl_convert.vegalite_to_svg({**spec, "width": 600}, vl_version=version)
+    return text
 
 
 def test_numbers_and_verdict(result: AuditResult) -> None:
@@ -77,7 +109,7 @@ def test_numbers_and_verdict(result: AuditResult) -> None:
         assert part in page.text
     assert ("section", {"class": "verdict broken"}) in page.tags
     assert list(page.specs()) == ["accuracy", "tradeoff", "certified", "difference", "rmse"]
-    assert {datum.get("value") for datum in data_of(page.specs()["rmse"])} == {1.2345}
+    assert {datum["y"] for datum in points(page.specs()["rmse"])} == {1.2345}
 
 
 def test_cells_are_those_of_markdown(result: AuditResult) -> None:
@@ -92,7 +124,8 @@ def test_loads_nothing(result: AuditResult) -> None:
     text = rendered(result)
     page = Page(text)
     for _, attributes in page.tags:
-        assert not {"src", "href", "srcset", "data", "action"} & set(attributes)
+        assert not {"src", "srcset", "data", "action"} & set(attributes)
+        assert (attributes.get("href") or "#").startswith("#")
     style = text.split("<style>")[1].split("</style>")[0]
     assert "url(" not in style
     assert "@import" not in style
@@ -116,7 +149,8 @@ def test_labels_cannot_break_out(make: Make) -> None:
     assert not [tag for tag, _ in page.tags if tag == "img"]
     assert "<img" not in text.replace(pages._script(), "")
     assert EVIL in page.text
-    assert {datum["model"] for datum in data_of(page.specs()["accuracy"])} == {EVIL}
+    named = {datum["series"] for datum in points(page.specs()["accuracy"])}
+    assert named == {f"{EVIL}, {EVIL}2", f"{EVIL}, second"}
 
 
 def test_same_record_same_bytes(result: AuditResult, lists: AuditResult) -> None:
@@ -129,7 +163,7 @@ def test_headings_and_captions(hard: AuditResult) -> None:
     tags = [tag for tag, _ in page.tags]
     assert ("html", {"lang": "en"}) in page.tags
     assert tags.count("h1") == 1
-    assert tags.count("table") == tags.count("caption")
+    assert tags.count("table") == tags.count("caption") == tags.count("thead")
     assert tags.count("figure") == tags.count("figcaption") == len(page.specs())
 
 
@@ -163,61 +197,133 @@ def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
         else found
         for found in result.measurements
     ]
-    spec = Page(rendered(result.model_copy(update={"measurements": same}))).specs()["difference"]
-    zero = next(datum for datum in data_of(spec) if datum["epsilon"] == 10)
+    found = chart(result.model_copy(update={"measurements": same}), "difference")
+    zero = next(datum for datum in points(found.spec) if datum["x"] == 10)
     assert zero["drawn"] == "upper bound (measured: 0)"
-    assert zero["shown"] == pytest.approx(0.03)
-    assert all(datum["shown"] > 0 and datum["lower"] > 0 for datum in data_of(spec))
+    assert zero["y"] == pytest.approx(0.03)
+    assert all(datum["y"] > 0 and datum["lower"] > 0 for datum in points(found.spec))
 
 
 def test_broken_claims_are_marked(result: AuditResult) -> None:
-    spec = Page(rendered(result)).specs()["certified"]
-    verdicts = {datum["at"]: datum["verdict"] for datum in data_of(spec) if "verdict" in datum}
-    assert verdicts == {
+    found = points(chart(result, "certified").spec)
+    assert {datum["at"]: datum["verdict"] for datum in found} == {
         "0.1": "more than claimed",
         "1": "more than claimed",
         "10": "not more than claimed",
     }
+    assert "2 of 3 bounds are above their claims" in chart(result, "certified").summary
 
 
 def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
     specs = Page(rendered(lists)).specs()
     assert list(specs) == ["certified", "difference", "convergence"]
-    data = data_of(specs["convergence"])
+    data = points(specs["convergence"])
     assert len(data) == 3 * 2 * 3
     # No step has no place on a logarithmic axis: it is drawn left of the first.
     assert {(datum["step"], datum["x"]) for datum in data} == {(0, 5), (10, 10), (1000, 1000)}
-    assert {datum["states"] for datum in data} == {"first 10 states", "all states"}
-    assert all(datum["shown"] == datum["value"] > 0 for datum in data)
+    assert {datum["series"] for datum in data} == {
+        f"chain, ε = {epsilon}, {states}"
+        for epsilon in ("0.1", "1", "100")
+        for states in ("first 10 states", "all states")
+    }
     assert "datum.value == 5" in json.dumps(specs["convergence"])
 
 
 @pytest.mark.parametrize("name", ["convergence", "certified", "difference"])
 def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None:
-    import altair
-    import vl_convert
+    found = drawn(Page(rendered(lists)).specs()[name])
+    assert (">1k<" if name == "convergence" else ">100<") in found
+    assert "NaN" not in found
 
-    spec = Page(rendered(lists)).specs()[name]
-    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    drawn = vl_convert.vegalite_to_svg({**spec, "width": 600}, vl_version=version)
-    assert ">100<" in drawn
-    assert "NaN" not in drawn
+
+def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
+    for name in ("accuracy", "tradeoff"):
+        found = chart(result, name)
+        assert "guess (1 of 5)" in {row["series"] for row in found.spec["datasets"]["labels"]}
+        assert "guess (1 of 5)" in drawn(found.spec)
+    ends = [(row["x"], row["y"]) for row in chart(result, "accuracy").spec["datasets"]["baselines"]]
+    assert [y for _, y in ends] == [0.2, 0.2]
+
+
+def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
+    base = make(attacks=True)
+    models = [base.models[0].model_copy(update={"label": f"model {n}"}) for n in range(5)]
+    found = [
+        each.model_copy(
+            update={
+                "model": model.label,
+                "estimate": each.estimate.model_copy(
+                    update={"value": each.estimate.value * (1 - place / 10), "lower": 0.0}
+                ),
+            }
+        )
+        for place, model in enumerate(models)
+        for each in base.measurements
+        if each.metric == "attack.accuracy"
+    ]
+    points = [
+        each.model_copy(update={"model": model.label}) for model in models for each in base.points
+    ]
+    many = base.model_copy(
+        update={"models": models, "points": points, "measurements": found, "verdicts": []}
+    )
+    series = chart(many, "accuracy").series
+    assert len(series) == 10
+    assert [each.color == REST for each in series] == [False] * 6 + [True] * 4
+    assert series[0].name == "model 0, one prediction"
+    leaks = [each.name for each in series]
+    assert leaks.index("model 1, one prediction") < leaks.index("model 4, one prediction")
 
 
 @pytest.mark.parametrize("weight", [0.1, 0.5, 0.9])
-def test_slider_picks_the_best_epsilon(make: Make, weight: float) -> None:
-    import altair
-    import vl_convert
+def test_slider_picks_the_best_epsilon_whose_claim_is_not_broken(make: Make, weight: float) -> None:
+    result = make(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0))
+    broken = {each.epsilon for each in result.verdicts if each.verdict == "broken"}
+    assert broken == {0.1, 0.3, 1.0}
+    found = chart(result, "tradeoff")
+    assert found.advice is not None
+    (here,) = [each for each in found.advice.best if each.low <= weight <= each.high]
+    offered = [row for row in digest.rows(result)["published"] if row.point.epsilon not in broken]
+    best = max(
+        offered,
+        key=lambda row: (
+            (1 - weight) * row.overlap.value - weight * row.accuracy["one prediction"].value
+            if row.overlap
+            else 0.0
+        ),
+    )
+    assert here.at == f"{best.point.epsilon:g}"
+    assert here.words.startswith(f"published: ε = {here.at} is best (utility ")
+    assert list(found.advice.notes) == [
+        "published is not offered at ε = 0.1, 0.3, 1: its claim there is broken."
+    ]
+    found.spec["params"][-1]["value"] = weight
+    assert f">ε = {here.at}<" in drawn(found.spec)
 
-    epsilons = (0.1, 0.3, 1.0, 3.0, 10.0)
-    spec = Page(rendered(make(epsilons=epsilons))).specs()["tradeoff"]
-    data = [datum for datum in data_of(spec) if datum["strongest"]]
-    best = max(data, key=lambda at: (1 - weight) * at["utility"] - weight * at["risk"])
-    next(part for part in spec["params"] if part["name"] == "weight")["value"] = weight
-    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    drawn = vl_convert.vegalite_to_svg({**spec, "width": 600}, vl_version=version)
-    assert f"ε = {best['at']} is best: utility {best['utility']:.3f}" in drawn
-    assert drawn.count("is best") == drawn.count("is best: utility")
+
+def test_a_model_with_broken_claims_alone_is_not_offered(make: Make) -> None:
+    found = chart(make(epsilons=(0.1, 1.0)), "tradeoff")
+    assert found.advice is not None
+    assert not found.advice.best
+    assert list(found.advice.notes) == ["published is not offered: its claim is broken."]
+
+
+def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
+    text = rendered(hard)
+    for each in charts.render(hard):
+        assert each.summary.endswith(".")
+        assert any(character.isdigit() for character in each.summary)
+        assert set(each.columns) <= set(points(each.spec)[0]) | {"at"}
+        assert f'id="{each.name}" role="img" aria-label="' in text
+
+
+def test_data_are_packed_with_each_text_once(result: AuditResult) -> None:
+    found = chart(result, "accuracy")
+    packed = pages.packed(found)
+    assert unpacked(packed["spec"])["datasets"]["baselines"] == found.spec["datasets"]["baselines"]
+    column = packed["spec"]["datasets"]["points"]["columns"][0]
+    assert len(column["texts"]) == 2
+    assert len(column["at"]) == 6
 
 
 def test_without_charts_no_script_runs(make: Make) -> None:

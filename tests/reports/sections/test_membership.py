@@ -26,6 +26,7 @@ from dpaudit.reports.sections import charts, membership, membership_chart, summa
 from tests.support.records import judged
 
 Make = Callable[..., AuditResult]
+Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>|*b*"
 RATES = (0.01, 0.1)
 GAMES = [("interaction", "scores"), ("interaction", "own-list"), ("user", "scores")]
@@ -128,7 +129,7 @@ def test_other_records_have_no_membership(result: AuditResult) -> None:
     assert not membership.tables(result)
     assert not membership.utility(result)
     assert not membership.note(result)
-    assert membership_chart.chart(result, Look(["published"], [])) is None
+    assert membership_chart.charts(result, Look(["published"])) == []
 
 
 def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make: Make) -> None:
@@ -260,18 +261,36 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         else each
         for each in made.measurements
     ]
-    drawn = membership_chart.chart(
-        made.model_copy(update={"measurements": zero}), Look(["own"], [])
-    )
+    drawn = membership_chart.curves(made.model_copy(update={"measurements": zero}), Look(["own"]))
     assert drawn is not None
     points = drawn.spec["datasets"]["points"]
-    assert {(each["seen"], each["x"]) for each in points} == {
-        (f"{unit}, {observer}", at) for unit, observer in GAMES for at in (0.01, 0.1, 0.5)
+    assert {(each["series"], each["x"]) for each in points} == {
+        (f"own, {unit}, {observer}", at) for unit, observer in GAMES for at in (0.01, 0.1, 0.5)
     }
-    assert {each["shown"] for each in points} == {0.001}
-    assert {each["value"] for each in points} == {0.0}
+    assert {each["y"] for each in points} == {0.001}
+    assert {each["words"] for each in points} == {"0 [0, 0.100]"}
     assert json.dumps(drawn.spec).count('"type": "log"') >= 2
+    guess = [(each["x"], each["y"]) for each in drawn.spec["datasets"]["baselines"]]
+    assert guess == [(0.01, 0.01), (1, 1)]
     assert "membership" in [each.name for each in charts.render(made)]
+
+
+def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
+    drawn = membership_chart.against_utility(record(make), Look(["own"]))
+    assert drawn is not None
+    assert valid(drawn.spec)
+    assert drawn.choice is not None
+    assert list(drawn.choice.options) == ["interaction", "user"]
+    found = {each["unit"]: each for each in drawn.spec["datasets"]["points"]}
+    assert found["interaction"]["words"] == "0.500 [0.375, 0.625]"
+    assert found["interaction"]["utility_words"] == "0.250 [0.125, 0.375]"
+    assert found["interaction"]["seen"] == "interaction, scores"
+    assert found["interaction"]["certified"] == "≥ 0"
+    assert drawn.spec["datasets"]["guess"][0]["rate"] == 0.1
+    bare = record(make)
+    unmeasured = [each for each in bare.measurements if each.metric != "utility.ndcg"]
+    without = bare.model_copy(update={"measurements": unmeasured})
+    assert membership_chart.against_utility(without, Look(["own"])) is None
 
 
 def test_hostile_labels_stay_text(make: Make) -> None:

@@ -17,6 +17,7 @@ from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import transcripts, transcripts_chart
+from dpaudit.reports.sections.charts import looks
 
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -91,7 +92,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
         update={"measurements": [m for m in result.measurements if m.metric == "epsilon"]}
     )
     assert not transcripts.tables(bare)
-    assert not transcripts_chart.charts(bare)
+    assert not transcripts_chart.charts(bare, looks(bare))
     assert transcripts.games(bare) is None
     assert transcripts.note(bare) == []
 
@@ -99,14 +100,23 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
 def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
-    charts = transcripts_chart.charts(result)
+    charts = transcripts_chart.charts(result, looks(result))
     assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
     for chart in charts:
         assert valid(chart.spec)
         assert json.loads(json.dumps(chart.spec, allow_nan=False))
-    drawn = charts[0].spec["datasets"]["areas"]
-    assert {datum["step"] for datum in drawn} == {2, 5}
-    assert all(datum["lower"] <= datum["shown"] <= datum["upper"] for datum in drawn)
+        assert "guess" in json.dumps(chart.spec) or chart.name not in ("transcripts", "roc")
+    drawn = charts[0].spec["datasets"]["points"]
+    assert {datum["x"] for datum in drawn} == {2, 5}
+    assert all(datum["lower"] <= datum["y"] <= datum["upper"] for datum in drawn)
+    scales = [charts[1].spec["layer"][0]["encoding"][axis]["scale"]["type"] for axis in "xy"]
+    assert scales == ["log", "log"]
+
+
+def test_a_long_training_is_drawn_at_few_rounds() -> None:
+    kept = transcripts_chart._thinned(range(1, 401))
+    assert {1, 2, 400} <= kept
+    assert 20 < len(kept) <= 42
 
 
 def test_every_report_is_rendered_and_escapes_labels(result: AuditResult) -> None:
