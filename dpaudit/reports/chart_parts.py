@@ -245,6 +245,7 @@ def spec(
         background="transparent",
         config=alt.Config(
             aria=False,  # the page describes the whole chart
+            mark=alt.MarkConfig(aria=False),
             font="system-ui, sans-serif",
             padding={"left": 4, "top": 12, "right": 12, "bottom": 4},
             axis=alt.AxisConfig(

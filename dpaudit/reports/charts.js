@@ -76,11 +76,11 @@ function bindNumbers(figure, columns, points) {
   const fill = () => {
     const table = element("table");
     const head = table.createTHead().insertRow();
-    for (const title of Object.values(columns)) head.append(element("th", title, { scope: "col" }));
+    for (const [, title] of columns) head.append(element("th", title, { scope: "col" }));
     const body = table.createTBody();
     for (const point of points) {
       const row = body.insertRow();
-      for (const field of Object.keys(columns)) row.insertCell().textContent = point[field] ?? "";
+      for (const [field] of columns) row.insertCell().textContent = point[field] ?? "";
     }
     fold.querySelector(".table").append(table);
   };

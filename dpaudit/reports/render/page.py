@@ -43,7 +43,7 @@ def packed(chart: Chart) -> dict[str, Any]:
     Numbers have five significant digits, which is more than a chart shows.
     """
     datasets = {name: _columns(rows) for name, rows in chart.spec["datasets"].items()}
-    return {"spec": {**chart.spec, "datasets": datasets}, "columns": dict(chart.columns)}
+    return {"spec": {**chart.spec, "datasets": datasets}, "columns": list(chart.columns.items())}
 
 
 def _columns(rows: Sequence[Datum]) -> dict[str, Any]:
