@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
+from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import words
 from dpaudit.reports.digest import MORE, Row
 
 Datum = dict[str, Any]
 ByModel = Mapping[str, list[Row]]
-Point = tuple[str, float]  # model, ε
+Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
 
 WITHIN = "not more than claimed"
 NOTHING = "nothing certified (drawn at the edge)"
 MEASURED = "measured"
 UPPER = "upper bound (measured: 0)"
+BROKEN, DOUBTED, NO_CLAIM = "claim broken", "claim in doubt", "no claim"
 # The positions of the slider that weighs leakage against utility.
 WEIGHTS = [place / 100 for place in range(101)]
 
@@ -36,6 +38,7 @@ class Recommendation:
         at: the ε, as text.
         utility: ε-Utility.
         risk: ε-Risk of the strongest attack.
+        claim: what was found out about the claim there.
     """
 
     model: str
@@ -44,44 +47,62 @@ class Recommendation:
     at: str
     utility: float
     risk: float
+    claim: str
 
     @property
     def words(self) -> str:
         """The recommendation as a sentence."""
         found = f"utility {words.measured(self.utility)}, risk {words.measured(self.risk)}"
-        return f"{self.model}: ε = {self.at} is best ({found})."
+        return f"{self.model}: ε = {self.at} is best ({found}; {self.claim})."
 
 
-def recommendations(by_model: ByModel, broken: Collection[Point]) -> list[Recommendation]:
+def claims(verdicts: Sequence[VerdictRecord]) -> Claims:
+    """Return what was found out about the claim at each point, in words."""
+    said = {"no claim": NO_CLAIM, "doubt": DOUBTED}
+    return {
+        (each.model, each.epsilon): said.get(each.reason or "", f"claim {each.verdict}")
+        for each in verdicts
+    }
+
+
+def offered(row: Row, claims: Claims) -> bool:
+    """Return whether a point may be recommended: its claim is neither broken nor in doubt."""
+    return claims[_key(row)] not in (BROKEN, DOUBTED)
+
+
+def recommendations(by_model: ByModel, claims: Claims) -> list[Recommendation]:
     """Return the best ε of each model by the weight w of leakage against utility.
 
     The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
-    claim is broken is never recommended.
+    claim is broken or in doubt is never recommended.
     """
     found = []
     for model, here in by_model.items():
-        offered = [
+        able = [
             (row, row.overlap.value, row.accuracy[row.strongest].value)
             for row in here
-            if row.overlap and row.strongest is not None and _key(row) not in broken
+            if row.overlap and row.strongest is not None and offered(row, claims)
         ]
-        best = [_best(offered, weight) for weight in WEIGHTS] if offered else []
+        best = [_best(able, weight) for weight in WEIGHTS] if able else []
         for at, same in groupby(range(len(best)), key=lambda place: best[place][0].point.epsilon):
             places = list(same)
-            _, utility, risk = best[places[0]]
+            row, utility, risk = best[places[0]]
             low, high = WEIGHTS[places[0]], WEIGHTS[places[-1]]
-            found.append(Recommendation(plain(model), low, high, words.epsilon(at), utility, risk))
+            claim = claims[_key(row)]
+            found.append(
+                Recommendation(plain(model), low, high, words.epsilon(at), utility, risk, claim)
+            )
     return found
 
 
 _Offer = tuple[Row, float, float]  # with utility and risk
 
 
-def _best(offered: Sequence[_Offer], weight: float) -> _Offer:
-    return max(offered, key=lambda each: (1 - weight) * each[1] - weight * each[2])
+def _best(able: Sequence[_Offer], weight: float) -> _Offer:
+    return max(able, key=lambda each: (1 - weight) * each[1] - weight * each[2])
 
 
-def _key(row: Row) -> Point:
+def _key(row: Row) -> tuple[str, float]:
     return row.point.model, row.point.epsilon
 
 
@@ -181,7 +202,7 @@ def _verdict(row: Row, pair: str, lower: float) -> str:
     return WITHIN if lower > 0 else NOTHING
 
 
-def tradeoff(by_model: ByModel, broken: Collection[Point]) -> list[Datum]:
+def tradeoff(by_model: ByModel, claims: Claims) -> list[Datum]:
     """Return ε-Risk and ε-Utility; `rank` orders the ε."""
     found: list[Datum] = []
     for model, here in by_model.items():
@@ -197,7 +218,8 @@ def tradeoff(by_model: ByModel, broken: Collection[Point]) -> list[Datum]:
                     "utility_words": words.interval(row.overlap),
                     "value": estimate.value,
                     "words": words.interval(estimate),
-                    "claim": "broken" if _key(row) in broken else "not broken or not tested",
+                    "claim": claims[_key(row)],
+                    "offered": offered(row, claims),
                 }
                 for label, estimate in row.accuracy.items()
             )

@@ -40,7 +40,6 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
     def make(kind: str) -> Path:
         out = folder / kind
-
         if kind == "claims":
             asked = ["claims", "pa11-thm3.1", "--verify", "--trials", "300", "--seed", "1"]
             page = out / "claims.html"

@@ -33,10 +33,10 @@ def render(result: AuditResult) -> list[Chart]:
     if membership.audited(result):
         found = [*membership_chart.charts(result, look), bounds]
         return [chart for chart in found if chart]
-    broken = {(each.model, each.epsilon) for each in result.verdicts if each.verdict == "broken"}
+    claims = series.claims(result.verdicts)
     found = [
         curves.accuracy(series.accuracy(by_model), look, guesses.of_attacks(result)),
-        tradeoff_chart.chart(by_model, broken, look, guesses.of_attacks(result)),
+        tradeoff_chart.chart(by_model, claims, look, guesses.of_attacks(result)),
         bounds,
         curves.difference(series.difference(by_model), look),
         curves.rmse(series.rmse(by_model), look),

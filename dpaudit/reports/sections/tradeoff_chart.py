@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import series, words
 from dpaudit.reports.chart_parts import Advice, Axis, Chart, Label, Look
+from dpaudit.reports.digest import Row
 from dpaudit.reports.sections.guesses import Guess
-from dpaudit.reports.series import ByModel, Datum, Point, Recommendation
+from dpaudit.reports.series import ByModel, Claims, Datum, Recommendation
 from dpaudit.reports.table import Table
 
 _COLUMNS = {
@@ -20,18 +21,16 @@ _COLUMNS = {
 }
 
 
-def chart(
-    by_model: ByModel, broken: Collection[Point], look: Look, guesses: Sequence[Guess]
-) -> Chart | None:
-    """Return the chart; a point whose claim is broken is drawn, and never recommended."""
-    data = series.tradeoff(by_model, broken)
+def chart(by_model: ByModel, claims: Claims, look: Look, guesses: Sequence[Guess]) -> Chart | None:
+    """Return the chart; a point whose claim is broken or in doubt is drawn, never recommended."""
+    data = series.tradeoff(by_model, claims)
     if not data:
         return None
     import altair as alt
 
     x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
-    advice = _advice(by_model, broken)
+    advice = _advice(by_model, claims)
     lines = look.series(data, "value")
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(
@@ -56,11 +55,9 @@ def chart(
         .encode(
             tooltip=parts.tips(_COLUMNS),
             shape=alt.Shape(
-                "claim:N",
+                "offered:N",
                 legend=None,
-                scale=alt.Scale(
-                    domain=["broken", "not broken or not tested"], range=["cross", "circle"]
-                ),
+                scale=alt.Scale(domain=[False, True], range=["cross", "circle"]),
             ),
             fill=parts.color(lines, "Fill"),
             stroke=parts.color(lines, "Stroke"),
@@ -86,8 +83,8 @@ def chart(
         "Risk against utility, one point for each ε. The slider sets the weight w: the best ε of a "
         "model has the largest score (1 − w) · utility − w · risk, where the risk is the largest "
         "accuracy of any attack at that ε (the strongest adversary). The best ε is ringed. It is "
-        "chosen by point estimates; near-ties may be chance. A cross (✚) is a broken claim, which "
-        "is not offered.",
+        "chosen by point estimates; near-ties may be chance. A cross (✚) is a claim that is "
+        "broken or in doubt, which is not offered.",
         parts.extremes("risk", data),
         made,
         columns=_COLUMNS,
@@ -117,16 +114,8 @@ def _rings(best: Sequence[Recommendation]) -> list[Datum]:
     return found
 
 
-def _advice(by_model: ByModel, broken: Collection[Point]) -> Advice:
-    best = series.recommendations(by_model, broken)
-    notes = []
-    for model, here in by_model.items():
-        shut = [row.point.epsilon for row in here if (model, row.point.epsilon) in broken]
-        if shut:
-            all_of_it = len(shut) == len(here)
-            which = "" if all_of_it else f" at ε = {words.listed(shut)}"
-            said = "its claim is broken" if all_of_it else "its claim there is broken"
-            notes.append(f"{model} is not offered{which}: {said}.")
+def _advice(by_model: ByModel, claims: Claims) -> Advice:
+    best = series.recommendations(by_model, claims)
     cells = [
         [
             each.model,
@@ -134,8 +123,28 @@ def _advice(by_model: ByModel, broken: Collection[Point]) -> Advice:
             each.at,
             words.measured(each.utility),
             words.measured(each.risk),
+            each.claim,
         ]
         for each in best
     ]
-    header = ["model", "weight w of leakage", "best ε", "utility", "risk"]
-    return Advice(best, notes, Table("The best ε at every weight", header, cells))
+    header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
+    table = Table("The best ε at every weight", header, cells)
+    notes = [_not_offered(model, here, claims) for model, here in by_model.items()]
+    return Advice(best, [note for note in notes if note], table)
+
+
+def _not_offered(model: str, here: Sequence[Row], claims: Claims) -> str:
+    """Return at which ε a model is not offered and why; empty if it is offered at every ε."""
+    shut: dict[str, list[float]] = {}
+    for row in here:
+        if not series.offered(row, claims):
+            claim = claims[model, row.point.epsilon]
+            shut.setdefault(claim, []).append(row.point.epsilon)
+    if not shut:
+        return ""
+    why = " and ".join(
+        f"{claim.removeprefix('claim ')} at ε = {words.listed(found)}"
+        for claim, found in sorted(shut.items())
+    )
+    every = sum(map(len, shut.values())) == len(here)
+    return f"{model} is {'not offered' if every else 'offered at some ε only'}: its claim is {why}."

@@ -1,4 +1,4 @@
-"""Mechanisms of one's own, audited from their outputs alone by examples/black-box.toml."""
+"""A mechanism of one's own, audited from its outputs alone by black_box.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def noisy_mean(ratings: np.ndarray, rng: np.random.Generator, n: int) -> np.ndar
 
     Rounded: the low-order bits of the sum would tell the mean, whatever the noise.
     """
-    return np.round(ratings.mean() + rng.laplace(scale=1 / len(ratings), size=n), 2)
+    noise: np.ndarray = rng.laplace(scale=1 / len(ratings), size=n)
+    return np.asarray(np.round(ratings.mean() + noise, 2))
 
 
 def pairs() -> list[tuple[np.ndarray, np.ndarray]]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from dpaudit.claims.record import Entry, Game, Verification
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Timing
-from dpaudit.reports.render import claims, claims_console, page
+from dpaudit.reports.render import claims, claims_console
 
 HARD = "<img src=x onerror=alert(1)> a|b *c* [d](e) `f`"
 VERDICTS = ["falsified", "not falsified", "holds", "unprovable as stated", "inconclusive"]
@@ -174,7 +174,7 @@ def test_hard_text_is_shown_and_does_nothing(name: str) -> None:
     )  # fmt: skip
     shown = FORMATS[name](found)
     if name == "html":
-        assert "<img" not in shown.replace(page._script(), "")
+        assert "<img" not in shown
         assert "&lt;img src=x" in shown
     elif name == "markdown":
         assert not re.search(r"(?<!\\)<img", shown)
