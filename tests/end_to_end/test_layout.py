@@ -8,7 +8,16 @@ import dpaudit
 
 TESTS, PACKAGE = Path(__file__).parents[1], Path(dpaudit.__file__).parent
 # What spans several modules.
-BESIDE = {"browser", "contract", "docs", "end_to_end", "fuzz", "papers", "standard_bench", "support"}
+BESIDE = {
+    "browser",
+    "contract",
+    "docs",
+    "end_to_end",
+    "fuzz",
+    "papers",
+    "standard_bench",
+    "support",
+}
 
 
 def test_every_test_module_begins_with_the_name_of_a_module_or_folder() -> None:
