@@ -447,7 +447,7 @@ def test_a_gate_on_epsilon_passes_where_a_planted_leak_is_found() -> None:
     gate = {"metric": "epsilon", "max": 1.0, "detectable": 2}
     ((outcome, reason),) = judged(gate, membership=table)
     assert outcome == "pass"
-    assert "a planted leak of ε = 2 was found" in reason
+    assert "the same game finds a planted leak of ε = 2" in reason
 
 
 @pytest.mark.usefixtures("ignorant")
