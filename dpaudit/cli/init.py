@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from shlex import quote
 from string import Template
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import click
 
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import write_text
+from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
@@ -53,7 +55,8 @@ def init(path: Path, recommender: str | None, data: Path | None) -> None:
     else:
         text, said = _of_file(data, recommender)
     write_text(path, text)
-    click.echo(f"{said}{path} is written; run it with: dpaudit run {path}")
+    name = place(path)
+    click.echo(f"{said}{name} is written; run it with: dpaudit run {quote(name)}")
 
 
 def _of_synthetic(library: str | None) -> str:
@@ -77,16 +80,17 @@ def _of_file(path: Path, library: str | None) -> tuple[str, str]:
     found = sniff(path)
     ratings = load(found.source)
     rated = ratings.scale.width > 0
+    kind = "ratings" if rated else "interactions"
     said = (
-        f"{path}: {len(ratings)} {'ratings' if rated else 'interactions'} of {ratings.n_users} "
-        f"users with {ratings.n_items} items; {found.layout}. {found.ratings}\n"
+        f"{place(path)}: {len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} "
+        f"items; {found.layout}. {found.ratings}\n"
     )
     lines = [*_comments(f"Found: {found.layout}. {found.ratings}"), *_data(found.source, ratings)]
     if library is None and not rated:
         library = _library()
     if library is not None:
         said += f"Membership inference against a recommender of {library} is audited.\n"
-        return _own(library, "\n".join(lines), ratings, f"{path}: "), said
+        return _own(library, "\n".join(lines), ratings, f"{place(path)}: "), said
     said += "Private recommenders are audited; --recommender LIBRARY audits one of yours.\n"
     least = least_raters(ratings)
     if least > 1:
@@ -94,7 +98,7 @@ def _of_file(path: Path, library: str | None) -> tuple[str, str]:
         kept = f"# keeps {fewer.n_items} of {ratings.n_items} items: a run takes about a minute"
         lines.append(_commented(f"least_raters = {least}", kept))
         ratings = fewer
-    sizes = sizes_for(ratings, f"{path}: ")
+    sizes = sizes_for(ratings, f"{place(path)}: ")
     return _filled("template.toml", "\n".join(lines), sizes._asdict()), said
 
 
@@ -105,8 +109,8 @@ def _library() -> str:
     return "implicit" if find_spec("implicit") else "most-popular"
 
 
-def _own(library: str, data: str, ratings: Ratings, place: str) -> str:
-    """Return the config of a library's recommender; `place` is the prefix of an error.
+def _own(library: str, data: str, ratings: Ratings, begin: str) -> str:
+    """Return the config of a library's recommender; `begin` is how an error begins.
 
     Raises:
         ConfigError: there is no such library.
@@ -118,8 +122,8 @@ def _own(library: str, data: str, ratings: Ratings, place: str) -> str:
 
     plugin = registry.load("recommenders", library)
     sizes = sizes_for(ratings)
-    trainings = next(few for few in (64, 32, 16) if len(ratings) * few <= 64 * _MANY or few == 16)
-    _check(ratings, sizes._asdict(), place)
+    trainings = next((each for each in (64, 32) if each * len(ratings) <= 64 * _MANY), 16)
+    _check(ratings, sizes._asdict(), begin)
     return _filled(
         "recommender.toml",
         data,
@@ -133,7 +137,7 @@ def _own(library: str, data: str, ratings: Ratings, place: str) -> str:
     )
 
 
-def _check(ratings: Ratings, sizes: dict[str, Any], place: str) -> None:
+def _check(ratings: Ratings, sizes: dict[str, Any], begin: str) -> None:
     """Check that the targets can be drawn.
 
     Raises:
@@ -147,7 +151,7 @@ def _check(ratings: Ratings, sizes: dict[str, Any], place: str) -> None:
         Design.of(ratings, Membership(**sizes), SEED)
     except DataError as error:
         raise DataError(
-            f"{place}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
+            f"{begin}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
             "recommender for membership inference: give some hundreds"
         ) from error
 
@@ -195,7 +199,9 @@ def _filled(template: str, data: str, values: dict[str, Any]) -> str:
     """Return a template with its values, their comments in one column."""
     from importlib.resources import files
 
+    from dpaudit.cli.sizing import SEED, SHARE
+
     text = files("dpaudit.cli").joinpath(template).read_text(encoding="utf-8")
-    text = Template(text).safe_substitute(values)
+    text = Template(text).safe_substitute(values, seed=SEED, share=SHARE)
     text = _COMMENTED.sub(lambda line: _commented(line[1], line[2]), text)
     return Template(text).substitute(data=data)

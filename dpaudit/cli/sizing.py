@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpaudit.core.profile import Profile
     from dpaudit.data.ratings import Ratings
 
-# As in the config.
+# The seed of the config, and the share of attacked users.
 SEED, SHARE = 7, 0.2
 # Time and memory grow with the square of the number of items.
 _ITEMS = 4000
@@ -45,12 +45,12 @@ def least_raters(ratings: Ratings) -> int:
     return 1 if len(raters) <= _ITEMS else min(int(raters[_ITEMS]) + 1, int(raters[0]))
 
 
-def sizes_for(ratings: Ratings, place: str) -> Sizes:
+def sizes_for(ratings: Ratings, begin: str) -> Sizes:
     """Return sizes that fit these ratings.
 
     Args:
         ratings: the data.
-        place: prefix of the error.
+        begin: how an error begins.
 
     Raises:
         DataError: too few users can be attacked.
@@ -65,7 +65,7 @@ def sizes_for(ratings: Ratings, place: str) -> Sizes:
     able = sorted((each for each in attacked if _RATINGS <= len(each) <= most), key=len)
     if len(able) < _USERS:
         raise DataError(
-            f"{place}of {ratings.n_users} users, {len(able)} can be attacked, with {_RATINGS} or "
+            f"{begin}of {ratings.n_users} users, {len(able)} can be attacked, with {_RATINGS} or "
             f"more ratings and items that they have not rated, and {_USERS} are needed: give more "
             "data, or audit a recommender of yours by --recommender LIBRARY"
         )

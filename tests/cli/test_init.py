@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -108,6 +109,15 @@ def test_interactions_are_audited_for_membership_inference(
     assert found.exit_code == 0, found.output
 
 
+def test_without_implicit_the_most_popular_items_are_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "implicit", None)
+    config = tmp_path / "dpaudit.toml"
+    assert call("init", "--data", write(tmp_path, None), config).exit_code == 0
+    assert load(config).recommender[0].library == "most-popular"
+
+
 def test_many_items_are_cut_to_the_most_rated(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     rows = {(int(u), int(i)) for u, i in zip(*rng.zipf(1.3, (2, 60_000)) % 9000, strict=True)}
@@ -132,6 +142,12 @@ def test_a_path_stands_in_the_config_as_it_is(tmp_path: Path) -> None:
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--data", data, config).exit_code == 0
     assert load(config).data.path == str(data)
+
+
+def test_a_name_with_spaces_can_be_copied_from_the_output(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "my audit.toml"
+    said = call("init", "--data", data, config).output
+    assert said.endswith(f"run it with: dpaudit run '{config}'\n")
 
 
 @pytest.mark.parametrize(
