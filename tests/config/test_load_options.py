@@ -115,7 +115,7 @@ WRONG = [
         "gate.0.where.epsilon=7",
         ": gate.0.where.epsilon = 7.0 is not measured; there is 0.5, 1",
     ),
-    (FILE, "attack=[]", ": gate.0.metric = 'attack.accuracy' is not measured: add [[attack]]"),
+    (FILE, "attack=[]", ": gate.0.metric = 'attack.accuracy' is not measured: it needs"),
     (FILE, "gate.0.where={model='second', epsilon=0.5}", ": gate.0.where picks no point"),
 ]
 
