@@ -1,12 +1,13 @@
-"""The parts that the charts share: axes, series and their colours, labels, tooltips."""
+"""The parts that the charts share: series and their colours, labels, tooltips."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpaudit.reports.axis import edge
 from dpaudit.reports.series import Datum, Recommendation
 from dpaudit.reports.table import Table
 
@@ -16,12 +17,10 @@ REST = "var(--rest)"  # a series beyond the six in colour, until it is picked
 BROKEN, MUTED, INK = "var(--broken)", "var(--muted)", "var(--text)"
 HEIGHT = 320  # of the plot, in pixels
 _LABEL = 15  # from one label to the next, in pixels
-_DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3))
+_DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3))
 # The length from which a label at the end of a line is cut; the list of series has all of it.
 _LONGEST = 190
 _LETTER = 6.2  # about the width of a letter
-# No label is a long row of zeros.
-_NUMBER = "format(datum.value, datum.value && abs(datum.value) < 0.001 ? '~e' : '~g')"
 _PICKED = "datum.series === picked"
 
 
@@ -99,20 +98,19 @@ class Chart:
 
 @dataclass(frozen=True)
 class Look:
-    """The colours of models and the dashes of attacks, the same in every chart.
+    """The colours of models, the same in every chart.
 
     Attributes:
         models: the labels of all models, those that leak most first.
-        attacks: the labels of all attacks.
     """
 
     models: Sequence[str]
-    attacks: Sequence[str] = ()
 
     def series(self, data: Sequence[Datum], leak: str) -> list[Series]:
         """Return the series of the data, those with the largest value of `leak` first.
 
-        Six are in colour: that of their model, if the models have enough, else one of their own.
+        Six are in colour. If the models have enough colours, each series has that of its model, and
+        dashes that tell the series of a model apart by their `attack`.
         """
         most: dict[str, float] = {}
         first: dict[str, Datum] = {}
@@ -120,104 +118,20 @@ class Look:
             name = datum["series"]
             most[name] = max(most.get(name, -math.inf), datum[leak])
             first.setdefault(name, datum)
-        names = sorted(most, key=lambda name: -most[name])
-        models = dict(zip(self.models, COLORS, strict=False))
-        share = len(self.models) <= len(COLORS) and all(
-            each.get("model") in models for each in first.values()
+        of_model = dict(zip(self.models, COLORS, strict=False))
+        shared = len(self.models) <= len(COLORS) and all(
+            each.get("model") in of_model for each in first.values()
         )
+        attacks = list(dict.fromkeys(each.get("attack") for each in first.values()))
         found = []
-        for place, name in enumerate(names):
-            own = models[first[name]["model"]] if share else COLORS[place % len(COLORS)]
-            color = own if place < len(COLORS) else REST
-            attack = first[name].get("attack")
-            tells = share and attack in self.attacks
-            dash = _DASHES[self.attacks.index(attack) % len(_DASHES)] if tells else _DASHES[0]
+        for place, name in enumerate(sorted(most, key=lambda name: -most[name])):
+            here, dash, color = first[name], _DASHES[0], REST
+            if place < len(COLORS):
+                color = of_model[here["model"]] if shared else COLORS[place]
+            if shared:
+                dash = _DASHES[attacks.index(here.get("attack")) % len(_DASHES)]
             found.append(Series(name, color, dash))
         return found
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A quantitative axis.
-
-    Attributes:
-        title: what it shows.
-        low: its lower or left end.
-        high: its other end.
-        log: whether it is logarithmic.
-        values: where it has ticks; by default Vega's, or powers of ten.
-        units: whether large numbers are written with k and M.
-        label: a Vega expression of the labels.
-    """
-
-    title: str
-    low: float
-    high: float
-    log: bool = False
-    values: Sequence[float] | None = None
-    units: bool = False
-    label: str | None = None
-
-    @classmethod
-    def over(cls, title: str, covered: Iterable[float], **changes: Any) -> Axis:
-        """Return a logarithmic axis that covers these values."""
-        found = list(covered)
-        return cls(title, min(found) / 1.25, max(found) * 1.25, log=True, **changes)
-
-    @classmethod
-    def around(cls, title: str, values: Iterable[float]) -> Axis:
-        """Return a linear axis that covers these values, with some room at either end."""
-        found = list(values)
-        room = (max(found) - min(found)) / 20 or abs(max(found)) / 20 or 1.0
-        return cls(title, min(found) - room, max(found) + room)
-
-    def share(self, value: float) -> float:
-        """Return the place of a value on the axis, from 0 to 1 if it lies between the ends."""
-        if not self.log:
-            return (value - self.low) / (self.high - self.low)
-        return math.log(value / self.low) / math.log(self.high / self.low)
-
-    def scale(self, **changes: Any) -> Any:
-        """Return the scale."""
-        import altair as alt
-
-        kind = {"type": "log"} if self.log else {"zero": False}
-        return alt.Scale(domain=[self.low, self.high], nice=False, **kind, **changes)
-
-    def ticks(self) -> Any:
-        """Return ticks and labels."""
-        import altair as alt
-
-        values = self.values or (self._powers() if self.log else None)
-        how = {"format": "~s"} if self.units else {"labelExpr": self.label or _NUMBER}
-        given = {"values": list(values)} if values else {"tickCount": 6}
-        return alt.Axis(labelOverlap="greedy", **given, **how)
-
-    def x(self, of: str = "x") -> Any:
-        """Encode a field as the horizontal place."""
-        import altair as alt
-
-        scale = self.scale(range=[0, _edge()])
-        return alt.X(f"{of}:Q", title=self.title, scale=scale, axis=self.ticks())
-
-    def y(self, of: str = "y") -> Any:
-        """Encode a field as the vertical place."""
-        import altair as alt
-
-        return alt.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
-
-    def _powers(self) -> list[float]:
-        """Return the powers of ten, or finer steps, near the axis."""
-        low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        steps = (1,) if high - low > 2 else (1, 2, 5)
-        return [float(f"{step}e{power}") for power in range(low, high + 1) for step in steps]
-
-
-def _edge() -> Any:
-    """Return the right end of the plot: right of it is room for labels."""
-    import altair as alt
-
-    return alt.expr("width - room")
 
 
 def drawn_from(name: str) -> Any:
@@ -355,7 +269,7 @@ def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[A
     layers = [
         base.transform_filter(f"!narrow && (datum.kind === 'baseline' || {of_series})")
         .mark_text(align="left", dx=8, limit=_LONGEST)
-        .encode(x=alt.XValue(_edge())),
+        .encode(x=alt.XValue(edge())),
         base.transform_filter("narrow && datum.kind === 'baseline'")
         .mark_text(align="left", dx=4, dy=10)
         .encode(x=alt.XValue(0), y=alt.Y("start:Q", scale=None, axis=None)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.chart_parts import Axis, Chart, Label, Look
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.digest import MORE
 from dpaudit.reports.series import NOTHING, WITHIN, Datum
 

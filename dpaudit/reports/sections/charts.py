@@ -49,11 +49,8 @@ def render(result: AuditResult) -> list[Chart]:
 
 
 def looks(result: AuditResult) -> Look:
-    """Return the colours of models, those that leak most first, and the dashes of attacks."""
-    return Look(
-        models=sorted((plain(model.label) for model in result.models), key=_order(result)),
-        attacks=[plain(label) for label in result.attacks],
-    )
+    """Return the colours of models, those that leak most first."""
+    return Look(sorted((plain(model.label) for model in result.models), key=_order(result)))
 
 
 def _order(result: AuditResult) -> Callable[[str], list[float]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dpaudit.claims.record import Game, Verification
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Axis, Chart, Series
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Series
 from dpaudit.reports.series import Datum
 
 _ROW = 32

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.reports.chart_parts import Axis, Chart, Look, extremes
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.sections.line_chart import Baseline, Lines, chart, level
 from dpaudit.reports.series import MEASURED, UPPER, Datum
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.chart_parts import Axis, Chart, Choice, Label, Series
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Choice, Label, Series
 from dpaudit.reports.series import Datum
 
 

@@ -8,7 +8,8 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Axis, Chart, Choice, Label, Look
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Choice, Label, Look
 from dpaudit.reports.sections import line_chart
 from dpaudit.reports.sections.line_chart import Baseline, Lines
 from dpaudit.reports.series import Datum

@@ -8,7 +8,8 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import MEANS, RELEASED, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Axis, Chart, Label, Look
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.series import Datum
 
 _COLUMNS = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Axis, Chart, Look, extremes
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Look, extremes
 from dpaudit.reports.sections import guesses, line_chart
 from dpaudit.reports.sections.line_chart import Lines, level
 from dpaudit.reports.sections.sybil import LEVEL, found_in

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import series, words
-from dpaudit.reports.chart_parts import Advice, Axis, Chart, Label, Look
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Advice, Chart, Label, Look
 from dpaudit.reports.digest import Row
 from dpaudit.reports.sections.guesses import Guess
 from dpaudit.reports.series import ByModel, Claims, Datum, Recommendation

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dpaudit.core.messages import plain
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Axis, Chart, Choice, Look, extremes
+from dpaudit.reports.axis import Axis
+from dpaudit.reports.chart_parts import Chart, Choice, Look, extremes
 from dpaudit.reports.sections import line_chart
 from dpaudit.reports.sections.line_chart import Baseline, Lines, level
 from dpaudit.reports.sections.transcripts import found_in
