@@ -42,11 +42,16 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         out = folder / kind
         if kind == "claims":
             asked = ["claims", "pa11-thm3.1", "--verify", "--trials", "300", "--seed", "1"]
+            found = CliRunner().invoke(main, [*asked, "-o", str(out), "--quiet"])
             page = out / "claims.html"
+        elif kind == "card":
+            record, page = make("item_item").parent, folder / "card.html"
+            asked = ["report", str(record), "--format", "card", "-o", str(page)]
+            found = CliRunner().invoke(main, asked)
         else:
-            asked = ["run", str(AUDITS / f"{kind}.toml"), "--allow-code"]
+            asked = ["run", str(AUDITS / f"{kind}.toml"), "--allow-code", "--quiet"]
+            found = CliRunner().invoke(main, [*asked, "-o", str(out)])
             page = out / "report.html"
-        found = CliRunner().invoke(main, [*asked, "-o", str(out), "--quiet"])
         assert page.exists(), found.output
         return page
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_pages import KINDS, LOOKS, Open  # type: ignore[import-not-found]
+from report_pages import KINDS, LOOKS, PAGES, Open  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.browser
 MOST_BYTES = 1_200_000
@@ -51,7 +51,7 @@ LOST = """[...document.querySelectorAll("table")]
   .map((table) => table.caption?.textContent ?? "")"""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PAGES)
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_page_is_whole_and_loads_nothing(opened: Open, kind: str, look: str) -> None:
     with opened(kind, look) as page:
@@ -75,7 +75,7 @@ def test_every_chart_has_marks_and_fits(opened: Open, kind: str, look: str) -> N
         assert page.evaluate(CROWDED) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PAGES)
 @pytest.mark.parametrize("look", [look for look in LOOKS if look != "paper"])
 def test_axe_finds_nothing_serious(opened: Open, kind: str, look: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -87,7 +87,7 @@ def test_axe_finds_nothing_serious(opened: Open, kind: str, look: str) -> None:
         assert "heading-order" not in {each["id"] for each in found}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PAGES)
 def test_a_page_is_small(page_of: Callable[[str], Path], kind: str) -> None:
     assert page_of(kind).stat().st_size <= MOST_BYTES
 

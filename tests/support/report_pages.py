@@ -9,6 +9,7 @@ from typing import Any
 
 AUDITS = Path(__file__).parents[1] / "browser" / "audits"
 KINDS = [*sorted(path.stem for path in AUDITS.glob("*.toml")), "claims"]
+PAGES = [*KINDS, "card"]  # a privacy card has no charts
 # Width in pixels, colour scheme, medium.
 LOOKS = {
     "desk": (1440, "light", "screen"),
