@@ -265,9 +265,9 @@ def labels(found: Sequence[Label], choice: Choice | None = None) -> tuple[list[A
     )
     if choice:
         base = base.transform_filter("datum.group === shown")
-    of_series = f"(picked === '' ? datum.kind === 'series' : {_PICKED})"
+    named = f"picked === '' ? datum.kind !== 'grey' : {_PICKED}"
     layers = [
-        base.transform_filter(f"!narrow && (datum.kind === 'baseline' || {of_series})")
+        base.transform_filter(f"!narrow && ({named})")
         .mark_text(align="left", dx=8, limit=_LONGEST)
         .encode(x=alt.XValue(edge())),
         base.transform_filter("narrow && datum.kind === 'baseline'")

@@ -83,6 +83,8 @@ def test_a_grey_series_has_a_colour_and_a_label_while_it_is_picked(opened: Open)
         figure.get_by_text("in grey until picked").click()
         figure.locator(f'button[value="{grey}"]').click()
         assert label.count() == 1
+        # No other label is in its way.
+        assert figure.locator(".chart svg text", has_text="guess").count() == 0
         stroke = f"""(figure) => [...figure.querySelectorAll(".chart .mark-line path")]
           .find((path) => path.__data__?.datum?.series === {grey!r}).getAttribute("stroke")"""
         assert figure.evaluate(stroke) == "var(--text)"

@@ -32,7 +32,7 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
     last = {datum["series"]: datum for datum in sorted(data, key=lambda each: each["claimed"])}
     named, rows = parts.labels(
         [Label(each.name, y.share(last[each.name]["y"]), each.color) for each in series]
-        + [Label("claimed ε", y.share(x.high))]
+        + [Label("claimed ε", y.share(x.high), start=y.share(x.low))]
     )
     verdicts = [MORE, WITHIN, NOTHING]
     base = parts.drawn_from("points").encode(x=x.x("claimed"), y=y.y(), opacity=parts.opacity())
