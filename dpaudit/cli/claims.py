@@ -104,7 +104,7 @@ def claims(
     keeps_tasks(ctx, output / NAME, fresh=fresh)
     seed = seed_of(output, seed, fresh=fresh)
     extra = on_real_data(ratings, entries, seed)
-    with Reporter(quiet=quiet) as reporter:
+    with Reporter(quiet=quiet, unit="games") as reporter:
         found = run(
             entries,
             extra=extra,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Self
 
@@ -27,8 +29,10 @@ from dpaudit.cli.words import duration, number
 from dpaudit.core.messages import plain
 from dpaudit.execution.progress import Progress
 
-# Seconds between two plain lines.
-_EVERY = 30.0
+# Seconds between two plain lines at most, and at least, if a tenth of the trials has finished.
+_MOST, _LEAST = 30.0, 3.0
+# Seconds between two looks at the clock, as a long task reports nothing.
+_LOOK = 1.0
 
 
 class _Rate(TextColumn):
@@ -41,16 +45,29 @@ class _Rate(TextColumn):
 
 
 class Reporter(Progress):
-    """Shows the finished trials, the stage, the rate, the time left and the workers."""
+    """Shows the finished trials, the stage, the rate, the time left and the workers.
 
-    def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    Plain lines have neither colours nor other escape codes, whatever FORCE_COLOR says.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        unit: str = "trials",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Create a bar on a terminal, plain lines elsewhere, and neither if quiet."""
         console = Console(stderr=True)
-        self._lines = not quiet and not console.is_terminal
-        self._clock, self._last = clock, clock()
-        self._started = self._last
+        bar = not quiet and sys.stderr.isatty() and not console.is_dumb_terminal
+        self._lines = not quiet and not bar
+        self._unit, self._clock = unit, clock
+        self._created = self._last = clock()
+        self._started: float | None = None
+        self._shown: int | None = None
         self._total = self._done = self._known = 0
         self._stage = self._workers = ""
+        self._ended, self._lock = Event(), Lock()
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -61,13 +78,15 @@ class Reporter(Progress):
             TextColumn("{task.fields[workers]}", markup=False),
             console=console,
             transient=True,
-            disable=quiet or not console.is_terminal,
+            disable=not bar,
         )
         self._task = self._bar.add_task("starting", total=None, workers="")
 
     def __enter__(self) -> Self:
         """Start drawing."""
         self._bar.start()
+        if self._lines:
+            Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(
@@ -76,12 +95,16 @@ class Reporter(Progress):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the bar."""
+        """Remove the bar, or print the last line."""
         self._bar.stop()
+        self._ended.set()
+        if kind is None and self._lines and self._started is not None:
+            self._stage = "done"
+            self._print(self._clock())
 
     def start(self, total: int) -> None:
         """Set the total number of trials."""
-        self._total = total
+        self._total, self._started = total, self._started or self._clock()
         self._bar.update(self._task, total=total)
 
     def expect(self, trials: int) -> None:
@@ -92,6 +115,7 @@ class Reporter(Progress):
         """Set the name of the current stage."""
         self._stage = plain(text)
         self._bar.update(self._task, description=self._stage)
+        self._line()
 
     def advance(self, trials: int) -> None:
         """Add finished trials."""
@@ -117,18 +141,46 @@ class Reporter(Progress):
         else:
             self._bar.console.print(f"dpaudit: {plain(text)}", markup=False, highlight=False)
 
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK):
+            self._line()
+
     def _line(self) -> None:
-        """Print a plain line if the last one is long ago."""
-        now = self._clock()
-        if not self._lines or now - self._last < _EVERY:
-            return
+        """Print a plain line if one is due.
+
+        The first one as soon as the total is known, and then one for each tenth of the trials, and
+        whenever the last is half a minute ago.
+        """
+        with self._lock:
+            now = self._clock()
+            if self._lines and not self._ended.is_set() and self._due(now - self._last):
+                self._print(now)
+
+    def _due(self, waited: float) -> bool:
+        if self._started is not None and self._shown is None:
+            return True
+        tenth = self._total and 10 * (self._done - (self._shown or 0)) >= self._total
+        return waited >= (_LEAST if tenth else _MOST)
+
+    def _print(self, now: float) -> None:
         self._last = now
-        rate = self._done / (now - self._started)
-        words = [f"{self._done} of {self._total} trials", f"{number(rate)}/s"]
-        if self._total > self._done:
-            words.append(f"{duration((self._total - self._done) / rate)} left")
-        if self._known:
-            words.append(f"{self._known} more were stored")
+        if self._started is not None:
+            self._shown = self._done
+        click.echo(f"{self._stage}: {', '.join(self._words(now))}", err=True)
+
+    def _words(self, now: float) -> Iterator[str]:
+        if self._total:
+            share = f"{100 * self._done // self._total} %"
+            yield f"{self._done} of {self._total} {self._unit} ({share})"
+        elif self._known:
+            yield f"all {self._known} {self._unit} were stored"
+        yield f"{duration(now - self._created)} elapsed"
+        if self._done:
+            rate = self._done / max(now - (self._started or self._created), 1e-3)
+            if self._total > self._done:
+                yield f"about {duration((self._total - self._done) / rate)} left"
+            yield f"{number(rate)}/s"
+        if self._total and self._known:
+            yield f"{self._known} more were stored"
         if self._workers:
-            words.append(self._workers)
-        click.echo(f"{self._stage}: {', '.join(words)}", err=True)
+            yield self._workers

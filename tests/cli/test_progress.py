@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
 import pytest
 
 from dpaudit.cli.progress import Reporter
 from dpaudit.cli.words import duration, size
+from dpaudit.core.errors import RunError
 
 
 class Clock:
@@ -21,31 +25,85 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_a_line_every_half_minute(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_come_soon_then_by_tenths_and_half_minutes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     clock = Clock()
     with Reporter(clock=clock) as reporter:
+        reporter.stage("reading the data")
+        clock.now = 10
         reporter.start(1000)
         reporter.workers("2 threads")
         reporter.stage("m: utility")
         reporter.stored(400)
-        for second in range(1, 101):
+        for second, trials in ((11, 60), (12, 60), (14, 6), (44, 6), (50, 60), (60, 408)):
             clock.now = second
-            reporter.advance(5)
+            reporter.advance(trials)
+    rest = "400 more were stored, 2 threads"
     assert lines(capsys) == [
-        "m: utility: 150 of 600 trials, 5/s, 1 min 30 s left, 400 more were stored, 2 threads",
-        "m: utility: 300 of 600 trials, 5/s, 1 min 0 s left, 400 more were stored, 2 threads",
-        "m: utility: 450 of 600 trials, 5/s, 30 s left, 400 more were stored, 2 threads",
+        "m: utility: 0 of 1000 trials (0 %), 10 s elapsed, 2 threads",
+        f"m: utility: 126 of 600 trials (21 %), 14 s elapsed, about 15 s left, 31.5/s, {rest}",
+        f"m: utility: 132 of 600 trials (22 %), 44 s elapsed, about 2 min 1 s left, 3.88/s, {rest}",
+        f"m: utility: 192 of 600 trials (32 %), 50 s elapsed, about 1 min 25 s left, 4.8/s, {rest}",
+        f"m: utility: 600 of 600 trials (100 %), 1 min 0 s elapsed, 12/s, {rest}",
+        f"done: 600 of 600 trials (100 %), 1 min 0 s elapsed, 12/s, {rest}",
     ]
+
+
+def test_a_long_task_is_seen_to_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpaudit.cli.progress._LOOK", 0.01)
+    clock = Clock()
+    said: list[str] = []
+    with Reporter(clock=clock) as reporter:
+        reporter.stage("reading the data")
+        clock.now = 31
+        while not said:
+            time.sleep(0.01)
+            said = lines(capsys)
+    assert said == ["reading the data: 31 s elapsed"]
+    assert lines(capsys) == []  # nothing was counted
 
 
 def test_trials_of_controls_are_added_to_the_total(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    with Reporter(clock=clock) as reporter:
+    with Reporter(clock=clock, unit="games") as reporter:
         reporter.start(10)
         reporter.expect(10)
         clock.now = 40
         reporter.advance(20)
-    assert lines(capsys) == [": 20 of 20 trials, 0.5/s"]
+    assert lines(capsys)[-1] == "done: 20 of 20 games (100 %), 40 s elapsed, 0.5/s"
+
+
+def test_what_is_stored_needs_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    with Reporter(clock=Clock()) as reporter:
+        reporter.start(30)
+        reporter.stored(30)
+    assert lines(capsys) == ["done: all 30 trials were stored, 0 ms elapsed"]
+
+
+def test_a_run_that_fails_is_not_done(capsys: pytest.CaptureFixture[str]) -> None:
+    with suppress(RunError), Reporter(clock=Clock()) as reporter:
+        reporter.start(30)
+        raise RunError("failed")
+    assert lines(capsys) == []
+
+
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"])
+def test_lines_have_no_escape_codes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    with Reporter(clock=Clock()) as reporter:
+        reporter.start(2)
+        reporter.stage("s\x1b[31mtage\r")
+        reporter.note("a note")
+        reporter.advance(2)
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "\r" not in said
+    assert said.splitlines()[1] == "dpaudit: a note"
 
 
 def test_quiet_prints_notes_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
