@@ -11,6 +11,9 @@ from dpaudit.bounds import outcomes
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 
+# A failure shows the line of the user's test, and none of this module.
+__tracebackhide__ = True
+
 
 def assert_satisfies_dp(
     mechanism: Mechanism,

@@ -251,3 +251,19 @@ def test_a_user_s_own_suite(tmp_path: Path) -> None:
     assert "test_broken - AssertionError" in done.stdout
     assert "test_too_few - dpaudit.core.errors.InputError" in done.stdout
     assert "(ε = 1, δ = 0)-DP is broken" in done.stdout
+
+
+def test_a_failure_shows_the_line_of_the_test_and_not_the_library(tmp_path: Path) -> None:
+    case = tmp_path / "test_own.py"
+    case.write_text(
+        "from dpaudit.testing import assert_satisfies_dp\n"
+        "def test_sum():\n"
+        "    pair = ([0], [1])\n"
+        "    assert_satisfies_dp(lambda d, rng: sum(d), pair, epsilon=0.5, trials=2000)\n"
+    )
+    options = ("-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path))
+    command = [sys.executable, "-m", "pytest", *options, str(case)]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert found.returncode == 1
+    assert "assert_satisfies_dp(lambda d, rng" in found.stdout
+    assert "dpaudit/testing/__init__.py" not in found.stdout.partition("short test summary")[0]
