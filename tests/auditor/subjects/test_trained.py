@@ -440,7 +440,8 @@ def test_reports_mention_folds_and_claims(result: AuditResult) -> None:
             assert words in text
     shown = io.StringIO()
     console.show(result, Console(file=shown, width=160))
-    for words in ("rmse", "certified ε", "adjacency user-add-remove", "Claim: none"):
+    claimed = "Claim: a user with all their ratings is added or removed"
+    for words in ("rmse", "certified ε", claimed, "It makes no privacy claim"):
         assert words in shown.getvalue()
 
 
