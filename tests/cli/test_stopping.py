@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -17,6 +18,18 @@ from click.testing import CliRunner
 from dpaudit.cli import main
 from dpaudit.cli.stopping import Stopped, stoppable
 from dpaudit.execution.store import count
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Let signals be heard, which a caller such as `nohup` may ignore, here and in children."""
+    before = [(each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for each, handler in before:
+        signal.signal(each, handler)
+
 
 LONG = """
 seed = 5

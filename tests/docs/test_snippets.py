@@ -44,6 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "94")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    # Other tests and pages have modules of this name.
+    monkeypatch.delitem(sys.modules, "model", raising=False)
     rng = np.random.default_rng(7)
     pairs = rng.permutation(200 * 80)[:6000]
     stars = rng.integers(1, 6, len(pairs))

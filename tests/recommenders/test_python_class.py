@@ -232,6 +232,7 @@ def test_a_worker_process_runs_it_and_reports_its_errors() -> None:
 
 def test_the_example_can_be_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(dpaudit.__file__).parents[1] / "examples" / "own-model")
+    monkeypatch.delitem(sys.modules, "model", raising=False)
     made = PythonClass("model:Recommender", {"factors": 4})
     found = made.answer(data(), 7, query(factors=True))
     again = made.answer(data(), 7, query(factors=True))

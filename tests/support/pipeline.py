@@ -24,8 +24,8 @@ seed = 1
 [defense]
 kind = "python"
 label = "sum"
-target = "model:{mechanism}"
-score = "model:value"
+target = "ending_model:{mechanism}"
+score = "ending_model:value"
 batched = true
 d = [0.0]
 d_prime = [1.0]
@@ -62,7 +62,7 @@ CASES = {
 
 def write(folder: Path) -> None:
     """Write the mechanisms and a config of each case."""
-    (folder / "model.py").write_text(MODEL)
+    (folder / "ending_model.py").write_text(MODEL)
     for name, (mechanism, detectable, _) in CASES.items():
         text = CONFIG.format(mechanism=mechanism, detectable=detectable)
         waivers = WAIVERS if name == "waived" else ""
