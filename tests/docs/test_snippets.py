@@ -20,6 +20,7 @@ import yaml
 from click.testing import CliRunner
 from snippets import WORDS, Block, blocks, missing  # type: ignore[import-not-found]
 
+from dpaudit.auditor.plan import check_gates
 from dpaudit.cli import main
 from dpaudit.config.load import load
 from dpaudit.reports.render import toml
@@ -58,7 +59,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         np.savetxt(f"{name}.csv", rng.normal(centre, 1, 2000), header=head, comments="")
     np.save("out.npy", rng.normal(0, 1, 2000))
     Path("audit.toml").write_text("seed = 7\n[[model]]\n[[attack]]\n[audit]\ntrials = 200\n")
-    Path("membership.toml").write_text('[[recommender]]\nlibrary = "most-popular"\n')
+    all_observers = 'observers = ["scores", "own-list", "others-lists", "factors"]\n'
+    Path("membership.toml").write_text(
+        f'[[recommender]]\nlibrary = "implicit"\n[membership]\n{all_observers}'
+    )
     return tmp_path
 
 
@@ -137,8 +141,10 @@ class Runner:
             given = {**base, **{key: _beside(base.get(key), part) for key, part in given.items()}}
         plain = json.loads(json.dumps(given, default=str))  # dates as texts
         Path("page.toml").write_text(toml.render(plain), encoding="utf-8")
-        load(Path("page.toml"))
-        if self.long:
+        config = load(Path("page.toml"))
+        check_gates(config)
+        # What code costs can only be told by running it.
+        if self.long and not any(own.runs_code for own in config.recommender):
             self._shell(block, "dpaudit plan page.toml", {0})
 
 
