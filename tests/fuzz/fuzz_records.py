@@ -114,10 +114,10 @@ def maker(folder: Path) -> Make:
 def _record(folder: Path, name: str) -> dict[str, Any]:
     config = folder / f"{name}.toml"
     config.write_text(toml_text(SMALL[name]), encoding="utf-8")
-    said = run(config, folder / "run")
+    said = run(config, folder / name)
     if said:
         raise RuntimeError(f"{name}: {said}")
-    values: dict[str, Any] = json.loads((folder / "run" / record.NAME).read_text(encoding="utf-8"))
+    values: dict[str, Any] = json.loads((folder / name / record.NAME).read_text(encoding="utf-8"))
     return values
 
 

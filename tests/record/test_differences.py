@@ -43,7 +43,7 @@ def test_data_claims_version_and_environment_are_compared(result: AuditResult) -
         "dpaudit",
         "environment.python",
     }
-    assert found["data.digest"] == ("'b49df500'", f"'{'0' * 39}…")
+    assert found["data.digest"] == ("'b4adf500'", f"'{'0' * 39}…")
     assert found["claim.published, ε = 0.1.epsilon"] == ("0.1", "0.2")
 
 

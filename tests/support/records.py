@@ -133,7 +133,7 @@ def make_result(
             "gate": [{"metric": "epsilon"}] if gate else [],
         },
         data=DataRecord(
-            digest="b49df500",
+            digest="b4adf500",
             users=600,
             items=300,
             ratings=26318,
