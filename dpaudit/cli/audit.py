@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpaudit.cli.failing import begin, report_option
-from dpaudit.cli.options import force_option, waivers_option, workers_option
+from dpaudit.cli.options import force_option, run_workers_option, waivers_option
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
 from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, render
 from dpaudit.core.errors import ConfigError
@@ -52,7 +52,7 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
 )
 @report_option
 @waivers_option("of the config")
-@workers_option
+@run_workers_option
 @click.option(
     "--fresh",
     is_flag=True,
@@ -79,7 +79,7 @@ def run(
     overrides: tuple[str, ...],
     reports: tuple[str, ...],
     waivers: Path | None,
-    workers: Workers,
+    workers: Workers | None,
     fresh: bool,
     force: bool,
     shard: str | None,
@@ -98,6 +98,7 @@ def run(
     from dpaudit.config import load as config_file
     from dpaudit.core.messages import plain
     from dpaudit.execution.shards import Shard
+    from dpaudit.execution.workers import Workers
 
     part = None if shard is None else Shard.parse(shard)
     if part is not None and reports:
@@ -120,6 +121,8 @@ def run(
         keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
     if allow_code:
         sys.path.insert(0, str(config.parent.resolve()))  # as Python does for a script
+    # A function of Python's holds the global lock.
+    workers = workers or Workers.all_cores("processes" if checked.defense else "threads")
     with Reporter(quiet=quiet) as reporter:
         if part is not None:
             run_shard(

@@ -21,7 +21,7 @@ class _WorkersType(click.ParamType[Any]):
         return Workers.parse(value) if isinstance(value, str) else value
 
 
-def _workers(default: str, said: str) -> Callable[[F], F]:
+def _workers(default: str | None, said: str) -> Callable[[F], F]:
     return click.option(
         "--workers",
         metavar="N|processes:N|dask[:N|:ADDRESS]",
@@ -50,5 +50,7 @@ def waivers_option(replaced: str) -> Callable[[F], F]:
 
 
 workers_option = _workers(str(os.cpu_count() or 1), "a thread a core")
+# What a config names decides the default of a run.
+run_workers_option = _workers(None, "one thread per core; for [defense] one process per core")
 # For code that holds Python's global lock.
 processes_option = _workers("processes", "a process a core")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
 
-# What a task returns: an array without objects, or text.
+# What a task returns: an array without objects, or text; anything, if no store keeps it.
 Result = NDArray[Any] | str
 
 

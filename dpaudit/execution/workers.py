@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from dpaudit.core.errors import ConfigError, DpauditError, RunError, said
 from dpaudit.execution.identity import MACHINE, identity_of
@@ -58,20 +58,24 @@ class Workers:
     address: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Workers:
+    def parse(cls, text: str) -> Self:
         """Read `N`, `processes:N`, `dask`, `dask:N` or `dask:tcp://HOST:PORT`.
 
         Raises:
             ConfigError: it is none of these.
         """
-        cores = os.cpu_count() or 1
         if re.fullmatch(r"dask:(tcp|tls|ucx)://.+", text):
             return cls(0, "dask", text.removeprefix("dask:"))
         found = re.fullmatch(r"(?:(processes|dask):?)?([0-9]{1,4})?", text)
         if not found or not text or text.endswith(":") or found[2] in {"0", "00"}:
             raise ConfigError(f"the option --workers {text!r} is none of {_WORDS}")
         backend: Any = found[1] or "threads"
-        return cls(int(found[2] or cores), backend)
+        return cls(int(found[2]), backend) if found[2] else cls.all_cores(backend)
+
+    @classmethod
+    def all_cores(cls, backend: Backend) -> Self:
+        """Return a worker for each core of this machine."""
+        return cls(os.cpu_count() or 1, backend)
 
     def __str__(self) -> str:
         if self.address:

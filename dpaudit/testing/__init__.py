@@ -6,10 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from dpaudit.auditor.black_box.audit import BlackBoxAudit, Mechanism, Score, audit_pairs
+from dpaudit.auditor.black_box.audit import (
+    BlackBoxAudit,
+    Mechanism,
+    Score,
+    audit_pairs,
+    check_arguments,
+)
+from dpaudit.auditor.black_box.calls import Calls
 from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
+from dpaudit.testing.trials import affordable, sufficient
 
 # A failure shows the line of the user's test, and none of this module.
 __tracebackhide__ = True
@@ -21,7 +30,7 @@ def assert_satisfies_dp(
     epsilon: float,
     delta: float = 0.0,
     *,
-    trials: int = 20_000,
+    trials: int | None = None,
     false_alarm: float = 1e-6,
     detectable: float | None = None,
     score: Score | Literal["learned"] = "learned",
@@ -47,15 +56,17 @@ def assert_satisfies_dp(
             the most informative.
         epsilon: the claimed ε.
         delta: the claimed δ.
-        trials: outputs drawn for the test; half of them train a learned score.
+        trials: outputs drawn for the test; half of them train a learned score. None chooses a
+            number from 1 000 to 20 000 whose calls take about ten seconds, by timing some calls;
+            with `detectable`, as many more as that power needs.
         false_alarm: the probability of failing although the claim holds.
         detectable: the factor by which mutants break the claim; all must be found. None skips this
             measurement of power and is faster.
         score: see `dpaudit.audit`.
         batched: see `dpaudit.audit`.
         fresh_process: see `dpaudit.audit`.
-        seed: see `dpaudit.audit`. None draws a new seed in every run; the failure message and
-            `result.seed` contain it.
+        seed: see `dpaudit.audit`. None draws a new seed in every run. The failure message states
+            the trials and the seed that repeat the test; `result.seed` contains the seed.
 
     Raises:
         AssertionError: the claim is broken; the message states the event that shows it and its
@@ -64,21 +75,32 @@ def assert_satisfies_dp(
             `detectable`, or a planted violation was not found.
     """
     outcomes.check_epsilon(epsilon)
-    outcomes.check_alpha(false_alarm)
-    certifying = trials - trials // 2 if score == "learned" else trials
-    least = detectable_epsilon(epsilon, certifying, false_alarm, delta=delta)
-    if detectable is not None and not least <= detectable * epsilon:
-        raise InputError(
-            f"trials = {trials} find a violation from ε = {least:.3g} on, not from {detectable:g} "
-            f"times {epsilon:g}: use more trials"
-        )
     pairs = [pair] if isinstance(pair, tuple) else pair
+    confidence = 1 - false_alarm
+    check_arguments(pairs, score, delta, 1 - confidence)
+    seed = settled(seed)
+
+    def least(count: int) -> float:
+        certifying = count - count // 2 if score == "learned" else count
+        return detectable_epsilon(epsilon, certifying, false_alarm, delta=delta)
+
+    wanted = trials or 0
+    if trials is None and detectable is not None:
+        wanted = sufficient(least, epsilon, detectable)
+    if detectable is not None and not least(wanted) <= detectable * epsilon:
+        raise InputError(
+            f"trials = {wanted} find a violation from ε = {least(wanted):.3g} on, not from "
+            f"{detectable:g} times {epsilon:g}: use more trials"
+        )
+    if trials is None:
+        calls = Calls(mechanism, batched, seed, fresh_process)
+        wanted = max(wanted, affordable(calls, pairs[0]))
     found = audit_pairs(
         mechanism,
         pairs,
         delta=delta,
-        confidence=1 - false_alarm,
-        trials=trials,
+        confidence=confidence,
+        trials=wanted,
         score=score,
         batched=batched,
         fresh_process=fresh_process,
@@ -87,7 +109,7 @@ def assert_satisfies_dp(
         seed=seed,
     )
     if found.epsilon.lower > epsilon:
-        raise AssertionError(_accusation(found, epsilon, false_alarm))
+        raise AssertionError(_accusation(found, epsilon, false_alarm, wanted))
     if detectable is not None and (found.control is None or not found.control.found):
         raise InputError(_blindness(found, epsilon))
     return found
@@ -105,7 +127,7 @@ def _blindness(found: BlackBoxAudit, epsilon: float) -> str:
     )
 
 
-def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str:
+def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:
     event = found.event
     rates = event.rates
     lower = math.floor(found.epsilon.lower * 1000) / 1000
@@ -114,5 +136,6 @@ def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float) -> str
         f"(a true claim fails with probability at most {false_alarm:g}). Witness: {event}; on pair "
         f"{found.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
         f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {found.score} score; "
-        f"seed {found.seed})" + (f". Beware: {found.drift}" if found.drift else "")
+        f"repeat with trials={trials}, seed={found.seed})"
+        + (f". Beware: {found.drift}" if found.drift else "")
     )

@@ -70,7 +70,10 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
     assert message.startswith("(ε = 0.5, δ = 0.001)-DP is broken: ε >= ")
     assert f"Witness: {found.event}; on pair 0" in message
     assert "probability at most 1e-06" in message
-    assert f"({found.event.trials} trials in all; itself score; seed 0)" in message
+    assert (
+        f"({found.event.trials} trials in all; itself score; repeat with trials=20000, seed=0)"
+        in message
+    )
     certified = re.search(r"ε >= ([\d.]+) is certified", message)
     assert certified is not None
     # Rounded down, so that what is written is certified.
@@ -87,7 +90,24 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
     assert [present, absent] == pytest.approx(rates, abs=0.03)
 
 
-def test_the_telling_pair_of_a_list_is_named() -> None:
+def test_the_failure_names_what_repeats_the_test() -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert_satisfies_dp(lambda data, rng: rng.random() + data, (0.0, 3.0), 1.0)
+    again = re.search(r"repeat with trials=(\d+), seed=(\d+)\)", str(caught.value))
+    assert again is not None
+    trials, seed = map(int, again.groups())
+    assert trials == 20_000  # cheap calls
+    found = audit_pairs(
+        lambda data, rng: rng.random() + data,
+        [(0.0, 3.0)],
+        confidence=1 - 1e-6,
+        trials=trials,
+        seed=seed,
+    )
+    assert str(found.event) in str(caught.value)
+
+
+def test_the_informative_pair_of_a_list_is_named() -> None:
     pairs = [(0.0, 1e-9), (0.0, 2e-9), (0.0, 3.0), (0.0, 1e-9)]
     with pytest.raises(AssertionError, match=r"Witness: .*on pair 2 .*learned \("):
         assert_satisfies_dp(laplace, pairs, 0.5, trials=4000)

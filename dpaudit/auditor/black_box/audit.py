@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.black_box.calls import (
-    MOST,
-    Calls,
-    Mechanism,
-    Trials,
-    same_data,
-    unchanged,
-)
+from dpaudit.auditor.black_box.calls import MOST, Calls, Mechanism, Trials
 from dpaudit.auditor.black_box.order import check_calls, drift
 from dpaudit.auditor.black_box.planted import positive_control
+from dpaudit.auditor.black_box.same import same_data
 from dpaudit.auditor.black_box.search_pairs import most_informative
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
@@ -28,6 +22,8 @@ from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
+from dpaudit.execution.executor import Executor
+from dpaudit.execution.progress import Progress
 from dpaudit.record.result import Control
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
@@ -161,6 +157,7 @@ def audit_pairs(
     claim: float | None = None,
     detectable: float = 1.5,
     seed: int | None = None,
+    executor: Executor | None = None,
 ) -> BlackBoxAudit:
     """Search for the most informative pair of neighbouring data sets, and run `audit` on it.
 
@@ -181,49 +178,60 @@ def audit_pairs(
         claim: see `audit`.
         detectable: see `audit`.
         seed: see `audit`.
+        executor: its workers make the calls, if these depend on data and `rng` alone, and receives
+            the progress; see `dpaudit.auditor.black_box.blocks`. None makes all calls in one
+            sequence, in this thread.
 
     Raises:
         InputError: no pair is given, or as in `audit`.
     """
-    _check_pairs(pairs)
+    alpha = 1 - confidence
+    check_arguments(pairs, score, delta, alpha)
     for name, value in (("trials", trials), ("search", search)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < _LEAST:
             raise InputError(f"{name} = {value!r} is not a whole number of at least {_LEAST}")
-    if score != "learned" and not callable(score):
-        raise InputError(f"score = {score!r} is neither 'learned' nor a function")
     if log_ratio is not None:
         if score != "learned":
             raise InputError("both score and log_ratio are given: the log-ratio is the score")
         score = log_ratio
-    alpha = 1 - confidence
-    outcomes.check_alpha(alpha)
-    outcomes.check_delta(delta)
     if claim is not None:
         outcomes.check_epsilon(claim)
         if not detectable > 1:
             raise InputError(f"detectable = {detectable} is not above 1: use e.g. 1.5")
     seed = settled(seed)
     calls = Calls(mechanism, batched, seed, fresh_process, exact=score == "learned")
+    progress = Progress()
+    if executor is not None:
+        progress = executor.progress
+        calls = replace(calls, executor=executor).on_workers(pairs[0], trials)
     game = _Game(calls, score, delta)
 
     def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
+        progress.expect(2 * each)
         found = calls.run(pairs[index], f"search/{turn}/{index}", 2 * each, _SEARCH_CALLS)
         return found.of(False), found.of(True)
 
     given = None if score == "learned" else score
+    if len(pairs) > 1:
+        progress.stage("search for the most informative pair")
     best = most_informative(drawn, len(pairs), search, trials, seed % 2**32, given)
     pair = pairs[best]
-    with unchanged(pair):
-        certificate = game.run(pair, "certificate", trials, alpha)
+    progress.stage("certificate")
+    certificate = game.run(pair, "certificate", trials, alpha)
     control = None
     if claim is not None and certificate.epsilon.lower <= claim:
 
         def certified(train: Trials, test: Trials) -> float:
             return game.certify(train, test, alpha).epsilon.lower
 
+        def on_d(count: int) -> Any:
+            progress.expect(count)
+            return calls.of_one(pair[0], "control", count)
+
+        progress.stage("positive control")
         sizes = game.sizes(trials)
         control = positive_control(
-            lambda count: calls.of_one(pair[0], "control", count),
+            on_d,
             certified,
             claim=claim,
             factor=detectable,
@@ -334,7 +342,27 @@ def _scored(score: Score, outputs: Any) -> outcomes.Scores:
     return found
 
 
-def _check_pairs(pairs: Sequence[tuple[Any, Any]]) -> None:
+def check_arguments(
+    pairs: Sequence[tuple[Any, Any]],
+    score: Score | Literal["learned"],
+    delta: float,
+    alpha: float,
+) -> None:
+    """Refuse the arguments of `audit_pairs` that no audit can use, before the mechanism is called.
+
+    Args:
+        pairs: pairs of data sets.
+        score: a function, or "learned".
+        delta: the δ at which ε is bounded.
+        alpha: the level of the bound.
+
+    Raises:
+        InputError: an argument is out of range, or a pair is none or holds equal data sets.
+    """
+    outcomes.check_alpha(alpha)
+    outcomes.check_delta(delta)
+    if score != "learned" and not callable(score):
+        raise InputError(f"score = {score!r} is neither 'learned' nor a function")
     if not len(pairs):
         raise InputError("pairs are empty: give at least one pair of neighbouring data sets")
     for index, pair in enumerate(pairs):

@@ -21,20 +21,21 @@ correlation that it overlooks raises the variance of a count by at most about 7 
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import batch_of, joined, packed
-from dpaudit.auditor.black_box.isolated import Job, called, each_in_a_process
+from dpaudit.auditor.black_box.blocks import Block, Caller, parallel
+from dpaudit.auditor.black_box.isolated import each_in_a_process
 from dpaudit.core.errors import InputError
-from dpaudit.core.streams import generator, seed_sequence
+from dpaudit.core.streams import generator
+from dpaudit.execution.executor import INLINE, Executor
+from dpaudit.execution.tasks import Task
 
 # mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
 Mechanism = Callable[..., Any]
@@ -79,6 +80,8 @@ class Calls:
         fresh_process: whether every call runs in its own process.
         exact: whether outputs keep their types; else numbers of different types are merged into
             one array.
+        executor: runs blocks of calls, or says how many processes run at a time; None makes all
+            calls in one sequence, and has a process per core.
     """
 
     mechanism: Mechanism
@@ -86,6 +89,20 @@ class Calls:
     seed: int
     fresh_process: bool = False
     exact: bool = True
+    executor: Executor | None = None
+
+    def on_workers(self, pair: tuple[Any, Any], count: int) -> Calls:
+        """Return the same calls, but in one sequence unless they may run on several workers.
+
+        Args:
+            pair: a pair of data sets.
+            count: the number of calls.
+        """
+        if self.executor is None or self.fresh_process:
+            return self
+        caller = Caller(self.mechanism, pair, self.seed, "twice")
+        chosen = parallel(self.executor, caller, batched=self.batched, calls=count)
+        return replace(self, executor=chosen)
 
     def run(self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST) -> Trials:
         """Draw `count` outputs, each from a data set chosen by its own coin.
@@ -101,10 +118,9 @@ class Calls:
         present = coins.random(count) < 0.5
         size = -(-count // most) if self.batched else 1
         if size == 1:
-            jobs = zip(present, seed_sequence(self.seed, purpose).spawn(count), strict=True)
-            one = 1 if self.batched else None
-            made = self._called((pair[int(coin)], own, one) for coin, own in jobs)
-            return Trials(self._joined(made), present, np.arange(count))
+            sizes = np.ones(count if self.batched else 0, np.int64)
+            made = self._called(pair, purpose, Block(0, present, sizes))
+            return Trials(self._joined(made, sizes), present, np.arange(count))
         return self._in_blocks(pair, purpose, present, 2 * size, coins)
 
     def _in_blocks(
@@ -125,13 +141,11 @@ class Calls:
                 if len(places):
                     calls[places] = len(wanted)
                     wanted.append((dataset, places))
-        streams = seed_sequence(self.seed, purpose).spawn(len(wanted))
-        made = self._called(
-            (pair[int(trial)], own, len(places))
-            for (trial, places), own in zip(wanted, streams, strict=True)
-        )
+        datasets = np.array([dataset for dataset, _ in wanted])
+        sizes = np.array([len(places) for _, places in wanted])
+        made = self._called(pair, purpose, Block(0, datasets, sizes))
         order = np.argsort(np.concatenate([places for _, places in wanted]))
-        outputs = self._joined(made)
+        outputs = self._joined(made, sizes)
         if isinstance(outputs, list):
             return Trials([outputs[i] for i in order], present, calls)
         return Trials(outputs[order], present, calls)
@@ -140,21 +154,27 @@ class Calls:
         """Draw `count` outputs of one data set."""
         return self.run((data, data), purpose, count).outputs
 
-    def _called(self, jobs: Iterable[Job]) -> Iterator[tuple[Any, int | None]]:
-        """Yield what each call returned, and how many outputs it was asked for."""
-        jobs = list(jobs)
-        answers = (
-            each_in_a_process(self.mechanism, jobs)
-            if self.fresh_process
-            else (called(self.mechanism, job) for job in jobs)
-        )
-        return zip(answers, (job[2] for job in jobs), strict=True)
+    def _called(self, pair: tuple[Any, Any], purpose: str, calls: Block) -> list[Any]:
+        """Return what each call returned."""
+        executor = self.executor or INLINE
+        sent = executor.pool.workers.backend != "threads"
+        caller = Caller(self.mechanism, pair, self.seed, purpose, sent)
+        if not self.fresh_process:
+            tasks = (Task(caller, block, block.trials) for block in calls.parts())
+            return [answer for answers in executor.run(tasks) for answer in answers]
+        found: list[Any] = []
+        jobs = caller.jobs(calls)
+        at_once = self.executor.pool.workers.count if self.executor else 0
+        for answer in each_in_a_process(self.mechanism, jobs, at_once):
+            executor.progress.advance(jobs[len(found)][2] or 1)
+            found.append(answer)
+        return found
 
-    def _joined(self, made: Iterator[tuple[Any, int | None]]) -> Any:
+    def _joined(self, made: list[Any], sizes: NDArray[np.int64]) -> Any:
         if not self.batched:
-            single = [answer for answer, _ in made]
-            return packed(single) if self.exact else _alike(single)
-        outputs = joined([batch_of(_checked(answer, count or 1)) for answer, count in made])
+            return packed(made) if self.exact else _alike(made)
+        batches = [_checked(*each) for each in zip(made, sizes.tolist(), strict=True)]
+        outputs = joined([batch_of(batch) for batch in batches])
         return outputs if self.exact else _alike(outputs)
 
 
@@ -182,47 +202,3 @@ def _alike(outputs: NDArray[Any] | list[Any]) -> NDArray[Any] | list[Any]:
 def numeric(output: Any) -> bool:
     """Whether `output` is an array of numbers."""
     return isinstance(output, np.ndarray) and output.dtype.kind in "biuf"
-
-
-def same_data(d: Any, d_prime: Any) -> bool:  # noqa: PLR0911  one kind of data each
-    """Whether two data sets are certainly equal: one object, or the same type with equal parts."""
-    if d is d_prime:
-        return True
-    if type(d) is not type(d_prime):
-        return False
-    if isinstance(d, dict):
-        return d.keys() == d_prime.keys() and all(same_data(d[key], d_prime[key]) for key in d)
-    if isinstance(d, list | tuple):
-        return len(d) == len(d_prime) and all(map(same_data, d, d_prime))
-    try:
-        if isinstance(d, np.ndarray):
-            return d.dtype == d_prime.dtype and bool(np.array_equal(d, d_prime))
-        if hasattr(d, "equals"):  # frames and series
-            return bool(d.equals(d_prime))
-        if hasattr(d, "nnz"):  # sparse arrays
-            return bool(d.shape == d_prime.shape and (d != d_prime).nnz == 0)
-        return bool(d == d_prime)
-    except Exception:  # data that cannot be compared are not known to be equal
-        return False
-
-
-@contextmanager
-def unchanged(pair: tuple[Any, Any]) -> Iterator[None]:
-    """Refuse a mechanism that changes a data set: state kept there would reveal the coin.
-
-    Data that cannot be copied, or cannot be compared with their copy, are not checked.
-
-    Raises:
-        InputError: a data set has changed.
-    """
-    try:
-        before: Any = copy.deepcopy(pair)
-    except Exception:
-        before = None
-    observed = same_data(before, pair)
-    yield
-    if observed and not same_data(before, pair):
-        raise InputError(
-            "the mechanism changes its data set in place, so that one call sees what another left: "
-            "make it work on a copy"
-        )

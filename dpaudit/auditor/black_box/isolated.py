@@ -8,9 +8,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -42,8 +44,15 @@ def called(mechanism: Any, job: Job) -> Any:
         raise RunError(f"the mechanism raised {said(error)}, which is not an error") from error
 
 
-def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
-    """Run every job in a fresh process, one per core at a time, and yield the results in order.
+def each_in_a_process(mechanism: Any, jobs: Iterable[Job], at_once: int = 0) -> Iterator[Any]:
+    """Run every job in a fresh process, and yield the results in order.
+
+    If the caller stops, so do the processes.
+
+    Args:
+        mechanism: the mechanism.
+        jobs: the jobs.
+        at_once: the number of processes at a time; 0 for one per core.
 
     Raises:
         InputError: the mechanism or a data set cannot be sent to a process, or a process ended
@@ -54,6 +63,9 @@ def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
     context = multiprocessing.get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload(["numpy", __name__])
+
+    running: set[Any] = set()
+    stopped = Event()
 
     def run(job: Job) -> Any:
         try:
@@ -67,6 +79,9 @@ def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
         # mypy does not know that every start method's context has Process.
         process = context.Process(target=_answer, args=(there, work))  # type: ignore[attr-defined]
         process.start()
+        running.add(process)
+        if stopped.is_set():
+            process.kill()
         there.close()
         try:
             fine, answer = here.recv()
@@ -78,16 +93,23 @@ def each_in_a_process(mechanism: Any, jobs: Iterable[Job]) -> Iterator[Any]:
         finally:
             here.close()
             process.join()
+            running.discard(process)
         if not fine:
             raise answer
         return answer
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        yield from pool.map(run, jobs)
+    with ThreadPoolExecutor(at_once or os.cpu_count() or 1) as pool:
+        try:
+            yield from pool.map(run, jobs)
+        finally:
+            stopped.set()
+            for process in list(running):
+                process.kill()
 
 
 def _answer(there: Connection, work: bytes) -> None:
     """Send the result of a job, or the exception that it raised."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what Ctrl-C ends
     try:
         mechanism, job = pickle.loads(work)  # noqa: S301  written by the parent process
         said = True, called(mechanism, job)

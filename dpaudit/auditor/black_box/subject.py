@@ -151,7 +151,6 @@ class OutputGame(Measure[Mechanism]):
             RunError: the mechanism itself failed.
         """
         table, config, pairs = model.table, self.context.config, self.subject.pairs
-        self.context.progress.stage(f"{table.target}: {config.audit.trials} trials")
         limit, planted = _planted(config, table)
         culprit = table.target if table.score == "learned" else "the mechanism or its score"
 
@@ -176,6 +175,7 @@ class OutputGame(Measure[Mechanism]):
                     claim=limit,
                     detectable=planted / limit,
                     seed=config.seed,
+                    executor=self.context.executor,
                 )
         except RunError:
             raise
