@@ -61,7 +61,7 @@ UNCLAIMED = Rule(
 NOISELESS = Rule(
     "noiseless-release",
     "A model releases its outputs without noise",
-    "The model states no claim and adds no noise: it is a baseline, and not private.",
+    "The model adds no noise: whoever sees its outputs can tell the data sets apart.",
     1.0,
 )
 DRIFT = Rule(
@@ -126,9 +126,10 @@ _FINDINGS: Mapping[str, Rule] = {
         "Whoever sees such a list can tell what its user interacted with.",
         5.0,
     ),
+    "noiseless": NOISELESS,
 }
 RULES = (
-    BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, NOISELESS, EXPIRED, UNUSED, WORSE, DRIFT,
+    BROKEN, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, EXPIRED, UNUSED, WORSE, DRIFT,
     STOPPED, *_FINDINGS.values(), _OTHER,
 )  # fmt: skip
 

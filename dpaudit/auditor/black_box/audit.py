@@ -57,6 +57,7 @@ class BlackBoxAudit:
         control: the positive control: what the same game certified where a violation was planted;
             None if no claim was given, the mechanism itself was found to break it, or there are
             too few trials.
+        noiseless: whether each call on D gave the same output, and each on D' the same other one.
     """
 
     epsilon: Estimate
@@ -68,6 +69,7 @@ class BlackBoxAudit:
     seed: int = 0
     drift: str | None = None
     control: Control | None = None
+    noiseless: bool = False
 
 
 def audit(
@@ -256,7 +258,19 @@ def audit_pairs(
         seed=seed,
         drift=drift(certificate.trials, certificate.scores),
         control=control,
+        noiseless=_noiseless(certificate.trials),
     )
+
+
+def _noiseless(trials: Trials) -> bool:
+    """Whether the outputs on each data set are all equal, and differ between the data sets."""
+    absent, present = trials.of(False), trials.of(True)
+
+    def alike(outputs: Any) -> bool:
+        return all(same_data(outputs[0], each) for each in outputs)
+
+    both = len(absent) > 0 and len(present) > 0
+    return both and not same_data(absent[0], present[0]) and alike(absent) and alike(present)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,12 @@ from dpaudit.core.reference import named
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
+_NOISELESS = {
+    "about": "noiseless",
+    "text": "every call on D gave the same output, and every call on D′ another: the mechanism "
+    "seems to add no noise.",
+    "remedy": "Add noise to what it returns.",
+}
 # ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5
 _SOURCE = "Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081"
@@ -188,6 +194,8 @@ class OutputGame(Measure[Mechanism]):
             summary=most if len(pairs) > 1 else "the pair given",
             drift=found.drift,
         )
+        if found.noiseless:
+            yield records.FindingRecord(model=table.label, **_NOISELESS)
         yield _measurement(table, found, planted)
 
 

@@ -530,6 +530,20 @@ def test_a_broken_claim_needs_no_control(project: Project) -> None:
     assert project.measurement().control is None
 
 
+def test_a_mechanism_without_noise_is_called_so(project: Project) -> None:
+    (project.folder / f"{project.module}.py").write_text(
+        MODULE + "\ndef exact(data, rng):\n    return [2 * data[0], data[-1]]\n"
+    )
+    project.write(target="'own:exact'", score="'learned'")
+    said = " ".join(
+        project.run(
+            "--allow-code", "--report", f"sarif={project.folder}/found.sarif"
+        ).stdout.split()
+    )
+    assert "every call on D gave the same output, and every call on D′ another" in said
+    assert "noiseless-release" in (project.folder / "found.sarif").read_text(encoding="utf-8")
+
+
 def test_a_state_between_calls_is_told(project: Project) -> None:
     (project.folder / f"{project.module}.py").write_text(
         MODULE + "\nCOUNT = iter(range(10**9))\ndef counts(data, rng):\n    return next(COUNT)\n"
