@@ -21,7 +21,7 @@ from dpaudit.reports.sections import (
     transcripts_chart,
 )
 
-# What orders models by how much they leak, the most telling first.
+# What orders models by how much they leak, the most informative first.
 _LEAKS = ("attack.accuracy", "attack.tpr", "transcript.auc", "sybil.accuracy")
 
 
