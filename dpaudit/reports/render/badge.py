@@ -22,7 +22,7 @@ def _render(run: Run) -> str:
 def _words(run: Run) -> tuple[str, str]:
     """Return the message and the colour."""
     claims = Counter(check.state for check in run.checks if check.rule in _STATED)
-    broken = claims["fail"] or claims["accepted"]
+    broken = claims["fail"] + claims["accepted"]
     tested = broken + claims["pass"]
     stated = tested + claims["untested"]
     of = f"of {stated} claim{'s' if stated > 1 else ''}"

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import ci_reports  # type: ignore[import-not-found]
 import pytest
 
+from dpaudit.auditor.judgement import judge_run
 from dpaudit.record.result import AuditResult
+from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import badge
 
@@ -40,6 +43,15 @@ def test_a_badge_is_green_only_if_every_claim_was_tested_and_none_is_broken(
         changes["outcome"] = "fail"
     found = ci_reports.badge(badge.render(result.model_copy(update=changes)))
     assert (found["message"], found["color"]) == (message, color)
+
+
+def test_claims_that_are_waived_are_counted_as_broken(make: Callable[..., AuditResult]) -> None:
+    strict = make(epsilons=(0.1, 1.0, 5.0)).model_copy(update={"fail_on_broken": True})
+    waiver = Waiver(
+        id="claim/published/0.1", owner="the team", statement="known", expires=date(2027, 1, 31)
+    )
+    found = ci_reports.badge(badge.render(judge_run(strict, date(2027, 1, 1), waivers=[waiver])))
+    assert (found["message"], found["color"]) == ("2 of 3 claims broken", "red")
 
 
 def test_a_command_without_a_result_is_grey() -> None:
