@@ -23,8 +23,8 @@ _ORDER: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
 # Why a claim was not tested, for several ε; completed by what they are.
 _UNTESTED: Mapping[str, str] = {
     "no game": "not tested at {at}: no game of this run is about what the claim covers",
-    "no power": "not tested at {at}: the games also missed every copy that leaks more than is "
-    "claimed, so they say nothing there; use more trials",
+    "no power": "not tested at {at}: the games found no copy that leaks more than is claimed, or "
+    "there were too few trials to try one; use more trials",
     "law": "undecided at {at}: by the law of its noise it reveals more than is claimed, but these "
     "trials do not certify it; use more trials",
     "doubt": "undecided at {at}: the right guesses are as frequent as if more than is claimed were "
@@ -98,17 +98,17 @@ def _claims(
         yield (
             f"The claim is false {_at(broken)}: where ε = {words.epsilon(worst.claimed or 0)} is "
             f"claimed, ε ≥ {words.at_least(worst.certified or 0, 2)} is certified with {sure} "
-            f"confidence over the whole run ({_game(worst.decided_by, by_epsilon[worst.epsilon])})."
+            f"confidence over the whole run {_game(worst.decided_by, by_epsilon[worst.epsilon])}."
         )
     kept = [each for each in here if each.verdict == "not broken"]
     if kept:
         factors = sorted({each.factor for each in kept if each.factor is not None})
         ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
+        games = dict.fromkeys(_game(each.decided_by, by_epsilon[each.epsilon]) for each in kept)
         yield (
             f"No game certifies more than is claimed {_at(kept)}. As a check, the same games were "
             f"run on copies that leak {' to '.join(ends)} times what is claimed, and found them "
-            f"({_game(kept[0].decided_by, by_epsilon[kept[0].epsilon])}). This is no proof of "
-            "privacy: other attacks may find more."
+            f"{' and '.join(games)}. This is no proof of privacy: other attacks may find more."
         )
     for reason, said in _UNTESTED.items():
         those = [each for each in here if _reason(each) == reason]
@@ -142,9 +142,10 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
     games = [each for each in free if each.certified]
     if games:
         most = max(games, key=lambda each: each.certified or 0)
+        where = f" {_at([most])}" if len(here) > 1 else ""
         yield (
-            f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified "
-            f"({_game(most.decided_by, None)})."
+            f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified{where} "
+            f"{_game(most.decided_by, None)}."
         )
     if not any(each.unit for each in result.measurements):
         yield from _recovered(result, free)
@@ -197,14 +198,14 @@ def _at(found: Sequence[VerdictRecord]) -> str:
 
 
 def _game(name: GameName | None, claim: ClaimRecord | None) -> str:
-    """Return who observed what in a game, by which attack and on which data."""
+    """Return who observed what in a game, by which attack and on which data, in parentheses."""
     if name is None:
-        return "no game"
+        return "(no game)"
     if name.unit:
         seen = dict[str | None, str](OBSERVERS.items()).get(name.observer, name.observer)
-        return f"seen: {seen}; target: one {name.unit}"
+        return f"(seen: {seen}; target: one {name.unit})"
     seen = name.observer or (words.observer(claim.observer) if claim else "its outputs")
-    return f"seen: {seen}; attack: {name.attack}; pair: {name.pair}"
+    return f"(seen: {seen}; attack: {name.attack}; pair: {name.pair})"
 
 
 def _capital(sentence: str) -> str:

@@ -37,7 +37,10 @@ def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(mak
         "95 % confidence over the whole run (seen: the predictions shown to one user; attack: "
         "likelihood-ratio; pair: support-threshold)."
     )
-    assert found.sentences[1].startswith("Not tested at ε = 10: the games also missed every copy")
+    assert found.sentences[1] == (
+        "Not tested at ε = 10: the games found no copy that leaks more than is claimed, or there "
+        "were too few trials to try one; use more trials."
+    )
 
 
 def test_what_is_not_broken_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
@@ -59,6 +62,30 @@ def test_factors_of_several_points_are_a_range(make: Make) -> None:
     ]
     [found] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
     assert "leak 1.25 to 4 times what is claimed" in found.text
+
+
+def test_every_game_that_decided_is_named_once(make: Make) -> None:
+    base = low(make(epsilons=(0.1, 1.0, 5.0)))
+    measurements = [
+        each.model_copy(update={"pair": "tight"})
+        if (each.metric, each.epsilon) == ("epsilon", 1.0)
+        else each
+        for each in base.measurements
+    ]
+    [found] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
+    seen = "seen: the predictions shown to one user; attack: likelihood-ratio"
+    assert f"({seen}; pair: support-threshold) and ({seen}; pair: tight). This" in found.text
+
+
+def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) -> None:
+    def text(*epsilons: float) -> str:
+        base = make(epsilons=epsilons)
+        points = [point.model_copy(update={"claim": None}) for point in base.points]
+        [found] = verdicts.of(judged(base.model_copy(update={"points": points})))
+        return found.text
+
+    assert "ε ≥ 2.71 is certified at ε = 0.1 (seen: its outputs;" in text(0.1, 1.0)
+    assert "ε ≥ 2.71 is certified (seen: its outputs;" in text(1.0)
 
 
 def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
