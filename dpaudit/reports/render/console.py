@@ -271,4 +271,4 @@ def _show_gates(result: AuditResult, console: Console) -> None:
         _say(gate.rule, console, first=word)
         _say(gate.reason, console, indent=len("PASS") + _GAP)
     for waiver in result.waivers:
-        _say(f"Waiver of {waiver.id}: {waivers.sentence(waiver, result)}.", console)
+        _say(waivers.line(waiver, result), console)

@@ -67,13 +67,13 @@ def decision(result: AuditResult) -> str:
     """Return what decided the outcome of the run, as a sentence."""
     expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
     if expired:
-        return f"The run fails: waivers are expired, of {', '.join(expired)}."
+        return f"The run fails: these waivers have expired: {', '.join(expired)}."
     broken = [each for each in result.verdicts if each.verdict == "broken"]
     if result.fail_on_broken and any(each.id not in result.waived for each in broken):
         return "The run fails: a claim is broken."
     said = {
         "fail": "The run fails: a gate fails.",
-        "inconclusive": "The run is inconclusive: too few trials decide a gate.",
+        "inconclusive": "The run is inconclusive: a gate is inconclusive.",
         "pass": "The run passes." if result.gates else "The run passes: nothing fails it.",
     }[result.outcome]
     if result.waived:

@@ -121,8 +121,7 @@ def _waived(result: AuditResult, here: list[VerdictRecord]) -> Iterator[str]:
     own = {each.id for each in here if each.verdict == "broken"}
     for waiver in result.waivers:
         if waiver.id in own:
-            said = waivers.sentence(waiver, result)
-            yield _capital(said if waiver.state != "active" else f"{waiver.id} is {said}") + "."
+            yield waivers.line(waiver, result)
 
 
 def _reason(found: VerdictRecord) -> str | None:

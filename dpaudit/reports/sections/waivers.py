@@ -31,11 +31,24 @@ def table(result: AuditResult) -> Table | None:
     )
 
 
+def line(waiver: WaiverRecord, result: AuditResult) -> str:
+    """Return what a waiver does and what to do about it, as a sentence that names its finding."""
+    said = sentence(waiver, result)
+    if waiver.state == "active":
+        return f"{waiver.id} is {said}."
+    return f"{said[:1].upper()}{said[1:]}."
+
+
 def sentence(waiver: WaiverRecord, result: AuditResult) -> str:
-    """Return what a waiver of the record does, and what to do about it."""
+    """Return what a waiver does and what to do about it, as the end of a sentence.
+
+    That of an active waiver does not name its finding.
+    """
     now = _now(waiver.id, result)
     if waiver.state == "active":
-        return f"waived until {waiver.expires} by {waiver.owner}: {waiver.statement}"
+        return (
+            f"waived until {waiver.expires} by {waiver.owner}: {waiver.statement.removesuffix('.')}"
+        )
     if waiver.state == "unused":
         return f"the waiver of {waiver.id} is unused, as {now}: remove it if that lasts"
     return (

@@ -126,3 +126,9 @@ def test_a_broken_claim_is_never_shown_as_a_plain_pass(make: Make) -> None:
     failed = passed.model_copy(update={"fail_on_broken": True, "outcome": "fail"})
     assert summary.decision(failed) == "The run fails: a claim is broken."
     assert summary.status(low(make(outcome="pass"))) == "pass"
+
+
+def test_an_inconclusive_run_names_no_cause_that_a_gate_may_not_have(make: Make) -> None:
+    assert summary.decision(make(outcome="inconclusive")) == (
+        "The run is inconclusive: a gate is inconclusive."
+    )

@@ -8,14 +8,15 @@ from rich.console import Console
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
+from dpaudit.reports.ci import run_of
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections.summary import decision
-from dpaudit.reports.sections.waivers import sentence, table
+from dpaudit.reports.sections.waivers import line, sentence, table
 
 
 def judged(result: AuditResult, *names: str, day: date = date(2027, 1, 31)) -> AuditResult:
     waivers = [
-        Waiver(id=name, owner="the team", statement="known", expires=date(2027, 1, 31))
+        Waiver(id=name, owner="the team", statement="known.", expires=date(2027, 1, 31))
         for name in names
     ]
     return judge_run(result, day, waivers=waivers)
@@ -28,8 +29,8 @@ def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> No
     assert found is not None
     assert found.caption == "Waivers on 2027-01-31"
     assert found.cells == [
-        [names[0], "active", "the team", "2027-01-31", "known"],
-        [names[1], "unused", "the team", "2027-01-31", "known"],
+        [names[0], "active", "the team", "2027-01-31", "known."],
+        [names[1], "unused", "the team", "2027-01-31", "known."],
     ]
     assert not found.marked
     late = table(judged(result, *names, day=date(2027, 2, 1)))
@@ -46,12 +47,17 @@ def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None
         "the waiver of claim/published/10 is unused, as its claim was not tested: remove it if "
         "that lasts"
     )
+    assert line(found.waivers[0], found) == (
+        "claim/published/0.1 is waived until 2027-01-31 by the team: known."
+    )
+    assert line(found.waivers[1], found).startswith("The waiver of claim/published/10 is unused")
+    assert line(found.waivers[1], found).endswith("if that lasts.")
     found = judged(result, *names, day=date(2027, 2, 1))
     last = [sentence(each, found).split(", and ")[1].split(":")[0] for each in found.waivers]
     assert last == ["its claim is broken", "its claim was not tested", "its gate fails"]
 
 
-def test_the_outcome_names_what_is_waived_or_that_a_waiver_is_expired(result: AuditResult) -> None:
+def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: AuditResult) -> None:
     strict = result.model_copy(update={"fail_on_broken": True})
     claims = [f"claim/published/{at}" for at in ("0.1", "1")]
     assert decision(judged(strict, "gate/epsilon/max", claims[0])) == (
@@ -69,7 +75,7 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_is_expired(result: Au
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert decision(late) == (
-        "The run fails: waivers are expired, of claim/published/0.1, claim/published/1, "
+        "The run fails: these waivers have expired: claim/published/0.1, claim/published/1, "
         "gate/epsilon/max."
     )
 
@@ -81,3 +87,6 @@ def test_every_report_shows_owner_statement_and_last_day(result: AuditResult) ->
     for report in (html.render(found), markdown.render(found), file.getvalue()):
         for part in ("claim/published/1", "the team", "known", "2027-01-31"):
             assert part in report
+        assert ".." not in report.partition("How to reproduce")[0].partition("Waivers on")[0]
+    claim = next(check for check in run_of(found).checks if check.id == "claim/published/1")
+    assert claim.text.endswith("Accepted: waived until 2027-01-31 by the team: known.")
