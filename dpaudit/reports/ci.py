@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from dpaudit.core.exit_codes import EXIT_CODES
-from dpaudit.core.messages import quoted
+from dpaudit.core.messages import plain, quoted
 from dpaudit.core.provenance import tool_version
 from dpaudit.record.comparison import Comparison
 from dpaudit.record.result import (
@@ -199,7 +199,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     return Run(
         outcome=outcome,
         exit_code=EXIT_CODES[outcome],
-        headline=" ".join(said),
+        headline=plain(" ".join(said)),
         checks=sorted(_distinct(checks), key=lambda check: order.index(check.state)),
         path=path,
         tool=quoted(result.tool, _NAME),
@@ -215,7 +215,7 @@ def failed_run(failure: Failure) -> Run:
     return Run(
         outcome="error",
         exit_code=failure.exit_code,
-        headline=f"No result: {check.text}",
+        headline=f"No result: {check.text.removesuffix('.')}.",
         checks=[check],
         path=check.path,
         tool=tool_version(),
@@ -270,7 +270,7 @@ def _waivers(result: AuditResult) -> Iterator[Check]:
                 f"waiver/{waiver.id}",
                 rules.EXPIRED if expired else rules.UNUSED,
                 "fail" if expired else "noticed",
-                waivers.sentence(waiver, result),
+                waivers.line(waiver, result),
                 _place(waiver.id, result),
             )
 

@@ -36,5 +36,5 @@ def test_it_stays_below_the_limit_of_github(
 
 def test_a_command_without_a_result_says_why() -> None:
     text = github_summary.render.failed(Failure("there is no *data*", 2, "audit.toml"))
-    assert text.startswith("## Privacy audit: ERROR\n\nNo result: there is no \\*data\\*")
+    assert text.startswith("## Privacy audit: ERROR\n\nNo result: there is no \\*data\\*. Exit")
     assert "Exit code 2" in text

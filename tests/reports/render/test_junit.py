@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from xml.etree import ElementTree as Xml
 
 import ci_reports  # type: ignore[import-not-found]
 
+from dpaudit.auditor.judgement import judge_run
 from dpaudit.record.result import AuditResult, FindingRecord, PlaceRecord
+from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import junit
 
@@ -44,6 +47,17 @@ def test_a_failure_says_where_and_why(result: AuditResult) -> None:
     assert found.attrib == {"type": "gate-failed", "message": "epsilon <= claim: fail. above 1"}
     out = root.findtext(".//system-out") or ""
     assert out.endswith("\npublished: It differs. Pass it.")
+
+
+def test_a_control_character_of_a_label_is_no_part_of_the_xml(make: Make) -> None:
+    result = make("evil\x1b[31m", epsilons=(1.0,)).model_copy(update={"fail_on_broken": True})
+    waiver = Waiver(
+        id=result.verdicts[0].id, owner="the team", statement="known", expires=date(2027, 1, 31)
+    )
+    waived = judge_run(result, date(2027, 1, 1), waivers=[waiver])
+    root = Xml.fromstring(junit.render(waived).encode())  # noqa: S314
+    said = "It does not count what is waived: claim/evil [31m/1."
+    assert said in (root.findtext(".//system-out") or "")
 
 
 def test_a_command_without_a_result_is_an_error() -> None:
