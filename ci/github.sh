@@ -6,7 +6,7 @@ set -euo pipefail
 python -m pip install --quiet "${AUDIT_PACKAGE:-$GITHUB_ACTION_PATH}"
 
 out=${AUDIT_OUTPUT:-dpaudit-out/ci}
-read -r -a more <<<"${AUDIT_ARGS:-}"
+read -r -d '' -a more <<<"${AUDIT_ARGS:-}" || true  # it fails at the end of its input
 rm -f "$out/annotations.txt"
 
 # A label of a config may look like a workflow command: none is obeyed while the audit prints.

@@ -195,7 +195,7 @@ def test_the_action_of_github(
         "GITHUB_OUTPUT": str(outputs),
         "GITHUB_ACTION_PATH": str(ROOT),
         "AUDIT_CONFIG": f"{case}.toml",
-        "AUDIT_ARGS": "--allow-code  -s seed=1",
+        "AUDIT_ARGS": "-s  seed=1\n--allow-code\n",
         "AUDIT_OUTPUT": str(tmp_path / "out"),
     }
     done = subprocess.run(
