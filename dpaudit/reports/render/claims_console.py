@@ -11,7 +11,7 @@ from dpaudit.reports.render import claims
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+_STYLES = {"pass": "bold", "fail": "bold red", "inconclusive": "yellow"}
 # Columns that are left out on a narrow terminal.
 _DISPENSABLE = ("finds", "trials", "seconds")
 _WIDE = 110

@@ -275,6 +275,14 @@ def test_a_chart_has_every_game_and_no_check(valid: Callable[[dict[str, Any]], b
     assert claims_chart.render(verification(entry(check()))) == []
 
 
+def test_a_pass_is_not_green_beside_a_falsified_claim() -> None:
+    file = io.StringIO()
+    claims_console.show(both(), Console(file=file, force_terminal=True, color_system="standard"))
+    first = file.getvalue().splitlines()[0]
+    assert "PASS" in first
+    assert "32m" not in first
+
+
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_a_narrow_terminal_says_what_it_leaves_out(width: int) -> None:
     shown = text(both(), width)
