@@ -23,13 +23,14 @@ _NEIGHBOURS = {
     "user-add-remove": "a user with all their ratings is added or removed",
     "entry-replace": "one entry of the completed matrix is replaced",
 }
-_OBSERVERS = {
+_OBSERVERS: Mapping[str, str] = {
     "public": "the released model",
     "iterates": "the model after every step or round",
     "recommender": "all that the recommender receives and generates",
     "friend": "all that a friend receives and generates",
     "values": "the predictions shown to one user",
     "list": "the ranked list shown to one user, without values",
+    **dict[str, str](OBSERVERS.items()),
 }
 _NEITHER = "none: not a statement about neighbours"
 
@@ -52,8 +53,7 @@ def _among(name: str | None, meanings: Mapping[str, str]) -> str:
 
 def meaning(name: str) -> str:
     """Return an adjacency or an observer with its meaning; the name alone if it is unknown."""
-    known: dict[str, str] = {**_NEIGHBOURS, **_OBSERVERS}
-    known.update(OBSERVERS.items())
+    known = {**_NEIGHBOURS, **_OBSERVERS}
     return f"{name}: {known[name]}" if name in known else name
 
 
@@ -122,7 +122,7 @@ def shares(estimate: Estimate) -> str:
 
 
 def observer(name: str) -> str:
-    """Return what an observer sees, in words if it is one of the built-in defenses'."""
+    """Return what an observer sees, in words if it is a built-in one."""
     return _OBSERVERS.get(name, name)
 
 

@@ -52,6 +52,26 @@ def utility(result: AuditResult) -> list[Table]:
     return [found] if found and found.cells else []
 
 
+def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measurement]:
+    """Return the strongest inference of the observer who finds most, by model, ε and target.
+
+    Of the false-positive rates it has the largest, which is the surest. Who finds most is decided
+    by `sureness`.
+    """
+    rates = _rates(result)
+    most: dict[tuple[str, float, str], Measurement] = {}
+    for each in _joint(result, "attack.tpr"):
+        if each.at == rates[-1]:
+            key = each.model, each.epsilon, each.unit or ""
+            most[key] = max(most.get(key, each), each, key=sureness)
+    return most
+
+
+def sureness(found: Measurement) -> tuple[float, float]:
+    """Return what orders inferences by how much they surely find."""
+    return found.estimate.lower, found.estimate.value
+
+
 def note(result: AuditResult) -> list[str]:
     """Return the notes that explain the tables."""
     if not audited(result):

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.sections import verdicts
 
-_VERDICTS = ("broken", "not tested", "not broken")
-
 
 def audited(result: AuditResult) -> str:
     """Return what was audited, whose it is, on which data and when, in one line."""
@@ -44,7 +42,7 @@ def _stated(result: AuditResult, name: str) -> str | None:
 def headline(result: AuditResult) -> str:
     """Return how many models break their claims, and the outcomes of the gates."""
     found = verdicts.of(result)
-    counts = [(word, sum(each.verdict == word for each in found)) for word in _VERDICTS]
+    counts = [(word, sum(each.verdict == word for each in found)) for word in verdicts.VERDICTS]
     said = ", ".join(f"{count} {word}" for word, count in counts if count)
     models = f"{len(found)} model{'s' if len(found) > 1 else ''}: {said}."
     return f"{models} {gates_said(result)}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dpaudit.core.membership import OBSERVERS
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
+from dpaudit.reports.sections import membership
 
 _ALWAYS = (
     "Other attacks on the same outputs, other data, other hyper-parameters, and models trained "
@@ -19,10 +20,11 @@ _ALWAYS = (
 def sentences(result: AuditResult) -> list[str]:
     """Return what was not tried, the most specific first."""
     measured = {found.metric for found in result.measurements}
-    found = list(_members(result) if any(each.unit for each in result.measurements) else ())
+    members = membership.audited(result)
+    found = list(_members(result) if members else ())
     if "epsilon" not in measured:
         found.append("Games that test a claimed ε: no [[game]] and no membership game was run.")
-    elif not any(each.unit for each in result.measurements):
+    elif not members:
         pairs = ", ".join(dict.fromkeys(each.pair for each in result.pairs))
         found.append(
             f"Other pairs of neighbouring data sets than those that were compared ({pairs})."
@@ -30,7 +32,7 @@ def sentences(result: AuditResult) -> list[str]:
         found += _observers(result)
     if not measured & {"attack.accuracy", "sybil.accuracy"} and not _recovers(result):
         found.append("Attacks that recover ratings or purchases.")
-    if not any(each.unit for each in result.measurements):
+    if not members:
         found.append(
             "Membership inference with real users: whether the training data held an interaction "
             "or a user."
@@ -73,7 +75,13 @@ def _observers(result: AuditResult) -> Iterator[str]:
         if point.claim
         for name in point.claim.also
     }
-    games = {f"{each.observer or ''} {each.pair or ''}" for each in result.measurements}
-    missing = [said for said, name in claimed.items() if not any(name in each for each in games)]
+    seen = {_observer(each) for each in result.measurements}
+    missing = [said for said, name in claimed.items() if name not in seen]
     if missing:
         yield f"Further observers whom a claim covers: {'; '.join(missing)}."
+
+
+def _observer(found: Measurement) -> str | None:
+    """Return who observed a game; an observer who was chosen stands behind the pair's name."""
+    _, chosen, name = (found.pair or "").rpartition(" (")
+    return found.observer or (name.removesuffix(")") if chosen else None)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dpaudit.core.membership import OBSERVERS
 from dpaudit.record.result import (
-    STRONGEST,
     AuditResult,
     ClaimRecord,
     GameName,
@@ -17,17 +15,18 @@ from dpaudit.record.result import (
     VerdictRecord,
 )
 from dpaudit.reports import words
-from dpaudit.reports.sections import waivers
+from dpaudit.reports.sections import membership, waivers
 
-_ORDER: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
+# The worst first.
+VERDICTS: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
 # Why a claim was not tested, for several ε; completed by what they are.
 _UNTESTED: Mapping[str, str] = {
-    "no game": "not tested at {at}: no game of this run is about what the claim covers",
-    "no power": "not tested at {at}: the games found no copy that leaks more than is claimed, or "
+    "no game": "not tested {at}: no game of this run is about what the claim covers",
+    "no power": "not tested {at}: the games found no copy that leaks more than is claimed, or "
     "there were too few trials to try one; use more trials",
-    "law": "undecided at {at}: by the law of its noise it reveals more than is claimed, but these "
+    "law": "undecided {at}: by the law of its noise it reveals more than is claimed, but these "
     "trials do not certify it; use more trials",
-    "doubt": "undecided at {at}: the right guesses are as frequent as if more than is claimed were "
+    "doubt": "undecided {at}: the right guesses are as frequent as if more than is claimed were "
     "revealed, but too few to certify it; use more trainings or targets",
 }
 
@@ -72,7 +71,7 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             *_leaks(result, model, here),
         ]
         found.append(ModelVerdict(model.label, verdict, said))
-    return sorted(found, key=lambda each: _ORDER.index(each.verdict))
+    return sorted(found, key=lambda each: VERDICTS.index(each.verdict))
 
 
 def on_claim(result: AuditResult, found: VerdictRecord, claim: ClaimRecord | None) -> str:
@@ -113,7 +112,7 @@ def _claims(
     for reason, said in _UNTESTED.items():
         those = [each for each in here if _reason(each) == reason]
         if those:
-            yield _capital(f"{said.format(at=_at(those).removeprefix('at '))}.")
+            yield _capital(f"{said.format(at=_at(those))}.")
 
 
 def _waived(result: AuditResult, here: list[VerdictRecord]) -> Iterator[str]:
@@ -146,26 +145,19 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
             f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified{where} "
             f"{_game(most.decided_by, None)}."
         )
-    if not any(each.unit for each in result.measurements):
+    if not membership.audited(result):
         yield from _recovered(result, free)
 
 
 def _most_exposed(result: AuditResult, model: str) -> Iterator[Measurement]:
-    """Yield the membership inference of the observer who finds most, for each kind of target."""
-    games = [
-        each
-        for each in result.measurements
-        if each.metric == "attack.tpr" and each.attack == STRONGEST and each.model == model
-    ]
-    # Of the false-positive rates, the largest is the surest.
-    at = max((each.at or 0 for each in games), default=0)
-    for unit in dict.fromkeys(each.unit for each in games):
-        those = [each for each in games if each.unit == unit and each.at == at]
-        yield max(those, key=lambda each: (each.estimate.lower, each.estimate.value))
+    """Yield the membership inference that finds most at any ε, for each kind of target."""
+    found = [each for each in membership.most_exposed(result).values() if each.model == model]
+    for unit in dict.fromkeys(each.unit for each in found):
+        yield max((each for each in found if each.unit == unit), key=membership.sureness)
 
 
 def _exposed(found: Measurement, swept: bool) -> str:
-    seen = dict[str | None, str](OBSERVERS.items()).get(found.observer, found.observer)
+    seen = words.observer(found.observer or "")
     which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
     rate = words.percent(found.at or 0)
     return (
@@ -200,11 +192,10 @@ def _game(name: GameName | None, claim: ClaimRecord | None) -> str:
     """Return who observed what in a game, by which attack and on which data, in parentheses."""
     if name is None:
         return "(no game)"
-    if name.unit:
-        seen = dict[str | None, str](OBSERVERS.items()).get(name.observer, name.observer)
-        return f"(seen: {seen}; target: one {name.unit})"
-    seen = name.observer or (words.observer(claim.observer) if claim else "its outputs")
-    return f"(seen: {seen}; attack: {name.attack}; pair: {name.pair})"
+    observer = name.observer or (claim.observer if claim else None)
+    seen = words.observer(observer) if observer else "its outputs"
+    how = f"target: one {name.unit}" if name.unit else f"attack: {name.attack}; pair: {name.pair}"
+    return f"(seen: {seen}; {how})"
 
 
 def _capital(sentence: str) -> str:

@@ -23,6 +23,26 @@ def test_without_games_no_claim_was_tested(make: Make) -> None:
     assert "Attacks that recover ratings or purchases." in found
 
 
+def test_an_observer_is_told_from_another_whose_name_holds_its_own(make: Make) -> None:
+    def missing(**changes: Any) -> bool:
+        base = make(epsilons=(1.0,))
+        [point] = base.points
+        assert point.claim
+        claim = point.claim.model_copy(update={"also": ("friend",)})
+        games = [each.model_copy(update=changes) for each in base.measurements]
+        made = base.model_copy(
+            update={"measurements": games, "points": [point.model_copy(update={"claim": claim})]}
+        )
+        said = "Further observers whom a claim covers: all that a friend receives and generates."
+        return said in untried.sentences(made)
+
+    assert missing()
+    assert missing(pair="friends (recommender)")
+    assert missing(observer="friends")
+    assert not missing(observer="friend")
+    assert not missing(pair="data (friend)")
+
+
 def test_observers_and_targets_that_a_membership_audit_left_out_are_named(make: Make) -> None:
     base = make(epsilons=(1.0,), attacks=False, game=False)
     fields: dict[str, Any] = {"attack": "strongest", "unit": "user", "observer": "scores"}
