@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from dpaudit.reports.axis import edge
@@ -109,29 +110,36 @@ class Look:
     def series(self, data: Sequence[Datum], leak: str) -> list[Series]:
         """Return the series of the data, those with the largest value of `leak` first.
 
-        Six are in colour. If the models have enough colours, each series has that of its model, and
-        dashes that tell the series of a model apart by their `attack`.
+        Six are in colour. Each series has the colour of its model, and dashes that tell the series
+        of a model apart by their `attack`. Where there are more models than colours, or a model has
+        several series with one attack, the series are `ranked`.
         """
-        most: dict[str, float] = {}
-        first: dict[str, Datum] = {}
-        for datum in data:
-            name = datum["series"]
-            most[name] = max(most.get(name, -math.inf), datum[leak])
-            first.setdefault(name, datum)
+        found = ranked(data, leak)
         of_model = dict(zip(self.models, COLORS, strict=False))
-        shared = len(self.models) <= len(COLORS) and all(
-            each.get("model") in of_model for each in first.values()
-        )
-        attacks = list(dict.fromkeys(each.get("attack") for each in first.values()))
-        found = []
-        for place, name in enumerate(sorted(most, key=lambda name: -most[name])):
-            here, dash, color = first[name], _DASHES[0], REST
-            if place < len(COLORS):
-                color = of_model[here["model"]] if shared else COLORS[place]
-            if shared:
-                dash = _DASHES[attacks.index(here.get("attack")) % len(_DASHES)]
-            found.append(Series(name, color, dash))
-        return found
+        kinds = {each["series"]: (each["model"], each.get("attack")) for each in data}
+        if len(self.models) > len(COLORS) or len(set(kinds.values())) < len(kinds):
+            return found
+        attacks = list(dict.fromkeys(attack for _, attack in kinds.values()))
+        return [
+            Series(
+                each.name,
+                REST if each.color == REST else of_model[kinds[each.name][0]],
+                _DASHES[attacks.index(kinds[each.name][1]) % len(_DASHES)],
+            )
+            for each in found
+        ]
+
+
+def ranked(data: Sequence[Datum], leak: str) -> list[Series]:
+    """Return the series, those with the largest value of `leak` first; six are in colour."""
+    most: dict[str, float] = {}
+    for datum in data:
+        most[datum["series"]] = max(most.get(datum["series"], -math.inf), datum[leak])
+    names = sorted(most, key=lambda name: -most[name])
+    return [
+        Series(name, color)
+        for name, color in zip_longest(names, COLORS[: len(names)], fillvalue=REST)
+    ]
 
 
 def drawn_from(name: str) -> Any:

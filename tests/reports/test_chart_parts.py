@@ -4,7 +4,17 @@ from itertools import pairwise
 
 import pytest
 
-from dpaudit.reports.chart_parts import COLORS, MUTED, REST, Label, Look, extremes, labels, spread
+from dpaudit.reports.chart_parts import (
+    COLORS,
+    MUTED,
+    REST,
+    Label,
+    Look,
+    extremes,
+    labels,
+    ranked,
+    spread,
+)
 
 
 @pytest.mark.parametrize("wanted", [[5.0, 5.0, 5.0], [95.0, 99.0, 100.0], [0.0, 50.0, 51.0], []])
@@ -31,6 +41,20 @@ def test_a_model_has_one_colour_and_its_attacks_have_dashes() -> None:
     assert series["b, one"].color == series["b, two"].color == COLORS[0]
     assert series["a, one"].color == COLORS[1]
     assert series["b, one"].dash == series["a, one"].dash != series["b, two"].dash
+
+
+def test_series_that_one_colour_and_dash_cannot_tell_apart_are_ranked() -> None:
+    data = [
+        {"series": f"{model}, ε = {epsilon}", "model": model, "value": epsilon}
+        for model, epsilon in (("a", 1), ("a", 2), ("b", 3))
+    ]
+    found = Look(["a", "b"]).series(data, "value")
+    assert found == ranked(data, "value")
+    assert [(each.name, each.color) for each in found] == [
+        ("b, ε = 3", COLORS[0]),
+        ("a, ε = 2", COLORS[1]),
+        ("a, ε = 1", COLORS[2]),
+    ]
 
 
 def test_more_models_than_colours_have_colours_by_rank() -> None:

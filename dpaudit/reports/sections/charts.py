@@ -41,8 +41,8 @@ def render(result: AuditResult) -> list[Chart]:
         curves.difference(series.difference(by_model), look),
         curves.rmse(series.rmse(by_model), look),
         recovery_chart.chart(result, look),
-        curves.convergence(series.convergence(by_model), look),
-        sybil_chart.chart(result, look),
+        curves.convergence(series.convergence(by_model)),
+        sybil_chart.chart(result),
         *transcripts_chart.charts(result, look),
     ]
     return [chart for chart in found if chart]

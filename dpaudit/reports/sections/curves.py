@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes
+from dpaudit.reports.chart_parts import Chart, Look, extremes, ranked
 from dpaudit.reports.sections.line_chart import Baseline, Lines, chart, level
 from dpaudit.reports.series import MEASURED, UPPER, Datum
 
@@ -75,7 +75,7 @@ def rmse(data: list[Datum], look: Look) -> Chart | None:
     return chart(lines)
 
 
-def convergence(data: list[Datum], look: Look) -> Chart | None:
+def convergence(data: list[Datum]) -> Chart | None:
     """Return the chart of a chain's divergence against its steps by ε, both axes logarithmic."""
     if not data:
         return None
@@ -95,7 +95,7 @@ def convergence(data: list[Datum], look: Look) -> Chart | None:
             y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
             data=data,
             columns={"series": "chain", "step": "steps", "words": "divergence"},
-            series=look.series(data, "y"),
+            series=ranked(data, "y"),
         )
     )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from dpaudit.core.messages import plain
-from dpaudit.record.result import STRONGEST, AuditResult, Measurement
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Choice, Label, Look
-from dpaudit.reports.sections import line_chart
+from dpaudit.reports.sections import line_chart, membership
 from dpaudit.reports.sections.line_chart import Baseline, Lines
 from dpaudit.reports.series import Datum
 
@@ -31,11 +31,11 @@ _AGAINST = {
 
 def charts(result: AuditResult, look: Look) -> list[Chart]:
     """Return the charts for which the record has numbers."""
-    found = [curves(result, look), against_utility(result, look)]
+    found = [curves(result), against_utility(result, look)]
     return [chart for chart in found if chart]
 
 
-def curves(result: AuditResult, look: Look) -> Chart | None:
+def curves(result: AuditResult) -> Chart | None:
     """Return the true-positive rate of the strongest attack against the false-positive rate.
 
     The axes are logarithmic, as what matters is at few false positives (Carlini et al. 2022,
@@ -74,7 +74,7 @@ def curves(result: AuditResult, look: Look) -> Chart | None:
             y=Axis("true-positive rate", floor, 1, log=True),
             data=data,
             columns=_CURVE,
-            series=look.series(data, "leak"),
+            series=parts.ranked(data, "leak"),
             baselines=[Baseline("guess", [(least, least), (1, 1)])],
         )
     )
@@ -146,13 +146,6 @@ def _ends(data: list[Datum], of: str) -> list[float]:
 
 
 def _points(result: AuditResult) -> list[Datum]:
-    games = [
-        each
-        for each in result.measurements
-        if each.metric == "attack.tpr" and each.attack == STRONGEST
-    ]
-    # Of the rates, the largest: it is the surest.
-    rate = max((each.at or 0 for each in games), default=0)
     utility = {
         (each.model, each.epsilon): each.estimate
         for each in result.measurements
@@ -163,11 +156,9 @@ def _points(result: AuditResult) -> list[Datum]:
         for each in result.measurements
         if each.metric == "epsilon"
     }
-    worst: dict[tuple[str, float, str], Measurement] = {}
-    for each in games:
-        key = each.model, each.epsilon, each.unit or ""
-        if each.at == rate and key[:2] in utility:
-            worst[key] = max(worst.get(key, each), each, key=lambda m: m.estimate.value)
+    worst = {
+        key: found for key, found in membership.most_exposed(result).items() if key[:2] in utility
+    }
     several = len({key[:2] for key in worst}) > len({model for model, _, _ in worst})
     found = []
     for (model, epsilon, unit), game in worst.items():
@@ -177,10 +168,11 @@ def _points(result: AuditResult) -> list[Datum]:
         found.append(
             {
                 "series": plain(f"{model}{at}"),
+                "model": plain(model),
                 "name": plain(f"{model}{at}, {unit}"),
                 "unit": unit,
                 "seen": f"{unit}, {game.observer}",
-                "rate": rate,
+                "rate": game.at,
                 "value": game.estimate.value,
                 "lower": game.estimate.lower,
                 "upper": game.estimate.upper,

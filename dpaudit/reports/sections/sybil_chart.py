@@ -6,14 +6,14 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Look, extremes
+from dpaudit.reports.chart_parts import Chart, extremes, ranked
 from dpaudit.reports.sections import guesses, line_chart
 from dpaudit.reports.sections.line_chart import Lines, level
 from dpaudit.reports.sections.sybil import LEVEL, found_in
 from dpaudit.reports.series import Datum
 
 
-def chart(result: AuditResult, look: Look) -> Chart | None:
+def chart(result: AuditResult) -> Chart | None:
     """Return the chart of accuracy against effort, if there are Sybil attacks."""
     data = [_datum(found) for found in found_in(result)]
     if not data:
@@ -33,7 +33,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
             y=Axis("accuracy", 0, 1),
             data=data,
             columns={"series": "model, attack", "x": "effort", "words": "accuracy"},
-            series=look.series(data, "value"),
+            series=ranked(data, "value"),
             baselines=[level(label, share, x) for label, share in baselines],
         )
     )

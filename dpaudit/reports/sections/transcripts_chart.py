@@ -9,7 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.axis import Axis
-from dpaudit.reports.chart_parts import Chart, Choice, Look, extremes
+from dpaudit.reports.chart_parts import Chart, Choice, Look, extremes, ranked
 from dpaudit.reports.sections import line_chart
 from dpaudit.reports.sections.line_chart import Baseline, Lines, level
 from dpaudit.reports.sections.transcripts import found_in
@@ -43,7 +43,7 @@ def _areas(result: AuditResult) -> Chart | None:
             y=y,
             data=data,
             columns={"model": "model", "series": "attack", "x": "rounds", "words": "area"},
-            series=Look(()).series(data, "value"),
+            series=ranked(data, "value"),
             baselines=[level("guess", 0.5, x)],
             choice=_models(data),
         )
@@ -82,7 +82,7 @@ def _curves(result: AuditResult) -> Chart | None:
             columns={
                 "model": "model", "series": "attack", "x": "false-positive rate", "words": "found",
             },
-            series=Look(()).series(data, "leak"),
+            series=ranked(data, "leak"),
             baselines=[Baseline("guess", [(least, least), (1, 1)])],
             choice=_models(data),
         )
@@ -181,6 +181,7 @@ def _datum(found: Measurement) -> Datum:
     series = plain(f"{found.model}, ε = {words.epsilon(found.epsilon)}")
     return {
         "series": series,
+        "model": plain(found.model),
         "name": f"{series}, {found.step} rounds",
         "x": found.step,
         "y": found.estimate.value,

@@ -20,7 +20,7 @@ from dpaudit.record.result import (
     Measurement,
 )
 from dpaudit.reports import digest
-from dpaudit.reports.chart_parts import Look
+from dpaudit.reports.chart_parts import COLORS, Look
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import charts, membership, membership_chart, summary, verdicts
 from tests.support.records import judged
@@ -211,6 +211,23 @@ def test_the_best_placed_observer_is_told_in_a_sentence(make: Make) -> None:
     assert any("tells 75.0 % [" in text and "of the users" in text for text in said.sentences)
 
 
+def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> None:
+    base = record(make)
+    likely = ("own-list", estimate(0.9, 0.01, 1.0))  # more at best, and less for sure
+    measurements = [
+        each.model_copy(update={"estimate": likely[1]})
+        if (each.metric, each.observer, each.at) == ("attack.tpr", likely[0], 0.1)
+        else each
+        for each in base.measurements
+    ]
+    made = base.model_copy(update={"measurements": measurements})
+    [said] = verdicts.of(made)
+    assert "sees the scores of the target's own (user, item) pairs" in said.sentences[0]
+    drawn = membership_chart.against_utility(made, Look(["own"]))
+    assert drawn is not None
+    assert drawn.spec["datasets"]["points"][0]["seen"] == "interaction, scores"
+
+
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
     finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
     made = record(make, findings=[finding])
@@ -261,7 +278,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         else each
         for each in made.measurements
     ]
-    drawn = membership_chart.curves(made.model_copy(update={"measurements": zero}), Look(["own"]))
+    drawn = membership_chart.curves(made.model_copy(update={"measurements": zero}))
     assert drawn is not None
     points = drawn.spec["datasets"]["points"]
     assert {(each["series"], each["x"]) for each in points} == {
@@ -276,7 +293,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
 
 
 def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
-    drawn = membership_chart.against_utility(record(make), Look(["own"]))
+    drawn = membership_chart.against_utility(record(make), Look(["other", "own"]))
     assert drawn is not None
     assert valid(drawn.spec)
     assert drawn.choice is not None
@@ -287,6 +304,8 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     assert found["interaction"]["seen"] == "interaction, scores"
     assert found["interaction"]["certified"] == "≥ 0"
     assert drawn.spec["datasets"]["guess"][0]["rate"] == 0.1
+    # The colour of the model is that of other charts.
+    assert [each.color for each in drawn.series] == [COLORS[1]]
     bare = record(make)
     unmeasured = [each for each in bare.measurements if each.metric != "utility.ndcg"]
     without = bare.model_copy(update={"measurements": unmeasured})

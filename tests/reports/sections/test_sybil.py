@@ -18,7 +18,6 @@ from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import footnotes, sybil, sybil_chart, tables
-from dpaudit.reports.sections.charts import looks
 
 Make = Callable[..., AuditResult]
 Valid = Callable[[dict[str, Any]], bool]
@@ -140,7 +139,7 @@ def test_a_row_for_each_point_and_a_column_for_each_sybil(result: AuditResult) -
 def test_without_sybil_nothing_is_said_of_them(result: AuditResult) -> None:
     assert sybil.table(result) is None
     assert sybil.NOTE not in footnotes.notes(result)
-    assert sybil_chart.chart(result, looks(result)) is None
+    assert sybil_chart.chart(result) is None
     assert "Accounts, changes or lists" not in shown(result)
     assert "Accounts, changes or lists" not in markdown.render(result)
 
@@ -187,7 +186,7 @@ def test_html_has_the_same_table_and_a_chart(result: AuditResult) -> None:
 
 
 def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> None:
-    chart = sybil_chart.chart(with_sybils(result), looks(result))
+    chart = sybil_chart.chart(with_sybils(result))
     assert chart is not None
     assert valid(chart.spec)
     data = chart.spec["datasets"]["points"]
@@ -210,7 +209,7 @@ def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     import altair
     import vl_convert
 
-    chart = sybil_chart.chart(add(result, {("dynamic", 1.0): tried(OPEN)}), looks(result))
+    chart = sybil_chart.chart(add(result, {("dynamic", 1.0): tried(OPEN)}))
     assert chart is not None
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
     drawn = vl_convert.vegalite_to_svg({**chart.spec, "width": 600}, vl_version=version)
