@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from report_pages import AUDITS, LOOKS, Open  # type: ignore[import-not-found]
+from report_pages import LOOKS, RUNS, Open  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
 
@@ -49,7 +49,7 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             asked = ["report", str(record), "--format", "card", "-o", str(page)]
             found = CliRunner().invoke(main, asked)
         else:
-            asked = ["run", str(AUDITS / f"{kind}.toml"), "--allow-code", "--quiet"]
+            asked = ["run", *RUNS[kind], "--allow-code", "--quiet"]
             found = CliRunner().invoke(main, [*asked, "-o", str(out)])
             page = out / "report.html"
         assert page.exists(), found.output

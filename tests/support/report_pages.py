@@ -7,8 +7,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-AUDITS = Path(__file__).parents[1] / "browser" / "audits"
-KINDS = [*sorted(path.stem for path in AUDITS.glob("*.toml")), "claims"]
+TESTS = Path(__file__).parents[1]
+# The configs and options of the pages that `dpaudit run` makes.
+RUNS: dict[str, list[str]] = {
+    path.stem: [str(path)] for path in sorted((TESTS / "browser" / "audits").glob("*.toml"))
+} | {"black-box": [str(TESTS.parent / "examples" / "black-box.toml"), "-s", "audit.trials=4000"]}
+KINDS = [*RUNS, "claims"]
 PAGES = [*KINDS, "card"]  # a privacy card has no charts
 # Width in pixels, colour scheme, medium.
 LOOKS = {
