@@ -93,7 +93,7 @@ def test_a_grey_series_has_a_colour_and_a_label_while_it_is_picked(opened: Open)
 def test_a_point_of_the_chart_picks_its_series_and_tells_its_numbers(opened: Open) -> None:
     with opened("item_item") as page:
         figure = page.locator("#figure-accuracy")
-        point = figure.locator(".chart svg .mark-symbol.points_marks path, .mark-symbol path").last
+        point = figure.locator(".chart svg .mark-symbol path").last
         point.scroll_into_view_if_needed()
         point.hover(force=True)
         page.wait_for_selector("#vg-tooltip-element.visible")

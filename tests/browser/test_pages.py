@@ -21,7 +21,8 @@ CHARTS = """[...document.querySelectorAll(".chart svg, .paper svg")]
     const card = svg.closest("figure").getBoundingClientRect();
     return {
       name: svg.closest("figure").id,
-      marks: [...marks].filter((mark) => mark.getBoundingClientRect().width >= 0).length,
+      marks: [...marks].map((mark) => mark.getBoundingClientRect())
+        .filter((mark) => mark.width > 0 || mark.height > 0).length,
       plot: svg.querySelector(".mark-group .background").getBoundingClientRect().width,
       left: box.left - card.left, right: card.right - box.right, height: box.height,
     };

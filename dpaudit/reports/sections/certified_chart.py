@@ -23,7 +23,6 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
     """Return the chart of the certified lower bounds on ε, both axes logarithmic."""
     if not data:
         return None
-
     claims = sorted({datum["claimed"] for datum in data})
     x = Axis.over("claimed ε", claims, values=claims)
     drawn = [datum["mutant"] for datum in data if datum["mutant"]]
@@ -45,14 +44,12 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
         .transform_filter("isValid(datum.mutant)")
         .encode(y=y.y("mutant"), color=color, tooltip=tips, opacity=parts.opacity(0.6)),
         base.mark_line(strokeWidth=1.5).encode(color=color, strokeDash=parts.dash(series)),
-        base.mark_point(size=170, strokeWidth=1.5)
-        .encode(
+        base.mark_point(size=170, strokeWidth=1.5).encode(
             stroke=parts.color(series, "Stroke"),
             shape=_by_verdict("Shape", verdicts, ["triangle-up", "circle", "triangle-down"]),
             fill=_by_verdict("Fill", verdicts, [parts.BROKEN, "var(--card)", parts.MUTED]),
             tooltip=tips,
-        )
-        .properties(name="points"),
+        ),
     ]
     return Chart(
         "certified",

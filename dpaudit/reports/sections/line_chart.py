@@ -99,7 +99,6 @@ def chart(lines: Lines) -> Chart:
 
 
 def _baselines(lines: Lines) -> list[Any]:
-
     if not lines.baselines:
         return []
     base = parts.drawn_from("baselines").encode(x=lines.x.x(), y=lines.y.y(), detail="series:N")
@@ -120,9 +119,9 @@ def _layers(lines: Lines) -> list[Any]:
         .mark_rule(clip=True)
         .encode(y=lines.y.y("lower"), y2="upper", opacity=parts.opacity(0.45, grey=0)),
         placed.mark_line(strokeWidth=2, clip=True).encode(strokeDash=parts.dash(lines.series)),
-        placed.mark_point(filled=True, size=45)
-        .encode(tooltip=tips, **({"shape": lines.shape} if lines.shape else {}))
-        .properties(name="points"),
+        placed.mark_point(filled=True, size=45).encode(
+            tooltip=tips, **({"shape": lines.shape} if lines.shape else {})
+        ),
     ]
     if any(datum["x"] is None for datum in lines.data):
         ends = {"x": alt.XDatum(lines.x.low), "x2": alt.X2Datum(lines.x.high)}

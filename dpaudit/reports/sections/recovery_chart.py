@@ -46,9 +46,7 @@ def chart(result: AuditResult, look: Look) -> Chart | None:
         .encode(x=x.x("low"), x2="high", y=y.y("mean")),
         base.mark_line(strokeWidth=1).encode(order=alt.Order("rank:Q")),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
-        base.mark_point(filled=True, size=80)
-        .encode(tooltip=parts.tips(_COLUMNS))
-        .properties(name="points"),
+        base.mark_point(filled=True, size=80).encode(tooltip=parts.tips(_COLUMNS)),
     ]
     return Chart(
         "recovery",

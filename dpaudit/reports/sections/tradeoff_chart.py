@@ -52,8 +52,7 @@ def chart(by_model: ByModel, claims: Claims, look: Look, guesses: Sequence[Guess
         base.mark_line(strokeWidth=1.5).encode(
             color=parts.color(lines), strokeDash=parts.dash(lines), order=alt.Order("rank:Q")
         ),
-        base.mark_point(size=65)
-        .encode(
+        base.mark_point(size=65).encode(
             tooltip=parts.tips(_COLUMNS),
             shape=alt.Shape(
                 "offered:N",
@@ -62,8 +61,7 @@ def chart(by_model: ByModel, claims: Claims, look: Look, guesses: Sequence[Guess
             ),
             fill=parts.color(lines, "Fill"),
             stroke=parts.color(lines, "Stroke"),
-        )
-        .properties(name="points"),
+        ),
         best.mark_point(size=330, strokeWidth=2.5, color=parts.INK),
         best.mark_text(
             fontSize=13, fontWeight="bold", color=parts.INK, dy=alt.expr("datum.offset")
