@@ -10,16 +10,9 @@ from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Choice, Label, Look
-from dpaudit.reports.sections import line_chart, membership
-from dpaudit.reports.sections.line_chart import Baseline, Lines
+from dpaudit.reports.sections import membership, roc_chart
 from dpaudit.reports.series import Datum
 
-_CURVE = {
-    "series": "model, target, observer",
-    "attack": "attack",
-    "x": "false-positive rate",
-    "words": "true-positive rate",
-}
 _AGAINST = {
     "series": "model",
     "seen": "target, observer",
@@ -36,47 +29,23 @@ def charts(result: AuditResult, look: Look) -> list[Chart]:
 
 
 def curves(result: AuditResult) -> Chart | None:
-    """Return the true-positive rate of the strongest attack against the false-positive rate.
-
-    The axes are logarithmic, as what matters is at few false positives (Carlini et al. 2022,
-    arXiv:2112.03570, section III).
-    """
-    found = [each for each in result.measurements if each.metric == "membership.roc" and each.at]
-    if not found:
-        return None
-    least = min(each.at or 1 for each in found)
-    # A logarithmic axis cannot show 0: it is drawn at the edge.
-    floor = least / 10
-    several = len({(each.model, each.epsilon) for each in found}) > len(result.models)
+    """Return the true-positive rate of the strongest attack against the false-positive rate."""
+    curves = [each for each in result.measurements if each.metric == "membership.roc"]
+    several = len({(each.model, each.epsilon) for each in curves}) > len(result.models)
     data = [
-        {
-            **_named(each, several),
-            "attack": plain(each.attack or ""),
-            "x": each.at,
-            "y": max(each.estimate.value, floor),
-            "value": each.estimate.value,
-            "lower": max(each.estimate.lower, floor),
-            "upper": max(each.estimate.upper, floor),
-            "words": words.interval(each.estimate),
-            "leak": each.estimate.value if each.at == least else 0.0,
-        }
-        for each in found
+        {**_named(found, several), "attack": plain(found.attack or ""), **place}
+        for found, place in roc_chart.places(curves)
     ]
-    return line_chart.chart(
-        Lines(
-            "membership",
-            "Who can be told to be in the training data",
-            "The true-positive rate of the strongest attack against its false-positive rate, both "
-            "axes logarithmic. The dashed line is a guess. At the left are the targets that an "
-            "attacker is almost sure of.",
-            parts.extremes("true-positive rate", [each for each in data if each["x"] == least]),
-            x=Axis("false-positive rate", least, 1, log=True),
-            y=Axis("true-positive rate", floor, 1, log=True),
-            data=data,
-            columns=_CURVE,
-            series=parts.ranked(data, "leak"),
-            baselines=[Baseline("guess", [(least, least), (1, 1)])],
-        )
+    if not data:
+        return None
+    return roc_chart.chart(
+        "membership",
+        "Whose data an attacker can tell were used for training",
+        "The true-positive rate of the strongest attack against its false-positive rate, both "
+        "axes logarithmic. The dashed line is a guess. At the left are the targets that an "
+        "attacker is almost sure of.",
+        data,
+        {"series": "model, target, observer", "attack": "attack"},
     )
 
 
@@ -85,7 +54,7 @@ def _named(found: Measurement, several: bool) -> Datum:
     finite = several and math.isfinite(found.epsilon)
     at = f", ε = {words.epsilon(found.epsilon)}" if finite else ""
     series = plain(f"{found.model}{at}, {found.unit}, {found.observer}")
-    return {"series": series, "name": f"{series}, {words.percent(found.at or 0)} false positives"}
+    return {"series": series, "name": series}
 
 
 def against_utility(result: AuditResult, look: Look) -> Chart | None:
@@ -93,7 +62,6 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
     data = _points(result)
     if not data:
         return None
-
     rate = data[0]["rate"]
     units = list(dict.fromkeys(datum["unit"] for datum in data))
     choice = Choice("target", "unit", units) if len(units) > 1 else None
@@ -121,9 +89,7 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         .encode(x=x.x("low"), x2="high", y=y.y("rate")),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
-        base.mark_point(filled=True, size=90)
-        .encode(tooltip=parts.tips(_AGAINST))
-        .properties(name="points"),
+        base.mark_point(filled=True, size=90).encode(tooltip=parts.tips(_AGAINST)),
     ]
     guess = [{"low": x.low, "high": x.high, "rate": rate}]
     return Chart(

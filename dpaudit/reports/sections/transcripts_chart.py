@@ -10,8 +10,8 @@ from dpaudit.record.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Choice, Look, extremes, ranked
-from dpaudit.reports.sections import line_chart
-from dpaudit.reports.sections.line_chart import Baseline, Lines, level
+from dpaudit.reports.sections import line_chart, roc_chart
+from dpaudit.reports.sections.line_chart import Lines, level
 from dpaudit.reports.sections.transcripts import found_in
 from dpaudit.reports.series import Datum, edge
 
@@ -51,42 +51,21 @@ def _areas(result: AuditResult) -> Chart | None:
 
 
 def _curves(result: AuditResult) -> Chart | None:
-    found = [m for m in found_in(result, "transcript.roc") if m.at]
-    if not found:
-        return None
-    least = min(m.at or 1 for m in found)
-    # A logarithmic axis cannot show 0: it is drawn at the edge.
-    floor = least / 10
     data = [
-        {
-            **_by_attack(m),
-            "name": plain(f"{m.model}, {m.attack}, {words.percent(m.at or 0)} false positives"),
-            "x": m.at,
-            "y": max(m.estimate.value, floor),
-            "lower": max(m.estimate.lower, floor),
-            "upper": max(m.estimate.upper, floor),
-            "leak": m.estimate.value if m.at == least else 0.0,
-        }
-        for m in found
+        {**_by_attack(found), **place}
+        for found, place in roc_chart.places(found_in(result, "transcript.roc"))
     ]
-    return line_chart.chart(
-        Lines(
-            "roc",
-            "How many pairs are found at which false positive rate",
-            "The share of real pairs that each attack finds after the last round, against the "
-            "share of fakes that it calls real, both axes logarithmic. The dashed line is a guess.",
-            extremes("share found", [each for each in data if each["x"] == least]),
-            x=Axis("false-positive rate", least, 1, log=True),
-            y=Axis("true-positive rate", floor, 1, log=True),
-            data=data,
-            columns={
-                "model": "model", "series": "attack", "x": "false-positive rate", "words": "found",
-            },
-            series=ranked(data, "leak"),
-            baselines=[Baseline("guess", [(least, least), (1, 1)])],
-            choice=_models(data),
-        )
-    )  # fmt: skip
+    if not data:
+        return None
+    return roc_chart.chart(
+        "roc",
+        "How many pairs are found at which false positive rate",
+        "The share of real pairs that each attack finds after the last round, against the share of "
+        "fakes that it calls real, both axes logarithmic. The dashed line is a guess.",
+        data,
+        {"model": "model", "series": "attack"},
+        _models(data),
+    )
 
 
 def _divergences(result: AuditResult, look: Look) -> Chart | None:
@@ -97,19 +76,15 @@ def _divergences(result: AuditResult, look: Look) -> Chart | None:
     floor = edge([datum["value"] for datum in data])
     for datum in data:
         datum["lower"] = max(datum.get("lower", floor), floor)
-    return line_chart.chart(
-        Lines(
-            "divergences",
-            "How far real submissions are from fakes",
-            "The divergence of a real item's submissions from fakes, a mean over real pairs, both "
-            "axes logarithmic.",
-            extremes("divergence", data),
-            x=_rounds(data),
-            y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
-            data=data,
-            columns={"series": "model", "x": "rounds", "words": "divergence"},
-            series=look.series(data, "value"),
-        )
+    return _by_model(
+        "divergences",
+        "How far real submissions are from fakes",
+        "The divergence of a real item's submissions from fakes, a mean over real pairs, both "
+        "axes logarithmic.",
+        "divergence",
+        data,
+        Axis.over("divergence (nats)", (datum["y"] for datum in data)),
+        look,
     )
 
 
@@ -119,17 +94,32 @@ def _errors(result: AuditResult, look: Look) -> Chart | None:
     data = [_datum(m) for m in found if m.step in steps]
     if not data:
         return None
+    return _by_model(
+        "rounds",
+        "How fast the model learns",
+        "The root mean squared error on held-out ratings after each number of rounds, a mean over "
+        "trainings.",
+        "rmse",
+        data,
+        Axis.around("rmse on held-out ratings", (datum["y"] for datum in data)),
+        look,
+    )
+
+
+def _by_model(
+    name: str, title: str, caption: str, what: str, data: list[Datum], y: Axis, look: Look
+) -> Chart:
+    """Draw a number against rounds, one line for each model and ε."""
     return line_chart.chart(
         Lines(
-            "rounds",
-            "How fast the model learns",
-            "The root mean squared error on held-out ratings after each number of rounds, a mean "
-            "over trainings.",
-            extremes("error", data),
+            name,
+            title,
+            caption,
+            extremes(what, data),
             x=_rounds(data),
-            y=Axis.around("rmse on held-out ratings", (datum["y"] for datum in data)),
+            y=y,
             data=data,
-            columns={"series": "model", "x": "rounds", "words": "rmse"},
+            columns={"series": "model", "x": "rounds", "words": what},
             series=look.series(data, "value"),
         )
     )

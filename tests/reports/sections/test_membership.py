@@ -285,6 +285,9 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         (f"own, {unit}, {observer}", at) for unit, observer in GAMES for at in (0.01, 0.1, 0.5)
     }
     assert {each["y"] for each in points} == {0.001}
+    assert drawn.summary.startswith(
+        "The largest true-positive rate at 1 % false positives is 0 [0, 0.100] (own, interaction, "
+    )
     assert {each["words"] for each in points} == {"0 [0, 0.100]"}
     assert json.dumps(drawn.spec).count('"type": "log"') >= 2
     guess = [(each["x"], each["y"]) for each in drawn.spec["datasets"]["baselines"]]
