@@ -55,6 +55,7 @@ from dpaudit.core.files import write_text
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.recommenders.implicit import Implicit
+from dpaudit.reports.render.markdown import row
 
 SEED, TRAININGS, FACTORS, A = 7, 64, 64, 0.3
 AT = (0.01, 0.001)
@@ -294,7 +295,7 @@ def rates_line(given: Given, compared: Sequence[Agreement]) -> str:
         for column, rate in enumerate(AT, start=1):
             passing = (np.floor(absent * rate) + 1) / (absent + 1)
             pairs = zip(each.ours, present, passing, strict=True)
-            same = [Curve(row[None], here[None]).found(share)[0] for row, here, share in pairs]
+            same = [Curve(one[None], here[None]).found(share)[0] for one, here, share in pairs]
             away = far(np.array(same), found[:, column])
             if each.name.startswith("RMIA"):
                 tied = max(tied, away)
@@ -391,7 +392,7 @@ def seconds(call: Callable[[], Any]) -> float:
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(map(row, lines))
 
 
 PAGE = """\

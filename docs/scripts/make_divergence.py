@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
+from dpaudit.reports.render.markdown import row
 
 ROOT = Path(__file__).parents[2]
 SEED = 1
@@ -103,7 +104,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     for kl in TRUTHS:
         head += [f"mean at {kl:g}", "bias", "coverage"]
     lines = [[*head, "seconds"], ["---:"] * (len(head) + 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(map(row, lines)) + "\n"
 
 
 def section(name: str, sizes: Sequence[int], runs: int, pool: ProcessPoolExecutor) -> str:
@@ -118,11 +119,11 @@ def section(name: str, sizes: Sequence[int], runs: int, pool: ProcessPoolExecuto
     for i, title in enumerate(ESTIMATORS):
         rows = []
         for d, n in grid:
-            row = [str(d), str(n)]
+            cells = [str(d), str(n)]
             for kl in TRUTHS:
                 mean, cover, seconds = found[name, d, n, kl][i]
-                row += [f"{mean:.3f}", f"{mean - kl:+.3f}", f"{cover:.3f}"]
-            rows.append([*row, f"{seconds:.4f}"])
+                cells += [f"{mean:.3f}", f"{mean - kl:+.3f}", f"{cover:.3f}"]
+            rows.append([*cells, f"{seconds:.4f}"])
         parts += [f"### {title}, P {name}\n", table(rows)]
     return "\n".join(parts)
 

@@ -25,6 +25,7 @@ from dpaudit.data.folds import Fold, files_folds
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.defenses.factorization.sgd import SgdFactors
+from dpaudit.reports.render.markdown import row
 
 SEED, SPLITS = 7, range(1, 6)
 # The settings of examples/ml-100k-nonprivate.toml, chosen on a tenth of u1's training ratings.
@@ -68,7 +69,7 @@ def written() -> str:
         seconds = (time.process_time() - clock) / len(folds)
         numbers = [*(f"{error:.4f}" for error in errors), f"{np.mean(errors):.4f}"]
         rows.append([name, *numbers, f"{seconds:.2f}"])
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    table = "\n".join(map(row, rows))
     return (
         f"{table}\n\nRoot mean squared error of each division, and seconds of one core for one "
         f"training with its test. Surprise {surprise.__version__}, random_state = {SEED}.\n"

@@ -11,7 +11,7 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.config.load import load
 from dpaudit.core.files import write_text
 from dpaudit.execution.workers import Workers
-from dpaudit.reports.render.markdown import escape, table_text
+from dpaudit.reports.render.markdown import captioned
 from dpaudit.reports.sections.tables import results
 
 ROOT = Path(__file__).parents[2]
@@ -82,8 +82,7 @@ def main() -> None:
             f"all {result.family.size} intervals hold together with 95 % confidence.\n"
         )
         for table in results(result):
-            parts.append(f"**{escape(table.caption)}**\n")
-            parts.append(table_text(table) + "\n")
+            parts.append(captioned(table) + "\n")
     write_text(ROOT / "docs" / "results" / "movielens.md", "\n".join(parts))
 
 

@@ -21,6 +21,7 @@ from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.auditor.black_box.audit import BlackBoxAudit, audit_pairs
 from dpaudit.auditor.black_box.patterns import input_pairs
 from dpaudit.core.files import write_text
+from dpaudit.reports.render.markdown import row
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "results" / "standard-bench.md"
@@ -35,6 +36,10 @@ TRIALS = int(os.environ.get("TRIALS", "4400000"))
 SEARCH = int(os.environ.get("SEARCH", "200000"))
 PROCESSES = int(os.environ.get("PROCESSES", "2"))
 BLOCK, DRAWN = 50_000, 1_000_000
+HEADER = (
+    *("mechanism", "claimed ε", "true ε", "DP-Sniper", "their pair", "limit", "our pair", "claim"),
+    *("certifying", "seconds"),
+)
 HEAD = f"""# The standard mechanisms of the field
 
 Written by `docs/scripts/make_standard_bench.py`: every mechanism is audited from its outputs alone,
@@ -85,7 +90,7 @@ def audited(mechanism: Mechanism) -> Line:
         f"{found.epsilon.n:,}",
         f"{seconds:.0f}",
     ]
-    return Line(f"| {' | '.join(cells)} |", broken != mechanism.correct)
+    return Line(row(cells), broken != mechanism.correct)
 
 
 def _audit(mechanism: Mechanism, pairs: list[Pair]) -> BlackBoxAudit:
@@ -136,11 +141,7 @@ def main(names: list[str]) -> int:
             lines.append(line)
             print(line.text, "" if line.right else "WRONG", flush=True)
     minutes = (time.perf_counter() - clock) / 60
-    header = (
-        "mechanism | claimed ε | true ε | DP-Sniper | their pair | limit | our pair | claim | "
-        "certifying | seconds"
-    )
-    rows = [f"| {header} |", "| --- " * 10 + "|", *(line.text for line in lines)]
+    rows = [row(HEADER), row(["---"] * len(HEADER)), *(line.text for line in lines)]
     right = sum(line.right for line in lines)
     tail = (
         f"\n{right} of {len(lines)} verdicts are right. {minutes:.1f} minutes in all with "

@@ -21,6 +21,7 @@ from scipy.special import betainccinv, betaincinv
 from soundness_cases import MECHANISMS, METHODS
 
 from dpaudit.core.files import write_text
+from dpaudit.reports.render.markdown import row
 
 ROOT = Path(__file__).parents[2]
 # Trials a class where false claims are counted.
@@ -60,7 +61,7 @@ def rate_cell(count: int | None, audits: int, cells: int) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
     """A Markdown table of some columns of words, the others of numbers."""
     lines = [head, ["---"] * words + ["---:"] * (len(head) - words), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(map(row, lines)) + "\n"
 
 
 def share(value: float | None) -> str:
@@ -143,7 +144,7 @@ def tightness_text(audits: int, pool: ProcessPoolExecutor) -> str:
             rows.append([how.name, how.kind, *map(share, shares)])
         if n == oracle["tightness"][0]["n_per_class"]:
             for key, (tool, kind) in PUBLIC.items():
-                shares = [row["median"][key] / row["true_eps"] for row in oracle["tightness"]]
+                shares = [one["median"][key] / one["true_eps"] for one in oracle["tightness"]]
                 name = f"public tools, best found: {tool}"
                 rows.append([name, kind, *map(share, shares), *["–"] * 3])
         names = [f"{s.name} (ε = {s.mechanism.epsilon:.3g})" for s in SCENARIOS]

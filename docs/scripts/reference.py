@@ -15,6 +15,7 @@ from dpaudit.cli.explain import explain
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.docstrings import attributes, text
+from dpaudit.reports.render.markdown import row
 from dpaudit.reports.render.toml import inline
 
 # Begin and end of a table that `docs/_static/site.css` makes readable on a narrow screen.
@@ -61,7 +62,7 @@ def plugins(group: registry.Group) -> str:
             parts += [f"Used in: `{said.used_in}`.", ""]
         for title, rows in (("Observer", said.observers), ("Pair", said.pairs)):
             if rows:
-                parts += [f"| {title} | |", "| --- | --- |"]
+                parts += [_row(title, ""), _row(*["---"] * 2)]
                 parts += [_row(f"`{name}`", words) for name, words in rows.items()]
                 parts.append("")
     return "\n".join(parts)
@@ -143,4 +144,4 @@ def _value(default: Any) -> str:
 
 
 def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    return row(cell.replace("|", r"\|") for cell in cells)

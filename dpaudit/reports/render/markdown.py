@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
@@ -87,15 +87,16 @@ def table_text(table: Table) -> str:
     cells = [
         [
             f"**{escape(cell)}**" if (i, j) in table.marked else escape(cell)
-            for j, cell in enumerate(row)
+            for j, cell in enumerate(found)
         ]
-        for i, row in enumerate(table.cells)
+        for i, found in enumerate(table.cells)
     ]
     header = [escape(name) for name in table.header]
-    return "\n".join(_row(row) for row in (header, ["---"] * len(header), *cells))
+    return "\n".join(map(row, (header, ["---"] * len(header), *cells)))
 
 
-def _row(cells: list[str]) -> str:
+def row(cells: Iterable[str]) -> str:
+    """Return a row of a table, of cells that are Markdown already."""
     return f"| {' | '.join(cells)} |"
 
 
