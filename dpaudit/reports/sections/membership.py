@@ -1,4 +1,4 @@
-"""Tables and sentences on membership inference: who can be told to be in the training data."""
+"""Tables and sentences on membership inference: whose data were used for training."""
 
 from __future__ import annotations
 

@@ -161,9 +161,9 @@ def _exposed(found: Measurement, swept: bool) -> str:
     which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
     rate = words.percent(found.at or 0)
     return (
-        f"{which} attacker who sees {seen} tells {words.shares(found.estimate)} of the "
-        f"{found.unit}s in the training data from others, with {rate} false alarms; guessing tells "
-        f"{rate}."
+        f"{which} attacker who sees {seen} identifies {words.shares(found.estimate)} of the "
+        f"{found.unit}s in the training data at a false-positive rate of {rate}; guessing "
+        f"identifies {rate}."
     )
 
 

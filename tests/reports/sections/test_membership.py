@@ -206,9 +206,9 @@ def test_the_best_placed_observer_is_told_in_a_sentence(make: Make) -> None:
     [said] = verdicts.of(record(make))
     (interactions,) = [text for text in said.sentences if "of the interactions" in text]
     assert "An attacker who sees the scores of the target's own (user, item) pairs" in interactions
-    assert "tells 50.0 % [" in interactions
-    assert "with 10 % false alarms; guessing tells 10 %." in interactions
-    assert any("tells 75.0 % [" in text and "of the users" in text for text in said.sentences)
+    assert "identifies 50.0 % [" in interactions
+    assert "at a false-positive rate of 10 %; guessing identifies 10 %." in interactions
+    assert any("identifies 75.0 % [" in text and "of the users" in text for text in said.sentences)
 
 
 def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> None:
