@@ -1,4 +1,4 @@
-"""Audit a recommender from Python: who can be told to be in its training data?"""
+"""Audit a recommender from Python: whose data can an attacker tell were used for training?"""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def audit_recommender(
     folder: str | Path | None = None,
     progress: Progress | None = None,
 ) -> RecommenderAudit:
-    """Train a recommender by coins, and measure who can be told to be in its training data.
+    """Train a recommender by coins, and measure whose data an attacker can tell were used.
 
     Args:
         model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class or

@@ -181,7 +181,7 @@ class OwnRecommender(_Table):
 
 
 class Membership(_Table):
-    """The membership game: who can be told to be in the training data.
+    """The membership game: whose data an attacker can tell were used for training.
 
     A coin decides for each target and each training whether the target is in the data. The attacks
     learn from one half of the trainings and are judged on the other.
