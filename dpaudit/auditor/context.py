@@ -54,7 +54,7 @@ class Context:
         Args:
             stage: the words under which its results are listed.
             tables: the tables of the config that it reads, of those that a config may repeat; it
-                may read all others.
+                may read all others, but no confidence.
             of: other values that decide its results, by their `repr`.
         """
         config = self.config.model_dump(mode="json", exclude=_NOT_READ)
@@ -72,9 +72,10 @@ class Context:
 
 
 # What no task reads, and the tables that a config may repeat.
-_NOT_READ = {
-    *("seed", "keep_seed", "card", "gate", "defense"),
-    *("model", "recommender", "attack", "game", "sybil"),
+_NOT_READ: dict[str, Any] = {
+    **dict.fromkeys(("seed", "keep_seed", "card", "gate", "waiver", "defense"), True),
+    **dict.fromkeys(("model", "recommender", "attack", "game", "sybil"), True),
+    "audit": {"confidence", "fail_on_broken"},
 }
 # Numbers of trials: their indices identify a task.
 _COUNTS = ("trials", "trainings")

@@ -91,7 +91,7 @@ class Transcripts(Measure[TrainedModel]):
             ]
             for trial in streams.blocks(1)
         )
-        executor = context.tasks(stage, model.model, *context.config.attack)
+        executor = context.tasks(stage, model.model, *context.config.attack, of=[confidence])
         finished = [_FINDINGS.validate_json(text) for text in executor.run(tasks)]
         for place, defense in enumerate(model.defenses):
             trials = finished[place * wanted.trials : (place + 1) * wanted.trials]

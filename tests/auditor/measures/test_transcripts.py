@@ -18,6 +18,7 @@ from dpaudit.attacks.base import SubmissionTest
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.auditor.measures.base import MetricKey
 from dpaudit.auditor.measures.transcripts import _check_pairs
+from dpaudit.auditor.place import Place
 from dpaudit.auditor.plan import check_gates, plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.compatibility.trained import BATTERY
@@ -480,6 +481,15 @@ def test_the_numbers_are_the_same_on_any_number_of_threads(result: AuditResult) 
     for metric in ("attack.auc", "transcript.rmse", "transcript.kl"):
         values = [[each.estimate.value for each in of(r, metric)] for r in (result, other)]
         assert values[0] != values[1]
+
+
+def test_a_store_of_another_confidence_is_not_used_for_intervals(tmp_path: Path) -> None:
+    one, other = (
+        config(model=[CORRECTED], attack=[IDEAL], audit={"confidence": each})
+        for each in (0.95, 0.9)
+    )
+    run_audit(one, place=Place(tmp_path))
+    assert numbers(run_audit(other, place=Place(tmp_path))) == numbers(run_audit(other))
 
 
 def test_a_point_is_audited_alike_beside_others(result: AuditResult) -> None:
