@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.writing import STANDARD_OUTPUT, deliver, is_summary, parsed
+from dpaudit.cli.writing import STANDARD_OUTPUT, deliver, is_summary, named_files, parsed
 from dpaudit.core.errors import DpauditError
 from dpaudit.core.exit_codes import RUN_FAILED
 
@@ -82,22 +82,24 @@ def begin(ctx: click.Context) -> None:
 def _asked(ctx: click.Context) -> Iterator[tuple[str, Path, Format]]:
     """Yield the CI reports of the command: name, target and format.
 
-    A target that the command reads, or a record, is no report's.
+    A file that another argument names, a record, or a store is no report's.
     """
     from dpaudit.core import registry
+    from dpaudit.execution.store import NAME as STORE
     from dpaudit.record.storage import NAME
     from dpaudit.reports.ci import Format
 
     command = ctx.meta.get(_COMMAND)
-    params = command.params if command else {}
-    read = {value.absolute() for value in params.values() if isinstance(value, Path)}
-    for option in params.get("reports", ()):
+    if command is None:
+        return
+    named = named_files(command)
+    for option in command.params.get("reports", ()):
         try:
             name, target = parsed(option)
         except DpauditError:
             continue
         report = registry.load("reports", name)
-        spared = target.name == NAME or target.absolute() in read
+        spared = target.name in {NAME, STORE} or target.resolve() in named
         if isinstance(report, Format) and not spared:
             yield name, target, report
 

@@ -67,8 +67,7 @@ def gate(
     from dpaudit.record.result import worst
     from dpaudit.record.waivers import today
 
-    place = folder / record.NAME if folder.is_dir() else folder
-    asked = checked(reports, [place])
+    asked = checked(reports)
     recorded = record.load(folder)
     gates, origin = (None, None) if policy is None else config_file.load_policy(policy)
     result = judge_run(

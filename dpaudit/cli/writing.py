@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,12 +92,13 @@ class Output:
         Raises:
             ConfigError: as of `checked`.
         """
+        from dpaudit.execution.store import NAME as STORE
         from dpaudit.record.storage import NAME
 
         usual = [(name, folder / file) for name, file in _FILES.items()]
         written = [folder / NAME, *(target for _, target in usual)]
         check_writable(written)
-        return cls(folder, [*usual, *checked(asked, written)])
+        return cls(folder, [*usual, *checked(asked, [*written, folder / STORE])])
 
     def finish(self, result: AuditResult, *, quiet: bool) -> int:
         """Write the record and the reports, print the result, and return the exit code.
@@ -133,24 +135,41 @@ class Output:
         deliver(written)
 
 
-def checked(asked: Sequence[str], others: Sequence[Path]) -> list[tuple[str, Path]]:
+def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
     """Return the format and path of each report that is asked for.
 
     Args:
         asked: the options `--report FORMAT=FILE`.
-        others: what else the command writes, or reads.
+        others: what else the command writes.
 
     Raises:
-        ConfigError: a format is unknown, or a path cannot be written or is given twice.
+        ConfigError: a format is unknown, a path cannot be written or is given twice, or another
+            argument of the command names it.
     """
     reports = [parsed(option) for option in asked]
     targets = [target for _, target in reports]
     check_writable(targets)
-    files = [place.resolve() for place in (*others, *targets) if place != STANDARD_OUTPUT]
-    twice = [file for file in files if files.count(file) > 1]
-    if twice:
-        raise ConfigError(f"two outputs are written to {twice[0]}: give --report another file")
+    files = [place.resolve() for place in targets if place != STANDARD_OUTPUT]
+    twice = Counter([*files, *(place.resolve() for place in others)])
+    named = named_files(click.get_current_context())
+    for file in files:
+        if twice[file] > 1:
+            raise ConfigError(f"two outputs are written to {file}: give --report another file")
+        if file in named:
+            raise ConfigError(
+                f"the report would replace {file}, which another argument of the command names: "
+                "give --report another file"
+            )
     return reports
+
+
+def named_files(ctx: click.Context) -> set[Path]:
+    """Return the files that arguments of a command name; for the folder of a run, its record."""
+    from dpaudit.record.storage import NAME
+
+    groups = (each if isinstance(each, tuple) else (each,) for each in ctx.params.values())
+    paths = [each for group in groups for each in group if isinstance(each, Path)]
+    return {(path / NAME if path.is_dir() else path).resolve() for path in paths}
 
 
 def deliver(texts: Sequence[tuple[Path, str]]) -> None:

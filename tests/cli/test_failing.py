@@ -152,6 +152,28 @@ def test_a_failure_replaces_neither_a_record_nor_what_the_command_reads(config: 
         assert Path(target).read_text() == before
 
 
+@pytest.mark.parametrize("name", ["md", "junit"])
+def test_a_report_of_a_run_cannot_replace_its_config(config: Path, name: str) -> None:
+    result = call("run", config, "-o", "out", f"--report={name}=./audit.toml")
+    assert result.exit_code == 2
+    assert "which another argument of the command names" in result.stderr
+    assert config.read_text() == CONFIG
+
+
+@pytest.mark.parametrize("name", ["md", "junit"])
+@pytest.mark.parametrize("file", ["record.json", "tasks.sqlite"])
+def test_a_report_of_a_run_cannot_replace_its_record_or_store(
+    config: Path, name: str, file: str
+) -> None:
+    Path("out").mkdir()
+    target = Path("out", file)
+    target.write_text("kept")
+    result = call("run", config, "-o", "out", f"--report={name}={target}")
+    assert result.exit_code == 2
+    assert f"two outputs are written to {target.resolve()}" in result.stderr
+    assert target.read_text() == "kept"
+
+
 def test_a_report_that_fails_too_does_not_change_the_exit_code(config: Path) -> None:
     Path("file").write_text("")
     result = call("run", "nowhere.toml", "--report", "junit=file/junit.xml", *stale("gitlab"))

@@ -137,12 +137,28 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "passed"
 
 
-def test_a_report_cannot_replace_the_record(folder: Path) -> None:
-    before = (folder / record.NAME).read_text()
-    found = call("gate", folder, "--report", f"junit={folder / record.NAME}")
-    assert found.exit_code == 2
-    assert "two outputs are written to" in found.stderr
-    assert (folder / record.NAME).read_text() == before
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        ((), "out/record.json"),
+        (("--policy", "policy.toml"), "policy.toml"),
+        (("--waivers", "waivers.toml"), "./waivers.toml"),
+        (("--baseline", "before"), "before/record.json"),
+        (("--baseline", "before/record.json"), "before/record.json"),
+    ],
+)
+def test_a_report_cannot_replace_what_is_read(
+    make: Make, folder: Path, options: tuple[str, ...], target: str
+) -> None:
+    written(make(), "before")
+    Path("policy.toml").write_text('[[gate]]\nmetric = "epsilon"\nmax = 9\ndetectable = 2\n')
+    Path("waivers.toml").write_text(accepted("2999-01-01"))
+    before = Path(target).read_text()
+    for name in ("md", "junit"):
+        found = call("gate", folder, *options, "--report", f"{name}={target}")
+        assert found.exit_code == 2
+        assert "which another argument of the command names: give --report" in found.stderr
+        assert Path(target).read_text() == before
 
 
 def test_a_record_in_a_folder_that_cannot_be_written_is_judged(folder: Path) -> None:
