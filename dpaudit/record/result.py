@@ -345,8 +345,8 @@ class VerdictRecord(_Record):
         certified: the largest certified lower bound on ε about what the claim covers, or about
             anything without a claim; None without a game.
         law: the largest ε of a pair by the law of its noise, if it is above the claim.
-        factor: the least multiple of the claim that a mutant had to reach to be found; None if no
-            mutant was found.
+        factor: the least multiple of the claim that a mutant had to reach to be found, by one of
+            the games, or by every membership game; None if no mutant was found.
         decided_by: the game behind the verdict; None without a game.
     """
 

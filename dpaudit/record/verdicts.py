@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dpaudit.record.result import (
@@ -30,7 +31,8 @@ def verdicts(
 
     - `broken`: a game about what the claim covers certifies more than the claimed ε.
     - `not broken`: none does, some such game finds a mutant that breaks the claim, and none gives
-      reason to doubt the claim (`doubted`).
+      reason to doubt the claim (by the law of its noise, or by its guesses). Membership games, each
+      on another target or observer, do not stand for each other: every one has to find a mutant.
     - `not tested`: otherwise.
 
     All lower bounds of a run hold together, so the largest may be taken.
@@ -115,7 +117,8 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
     name = claim_id(point.model, point.epsilon)
     if claim is not None:
         games = [game for game in games if game.tests(claim)]
-    strongest = max(games, key=lambda game: game.estimate.lower, default=None)
+    games = sorted(games, key=lambda game: game.estimate.lower, reverse=True)
+    strongest = games[0] if games else None
     if claim is None or strongest is None:
         return VerdictRecord(
             id=name,
@@ -135,16 +138,11 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
         if game.theory is not None and above_by_law(game, claim.epsilon)
     ]
     doubted = bool(laws) or any(suggests_more(game, claim.epsilon) for game in games)
-    powers = [
-        (control.factor, at)
-        for at, game in enumerate(games)
-        for control in game.controls
-        if control.found
-    ]
-    factor, at = min(powers, default=(None, None))
+    telling = (max if any(game.unit for game in games) else min)(games, key=_least_found)
+    factor = _least_found(telling)
     reason: Untested | None = None
     if not broken:
-        reason = "doubt" if doubted else "no power" if at is None else None
+        reason = "doubt" if doubted else "no power" if factor == math.inf else None
     return VerdictRecord(
         id=name,
         model=point.model,
@@ -155,9 +153,14 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
         claimed=claim.epsilon,
         certified=strongest.estimate.lower,
         law=max(laws, default=None),
-        factor=factor,
-        decided_by=_name(strongest if broken or at is None else games[at]),
+        factor=None if factor == math.inf else factor,
+        decided_by=_name(strongest if broken else telling),
     )
+
+
+def _least_found(game: Measurement) -> float:
+    """Return the least factor of a mutant that a game finds; infinite without one."""
+    return min((each.factor for each in game.controls if each.found), default=math.inf)
 
 
 def _name(game: Measurement) -> GameName:

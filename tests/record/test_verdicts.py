@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import GateRecord, Measurement, VerdictRecord
+from dpaudit.record.result import ClaimRecord, GateRecord, Measurement, VerdictRecord
 from dpaudit.record.verdicts import decided, verdicts, waivable
 from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
@@ -78,6 +78,34 @@ def test_the_law_of_the_noise_neither_breaks_a_claim_nor_vouches_for_it() -> Non
 def test_a_game_about_what_the_claim_does_not_cover_leaves_it_untested() -> None:
     found = judge(game(5.0, unit="user", observer="own-list", event="guesses"))
     assert (found.verdict, found.reason, found.certified) == ("not tested", "no game", None)
+
+
+def membership(observer: str, factor: float | None) -> Measurement:
+    """A game on what a claim about whole users covers, with the least mutant that it finds."""
+    mutant = control(1.0).model_copy(update={"factor": factor or 4.0, "found": factor is not None})
+    place: dict[str, Any] = {"pair": f"user ({observer})", "unit": "user", "observer": observer}
+    return game(0.5, control=mutant, event="guesses", **place)
+
+
+@pytest.mark.parametrize(
+    ("factors", "verdict", "factor", "observer"),
+    [
+        ((1.5, 1.25), "not broken", 1.5, "others-lists"),
+        ((1.25, 4.0), "not broken", 4.0, "factors"),
+        ((1.25, None), "not tested", None, "factors"),
+        ((None, 1.25), "not tested", None, "others-lists"),
+    ],
+)
+def test_membership_games_do_not_stand_for_each_other(
+    factors: tuple[float | None, ...], verdict: str, factor: float | None, observer: str
+) -> None:
+    words: dict[str, Any] = {"adjacency": "user-add-remove", "observer": "public"}
+    claim = ClaimRecord(epsilon=1.0, delta=0.0, public="", source="", **words)
+    games = map(membership, ("others-lists", "factors"), factors)
+    found = judge(*games, claim=claim)
+    assert (found.verdict, found.factor) == (verdict, factor)
+    assert found.decided_by is not None
+    assert found.decided_by.observer == observer
 
 
 def test_a_model_without_noise_is_named() -> None:
