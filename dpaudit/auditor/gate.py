@@ -36,7 +36,8 @@ def judge(
       another target or observer, do not stand for each other: every one has to pass, and none
       whose guesses suggest an ε above the limit does.
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
-      joint only if a gate of the run's config judges it.
+      joint only if a gate of the run's config judges it. So is a picked point of a membership audit
+      without the utility, which is not defined in some training.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -45,11 +46,18 @@ def judge(
     # Single membership inference attacks are not judged: a choice among them needs other trainings.
     able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
     picked = [found for found in able if gate.picks(found.model_dump())]
-    if not picked:
+    lacking = _without_utility(gate, points, measurements)
+    if not picked and not lacking:
         known = any(found.metric == gate.metric for found in measurements)
         remedy = "correct its where" if known else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
+    for point in lacking:
+        reason = (
+            f"{point.model}, ε = {point.epsilon:g}: {gate.metric} is undefined in some training: "
+            "correct what the model predicts, or pick other models in where"
+        )
+        decided[point.model, point.epsilon, None] = [("inconclusive", reason)]
     for found in picked:
         point = at[found.model, found.epsilon]
         outcome, reason = _compare(gate, found, point)
@@ -74,6 +82,21 @@ def judge(
     return GateRecord(
         id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
     )
+
+
+def _without_utility(
+    gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
+) -> list[PointRecord]:
+    """Return the points of a membership audit that a gate on utility picks, but that lack it."""
+    if not gate.metric.startswith("utility.") or not any(found.unit for found in measurements):
+        return []
+    there = {(each.model, each.epsilon) for each in measurements if each.metric == gate.metric}
+    return [
+        point
+        for point in points
+        if (point.model, point.epsilon) not in there
+        and gate.picks({"metric": gate.metric, "model": point.model, "epsilon": point.epsilon})
+    ]
 
 
 def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:

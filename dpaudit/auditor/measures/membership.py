@@ -251,7 +251,10 @@ class MembershipInferences(Measure[MemberModel]):
         return tuple(tried[told] for told in sorted(tried))
 
     def _useful(self, found: Any, where: dict[str, Any]) -> Iterator[records.Measurement]:
-        """Yield the means over trainings of the utility on held-out interactions."""
+        """Yield the means over trainings of the utility on held-out interactions.
+
+        One that is undefined in some training is left out; a gate on it is then inconclusive.
+        """
         family = self.context.family
         for name, values in zip(Utility._fields, found.T, strict=True):
             if not np.isfinite(values).all():

@@ -123,7 +123,7 @@ class MemberModels(Subject):
 
         Raises:
             DataError: there are too few data.
-            ConfigError: a gate judges a utility that no model has.
+            ConfigError: a gate judges a utility that a model does not have.
         """
         table = context.config.membership
         if ratings is None or table is None:
@@ -136,24 +136,24 @@ class MemberModels(Subject):
         return made
 
     def _check_useful(self, place: str, gate: Gate) -> None:
-        """Refuse a gate on a utility that none of the picked models has."""
+        """Refuse a gate on a utility that one of the picked models does not have."""
         group, _, name = gate.metric.partition(".")
         if group != "utility":
             return
-        picked = [
-            each for each in self.models() if gate.where.get("model", each.label) == each.label
+        lacking = [
+            model.label
+            for model in self.models()
+            if gate.where.get("model", model.label) == model.label
+            and any(
+                name not in measures(point.trainable, model.observers) for point in model.defenses
+            )
         ]
-        shown = (
-            measures(point.trainable, model.observers)
-            for model in picked
-            for point in model.defenses
-        )
-        if not any(name in each for each in shown):
+        if lacking:
             what = "predicted ratings" if gate.metric in RATED else "lists"
             raise ConfigError(
-                f"{place}.metric = {gate.metric!r} needs {what}, which "
-                f"{', '.join(model.label for model in picked)} does not show: gate another metric, "
-                "or correct its where"
+                f"{place}.metric = {gate.metric!r} needs {what}, which {' and '.join(lacking)} "
+                f"{'do' if len(lacking) > 1 else 'does'} not show: correct its where, or gate "
+                "another metric"
             )
 
     def trials(self) -> int:

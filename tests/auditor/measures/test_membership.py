@@ -16,6 +16,7 @@ from membership_cases import (  # type: ignore[import-not-found]
     Ignorant,
     small_ratings,
 )
+from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
@@ -34,8 +35,9 @@ from dpaudit.core.membership import OBSERVERS
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.shards import Shard
 from dpaudit.execution.workers import Workers
-from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.most_popular import MostPopular
+from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
 
@@ -250,15 +252,42 @@ def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
             {"where": {"model": "most-popular"}, "recommender": ["most-popular", "surprise"]},
             "needs predicted ratings, which most-popular does not show",
         ),
+        (
+            "utility.mae",
+            {"recommender": ["most-popular", "surprise"]},
+            "needs predicted ratings, which most-popular does not show: correct its where",
+        ),
     ],
 )
-def test_a_gate_on_a_utility_that_no_model_has_is_refused(
+def test_a_gate_on_a_utility_that_a_model_does_not_have_is_refused(
     metric: str, changes: dict[str, Any], words: str
 ) -> None:
     names = changes.pop("recommender", ["most-popular"])
     gate = {"metric": metric, "max": 1.0, **changes}
     with pytest.raises(ConfigError, match=words):
         run_audit(config(recommender=[{"library": name} for name in names], gate=[gate]))
+
+
+@pytest.mark.parametrize("names", [["NMF"], ["NMF", "SVD"]])
+def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
+    monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    def answer(self: Surprise, interactions: csr_array, seed: int, query: Query) -> Answer:
+        found: Answer = Ignorant(rated=True).answer(interactions, seed, query)
+        if self.model == "NMF":
+            # It knows the first pair only, which is not held out.
+            found.scores[1:] = np.nan
+        return found
+
+    monkeypatch.setattr(Surprise, "answer", answer)
+    own = [{"library": "surprise", "label": name, "params": {"model": name}} for name in names]
+    gate = {"metric": "utility.rmse", "max": 4.0}
+    found = run_audit(config(membership=RATED["membership"], recommender=own, gate=[gate]))
+    assert problem(found) is None
+    assert len(of(found.measurements, "utility.rmse")) == len(names) - 1
+    [judged] = found.gates
+    assert judged.outcome == "inconclusive"
+    assert judged.reason.startswith("NMF, ε = inf: utility.rmse is undefined in some training")
 
 
 def test_a_leak_that_is_certain_fails_and_one_of_ignorance_is_not_found() -> None:
