@@ -134,8 +134,8 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
     if isinstance(error, MemoryError):
         return _End("there is not enough memory: use fewer trials or less data", RUN_FAILED)
     if isinstance(error, OSError):
-        why = "the system refused: "
-        return _End(f"{why}{error}", RUN_FAILED, f"{why}{error.strerror}")
+        why, kind = "the system refused: ", error.strerror or type(error).__name__
+        return _End(f"{why}{str(error) or kind}", RUN_FAILED, f"{why}{kind}")
     traceback.print_exception(error)
     return _End("this is a defect of dpaudit; please report it", RUN_FAILED)
 
