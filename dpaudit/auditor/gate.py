@@ -17,7 +17,7 @@ from dpaudit.record.result import (
     PointRecord,
     worst,
 )
-from dpaudit.record.verdicts import above_by_law, suggests_more
+from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
 
 # Metrics whose upper end says nothing of attacks that were not run.
 _OF_ATTACKS = ("attack.advantage", "leak")
@@ -109,11 +109,14 @@ def _powerful(verdicts: list[tuple[Outcome, str]]) -> list[tuple[Outcome, str]]:
 
 
 def identifier(gate: Gate) -> str:
-    """Return the gate's name in waivers and CI reports: its metric, side and `where`.
+    """Return the gate's name in waivers and CI reports: its metric, side and sorted `where`.
 
     It stays when the limit changes.
     """
-    where = [f"{value:g}" if isinstance(value, float) else value for value in gate.where.values()]
+    where = [
+        f"{key}={in_id(value) if isinstance(value, float) else value}"
+        for key, value in sorted(gate.where.items())
+    ]
     return "/".join(["gate", gate.metric, "max" if gate.min is None else "min", *where])
 
 

@@ -95,7 +95,12 @@ def waivable(gates: Sequence[GateRecord], found: Sequence[VerdictRecord]) -> set
 
 def claim_id(model: str, epsilon: float) -> str:
     """Return the id of the verdict on a model's claim at one ε of the sweep."""
-    return f"claim/{model}/{epsilon:g}"
+    return f"claim/{model}/{in_id(epsilon)}"
+
+
+def in_id(value: float) -> str:
+    """Return a number as ids show it: not rounded, so that different ones differ."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def above_by_law(found: Measurement, limit: float) -> bool:

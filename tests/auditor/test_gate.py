@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dpaudit.auditor.games.controls import Bar
-from dpaudit.auditor.gate import bars, judge
+from dpaudit.auditor.gate import bars, identifier, judge
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -225,6 +225,18 @@ def test_a_gate_that_picks_nothing_is_an_error() -> None:
         judge(gate, POINTS, [found(0.1, 0.2)])
     with pytest.raises(ConfigError, match="no measured point: run a config that has this gate"):
         judge(Gate(metric="leak", max=0.5), POINTS, [found(0.1, 0.2)])
+
+
+def test_ids_of_gates_depend_on_what_they_pick_and_not_on_its_order() -> None:
+    def name(**where: Any) -> str:
+        return identifier(Gate(metric="attack.accuracy", max=0.5, where=where))
+
+    assert name() == "gate/attack.accuracy/max"
+    assert name(model="a", epsilon=1) == name(epsilon=1.0, model="a")
+    assert name(model="a", epsilon=1) == "gate/attack.accuracy/max/epsilon=1/model=a"
+    assert name(model="a") != name(attack="a")
+    assert name(epsilon=0.12345678) != name(epsilon=0.12345679)
+    assert name(epsilon=0.1) == "gate/attack.accuracy/max/epsilon=0.1"
 
 
 def test_an_interval_by_itself_says_how_it_becomes_joint() -> None:

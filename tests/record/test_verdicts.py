@@ -8,7 +8,7 @@ import pytest
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import ClaimRecord, GateRecord, Measurement, VerdictRecord
-from dpaudit.record.verdicts import decided, verdicts, waivable
+from dpaudit.record.verdicts import claim_id, decided, verdicts, waivable
 from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
 
@@ -114,6 +114,14 @@ def test_a_model_without_noise_is_named() -> None:
     [found] = verdicts(models, base.points, [])
     assert (found.noiseless, found.reason) == (True, "no claim")
     assert found.id == "claim/published/inf"
+
+
+def test_ids_of_claims_do_not_round() -> None:
+    values = (1.0, 0.1, 0.12345678, 0.12345679, 1e-7, 1_000_001.0, math.inf)
+    assert [claim_id("m", value) for value in values] == [
+        f"claim/m/{text}"
+        for text in ("1", "0.1", "0.12345678", "0.12345679", "1e-07", "1000001", "inf")
+    ]
 
 
 @pytest.mark.parametrize("outcome", ["pass", "inconclusive", "fail"])
