@@ -79,7 +79,7 @@ def _differing(recorded: dict[str, Any], config: Config) -> list[str]:
         if _comparable(recorded[name]) != _comparable(new[name])
     ]
     named = "seed" in config.model_fields_set or config.keep_seed is False
-    if named and recorded["seed"] != new["seed"]:
+    if named and recorded.get("seed") != new["seed"]:
         found.append("seed")
     return sorted(found)
 

@@ -97,6 +97,15 @@ def test_a_seed_that_is_left_to_chance_asks_nothing(folder: Path) -> None:
     Place(folder).check(changed(SMALL.replace("seed = 1", ""), ""))
 
 
+def test_a_record_without_a_seed_is_one_of_another_seed(folder: Path, tmp_path: Path) -> None:
+    record = storage.load(folder)
+    del record.config["seed"]
+    (tmp_path / storage.NAME).write_text(storage.render(record), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"another run \(other seed\)"):
+        Place(tmp_path).check(changed(SMALL, ""))
+    Place(tmp_path).check(changed(SMALL.replace("seed = 1", ""), ""))
+
+
 def test_defaults_of_trained_models_are_no_difference(tmp_path: Path) -> None:
     record = run_audit(changed(TRAINED, "train = { folds = 2, trials = 1 }"))
     (tmp_path / storage.NAME).write_text(storage.render(record), encoding="utf-8")
