@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership import interactions, users
-from dpaudit.attacks.membership.known import Numbers, Shown, gain
+from dpaudit.attacks.membership.known import Numbers, Shown
 from dpaudit.auditor.membership.design import Design
+from dpaudit.auditor.trained.top_lists import ndcg, precision_and_recall
 from dpaudit.core.membership import Observer, Unit
 from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked
@@ -165,19 +166,12 @@ class Training:
 
     def _usefulness(self, every: Indices) -> dict[str, float]:
         """Return how well lists show the held-out items, mean over users who have such."""
-        design = self.design
-        owners, items = design.tested.users[self._held], design.tested.items[self._held]
-        lists = every[np.searchsorted(design.listed, owners)]
-        hit = lists == items[:, None]
-        gains = (hit * gain(design.k)).sum(1)
-        user = np.unique(owners, return_inverse=True)[1]
-        size, hits = np.bincount(user), np.bincount(user, hit.any(1))
-        best = np.cumsum(gain(design.k))[np.minimum(size, design.k) - 1]
-        return {
-            "ndcg": float((np.bincount(user, gains) / best).mean()),
-            "recall": float((hits / size).mean()),
-            "precision": float(hits.mean() / design.k),
-        }
+        owners, items = self.design.tested.users[self._held], self.design.tested.items[self._held]
+        users = np.unique(owners)
+        lists = every[None, np.searchsorted(self.design.listed, users)]
+        found = lists, users, owners, items
+        [precision], [recall] = precision_and_recall(*found)
+        return {"ndcg": float(ndcg(*found)[0]), "recall": recall, "precision": precision}
 
     @property
     def _held(self) -> slice:
