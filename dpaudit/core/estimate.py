@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -53,6 +54,14 @@ class Estimate(BaseModel):
     def changed(self, **fields: Any) -> Self:
         """Return a copy with some fields replaced; the copy is validated."""
         return type(self)(**{**dict(self), **fields})
+
+    def mapped(self, increasing: Callable[[float], float]) -> Self:
+        """Return the estimate of an increasing function of what is estimated."""
+        return self.changed(
+            value=increasing(self.value),
+            lower=increasing(self.lower),
+            upper=increasing(self.upper),
+        )
 
     @classmethod
     def exact(cls, value: float, method: str) -> Self:

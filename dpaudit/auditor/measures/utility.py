@@ -132,19 +132,21 @@ class Utility(Measure[Sweep]):
         width = model.train.scale.width
         errors = run_held_out(model.predicting, model.prepared, model.users(extra=1), **options)
         for epsilon, row in zip(model.model.epsilon, errors, strict=True):
-            square = self._mean("utility.rmse", model, epsilon, row**2)
-            yield _changed(square, lambda mean: width * math.sqrt(mean))
+            yield self._mean(
+                "utility.rmse", model, epsilon, row**2, lambda mean: width * math.sqrt(mean)
+            )
             if gated(self.context.config, "utility.mae"):
-                share = self._mean("utility.mae", model, epsilon, row)
-                yield _changed(share, lambda mean: width * mean)
+                yield self._mean("utility.mae", model, epsilon, row, lambda mean: width * mean)
 
-    def _mean(self, metric: MetricName, model: Sweep, epsilon: float, row: Any) -> Measurement:
+    def _mean(
+        self,
+        metric: MetricName,
+        model: Sweep,
+        epsilon: float,
+        row: Any,
+        increasing: Callable[[float], float] = float,
+    ) -> Measurement:
+        """Estimate an increasing function of the mean of numbers."""
         family = self.context.family
-        estimate = betting_mean(row, family.alpha, family.confidence)
+        estimate = betting_mean(row, family.alpha, family.confidence).mapped(increasing)
         return Measurement(metric=metric, model=model.label, epsilon=epsilon, estimate=estimate)
-
-
-def _changed(found: Measurement, increasing: Callable[[float], float]) -> Measurement:
-    """Return a measurement of an increasing function of what was measured."""
-    ends = {name: increasing(getattr(found.estimate, name)) for name in ("value", "lower", "upper")}
-    return found.model_copy(update={"estimate": found.estimate.changed(**ends)})

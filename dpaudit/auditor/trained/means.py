@@ -45,11 +45,8 @@ def joint_mean(values: Numbers, family: Family, least: float = 0.0, most: float 
         )
     folds = values.size // len(values)
     bet = betting_mean(np.clip(unit, 0, 1), family.alpha, family.confidence, together=folds)
-    return bet.changed(
-        value=least + width * bet.value,
-        lower=least + width * bet.lower,
-        upper=least + width * bet.upper,
-        method="betting over trainings" + (f" on {folds} folds" if folds > 1 else ""),
+    return bet.mapped(lambda share: least + width * share).changed(
+        method="betting over trainings" + (f" on {folds} folds" if folds > 1 else "")
     )
 
 
