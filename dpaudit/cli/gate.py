@@ -141,11 +141,11 @@ def _show(result: AuditResult, console: Console) -> None:
 
 def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
     """Yield a word and lines for each broken claim, gate, and waiver that needs attention."""
+    from dpaudit.record.waivers import accepted
     from dpaudit.reports.sections.waivers import sentence
 
-    waived = {
-        each.id: [sentence(each, result)] for each in result.waivers if each.state == "active"
-    }
+    active = accepted(result.waivers)
+    waived = {name: [sentence(each, result)] for name, each in active.items()}
     expected = [] if result.fail_on_broken else ["fail_on_broken = false: no failure"]
     for claim in result.verdicts:
         if claim.verdict == "broken":

@@ -22,7 +22,7 @@ from pydantic import (
 from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.core.membership import covers
 from dpaudit.record.metrics import METRICS, MetricName
-from dpaudit.record.waivers import WaiverRecord
+from dpaudit.record.waivers import WaiverRecord, accepted
 
 SCHEMA = 3
 # `part` of `transcript.kl` for the whole divergence, not one of its parts.
@@ -497,7 +497,7 @@ class AuditResult(_Record):
     @property
     def waived(self) -> set[str]:
         """Return the ids of the findings that an active waiver accepts."""
-        return {waiver.id for waiver in self.waivers if waiver.state == "active"}
+        return set(accepted(self.waivers))
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:

@@ -16,7 +16,7 @@ from dpaudit.record.result import (
     VerdictRecord,
     worst,
 )
-from dpaudit.record.waivers import WaiverRecord
+from dpaudit.record.waivers import WaiverRecord, accepted
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
@@ -77,7 +77,7 @@ def decided(
     """
     if any(waiver.state == "expired" for waiver in waivers):
         return "fail"
-    waived = {waiver.id for waiver in waivers if waiver.state == "active"}
+    waived = accepted(waivers)
     broken = (verdict.id for verdict in found if verdict.verdict == "broken")
     if fail_on_broken and any(name not in waived for name in broken):
         return "fail"

@@ -74,6 +74,11 @@ def judged(waivers: Iterable[Waiver], needed: Collection[str], day: date) -> lis
     ]
 
 
+def accepted(waivers: Iterable[WaiverRecord]) -> dict[str, WaiverRecord]:
+    """Return the active waivers by the id of the finding that they accept."""
+    return {waiver.id: waiver for waiver in waivers if waiver.state == "active"}
+
+
 def today() -> date:
     """Return the day in UTC."""
     return datetime.now(UTC).date()
