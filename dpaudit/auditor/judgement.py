@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from datetime import date
 
 from dpaudit.auditor.gate import judge
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.registry import suggestion
 from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import decided, waivable
 from dpaudit.record.waivers import Waiver, judged
-
-# How many ids a message names.
-_NAMED = 5
 
 
 def judge_run(
@@ -60,12 +57,10 @@ def check_ids(waivers: Iterable[Waiver], known: Iterable[str], place: str = "") 
     Raises:
         ConfigError: an id is unknown; names those that it may mean.
     """
-    ids = sorted(known)
+    ids = set(known)
     for index, waiver in enumerate(waivers):
         if waiver.id not in ids:
-            close = difflib.get_close_matches(waiver.id, ids, _NAMED) or ids
-            more = f" and {len(close) - _NAMED} more" if len(close) > _NAMED else ""
             raise ConfigError(
-                f"{place}waiver.{index}.id = {waiver.id!r} is no claim or gate of the run: use one "
-                f"of {', '.join(map(repr, close[:_NAMED]))}{more}"
+                f"{place}waiver.{index}.id = {waiver.id!r} is no claim or gate of the run"
+                f"{suggestion(waiver.id, ids)}"
             )

@@ -31,6 +31,8 @@ _SWEPT = ("epsilon", "variant")
 
 # The most characters of a value that are shown in a message.
 _SHOWN = 100
+# The most known names that are shown.
+_LISTED = 40
 
 T = TypeVar("T")
 Group = Literal["defenses", "recommenders", "attacks", "reports"]
@@ -203,12 +205,13 @@ def _joined(reasons: Iterable[str]) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?`, or the list of known names."""
+    """Return `; did you mean 'x'?`, or known names."""
     known = sorted(known)
     close = _close(word, known)
     if close:
         return f"; did you mean {close!r}?"
-    return f"; use one of {', '.join(known)}" if known else ""
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f"; use one of {', '.join(known[:_LISTED])}{more}" if known else ""
 
 
 def _close(word: str, known: Collection[str]) -> str | None:
