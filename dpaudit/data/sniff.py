@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
+from dpaudit.data.readers.cells import number
 from dpaudit.data.readers.load import check_file, unreadable
 from dpaudit.data.readers.pieces import pieces
 from dpaudit.data.sniff_ratings import Meaning, meaning_of
@@ -289,8 +291,5 @@ def _label(column: Column) -> str:
 
 
 def _number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    """Whether the reader takes a cell for a number."""
+    return not math.isnan(number(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ from dpaudit.data.source_parts import Column
 _MOST_VALUES = 21
 # The usual steps of scales, the most steps of one, and the largest rating.
 _STEPS, _MOST_STEPS, _LARGEST = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.01), 2000, 1000
-
-Kind = Literal["rating", "value", "count"]
 
 
 @dataclass(frozen=True)
