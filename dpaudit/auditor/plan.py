@@ -78,19 +78,18 @@ def family_of(config: Config, ratings: Ratings | None) -> Family:
     return Family.of(config.audit.confidence, max(1, sum(key.counted for key in keys)))
 
 
-def check_gates(config: Config, place: str = "") -> None:
+def check_gates(config: Config) -> None:
     """Refuse gates that pick none of the planned measurements.
 
     Args:
         config: a checked config.
-        place: prefix of the message, such as the config's file.
 
     Raises:
         ConfigError: a gate picks nothing; names the gate and the remedy.
     """
     keys = [asdict(key) for key in plan(config) if key.joint] if config.gate else []
     for index, gate in enumerate(config.gate):
-        _check_gate(f"{place}gate.{index}", gate, keys)
+        _check_gate(f"gate.{index}", gate, keys)
 
 
 def check_waivers(config: Config, place: str = "") -> None:

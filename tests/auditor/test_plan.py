@@ -43,8 +43,8 @@ def test_a_gate_that_picks_nothing_is_refused(tmp_path: Path, text: str, words: 
     path = tmp_path / "audit.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        check_gates(config_file.load(path), f"{path}: ")
-    for word in [f"{path}: gate.0", *words]:
+        config_file.load(path, checks=[check_gates])
+    for word in [f"{path}, line ", ": gate.0", *words]:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError):

@@ -51,7 +51,7 @@ def write(folder: Path, text: str) -> Path:
 
 def refused(folder: Path, text: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        check_gates(config_file.load(write(folder, text)), "audit.toml: ")
+        config_file.load(write(folder, text), checks=[check_gates])
     message = str(caught.value)
     assert "\n" not in message
     return message
