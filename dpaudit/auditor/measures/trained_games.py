@@ -42,7 +42,7 @@ class _Outcome:
         summary: description of its pair.
         estimate: its certified bound.
         event: the event that certifies the bound.
-        advantage: how well the game's scores tell the data.
+        advantage: how well the game's scores tell the data; None if no gate judges it.
         observer: the observer, if it sees the steps of users who submit to a recommender.
         theory: the ε by the law of the noise.
         divergences: divergence of D' from D, by the name of the estimator.
@@ -51,7 +51,7 @@ class _Outcome:
     summary: str
     estimate: Estimate
     event: str
-    advantage: Estimate
+    advantage: Estimate | None
     observer: str | None = None
     theory: Estimate | None = None
     divergences: dict[str, Estimate] = field(default_factory=dict)
@@ -67,8 +67,9 @@ class TrainedGames(Measure[TrainedModel]):
     """`epsilon` of every game at every ε, with its controls; advantages, `leak` and `game.kl`."""
 
     def __init__(self, subject: TrainedModels) -> None:
-        """Keep the context and the ratings."""
+        """Keep the context and the ratings, and whether a gate judges advantages."""
         self.context, self.ratings = subject.context, subject.learned
+        self.judges = judges_advantage(self.context.config)
 
     @classmethod
     def plan(cls, config: configs.Config) -> Iterator[MetricKey]:
@@ -128,7 +129,7 @@ class TrainedGames(Measure[TrainedModel]):
             tried=tried if len(tried) > 1 else (),
             **where,
         )
-        if judges_advantage(self.context.config):
+        if one.advantage is not None:
             yield records.Measurement(metric="attack.advantage", estimate=one.advantage, **where)
         for name, estimate in one.divergences.items():
             yield records.Measurement(metric="game.kl", estimate=estimate, estimator=name, **where)
@@ -182,10 +183,11 @@ class TrainedGames(Measure[TrainedModel]):
         scores, estimate, test = certify(defense, self.context.seed)
         said = pair.details if game.details else pair.summary
         summary = f"{said} ({adjacency}, observer {observe})"
-        family = self.context.family
-        advantage = best_advantage(
-            scores.absent, scores.present, alpha=family.alpha, confidence=family.confidence
-        )
+        advantage, family = None, self.context.family
+        if self.judges:
+            advantage = best_advantage(
+                scores.absent, scores.present, alpha=family.alpha, confidence=family.confidence
+            )
         found = _Outcome(summary, estimate, str(test), advantage)
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             running = trained_game(defense, pair, attack, observe, target)
@@ -237,7 +239,7 @@ class TrainedGames(Measure[TrainedModel]):
             "on the items with the fewest raters, are at either end of the scale by coins of their "
             "own (rating-replace, observer iterates)"
         )
-        advantage = _advantage(found, game.trials, self.context.family)
+        advantage = _advantage(found, game.trials, self.context.family) if self.judges else None
         outcome = _Outcome(summary, estimate, estimate.method, advantage)
         return outcome, lambda mutant, seed: certify(mutant, seed)[1]
 

@@ -79,13 +79,14 @@ class TrainedUtility(Measure[TrainedModel]):
 
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
         found = iter(run_all(tested(), self.train.trials, executor))
+        most = self._most(scores)
         for defense in defenses:
             # Axes: trial, fold, number.
             rows = np.stack([next(found) for _ in self.folds], axis=1)
             seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
             where: dict[str, Any] = {"model": label, "epsilon": defense.epsilon}
             self.by_fold[label, defense.epsilon] = seen[:, : len(kinds)]
-            yield from self._useful(rows, seen, scores, where)
+            yield from self._useful(rows, seen, most, where)
             for each in recovery.found(seen[:, len(kinds) :], map(over_trials, found)):
                 yield records.Measurement(
                     metric=metric_of("reconstruction", each.kind),
@@ -95,25 +96,32 @@ class TrainedUtility(Measure[TrainedModel]):
                     **where,
                 )
 
+    def _most(self, scores: Scores) -> list[float | None]:
+        """Return the largest possible value of each number on test ratings; None if not gated."""
+        config = self.context.config
+        judged = [gated(config, metric_of("utility", kind)) for kind in self.kinds]
+        if not any(judged):
+            return [None] * len(judged)
+        most = np.max([scores.most(fold) for fold in self.folds], axis=0).tolist()
+        return [value if wanted else None for value, wanted in zip(most, judged, strict=True)]
+
     def _useful(
-        self, rows: Numbers, seen: Numbers, scores: Scores, where: dict[str, Any]
+        self, rows: Numbers, seen: Numbers, most: Sequence[float | None], where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
         """Yield the numbers on test ratings, jointly over trainings if a gate judges them.
 
         Args:
             rows: the numbers in each trial on each fold `(W, F, k)`.
             seen: their means over trials `(F, k)`.
-            scores: what they are.
+            most: the largest possible value of each; None if no gate judges it.
             where: the model and the ε.
         """
-        most = np.max([scores.most(fold) for fold in self.folds], axis=0)
-        for place, kind in enumerate(self.kinds):
-            metric = metric_of("utility", kind)
-            if gated(self.context.config, metric):
-                largest = float(most[place])
-                estimate = joint_mean(rows[:, :, place], self.context.family, most=largest)
-            else:
+        for place, (kind, largest) in enumerate(zip(self.kinds, most, strict=True)):
+            if largest is None:
                 estimate = self._over_folds(seen[:, place])
+            else:
+                estimate = joint_mean(rows[:, :, place], self.context.family, most=largest)
+            metric = metric_of("utility", kind)
             yield records.Measurement(metric=metric, estimate=estimate, **where)
 
     def compared(self) -> Iterator[records.Measurement]:
