@@ -8,6 +8,7 @@ from typing import Any
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
+from dpaudit.record.metrics import METRICS, Audit, MetricName
 from dpaudit.record.result import (
     STRONGEST,
     Control,
@@ -21,6 +22,12 @@ from dpaudit.record.verdicts import above_by_law, in_id, suggests_more
 
 # Metrics whose upper end says nothing of attacks that were not run.
 _OF_ATTACKS = ("attack.advantage", "leak")
+# What the intervals of some metrics sample, and those of others by the kind of audit.
+_TRIALS: Mapping[MetricName, str] = {
+    "attack.auc": "transcript.trials",
+    "sybil.accuracy": "sybil.trials",
+}
+_TRIALS_OF: Mapping[Audit, str] = {"on demand": "audit.trials", "trained": "train.trials"}
 
 
 def judge(
@@ -45,8 +52,11 @@ def judge(
     at = {(point.model, point.epsilon): point for point in points}
     # Single membership inference attacks are not judged: a choice among them needs other trainings.
     able = (found for found in measurements if not found.unit or found.attack == STRONGEST)
-    picked = [found for found in able if gate.picks(found.model_dump())]
-    lacking = _without_utility(gate, points, measurements)
+    picked = [
+        found for found in able if found.metric == gate.metric and gate.picks(found.model_dump())
+    ]
+    members = any(found.unit for found in measurements)
+    lacking = _without_utility(gate, points, measurements) if members else []
     if not picked and not lacking:
         known = any(found.metric == gate.metric for found in measurements)
         remedy = "correct its where" if known else "run a config that has this gate"
@@ -60,7 +70,7 @@ def judge(
         decided[point.model, point.epsilon, None] = [("inconclusive", reason)]
     for found in picked:
         point = at[found.model, found.epsilon]
-        outcome, reason = _compare(gate, found, point)
+        outcome, reason = _compare(gate, found, point, members=members)
         verdict = (outcome, f"{found.place}: {reason}")
         game = found.pair if found.unit else None
         decided.setdefault((found.model, found.epsilon, game), []).append(verdict)
@@ -88,7 +98,7 @@ def _without_utility(
     gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
 ) -> list[PointRecord]:
     """Return the points of a membership audit that a gate on utility picks, but that lack it."""
-    if not gate.metric.startswith("utility.") or not any(found.unit for found in measurements):
+    if not gate.metric.startswith("utility."):
         return []
     there = {(each.model, each.epsilon) for each in measurements if each.metric == gate.metric}
     return [
@@ -145,11 +155,16 @@ def _doubted(found: Measurement, limit: float | None) -> bool:
     return limit is not None and above_by_law(found, limit)
 
 
-def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcome, str]:
+def _compare(
+    gate: Gate, found: Measurement, point: PointRecord, *, members: bool
+) -> tuple[Outcome, str]:
+    """Judge one number; `members` is whether membership is audited."""
     estimate = found.estimate
     if estimate.kind != "frequentist":
-        joint = "run a config that has this gate, so that its interval is joint"
-        return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate: {joint}"
+        remedy = "gate another metric"
+        if estimate.kind == "assumes-law":
+            remedy = "run a config that has this gate, so that its interval is joint"
+        return "inconclusive", f"an estimate of kind {estimate.kind} cannot gate: {remedy}"
     limit = _limit(gate, found, point)
     if limit is None:
         claim = point.claim
@@ -166,26 +181,30 @@ def _compare(gate: Gate, found: Measurement, point: PointRecord) -> tuple[Outcom
     low, high = estimate.lower, estimate.upper
     interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
     if gate.min is None:
-        broken, kept, side = low > limit, high <= limit, "above"
+        broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
     else:
-        broken, kept, side = high < limit, low >= limit, "below"
+        broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
     if kept:
         attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
-        return "pass", f"{interval} keeps {limit:g}{attacked}"
-    return "inconclusive", f"{interval} straddles {limit:g}: more {_sample(found)} narrow it"
+        return "pass", f"{interval} {held} {limit:g}{attacked}"
+    return (
+        "inconclusive",
+        f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it",
+    )
 
 
-def _sample(found: Measurement) -> str:
-    """Return what the interval samples, by the config's name where the metric alone decides it."""
-    if found.unit:
+def _sample(found: Measurement, members: bool) -> str:
+    """Return what the interval samples, by the config's names of what it may be."""
+    if members:
         return "membership.trainings"
     if found.pair:
         return "game.trials"
-    if found.metric == "attack.auc":
-        return "transcript.trials"
-    return "trainings" if "trainings" in found.estimate.method else "trials"
+    if found.metric in _TRIALS:
+        return _TRIALS[found.metric]
+    audits = METRICS[found.metric].audits
+    return " or ".join(name for audit, name in _TRIALS_OF.items() if audit in audits)
 
 
 def _compare_epsilon(

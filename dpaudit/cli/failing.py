@@ -57,7 +57,7 @@ def write_failure(ctx: click.Context, message: str, code: int) -> list[str]:
             failure = Failure(message, code, _about(ctx.meta[_COMMAND].params))
             deliver([(target, report.failed(failure))])
         except Exception as error:  # a plug-in may raise anything
-            problems.append(f"report {name!r} cannot say so: {error}")
+            problems.append(f"the failure cannot be written to report {name!r}: {error}")
     return problems
 
 

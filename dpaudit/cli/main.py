@@ -127,7 +127,8 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
     if stopped := Stopped.of(error):
         return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, click.Abort):
-        return _End("nobody answered the question: see the command's --help", USER_ERROR)
+        said = "the input ended before the question was answered: give the option that answers it"
+        return _End(f"{said} (see --help)", USER_ERROR)
     if isinstance(error, SystemExit):
         said = "the code named in the config called sys.exit: remove that call"
         return _End(said, RUN_FAILED)

@@ -49,8 +49,8 @@ def waivers_option(replaced: str) -> Callable[[F], F]:
     )
 
 
-workers_option = _workers(str(os.cpu_count() or 1), "a thread a core")
+workers_option = _workers(str(os.cpu_count() or 1), "one thread per core")
 # What a config names decides the default of a run.
 run_workers_option = _workers(None, "one thread per core; for [defense] one process per core")
 # For code that holds Python's global lock.
-processes_option = _workers("processes", "a process a core")
+processes_option = _workers("processes", "one process per core")

@@ -188,7 +188,8 @@ _TABLE = (
            "of a game at its best threshold", "gain", {**_COMPARED, "membership": ""}, ("attack",),
            optional=("pair", *_SEEN, "event"), larger="worse"),
     Metric("leak", "largest advantage of the games or membership inferences of a model, at least "
-           "0: how much better than by chance the best placed observer tells what the data were",
+           "0: how much better than chance the strongest measured attack distinguishes the data "
+           "sets",
            "gain", {**_COMPARED, "membership": ""}, ("attack",), optional=("pair", *_SEEN, "event"),
            larger="worse", derived=True),
     Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "

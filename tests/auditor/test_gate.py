@@ -246,13 +246,32 @@ def test_an_interval_by_itself_says_how_it_becomes_joint() -> None:
     assert "kind assumes-law cannot gate: run a config that has this gate" in judged.reason
 
 
+def test_a_kind_that_no_gate_makes_joint_has_another_remedy() -> None:
+    judged = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, [found(0, 1, kind="credible")])
+    assert judged.reason.endswith("of kind credible cannot gate: gate another metric")
+
+
+def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
+    measured = [found(0.3, 0.35)]
+    most = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, measured)
+    assert most.reason.endswith("0.325 [0.3, 0.35] does not exceed 0.35")
+    least = judge(Gate(metric="attack.accuracy", min=0.3), POINTS, measured)
+    assert least.reason.endswith("0.325 [0.3, 0.35] is not below 0.3")
+
+
+def test_more_trainings_narrow_a_utility_of_a_membership_audit() -> None:
+    measured = [game(0.1), found(0.4, 0.6, metric="utility.rmse")]
+    judged = judge(Gate(metric="utility.rmse", max=0.5), POINTS[:1], measured)
+    assert judged.reason.endswith("straddles 0.5: more membership.trainings narrow it")
+
+
 @pytest.mark.parametrize("metric", ["leak", "attack.advantage"])
 def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> None:
     gate = Gate.model_validate({"metric": metric, "max": 0.2})
     low, high = (found(*ends, metric=metric, pair="here") for ends in ((0.0, 0.1), (0.3, 0.4)))
     passed = judge(gate, POINTS, [low])
     assert passed.outcome == "pass"
-    assert passed.reason.endswith("keeps 0.2 for the attacks that were run")
+    assert passed.reason.endswith("does not exceed 0.2 for the attacks that were run")
     failed = judge(gate, POINTS, [low, high.model_copy(update={"epsilon": 2.0})])
     assert failed.outcome == "fail"
     assert "one, here: 0.35 [0.3, 0.4] lies above 0.2" in failed.reason
@@ -261,8 +280,11 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
 @pytest.mark.parametrize(
     ("metric", "more", "changes"),
     [
-        ("utility.rmse", "trials", {}),
-        ("utility.rmse", "trainings", {"method": "betting over trainings on 5 folds"}),
+        ("utility.rmse", "audit.trials or train.trials", {}),
+        ("utility.ndcg", "train.trials", {}),
+        ("utility.overlap", "audit.trials", {}),
+        ("attack.accuracy", "audit.trials", {}),
+        ("sybil.accuracy", "sybil.trials", {}),
         ("attack.auc", "transcript.trials", {}),
         ("leak", "game.trials", {"pair": "here"}),
         ("leak", "membership.trainings", {"unit": "user", "observer": "scores"}),

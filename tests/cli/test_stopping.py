@@ -233,7 +233,7 @@ def test_a_question_without_an_answer_is_no_signal() -> None:
     assert Stopped.of(click.Abort()) is None
     answer = CliRunner().invoke(main, ["data", "get", "ml-100k", "--folder", "x"], input="")
     assert answer.exit_code == 2
-    assert "nobody answered the question" in answer.stderr
+    assert "the input ended before the question was answered" in answer.stderr
 
 
 def test_the_help_names_the_codes() -> None:

@@ -1,4 +1,4 @@
-"""The leak of a model: how much better than by chance the best placed observer tells the data."""
+"""Leak: how much better than chance the strongest measured attack distinguishes the data sets."""
 
 from __future__ import annotations
 

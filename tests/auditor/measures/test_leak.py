@@ -169,7 +169,7 @@ def test_a_leak_below_the_limit_passes_for_the_attacks_that_were_run() -> None:
     record = run_audit(Config.model_validate({**TRAINED, "gate": [gate]}))
     (judged,) = record.gates
     assert judged.outcome == "pass"
-    assert judged.reason.endswith("keeps 0.5 for the attacks that were run")
+    assert judged.reason.endswith("does not exceed 0.5 for the attacks that were run")
 
 
 def test_coins_are_guessed_by_the_signs_of_their_scores() -> None:

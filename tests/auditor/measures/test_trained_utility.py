@@ -265,7 +265,7 @@ def test_gates_on_errors_of_trained_models_pass_and_fail(gated: AuditResult) -> 
     assert "DPMF, ε = 50" in broken.reason
     few = run(gate=[GATES[0] | {"max": 1.3}], attack=[]).gates[0]
     assert few.outcome == "inconclusive"
-    assert "more trainings narrow it" in few.reason
+    assert "train.trials narrow it" in few.reason
 
 
 def test_one_gated_error_leaves_the_other_by_itself() -> None:
