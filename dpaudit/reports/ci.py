@@ -22,6 +22,7 @@ from dpaudit.record.result import (
     worst,
 )
 from dpaudit.record.storage import NAME
+from dpaudit.record.waivers import accepted as accepted_findings
 from dpaudit.reports import rules
 from dpaudit.reports.rules import Rule
 from dpaudit.reports.sections import summary, verdicts, waivers
@@ -176,9 +177,8 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     """
     stated = {(point.model, point.epsilon): point.claim for point in result.points}
     accepted = {
-        waiver.id: waivers.sentence(waiver, result)
-        for waiver in result.waivers
-        if waiver.state == "active"
+        name: waivers.sentence(waiver, result)
+        for name, waiver in accepted_findings(result.waivers).items()
     }
     claims = [
         _claim(found, stated[found.model, found.epsilon], result, accepted.get(found.id, ""))

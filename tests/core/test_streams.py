@@ -14,7 +14,7 @@ PACKAGE = Path(dpaudit.__file__).parent
 # and adapters seed it for libraries that draw from it.
 MADE = {
     "auditor/black_box/isolated.py": 1,
-    "auditor/black_box/subject.py": 1,
+    "auditor/black_box/blocks.py": 1,
     "recommenders/base.py": 1,
     "testing/contract.py": 1,
 }

@@ -103,7 +103,7 @@ class Caller:
             InputError: the mechanism changes its data set.
         """
         before = self._before
-        with foreign(_failed) if self.sent else nullcontext():
+        with foreign(failed) if self.sent else nullcontext():
             made = [called(self.mechanism, job) for job in self.jobs(block)]
         if before is not None and not same_data(before, self.pair):
             raise InputError(
@@ -122,10 +122,16 @@ class Caller:
         return found if same_data(found, self.pair) else None
 
 
-def _failed(words: str) -> RunError:
+def failed(words: str, culprit: str = "the mechanism") -> RunError:
+    """Return the error of a mechanism that raises, or of its score.
+
+    Args:
+        words: the exception.
+        culprit: what raised it.
+    """
     return RunError(
-        f"the mechanism raised {words}; call it yourself with (data, numpy.random.default_rng(0)) "
-        "to see where"
+        f"{culprit} raised {words}; call it yourself with (data, numpy.random.default_rng(0)) to "
+        "see where"
     )
 
 

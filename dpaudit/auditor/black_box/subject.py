@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 from dpaudit.auditor.black_box.audit import BlackBoxAudit, Score, audit_pairs
+from dpaudit.auditor.black_box.blocks import failed
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey
@@ -160,14 +162,8 @@ class OutputGame(Measure[Mechanism]):
         limit, planted = _planted(config, table)
         culprit = table.target if table.score == "learned" else "the mechanism or its score"
 
-        def failed(words: str) -> RunError:
-            return RunError(
-                f"{culprit} raised {words}; call it yourself with (data, "
-                "numpy.random.default_rng(0)) to see where"
-            )
-
         try:
-            with foreign(failed):
+            with foreign(partial(failed, culprit=culprit)):
                 found = audit_pairs(
                     model.called,
                     pairs,
