@@ -11,7 +11,7 @@ import click
 from dpaudit.cli.failing import begin, report_option
 from dpaudit.cli.options import force_option, run_workers_option, waivers_option
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
-from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, render
+from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, reads, render
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
 
@@ -110,6 +110,7 @@ def run(
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
         check_waivers(checked, f"{waivers}: ")
     folder = output or own_folder(config.stem)
+    reads(ctx, checked.data)
     target = Output.of(folder, reports)
     place = Place(folder, fresh, force)
     if part is None:
@@ -159,6 +160,9 @@ def report(folder: Path, name: str, output: Path) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
     from dpaudit.record import storage as record
 
+    source = folder / record.NAME if folder.is_dir() else folder
+    if output.resolve() == source.resolve():
+        raise ConfigError(f"the report would replace {source}, its record: give -o another file")
     deliver([(output, render(name, record.load(folder)))])
 
 

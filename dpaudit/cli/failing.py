@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.writing import STANDARD_OUTPUT, deliver, is_summary, named_files, parsed
+from dpaudit.cli.writing import STANDARD_OUTPUT, deliver, files_read, is_summary, parsed
 from dpaudit.core.errors import DpauditError
 from dpaudit.core.exit_codes import RUN_FAILED
 
@@ -82,7 +82,7 @@ def begin(ctx: click.Context) -> None:
 def _asked(ctx: click.Context) -> Iterator[tuple[str, Path, Format]]:
     """Yield the CI reports of the command: name, target and format.
 
-    A file that another argument names, a record, or a store is no report's.
+    A file that the command reads, a record, or a store is no report's.
     """
     from dpaudit.core import registry
     from dpaudit.execution.store import NAME as STORE
@@ -92,14 +92,14 @@ def _asked(ctx: click.Context) -> Iterator[tuple[str, Path, Format]]:
     command = ctx.meta.get(_COMMAND)
     if command is None:
         return
-    named = named_files(command)
+    read = files_read(command)
     for option in command.params.get("reports", ()):
         try:
             name, target = parsed(option)
         except DpauditError:
             continue
         report = registry.load("reports", name)
-        spared = target.name in {NAME, STORE} or target.resolve() in named
+        spared = target.name in {NAME, STORE} or target.resolve() in read
         if isinstance(report, Format) and not spared:
             yield name, target, report
 

@@ -18,10 +18,12 @@ from dpaudit.core.files import check_writable, write_set
 from dpaudit.core.messages import plain
 
 if TYPE_CHECKING:
+    from dpaudit.data.source import DataSource
     from dpaudit.record.comparison import Comparison
     from dpaudit.record.result import AuditResult
 
 STANDARD_OUTPUT = Path("-")
+_READ = f"{__name__}.read"
 _FILES = {"html": "report.html", "md": "report.md"}
 
 
@@ -143,33 +145,44 @@ def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str
         others: what else the command writes.
 
     Raises:
-        ConfigError: a format is unknown, a path cannot be written or is given twice, or another
-            argument of the command names it.
+        ConfigError: a format is unknown, a path cannot be written or is given twice, or the command
+            reads it.
     """
     reports = [parsed(option) for option in asked]
     targets = [target for _, target in reports]
     check_writable(targets)
     files = [place.resolve() for place in targets if place != STANDARD_OUTPUT]
     twice = Counter([*files, *(place.resolve() for place in others)])
-    named = named_files(click.get_current_context())
+    read = files_read(click.get_current_context())
     for file in files:
         if twice[file] > 1:
             raise ConfigError(f"two outputs are written to {file}: give --report another file")
-        if file in named:
+        if file in read:
             raise ConfigError(
-                f"the report would replace {file}, which another argument of the command names: "
-                "give --report another file"
+                f"the report would replace {file}, which the command reads: give --report another "
+                "file"
             )
     return reports
 
 
-def named_files(ctx: click.Context) -> set[Path]:
-    """Return the files that arguments of a command name; for the folder of a run, its record."""
+def reads(ctx: click.Context, source: DataSource) -> None:
+    """Note the files of ratings and links that a config names, so that no report replaces them."""
+    files = source.plain
+    links = files.trust.path if files.trust else None
+    ctx.meta[_READ] = [Path(each).resolve() for each in (files.path, links) if each]
+
+
+def files_read(ctx: click.Context) -> set[Path]:
+    """Return the files that a command reads; for the folder of a run, its record.
+
+    These are the files that its arguments name, and those noted by `reads`.
+    """
     from dpaudit.record.storage import NAME
 
     groups = (each if isinstance(each, tuple) else (each,) for each in ctx.params.values())
     paths = [each for group in groups for each in group if isinstance(each, Path)]
-    return {(path / NAME if path.is_dir() else path).resolve() for path in paths}
+    named = {(path / NAME if path.is_dir() else path).resolve() for path in paths}
+    return named.union(ctx.meta.get(_READ, ()))
 
 
 def deliver(texts: Sequence[tuple[Path, str]]) -> None:

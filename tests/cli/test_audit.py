@@ -158,6 +158,9 @@ def test_reports_are_rendered_again_without_a_rerun(folder: Path, tmp_path: Path
         assert result.output == (folder / file).read_text(encoding="utf-8")
     target = tmp_path / "deep" / "r.md"
     assert call("report", folder, "--format", "md", "-o", target).exit_code == 0
+    refused = call("report", folder, "-o", folder / "record.json")
+    assert refused.exit_code == 2
+    assert "would replace" in refused.stderr
     assert target.read_text(encoding="utf-8") == (folder / "report.md").read_text(encoding="utf-8")
 
 

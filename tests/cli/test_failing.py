@@ -155,10 +155,23 @@ def test_a_failure_replaces_neither_a_record_nor_what_the_command_reads(config: 
 
 
 @pytest.mark.parametrize("name", ["md", "junit"])
+def test_a_report_of_a_run_cannot_replace_its_data(config: Path, name: str) -> None:
+    rows = "user,item,rating\n1,1,3\n"
+    Path("ratings.csv").write_text(rows)
+    config.write_text(
+        '[data]\npath = "ratings.csv"\nformat = "movielens-csv"\n[model]\nepsilon = [1]\n'
+    )
+    result = call("run", config, "-o", "out", f"--report={name}=./ratings.csv")
+    assert result.exit_code == 2
+    assert "which the command reads" in result.stderr
+    assert Path("ratings.csv").read_text() == rows
+
+
+@pytest.mark.parametrize("name", ["md", "junit"])
 def test_a_report_of_a_run_cannot_replace_its_config(config: Path, name: str) -> None:
     result = call("run", config, "-o", "out", f"--report={name}=./audit.toml")
     assert result.exit_code == 2
-    assert "which another argument of the command names" in result.stderr
+    assert "which the command reads" in result.stderr
     assert config.read_text() == CONFIG
 
 

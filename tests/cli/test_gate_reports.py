@@ -157,7 +157,7 @@ def test_a_report_cannot_replace_what_is_read(
     for name in ("md", "junit"):
         found = call("gate", folder, *options, "--report", f"{name}={target}")
         assert found.exit_code == 2
-        assert "which another argument of the command names: give --report" in found.stderr
+        assert "which the command reads: give --report" in found.stderr
         assert Path(target).read_text() == before
 
 
