@@ -8,6 +8,7 @@ from typing import Any
 from dpaudit.auditor.games.controls import Bar, shows
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import METRICS, Audit, MetricName
 from dpaudit.record.result import (
     STRONGEST,
@@ -210,7 +211,7 @@ def _sample(found: Measurement, members: bool) -> str:
 def _compare_epsilon(
     gate: Gate, found: Measurement, point: PointRecord, limit: float
 ) -> tuple[Outcome, str]:
-    certified = f"certified ε >= {found.estimate.lower:.4g}"
+    certified = f"certified ε >= {at_least(found.estimate.lower)}"
     if not found.estimate.lower <= limit:
         return "fail", f"{certified}, above {limit:g}"
     doubt = _doubt(found, limit)
@@ -237,7 +238,7 @@ def _compare_epsilon(
         )
     return "inconclusive", (
         f"{certified}, not above {limit:g}, but the same game also misses {best.mutant} (certified "
-        f"ε >= {best.certified:.4g}): {remedy}"
+        f"ε >= {at_least(best.certified)}): {remedy}"
     )
 
 
@@ -256,7 +257,7 @@ def _doubt(found: Measurement, limit: float) -> str | None:
 
 
 def _said(control: Control) -> str:
-    return f"the same game finds {control.mutant} (certified ε >= {control.certified:.4g})"
+    return f"the same game finds {control.mutant} (certified ε >= {at_least(control.certified)})"
 
 
 def bars(gates: Sequence[Gate], point: Mapping[str, Any], claimed: float | None) -> tuple[Bar, ...]:

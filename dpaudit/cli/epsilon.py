@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.cli.scores import mixed, read_scores
+from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def _text(found: Estimate, delta: float, witness: str | None, seed: int | None) 
 
     stated = "credibility" if found.kind == "credible" else "confidence"
     lines = [
-        f"ε >= {words.at_least(found.lower)} at δ = {delta:g} with "
+        f"ε >= {rounding.at_least(found.lower)} at δ = {delta:g} with "
         f"{words.percent(found.confidence)} {stated}",
         f"method: {found.method}, {found.n} trials",
         f"kind: {found.kind}: {_KINDS.get(found.kind, '')}",

@@ -13,6 +13,7 @@ from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, render
 from dpaudit.core.exit_codes import EXIT_CODES
+from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -149,7 +150,8 @@ def _findings(result: AuditResult) -> Iterator[tuple[str, list[str]]]:
     expected = [] if result.fail_on_broken else ["fail_on_broken = false: no failure"]
     for claim in result.verdicts:
         if claim.verdict == "broken":
-            said = f"certified ε >= {claim.certified:.4g}, above the claimed {claim.claimed:g}"
+            certified = at_least(claim.certified or 0.0)
+            said = f"certified ε >= {certified}, above the claimed {claim.claimed:g}"
             word = "waived" if claim.id in waived else "broken"
             yield word, [claim.id, said, *waived.get(claim.id, expected)]
     for found in result.gates:

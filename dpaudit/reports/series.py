@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
 from dpaudit.record.result import VerdictRecord
@@ -52,7 +53,7 @@ class Recommendation:
     @property
     def words(self) -> str:
         """The recommendation as a sentence."""
-        found = f"utility {words.measured(self.utility)}, risk {words.measured(self.risk)}"
+        found = f"utility {rounding.measured(self.utility)}, risk {rounding.measured(self.risk)}"
         return f"{self.model}: ε = {self.at} is best ({found}; {self.claim})."
 
 
@@ -154,7 +155,7 @@ def convergence(by_model: ByModel) -> list[Datum]:
                         "states": states,
                         "step": step,
                         "value": estimate.value,
-                        "words": words.measured(estimate.value),
+                        "words": rounding.measured(estimate.value),
                     }
                 )
     start = edge([datum["step"] for datum in found])
@@ -185,7 +186,7 @@ def certified(by_model: ByModel) -> list[Datum]:
                     "lower": lower,
                     "multiple": lower / claim.epsilon,
                     "value": lower,
-                    "words": f"≥ {words.at_least(lower)}",
+                    "words": f"≥ {rounding.at_least(lower)}",
                     "mutant": control.factor * claim.epsilon if control and shown else None,
                     "power": row.power(pair) or "–",
                     "verdict": _verdict(row, pair, lower),

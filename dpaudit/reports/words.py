@@ -1,14 +1,14 @@
-"""The formatting of numbers and labels; all rounding for display happens here."""
+"""The formatting of numbers and labels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import OBSERVERS
+from dpaudit.core.rounding import at_least, at_most, measured
 from dpaudit.record.result import ClaimRecord
 from dpaudit.reports.table import NONE
 
@@ -60,36 +60,6 @@ def meaning(name: str) -> str:
 def epsilon(value: float) -> str:
     """Format an ε as in the config: `0.01`, `1000`, `∞`."""
     return "∞" if value == math.inf else f"{value:.6g}"
-
-
-def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Format a measured number with `digits` decimals.
-
-    Numbers below 0.01 get two significant digits, those below 0.0001 as in `1.7e-12`; numbers from
-    10^15 on get six.
-    """
-    if value == 0:
-        return "0"
-    if not math.isfinite(value):
-        return {math.inf: "∞", -math.inf: "−∞"}.get(value, "NaN")
-    exact = Decimal(repr(value))
-    if abs(value) < 0.01:
-        digits = 1 - exact.adjusted()
-    if abs(value) < 1e-4:
-        return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):.1e}"
-    if abs(value) >= 1e15:
-        return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding):.6g}"
-    return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"
-
-
-def at_least(value: float, digits: int = 3) -> str:
-    """Format a lower bound, rounded down so that it is still a bound."""
-    return measured(value, digits, ROUND_FLOOR)
-
-
-def at_most(value: float, digits: int = 3) -> str:
-    """Format an upper bound, rounded up."""
-    return measured(value, digits, ROUND_CEILING)
 
 
 def interval(estimate: Estimate, digits: int = 3) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
+from dpaudit.core.rounding import at_least
 from dpaudit.testing.trials import affordable, sufficient
 
 # A failure shows the line of the user's test, and none of this module.
@@ -119,7 +119,7 @@ def _blindness(found: BlackBoxAudit, epsilon: float) -> str:
     control = found.control
     missed = "no violation could be planted"
     if control is not None:
-        missed = f"of {control.mutant} only ε >= {control.certified:.3g} is certified"
+        missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
     return (
         f"on pair {found.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
         f"{found.seed}); use more trials, another pair or score, or leave out detectable to state "
@@ -130,10 +130,10 @@ def _blindness(found: BlackBoxAudit, epsilon: float) -> str:
 def _accusation(found: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:
     event = found.event
     rates = event.rates
-    lower = math.floor(found.epsilon.lower * 1000) / 1000
     return (
-        f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= {lower:g} is certified "
-        f"(a true claim fails with probability at most {false_alarm:g}). Witness: {event}; on pair "
+        f"(ε = {epsilon:g}, δ = {found.delta:g})-DP is broken: ε >= "
+        f"{at_least(found.epsilon.lower)} is certified (a true claim fails with probability at "
+        f"most {false_alarm:g}). Witness: {event}; on pair "
         f"{found.pair} it happened in {rates[1]:.3%} of the trials on D' and in "
         f"{rates[0]:.3%} of those on D ({event.trials} trials in all; {found.score} score; "
         f"repeat with trials={trials}, seed={found.seed})"

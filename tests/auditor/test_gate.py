@@ -149,19 +149,20 @@ def test_epsilon_passes_only_where_a_mutant_was_found() -> None:
     passed = judged(0.9, control(1.5, 1.4))
     assert passed.outcome == "pass"
     # The reason names the pair and what was measured.
-    assert "here: certified ε >= 0.9, not above 1" in passed.reason
-    assert "the same game finds noise for ε = 1.5 (certified ε >= 1.4)" in passed.reason
+    assert "here: certified ε >= 0.900, not above 1" in passed.reason
+    assert "the same game finds noise for ε = 1.5 (certified ε >= 1.400)" in passed.reason
     # Without a measured control there is no pass, however many trials there are.
     assert judged(0.9).outcome == "inconclusive"
     # The mutant with noise for 4 times the claim is certified as only 0.81: the pair shows little.
     weak = judged(0.0, control(4.0, 0.81))
     assert weak.outcome == "inconclusive"
-    assert "also misses noise for ε = 4 (certified ε >= 0.81)" in weak.reason
+    assert "also misses noise for ε = 4 (certified ε >= 0.810)" in weak.reason
     # Only a violation larger than required was found.
     large = judged(0.9, control(1.5, 0.99), control(2.0, 1.9))
     assert large.outcome == "inconclusive"
     assert (
-        "cannot find 1.5; the same game finds noise for ε = 2 (certified ε >= 1.9)" in large.reason
+        "cannot find 1.5; the same game finds noise for ε = 2 (certified ε >= 1.900)"
+        in large.reason
     )
     assert judged(1.9, control(1.5, 2.8, 2.0), epsilon=2.0).outcome == "pass"
     assert judged(1.9, control(1.5, 1.95, 2.0), epsilon=2.0).outcome == "inconclusive"

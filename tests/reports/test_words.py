@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dpaudit.core import rounding
 from dpaudit.reports import words
 
 
@@ -35,6 +36,6 @@ def test_meanings_of_adjacencies_and_observers() -> None:
 def test_small_numbers_are_short_and_bounds_stay_bounds(
     value: float, said: str, least: str, most: str
 ) -> None:
-    assert words.measured(value) == said
-    assert words.at_least(value) == least
-    assert words.at_most(value) == most
+    assert rounding.measured(value) == said
+    assert rounding.at_least(value) == least
+    assert rounding.at_most(value) == most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.card.document import DERIVED, Group, Guarantee, PrivacyCard
 from dpaudit.reports.table import NONE, Table
@@ -108,8 +109,8 @@ def _beliefs(found: Guarantee) -> Iterator[list[str]]:
 
 
 def _most(share: float) -> str:
-    return f"{words.at_most(round(100 * share, 9), 1)} %"
+    return f"{rounding.at_most(round(100 * share, 9), 1)} %"
 
 
 def _least(share: float) -> str:
-    return f"{words.at_least(round(100 * share, 9), 1)} %"
+    return f"{rounding.at_least(round(100 * share, 9), 1)} %"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.card import risk
 from dpaudit.reports.card.document import NOT_STATED, Data, Guarantee, Measured, PrivacyCard
@@ -119,7 +120,7 @@ def _parameters(card: PrivacyCard) -> Table:
             each.model,
             words.epsilon(each.epsilon) if each.epsilon else "none",
             each.verdict + (f": {each.reason}" if each.reason else ""),
-            NONE if each.certified is None else f"≥ {words.at_least(each.certified)}",
+            NONE if each.certified is None else f"≥ {rounding.at_least(each.certified)}",
             _power(each),
             NONE if each.delta is None else f"{each.delta:g}",
             each.dp_variant,
@@ -231,6 +232,6 @@ def _attacks(card: PrivacyCard) -> list[Table]:
 
 def _number(found: Measured) -> str:
     if found.metric == "epsilon":
-        return f"≥ {words.at_least(found.lower)}"
-    low, high = words.at_least(found.lower), words.at_most(found.upper)
-    return f"{words.measured(found.value)} [{low}, {high}]"
+        return f"≥ {rounding.at_least(found.lower)}"
+    low, high = rounding.at_least(found.lower), rounding.at_most(found.upper)
+    return f"{rounding.measured(found.value)} [{low}, {high}]"

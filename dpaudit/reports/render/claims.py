@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dpaudit.claims.record import Entry, Game, Verification, told
+from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.render import page
 from dpaudit.reports.render.markdown import escape, section
@@ -171,7 +172,7 @@ def _game_row(name: str, entry: Entry, game: Game) -> list[str]:
         name,
         f"{game.role}: {game.label}",
         words.epsilon(game.claimed) if game.claimed is not None else NONE,
-        f"≥ {words.at_least(game.certified.lower)}" if game.certified else NONE,
+        f"≥ {rounding.at_least(game.certified.lower)}" if game.certified else NONE,
         f"{game.truth.value:.4g}".replace("inf", "∞") if game.truth else NONE,
         _verdict_words(entry, game),
         _power(game),

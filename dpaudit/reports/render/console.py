@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import digest, words
@@ -251,7 +252,7 @@ def _certified(row: Row) -> str:
         remark = " > claim"
     elif row.point.claim:
         remark = " (no power)" if least is None else f" (finds {least:.3g}×)"
-    return f"≥ {words.at_least(largest, _DIGITS)}{remark}"
+    return f"≥ {rounding.at_least(largest, _DIGITS)}{remark}"
 
 
 def _theory(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import words
 from dpaudit.reports.digest import Row
@@ -44,7 +45,7 @@ def _table(model: str, here: Sequence[Row]) -> Table:
         "law, in nats (computed)",
         header=["steps", *(name for name, _ in columns)],
         cells=[
-            [f"{step}", *(words.measured(found[step].value) for _, found in columns)]
+            [f"{step}", *(rounding.measured(found[step].value) for _, found in columns)]
             for step in steps
         ],
     )

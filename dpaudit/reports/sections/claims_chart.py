@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpaudit.claims.record import Game, Verification
+from dpaudit.core import rounding
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import words
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Series
 from dpaudit.reports.series import Datum
@@ -102,8 +102,8 @@ def _datum(entry: str, game: Game) -> Datum:
         "entry": entry,
         "game": f"{game.role}: {game.label}",
         "claim": f"{claimed:g}",
-        "bound": f"≥ {words.at_least(bound)}",
-        "truth": "not known" if game.truth is None else words.measured(game.truth.value),
+        "bound": f"≥ {rounding.at_least(bound)}",
+        "truth": "not known" if game.truth is None else rounding.measured(game.truth.value),
         "certified": max(bound / claimed, _LEAST),
         "law": law,
         "series": game.verdict,

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.comparison import ClaimChange, Comparison, NumberChange
 from dpaudit.record.result import VerdictRecord
@@ -120,7 +121,7 @@ def _verdict(found: VerdictRecord) -> str:
     """Return a verdict with its numbers, e.g. `broken (ε ≥ 2.71, claimed 1)`."""
     parts = []
     if found.certified is not None:
-        parts.append(f"ε ≥ {words.at_least(found.certified, 2)}")
+        parts.append(f"ε ≥ {rounding.at_least(found.certified, 2)}")
     if found.claimed is not None:
         parts.append(f"claimed {words.epsilon(found.claimed)}")
     if found.factor is not None:
@@ -133,7 +134,7 @@ def _verdict(found: VerdictRecord) -> str:
 def _estimate(found: Estimate) -> str:
     """Return an interval; of a lower bound only that."""
     if found.upper == math.inf:
-        return f"≥ {words.at_least(found.lower)}"
+        return f"≥ {rounding.at_least(found.lower)}"
     return words.interval(found)
 
 
@@ -141,5 +142,5 @@ def _change(found: NumberChange) -> str:
     """Return the interval of a change, rounded outwards."""
     if -math.inf == found.lower and found.upper == math.inf:
         return NONE
-    low, high = words.at_least(found.lower), words.at_most(found.upper)
+    low, high = rounding.at_least(found.lower), rounding.at_most(found.upper)
     return f"[{low.replace('-', '−')}, {high.replace('-', '−')}]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpaudit.core import rounding
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
@@ -133,7 +134,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
                 _interval(at.get((game, "attack.auc", None)), digits),
                 *(_interval(at.get((game, "attack.tpr", rate)), digits) for rate in rates),
                 _interval(at.get((game, "attack.advantage", None)), digits),
-                f"≥ {words.at_least(bound.estimate.lower, digits)}" if bound else NONE,
+                f"≥ {rounding.at_least(bound.estimate.lower, digits)}" if bound else NONE,
             ]
         )
         if bound and claim and bound.exceeds(claim):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
@@ -147,7 +148,7 @@ def _points(result: AuditResult) -> list[Datum]:
                 "utility_lower": served.lower,
                 "utility_upper": served.upper,
                 "utility_words": words.interval(served),
-                "certified": "–" if bound is None else f"≥ {words.at_least(bound)}",
+                "certified": "–" if bound is None else f"≥ {rounding.at_least(bound)}",
             }
         )
     return found

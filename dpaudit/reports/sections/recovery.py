@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import (
     BEYOND_MEANS,
@@ -129,5 +130,5 @@ def _interval(estimate: Estimate | None) -> str:
 
 def _shown(estimate: Estimate | None, states: str) -> str:
     if estimate and states in _PLAIN:
-        return words.measured(estimate.value)
+        return rounding.measured(estimate.value)
     return _interval(estimate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpaudit.core import rounding
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.table import NONE, Table
@@ -74,7 +75,7 @@ def _effort(found: Sequence[Measurement]) -> str:
     most = next((m.effort for m in found if m.estimate.lower >= LEVEL), None)
     last = found[-1]
     if most is None:
-        reached = words.measured(last.estimate.value, 2)
+        reached = rounding.measured(last.estimate.value, 2)
         possible = "" if least is None else f"{least} to "
         return f"{possible}> {last.effort} ({reached})"
     return str(most) if least == most else f"{least} to {most}"

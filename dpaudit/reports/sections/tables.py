@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
 from dpaudit.reports import words
@@ -83,13 +84,13 @@ def _interval(estimate: Estimate | None) -> str:
 
 def certified(row: Row, pair: str) -> str:
     """Return the certified lower bound on ε, with a remark if it breaks the claim."""
-    bound = f"≥ {words.at_least(row.games[pair].estimate.lower)}"
+    bound = f"≥ {rounding.at_least(row.games[pair].estimate.lower)}"
     return f"{bound} ({MORE})" if row.exceeds(pair) else bound
 
 
 def theory(found: Measurement) -> str:
     """Return the ε of the pair by the law, as its upper bound if the number is not exact."""
-    return NONE if found.theory is None else words.measured(found.theory.upper)
+    return NONE if found.theory is None else rounding.measured(found.theory.upper)
 
 
 def claim_words(here: list[Row]) -> str:
@@ -180,8 +181,8 @@ def games(result: AuditResult) -> Table | None:
             words.epsilon(game.epsilon),
             game.pair or NONE,
             game.attack or NONE,
-            f"≥ {words.at_least(game.estimate.lower)}",
-            words.measured(game.estimate.value),
+            f"≥ {rounding.at_least(game.estimate.lower)}",
+            rounding.measured(game.estimate.value),
             words.number(game.shift),
             game.event or NONE,
         ]

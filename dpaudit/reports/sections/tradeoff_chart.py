@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpaudit.core import rounding
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import series, words
 from dpaudit.reports.axis import Axis
@@ -120,8 +121,8 @@ def _advice(by_model: ByModel, claims: Claims) -> Advice:
             each.model,
             f"{each.low:.2f} to {each.high:.2f}",
             each.at,
-            words.measured(each.utility),
-            words.measured(each.risk),
+            rounding.measured(each.utility),
+            rounding.measured(each.risk),
             each.claim,
         ]
         for each in best

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import WHOLE, AuditResult, Measurement
 from dpaudit.reports import words
@@ -134,7 +135,7 @@ def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
             [
                 _name(key),
                 *(
-                    f"{words.measured(best.estimate.value)} {best.attack}" if best else NONE
+                    f"{rounding.measured(best.estimate.value)} {best.attack}" if best else NONE
                     for best in at.values()
                 ),
             ]
@@ -192,7 +193,10 @@ def _divergences(found: Sequence[Measurement], last: dict[Key, int]) -> Table:
         at = {m.detail: m.estimate for m in found if _key(m) == key and m.step == step}
         shown = [
             _interval(at.get(WHOLE)),
-            *(words.measured(at[name].value) if name in at else NONE for name in _PARTS.values()),
+            *(
+                rounding.measured(at[name].value) if name in at else NONE
+                for name in _PARTS.values()
+            ),
         ]
         cells.append([_name(key), str(step), *shown])
     return Table(

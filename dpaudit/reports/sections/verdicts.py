@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dpaudit.core import rounding
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
@@ -96,7 +97,7 @@ def _claims(
         sure = words.percent(result.family.confidence)
         yield (
             f"The claim is false {_at(broken)}: where ε = {words.epsilon(worst.claimed or 0)} is "
-            f"claimed, ε ≥ {words.at_least(worst.certified or 0, 2)} is certified with {sure} "
+            f"claimed, ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
             f"confidence over the whole run {_game(worst.decided_by, by_epsilon[worst.epsilon])}."
         )
     kept = [each for each in here if each.verdict == "not broken"]
@@ -142,7 +143,7 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
         most = max(games, key=lambda each: each.certified or 0)
         where = f" {_at([most])}" if len(here) > 1 else ""
         yield (
-            f"ε ≥ {words.at_least(most.certified or 0, 2)} is certified{where} "
+            f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where} "
             f"{_game(most.decided_by, None)}."
         )
     if not membership.audited(result):

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from dpaudit.config.schema import Config
+from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest, words
@@ -163,9 +164,9 @@ def test_bounds_are_rounded_outwards() -> None:
     assert words.interval(estimate(0.12345, 0.1239, 0.1241)) == "0.123 [0.123, 0.125]"
     assert words.interval(estimate(0.29, 0.29, 0.29), 2) == "0.29 [0.29, 0.29]"
     assert words.interval(estimate(0.0, 0.0, 0.0018321)) == "0 [0, 0.0019]"
-    assert words.at_least(0.99999) == "0.999"
-    assert words.at_most(math.inf) == "∞"
-    assert words.measured(math.nan) == "NaN"
+    assert rounding.at_least(0.99999) == "0.999"
+    assert rounding.at_most(math.inf) == "∞"
+    assert rounding.measured(math.nan) == "NaN"
 
 
 def test_difference_turns_the_interval_round(result: AuditResult) -> None:
