@@ -134,7 +134,7 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
             noiseless=noiseless,
             claimed=claim and claim.epsilon,
             certified=strongest and strongest.estimate.lower,
-            decided_by=strongest and _name(strongest),
+            decided_by=strongest and game_name(strongest),
         )
     broken = strongest.exceeds(claim)
     laws = [
@@ -159,7 +159,7 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
         certified=strongest.estimate.lower,
         law=max(laws, default=None),
         factor=None if factor == math.inf else factor,
-        decided_by=_name(strongest if broken else telling),
+        decided_by=game_name(strongest if broken else telling),
     )
 
 
@@ -168,7 +168,8 @@ def _least_found(game: Measurement) -> float:
     return min((each.factor for each in game.controls if each.found), default=math.inf)
 
 
-def _name(game: Measurement) -> GameName:
+def game_name(game: Measurement) -> GameName:
+    """Return which game a measured ε is from."""
     return GameName(
         attack=game.attack or "", pair=game.pair or "", observer=game.observer, unit=game.unit
     )

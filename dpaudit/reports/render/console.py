@@ -60,7 +60,7 @@ def show(result: AuditResult, console: Console) -> None:
     """
     from rich.text import Text
 
-    _say(f"{summary.system(result)}. {summary.headline(result)}", console, style="bold")
+    _say(summary.title(result), console, style="bold")
     _say(summary.audited(result), console, style="dim")
     by_model = digest.rows(result)
     records = {model.label: model for model in result.models}

@@ -14,17 +14,33 @@ def audited(result: AuditResult) -> str:
     parts = [*_owned(result)]
     if data:
         parts.append(
-            f"{data.ratings:,} ratings by {data.users:,} users of {data.items:,} items "
-            f"(SHA-256 {data.digest[:12]})"
+            f"{data.ratings:,} {_made_up(result)}ratings by {data.users:,} users of "
+            f"{data.items:,} items (SHA-256 {data.digest[:12]})"
         )
     parts += [f"run {result.timing.started[:10]}", f"dpaudit {result.tool}"]
     return "; ".join(parts) + "."
 
 
 def system(result: AuditResult) -> str:
-    """Return the name of the audited system, as its owner states it; else the models' labels."""
-    labels = ", ".join(model.label for model in result.models)
-    return _stated(result, "system") or labels
+    """Return the name of the audited system, as its owner states it; else what its models are."""
+    return _name(result) or f"{len(result.models)} models"
+
+
+def title(result: AuditResult) -> str:
+    """Return the headline, after the name of the system if there is one."""
+    name = _name(result)
+    return f"{name}. {headline(result)}" if name else headline(result)
+
+
+def _name(result: AuditResult) -> str | None:
+    only = result.models[0].label if len(result.models) == 1 else None
+    return _stated(result, "system") or only
+
+
+def _made_up(result: AuditResult) -> str:
+    data = result.config.get("data")
+    made = isinstance(data, dict) and data.get("format") == "synthetic"
+    return "synthetic " if made else ""
 
 
 def _owned(result: AuditResult) -> Iterator[str]:
@@ -44,6 +60,9 @@ def headline(result: AuditResult) -> str:
     found = verdicts.of(result)
     counts = [(word, sum(each.verdict == word for each in found)) for word in verdicts.VERDICTS]
     said = ", ".join(f"{count} {word}" for word, count in counts if count)
+    free = sum(not each.claims for each in found)
+    if free:
+        said += f" ({f'{free} ' if len(found) > 1 else ''}without a claim)"
     models = f"{len(found)} model{'s' if len(found) > 1 else ''}: {said}."
     return f"{models} {gates_said(result)}"
 
@@ -77,8 +96,16 @@ def decision(result: AuditResult) -> str:
     if result.waived:
         said = f"{said} It does not count what is waived: {', '.join(sorted(result.waived))}."
     if broken and result.outcome == "pass" and not result.fail_on_broken:
-        return f"{said} By its config, a broken claim does not fail it."
+        said = f"{said} By its config, a broken claim does not fail it."
+    claims = [each for each in result.verdicts if each.claimed is not None]
+    untested = sum(each.verdict == "not tested" for each in claims)
+    if untested and result.outcome == "pass":
+        said = f"{said} {untested} of {len(claims)} claims {_were(untested)} not tested."
     return said
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def status(result: AuditResult) -> str:

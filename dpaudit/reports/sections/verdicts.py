@@ -15,6 +15,7 @@ from dpaudit.record.result import (
     Verdict,
     VerdictRecord,
 )
+from dpaudit.record.verdicts import game_name
 from dpaudit.reports import words
 from dpaudit.reports.sections import membership, waivers
 
@@ -22,9 +23,10 @@ from dpaudit.reports.sections import membership, waivers
 VERDICTS: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
 # Why a claim was not tested, for several ε; completed by what they are.
 _UNTESTED: Mapping[str, str] = {
-    "no game": "not tested {at}: no game of this run is about what the claim covers",
-    "no power": "not tested {at}: the games found no copy that leaks more than is claimed, or "
-    "there were too few trials to try one; use more trials",
+    "missed": "not tested {at}: the games also miss copies that leak more than is claimed, so they "
+    "say nothing here; use more trials",
+    "too few": "not tested {at}: the trials are too few for any game to certify more than is "
+    "claimed; use more trials",
     "law": "undecided {at}: by the law of its noise it reveals more than is claimed, but these "
     "trials do not certify it; use more trials",
     "doubt": "undecided {at}: the right guesses are as frequent as if more than is claimed were "
@@ -39,11 +41,13 @@ class ModelVerdict:
     Attributes:
         model: the model's label.
         verdict: `broken` if any claim is; else `not broken` if any was tested.
+        claims: whether it claims anything.
         sentences: what was found, the worst first.
     """
 
     model: str
     verdict: Verdict
+    claims: bool
     sentences: Sequence[str]
 
     @property
@@ -71,7 +75,7 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             *_waived(result, here),
             *_leaks(result, model, here),
         ]
-        found.append(ModelVerdict(model.label, verdict, said))
+        found.append(ModelVerdict(model.label, verdict, any(stated), said))
     return sorted(found, key=lambda each: VERDICTS.index(each.verdict))
 
 
@@ -106,12 +110,13 @@ def _claims(
         ends = dict.fromkeys(f"{factor:.3g}" for factor in (factors[0], factors[-1]))
         games = dict.fromkeys(_game(each.decided_by, by_epsilon[each.epsilon]) for each in kept)
         yield (
-            f"No game certifies more than is claimed {_at(kept)}. As a check, the same games were "
-            f"run on copies that leak {' to '.join(ends)} times what is claimed, and found them "
-            f"{' and '.join(games)}. This is no proof of privacy: other attacks may find more."
+            f"No game certifies more than is claimed {_at(kept)}. As a check, copies that leak "
+            f"{' to '.join(ends)} times what is claimed were found {' and '.join(games)}; smaller "
+            "leaks may be missed. This is no proof of privacy: other attacks may find more."
         )
+    yield from _uncovered(result, here, by_epsilon)
     for reason, said in _UNTESTED.items():
-        those = [each for each in here if _reason(each) == reason]
+        those = [each for each in here if _reason(result, each, by_epsilon) == reason]
         if those:
             yield _capital(f"{said.format(at=_at(those))}.")
 
@@ -124,20 +129,57 @@ def _waived(result: AuditResult, here: list[VerdictRecord]) -> Iterator[str]:
             yield waivers.line(waiver, result)
 
 
-def _reason(found: VerdictRecord) -> str | None:
-    return "law" if found.law is not None and found.reason == "doubt" else found.reason
+def _uncovered(
+    result: AuditResult,
+    here: list[VerdictRecord],
+    claims: Mapping[float, ClaimRecord | None],
+) -> Iterator[str]:
+    """Yield what the claims cover that no game tests, and what is certified about the rest."""
+    those = [each for each in here if each.reason == "no game"]
+    if not those:
+        return
+    stated = [claim for each in those if (claim := claims[each.epsilon])]
+    covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated))
+    yield f"Not tested {_at(those)}: no game of this run is about what is claimed ({covered})."
+    epsilons = {each.epsilon for each in those}
+    games = [each for each in _games(result, here[0].model) if each.epsilon in epsilons]
+    most = max(games, key=lambda each: each.estimate.lower, default=None)
+    if most is not None and most.estimate.lower > 0:
+        yield (
+            f"About what it does not cover, ε ≥ {rounding.at_least(most.estimate.lower, 2)} is "
+            f"certified at ε = {words.epsilon(most.epsilon)} {_game(game_name(most), None)}."
+        )
+
+
+def _games(result: AuditResult, model: str) -> list[Measurement]:
+    return [each for each in result.measurements if (each.metric, each.model) == ("epsilon", model)]
+
+
+def _reason(
+    result: AuditResult, found: VerdictRecord, claims: Mapping[float, ClaimRecord | None]
+) -> str | None:
+    """Return why a claim is not tested, as a key of the sentences; None if it is."""
+    if found.reason == "doubt":
+        return "doubt" if found.law is None else "law"
+    claim = claims[found.epsilon]
+    if found.reason != "no power" or claim is None:
+        return None
+    games = [each for each in _games(result, found.model) if each.epsilon == found.epsilon]
+    tried = any(each.controls for each in games if each.tests(claim))
+    return "missed" if tried else "too few"
 
 
 def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -> Iterator[str]:
     """Yield the sentences about points without a claim, and about who sees most."""
+    free = [each for each in here if each.reason == "no claim"]
+    if free:
+        which = "" if len(free) == len(here) else f" {_at(free)}"
+        noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
+        yield f"It makes no privacy claim{which}{noise}."
     for found in _most_exposed(result, model.label):
         yield _exposed(found, len(here) > 1)
-    free = [each for each in here if each.reason == "no claim"]
     if not free:
         return
-    which = "" if len(free) == len(here) else f" {_at(free)}"
-    noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
-    yield f"It makes no privacy claim{which}{noise}."
     games = [each for each in free if each.certified]
     if games:
         most = max(games, key=lambda each: each.certified or 0)
@@ -161,10 +203,11 @@ def _exposed(found: Measurement, swept: bool) -> str:
     seen = words.observer(found.observer or "")
     which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
     rate = words.percent(found.at or 0)
+    within = ", which the interval includes" if found.estimate.lower <= (found.at or 0) else ""
     return (
         f"{which} attacker who sees {seen} identifies {words.shares(found.estimate)} of the "
-        f"{found.unit}s in the training data at a false-positive rate of {rate}; guessing "
-        f"identifies {rate}."
+        f"audited {found.unit}s that are in the training data, at a false-positive rate of {rate}; "
+        f"guessing identifies {rate}{within}."
     )
 
 
@@ -194,9 +237,9 @@ def _game(name: GameName | None, claim: ClaimRecord | None) -> str:
     if name is None:
         return "(no game)"
     observer = name.observer or (claim.observer if claim else None)
-    seen = words.observer(observer) if observer else "its outputs"
+    seen = f"seen: {words.observer(observer)}; " if observer else ""
     how = f"target: one {name.unit}" if name.unit else f"attack: {name.attack}; pair: {name.pair}"
-    return f"(seen: {seen}; {how})"
+    return f"({seen}{how})"
 
 
 def _capital(sentence: str) -> str:

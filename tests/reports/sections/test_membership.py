@@ -175,9 +175,11 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
 
 def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
     other = {"adjacency": "user-replace", "observer": "recommender"}
-    [said] = verdicts.of(record(make, {}, other))
+    [said] = verdicts.of(record(make, dict.fromkeys(GAMES, 1.5), other))
     assert said.verdict == "not tested"
-    assert "no game of this run is about what the claim covers" in said.text
+    assert "no game of this run is about what is claimed (all ratings of one user" in said.text
+    assert "seen: all that the recommender receives and generates" in said.text
+    assert "About what it does not cover, ε ≥ 1.50 is certified" in said.text
     [said] = verdicts.of(record(make))
     assert "It makes no privacy claim." in said.text
 
@@ -204,11 +206,14 @@ def test_power_is_told_only_of_claims_that_a_game_tests(make: Make) -> None:
 
 def test_the_best_placed_observer_is_told_in_a_sentence(make: Make) -> None:
     [said] = verdicts.of(record(make))
-    (interactions,) = [text for text in said.sentences if "of the interactions" in text]
+    (interactions,) = [text for text in said.sentences if "audited interactions" in text]
     assert "An attacker who sees the scores of the target's own (user, item) pairs" in interactions
     assert "identifies 50.0 % [" in interactions
-    assert "at a false-positive rate of 10 %; guessing identifies 10 %." in interactions
-    assert any("identifies 75.0 % [" in text and "of the users" in text for text in said.sentences)
+    assert (
+        "that are in the training data, at a false-positive rate of 10 %; guessing identifies 10 %"
+        in interactions
+    )
+    assert any("identifies 75.0 % [" in text and "audited users" in text for text in said.sentences)
 
 
 def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> None:
@@ -222,7 +227,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
     ]
     made = base.model_copy(update={"measurements": measurements})
     [said] = verdicts.of(made)
-    assert "sees the scores of the target's own (user, item) pairs" in said.sentences[0]
+    assert "sees the scores of the target's own (user, item) pairs" in said.sentences[1]
     drawn = membership_chart.against_utility(made, Look(["own"]))
     assert drawn is not None
     assert drawn.spec["datasets"]["points"][0]["seen"] == "interaction, scores"

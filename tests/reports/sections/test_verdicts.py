@@ -38,15 +38,15 @@ def test_a_broken_claim_names_the_bound_the_observer_the_attack_and_the_pair(mak
         "likelihood-ratio; pair: support-threshold)."
     )
     assert found.sentences[1] == (
-        "Not tested at ε = 10: the games found no copy that leaks more than is claimed, or there "
-        "were too few trials to try one; use more trials."
+        "Not tested at ε = 10: the games also miss copies that leak more than is claimed, so they "
+        "say nothing here; use more trials."
     )
 
 
 def test_what_is_not_broken_names_what_was_found_and_proves_no_privacy(make: Make) -> None:
     [found] = verdicts.of(low(make(epsilons=(0.1, 1.0))))
     assert found.verdict == "not broken"
-    assert "copies that leak 1.25 times what is claimed, and found them" in found.text
+    assert "copies that leak 1.25 times what is claimed were found (seen:" in found.text
     assert "attack: likelihood-ratio; pair: support-threshold" in found.text
     assert "This is no proof of privacy" in found.text
 
@@ -74,7 +74,7 @@ def test_every_game_that_decided_is_named_once(make: Make) -> None:
     ]
     [found] = verdicts.of(judged(base.model_copy(update={"measurements": measurements})))
     seen = "seen: the predictions shown to one user; attack: likelihood-ratio"
-    assert f"({seen}; pair: support-threshold) and ({seen}; pair: tight). This" in found.text
+    assert f"({seen}; pair: support-threshold) and ({seen}; pair: tight); smaller" in found.text
 
 
 def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) -> None:
@@ -84,8 +84,8 @@ def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) 
         [found] = verdicts.of(judged(base.model_copy(update={"points": points})))
         return found.text
 
-    assert "ε ≥ 2.71 is certified at ε = 0.1 (seen: its outputs;" in text(0.1, 1.0)
-    assert "ε ≥ 2.71 is certified (seen: its outputs;" in text(1.0)
+    assert "ε ≥ 2.71 is certified at ε = 0.1 (attack: likelihood-ratio;" in text(0.1, 1.0)
+    assert "ε ≥ 2.71 is certified (attack: likelihood-ratio;" in text(1.0)
 
 
 def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
@@ -132,3 +132,19 @@ def test_an_inconclusive_run_names_no_cause_that_a_gate_may_not_have(make: Make)
     assert summary.decision(make(outcome="inconclusive")) == (
         "The run is inconclusive: a gate is inconclusive."
     )
+
+
+def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
+    [found] = verdicts.of(low(make(epsilons=(1.0,)), control=None))
+    assert found.sentences == (
+        [
+            "Not tested at ε = 1: the trials are too few for any game to certify more than is "
+            "claimed; use more trials."
+        ]
+    )
+
+
+def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
+    passes = low(make(epsilons=(1.0,), gate=False), control=None)
+    assert summary.decision(passes).endswith("nothing fails it. 1 of 1 claims was not tested.")
+    assert "1 not tested. No gates" in summary.headline(passes)

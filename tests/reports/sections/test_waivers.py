@@ -71,7 +71,7 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
     assert waived.outcome == "pass"
     assert decision(waived) == (
         "The run passes. It does not count what is waived: claim/published/0.1, "
-        "claim/published/1, gate/epsilon/max."
+        "claim/published/1, gate/epsilon/max. 1 of 3 claims was not tested."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert decision(late) == (

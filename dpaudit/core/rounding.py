@@ -1,0 +1,36 @@
+"""Measured numbers as text; ends of intervals are rounded outwards, so that they still hold."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+
+def measured(value: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Format a measured number with `digits` decimals.
+
+    Numbers below 0.01 get two significant digits, those below 0.0001 as in `1.7e-12`; numbers from
+    10^15 on get six.
+    """
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return {math.inf: "∞", -math.inf: "−∞"}.get(value, "NaN")
+    exact = Decimal(repr(value))
+    if abs(value) < 0.01:
+        digits = 1 - exact.adjusted()
+    if abs(value) < 1e-4:
+        return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):.1e}"
+    if abs(value) >= 1e15:
+        return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding):.6g}"
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding):f}"
+
+
+def at_least(value: float, digits: int = 3) -> str:
+    """Format a lower bound, rounded down so that it is still a bound."""
+    return measured(value, digits, ROUND_FLOOR)
+
+
+def at_most(value: float, digits: int = 3) -> str:
+    """Format an upper bound, rounded up."""
+    return measured(value, digits, ROUND_CEILING)
