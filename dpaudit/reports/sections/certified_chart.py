@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpaudit.core import rounding
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Label, Look
@@ -81,8 +82,11 @@ def _by_verdict(channel: str, verdicts: list[str], values: list[str]) -> Any:
 
 def _summary(data: list[Datum]) -> str:
     broken = sum(datum["verdict"] == MORE for datum in data)
+    bounds = "bound" if len(data) == 1 else "bounds"
+    above = "is above its claim" if 1 in (broken, len(data)) else "are above their claims"
     most = max(data, key=lambda datum: datum["multiple"])
     return (
-        f"{broken} of {len(data)} bounds are above their claims. The largest multiple of a claim "
-        f"is certified for {most['name']}: {most['words']}."
+        f"{broken} of {len(data)} {bounds} {above}. {'Furthest above' if broken else 'Closest to'} "
+        f"its claim: {most['series']}, at ε = {most['at']}, where ε {most['words']} is certified, "
+        f"{rounding.at_least(most['multiple'], 1)} times the claim."
     )
