@@ -21,6 +21,7 @@ Claims = Mapping[tuple[str, float], str]  # what was found out about each model'
 
 WITHIN = "not more than claimed"
 NOTHING = "nothing certified (drawn at the edge)"
+NO_POWER = "not more than claimed, by a game that finds no mutant"
 MEASURED = "measured"
 UPPER = "upper bound (measured: 0)"
 BROKEN, DOUBTED, NO_CLAIM = "claim broken", "claim in doubt", "no claim"
@@ -189,7 +190,7 @@ def certified(by_model: ByModel) -> list[Datum]:
                     "words": f"≥ {rounding.at_least(lower)}",
                     "mutant": control.factor * claim.epsilon if control and shown else None,
                     "power": row.power(pair) or "–",
-                    "verdict": _verdict(row, pair, lower),
+                    "verdict": _verdict(row, pair),
                 }
             )
     ends = [datum["lower"] for datum in found] + [datum["claimed"] for datum in found]
@@ -197,10 +198,13 @@ def certified(by_model: ByModel) -> list[Datum]:
     return [{**datum, "y": max(datum["lower"], least)} for datum in found]
 
 
-def _verdict(row: Row, pair: str, lower: float) -> str:
+def _verdict(row: Row, pair: str) -> str:
+    game = row.games[pair]
     if row.exceeds(pair):
         return MORE
-    return WITHIN if lower > 0 else NOTHING
+    if game.control is None or not game.control.found:
+        return NO_POWER
+    return WITHIN if game.estimate.lower > 0 else NOTHING
 
 
 def tradeoff(by_model: ByModel, claims: Claims) -> list[Datum]:

@@ -9,7 +9,7 @@ from dpaudit.reports import chart_parts as parts
 from dpaudit.reports.axis import Axis
 from dpaudit.reports.chart_parts import Chart, Label, Look
 from dpaudit.reports.digest import MORE
-from dpaudit.reports.series import NOTHING, WITHIN, Datum
+from dpaudit.reports.series import NO_POWER, NOTHING, WITHIN, Datum
 
 _COLUMNS = {
     "series": "model, pair",
@@ -24,6 +24,8 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
     """Return the chart of the certified lower bounds on ε, both axes logarithmic."""
     if not data:
         return None
+    import altair as alt
+
     claims = sorted({datum["claimed"] for datum in data})
     x = Axis.over("claimed ε", claims, values=claims)
     drawn = [datum["mutant"] for datum in data if datum["mutant"]]
@@ -34,7 +36,6 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
         [Label(each.name, y.share(last[each.name]["y"]), each.color) for each in series]
         + [Label("claimed ε", y.share(x.high), start=y.share(x.low))]
     )
-    verdicts = [MORE, WITHIN, NOTHING]
     base = parts.drawn_from("points").encode(x=x.x("claimed"), y=y.y(), opacity=parts.opacity())
     color = parts.color(series)
     tips = parts.tips(_COLUMNS)
@@ -45,10 +46,13 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
         .transform_filter("isValid(datum.mutant)")
         .encode(y=y.y("mutant"), color=color, tooltip=tips, opacity=parts.opacity(0.6)),
         base.mark_line(strokeWidth=1.5).encode(color=color, strokeDash=parts.dash(series)),
-        base.mark_point(size=170, strokeWidth=1.5).encode(
+        base.mark_point(strokeWidth=1.5).encode(
             stroke=parts.color(series, "Stroke"),
-            shape=_by_verdict("Shape", verdicts, ["triangle-up", "circle", "triangle-down"]),
-            fill=_by_verdict("Fill", verdicts, [parts.BROKEN, "var(--card)", parts.MUTED]),
+            shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
+            fill=_by_verdict("Fill", [parts.BROKEN, "var(--card)", parts.MUTED, parts.MUTED]),
+            size=alt.SizeValue(
+                170, condition={"test": f"datum.verdict === '{NO_POWER}'", "value": 30}
+            ),
             tooltip=tips,
         ),
     ]
@@ -57,9 +61,10 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
         "Whether the claims hold",
         "The certified lower bound on ε against the claimed ε, both axes logarithmic. A filled "
         "triangle (▲) above the dashed line breaks its claim. A circle (○) is a bound that is not "
-        "more than claimed; a grey triangle (▼) at the edge certifies nothing. A short dash (–) is "
-        "the power of the game: the ε of the least mutant that it found to break the claim. "
-        "Without a dash, the game has no power.",
+        "more than claimed, of a game that finds a mutant; a grey triangle (▼) at the edge is such "
+        "a game that certifies nothing. A small dot (•) is a bound of a game that finds no mutant: "
+        "it says nothing about the claim. A short dash (–) is the power of the game: the smallest "
+        "ε of a copy with more leakage that the game found to break the claim.",
         _summary(data),
         parts.spec(
             [*layers, *named],
@@ -73,10 +78,10 @@ def chart(data: list[Datum], look: Look) -> Chart | None:
     )
 
 
-def _by_verdict(channel: str, verdicts: list[str], values: list[str]) -> Any:
+def _by_verdict(channel: str, values: list[Any]) -> Any:
     import altair as alt
 
-    scale = alt.Scale(domain=verdicts, range=values)
+    scale = alt.Scale(domain=[MORE, WITHIN, NOTHING, NO_POWER], range=values)
     return getattr(alt, channel)("verdict:N", legend=None, scale=scale)
 
 

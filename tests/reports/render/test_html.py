@@ -213,7 +213,7 @@ def test_broken_claims_are_marked(result: AuditResult) -> None:
     assert {datum["at"]: datum["verdict"] for datum in found} == {
         "0.1": "more than claimed",
         "1": "more than claimed",
-        "10": "not more than claimed",
+        "10": "not more than claimed, by a game that finds no mutant",
     }
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from records import control  # type: ignore[import-not-found]
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.chart_parts import Chart
@@ -36,3 +37,34 @@ def test_the_summary_tells_the_bound_from_the_multiple_of_the_claim(result: Audi
         ": published, support-threshold, at ε = 0.1, where ε ≥ 2.718 is certified, 27.1 times "
         "the claim."
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "lower", "verdict"),
+    [
+        (True, 7.0, "not more than claimed"),
+        (True, 0.0, "nothing certified (drawn at the edge)"),
+        (False, 7.0, "not more than claimed, by a game that finds no mutant"),
+        (False, 0.0, "not more than claimed, by a game that finds no mutant"),
+        (None, 7.0, "not more than claimed, by a game that finds no mutant"),
+    ],
+)
+def test_a_bound_of_a_game_without_power_is_drawn_differently(
+    make: Make, found: bool | None, lower: float, verdict: str
+) -> None:
+    base = make(epsilons=(10.0,))
+    games = [
+        each.model_copy(
+            update={
+                "estimate": each.estimate.model_copy(update={"lower": lower}),
+                "control": None
+                if found is None
+                else control(10.0).model_copy(update={"found": found}),
+            }
+        )
+        for each in base.measurements
+        if each.metric == "epsilon"
+    ]
+    (point,) = certified(base.model_copy(update={"measurements": games})).spec["datasets"]["points"]
+    assert point["verdict"] == verdict
+    assert (point["mutant"] is not None) == (found is True)
