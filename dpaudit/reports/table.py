@@ -17,9 +17,11 @@ class Table:
         header: the names of the columns.
         cells: the rows.
         marked: the highlighted cells, as row and column.
+        note: what its words mean; stands below it.
     """
 
     caption: str
     header: list[str]
     cells: list[list[str]]
     marked: set[tuple[int, int]] = field(default_factory=set)
+    note: str = ""

@@ -78,8 +78,9 @@ def section(title: str, found: Sequence[Table | None], level: int = 2, below: st
 
 
 def captioned(table: Table) -> str:
-    """Return a table below its caption."""
-    return f"**{escape(table.caption)}**\n\n{table_text(table)}"
+    """Return a table below its caption and above its note."""
+    parts = [f"**{escape(table.caption)}**", table_text(table), escape(table.note)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def table_text(table: Table) -> str:

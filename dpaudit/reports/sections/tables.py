@@ -12,6 +12,13 @@ from dpaudit.reports.digest import MORE, Row, noised, rows
 from dpaudit.reports.sections import assumptions, chains, membership, recovery, sybil, transcripts
 from dpaudit.reports.table import NONE, Table
 
+_POWER = (
+    "Power: the least factor by which a copy has to break the claim for the game to find it, as in "
+    "“finds 2×”. “none up to 4×”: it missed the copies that were tried, up to that factor; “none”: "
+    "no copy could be tried, or none found with so few trials; “–”: not needed, as the game breaks "
+    "the claim, or there is no claim that it tests."
+)
+
 
 def results(result: AuditResult) -> list[Table]:
     """Return one table for each model with a row for each ε, then the tables of special topics."""
@@ -37,6 +44,7 @@ def _model_table(model: ModelRecord, here: list[Row]) -> Table:
         header=[name for name, _ in columns],
         cells=[list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)],
         marked=marked,
+        note=_POWER if any(name.startswith("power (") for name, _ in columns) else "",
     )
 
 

@@ -121,6 +121,12 @@ def test_cells_are_those_of_markdown(result: AuditResult) -> None:
                 assert re.sub(r"\\(.)", r"\1", cell.replace("**", "")) in text
 
 
+def test_a_table_with_powers_says_below_it_what_they_mean(make: Make) -> None:
+    said = '</table>\n</div>\n<p class="muted">Power: the least factor by which a copy has to break'
+    assert rendered(make()).count(said) == 1
+    assert said not in rendered(make(game=False))
+
+
 def test_loads_nothing(result: AuditResult) -> None:
     text = rendered(result)
     page = Page(text)

@@ -43,6 +43,13 @@ def test_honest_footnotes(result: AuditResult) -> None:
     assert "| 4000 of both data sets | 0.005 | held-out clopper-pearson | frequentist |" in text
 
 
+def test_a_table_with_powers_says_below_it_what_they_mean(make: Make) -> None:
+    before, _, after = markdown.render(make()).partition("\n\nPower: the least factor by which ")
+    assert before.splitlines()[-1].startswith("| 10 | 10 |")
+    assert "“none up to 4×”: it missed the copies that were tried" in after
+    assert "Power: " not in markdown.render(make(game=False))
+
+
 def test_lists_have_their_own_laws_and_no_noise(lists: AuditResult) -> None:
     text = markdown.render(lists)
     assert "ε by the list's law (last-ranked)" in text
