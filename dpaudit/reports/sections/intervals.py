@@ -92,7 +92,7 @@ def _method(found: Measurement) -> tuple[str, ...]:
     if _alone(found):  # many intervals share this row, with different numbers of users
         return quantity, NONE, f"{made.alpha:.3g}", made.method, made.kind
     both = found.metric == "epsilon" and not found.unit
-    trials = f"{made.n}" + (" of both data sets" if both else "")
+    trials = f"{made.n}" + (", on both data sets together" if both else "")
     if made.kind == "exact":
         return quantity, NONE, NONE, made.method, made.kind
     return quantity, trials, f"{made.alpha:.3g}", made.method, made.kind

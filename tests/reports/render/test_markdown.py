@@ -40,7 +40,10 @@ def test_honest_footnotes(result: AuditResult) -> None:
     assert "who has ratings" in text
     assert "ten users agree" in text
     assert "score \\> 0.5, likelier in D' than in D" in text
-    assert "| 4000 of both data sets | 0.005 | held-out clopper-pearson | frequentist |" in text
+    assert (
+        "| 4000, on both data sets together | 0.005 | held-out clopper-pearson | frequentist |"
+        in text
+    )
 
 
 def test_a_table_with_powers_says_below_it_what_they_mean(make: Make) -> None:
