@@ -23,6 +23,15 @@ def audited(result: AuditResult) -> bool:
     return any(found.unit for found in result.measurements)
 
 
+def targets(result: AuditResult) -> str:
+    """Return the number of targets of each unit, e.g. `60 interactions and 40 users`."""
+    config = result.config.get("membership")
+    if not isinstance(config, dict):
+        return NONE
+    units = dict.fromkeys(found.unit for found in result.measurements if found.unit)
+    return " and ".join(f"{config.get(f'{unit}s', NONE)} {unit}s" for unit in units)
+
+
 def tables(result: AuditResult) -> list[Table]:
     """Return the strongest attacks, utility, every attack, and who is hit hardest."""
     if not audited(result):

@@ -219,21 +219,25 @@ def provenance(result: AuditResult) -> Table:
         ["dpaudit", result.tool],
         *([key, value] for key, value in result.environment.items()),
         ["seed", str(result.config.get("seed", NONE))],
-        *(_data(result.data) if result.data else ()),
+        *(_data(result, result.data) if result.data else ()),
         ["started", result.timing.started],
         ["took", f"{result.timing.seconds:.1f} s"],
     ]
     return Table("How to reproduce", ["what", "value"], cells)
 
 
-def _data(data: DataRecord) -> list[list[str]]:
+def _data(result: AuditResult, data: DataRecord) -> list[list[str]]:
     low, high, step = data.scale
     rows = [
         ["data, SHA-256", data.digest],
         ["data", f"{data.ratings} ratings by {data.users} users of {data.items} items"],
         ["scale", f"{low:g} to {high:g} in steps of {step:g}"],
-        ["users", f"{data.trained} build the similarity, {data.attacked} are attacked"],
     ]
+    if membership.audited(result):
+        rows.append(["targets", membership.targets(result)])
+    else:
+        attacked = f"{data.attacked} {'is' if data.attacked == 1 else 'are'} attacked"
+        rows.append(["users", f"{data.trained} train the models, {attacked}"])
     if data.links is not None:
         rows.append(["friends", f"{data.links} links from a user to a friend"])
     if data.sensitive is not None:

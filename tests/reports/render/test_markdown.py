@@ -46,6 +46,14 @@ def test_honest_footnotes(result: AuditResult) -> None:
     )
 
 
+@pytest.mark.parametrize(("attacked", "said"), [(120, "120 are attacked"), (1, "1 is attacked")])
+def test_users_of_the_data(result: AuditResult, attacked: int, said: str) -> None:
+    assert result.data
+    data = result.data.model_copy(update={"attacked": attacked})
+    text = markdown.render(result.model_copy(update={"data": data}))
+    assert f"| users | 480 train the models, {said} |" in text
+
+
 def test_a_table_with_powers_says_below_it_what_they_mean(make: Make) -> None:
     before, _, after = markdown.render(make()).partition("\n\nPower: the least factor by which ")
     assert before.splitlines()[-1].startswith("| 10 | 10 |")

@@ -132,6 +132,15 @@ def test_other_records_have_no_membership(result: AuditResult) -> None:
     assert membership_chart.charts(result, Look(["published"])) == []
 
 
+def test_the_data_are_said_with_the_numbers_of_targets(make: Make) -> None:
+    result = record(make)
+    sized = {**result.config, "membership": {"interactions": 60, "users": 40}}
+    text = markdown.render(result.model_copy(update={"config": sized}))
+    assert "| targets | 60 interactions and 40 users |" in text
+    assert "are attacked" not in text
+    assert "| targets | – |" in markdown.render(result)
+
+
 def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make: Make) -> None:
     strongest, utility, attacks, exposed = membership.tables(record(make))
     assert strongest.header == [
