@@ -140,7 +140,8 @@ def rule(gate: Gate) -> str:
         for key, value in gate.where.items()
     )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
-    power = f", if the game finds {gate.detectable:g} times that" if gate.detectable else ""
+    leak = f"{gate.detectable:g} times that" if gate.detectable else ""
+    power = f", by a game that finds a leak of {leak}" if leak else ""
     return f"{gate.metric} {limit}{f' at {where}' if where else ''}{power}"
 
 

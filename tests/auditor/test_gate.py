@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dpaudit.auditor.games.controls import Bar
-from dpaudit.auditor.gate import bars, identifier, judge
+from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
@@ -438,6 +438,13 @@ def test_single_attacks_are_not_judged() -> None:
         judge(gate, POINTS, [area(0.55, "lira")])
     by_law = judge(gate, POINTS, [area(0.55, STRONGEST, "assumes-law")])
     assert by_law.outcome == "inconclusive"
+
+
+def test_a_gate_on_epsilon_says_in_words_what_its_game_has_to_find() -> None:
+    gate = Gate(metric="epsilon", max="claim", detectable=1.5, where={"epsilon": 1.0})
+    said = "epsilon <= claim at epsilon 1, by a game that finds a leak of 1.5 times that"
+    assert rule(gate) == said
+    assert rule(Gate(metric="utility.rmse", max=1.5)) == "utility.rmse <= 1.5"
 
 
 def test_a_false_positive_rate_picks_a_true_positive_rate() -> None:
