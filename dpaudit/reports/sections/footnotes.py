@@ -112,8 +112,8 @@ def _power(result: AuditResult) -> Iterator[str]:
             "Power is measured and not computed: the game runs with the same pair, attack and "
             "number of trials on a mutant that breaks the claim, such as a copy with the noise of "
             "a larger ε. The mutant is found if more than the claimed ε is certified on it. Power "
-            "is about this pair and such mutants only: it does not show a sensitivity that is too "
-            "small for other pairs."
+            "is about this pair and such mutants only: it does not show whether the noise is large "
+            "enough for other pairs."
         )
 
 

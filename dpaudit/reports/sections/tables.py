@@ -183,34 +183,23 @@ def games(result: AuditResult) -> Table | None:
     found = [found for found in result.measurements if found.metric == "epsilon"]
     if not found:
         return None
-    cells = [
-        [
-            game.model,
-            words.epsilon(game.epsilon),
-            game.pair or NONE,
-            game.attack or NONE,
-            f"≥ {rounding.at_least(game.estimate.lower)}",
-            rounding.measured(game.estimate.value),
-            words.number(game.shift),
-            game.event or NONE,
-        ]
-        for game in found
-    ]
-    return Table(
-        "Games: the event whose probabilities certify ε, and the shift of the noiseless prediction "
-        "between the two data sets",
-        [
-            "model",
-            "ε",
-            "pair",
-            "attack",
-            "certified ε",
-            "point estimate (not certified)",
-            "shift",
-            "event",
+    columns = {
+        "model": [game.model for game in found],
+        "ε": [words.epsilon(game.epsilon) for game in found],
+        "pair": [game.pair or NONE for game in found],
+        "attack": [game.attack or NONE for game in found],
+        "certified ε": [f"≥ {rounding.at_least(game.estimate.lower)}" for game in found],
+        "point estimate (not certified)": [
+            rounding.measured(game.estimate.value) for game in found
         ],
-        cells,
-    )
+    }
+    caption = "Games: the event whose probabilities certify ε"
+    if any(game.shift is not None for game in found):
+        caption += ", and the shift of the noiseless prediction between the two data sets"
+        columns["shift"] = [words.number(game.shift) for game in found]
+    columns["event"] = [game.event or NONE for game in found]
+    cells = [list(cells) for cells in zip(*columns.values(), strict=True)]
+    return Table(caption, list(columns), cells)
 
 
 def provenance(result: AuditResult) -> Table:

@@ -46,6 +46,16 @@ def test_honest_footnotes(result: AuditResult) -> None:
     )
 
 
+def test_the_shift_of_predictions_is_left_out_where_no_game_has_one(
+    result: AuditResult, lists: AuditResult
+) -> None:
+    shifted, other = markdown.render(result), markdown.render(lists)
+    assert ", and the shift of the noiseless prediction between the two data sets" in shifted
+    assert "| point estimate (not certified) | shift | event |" in shifted
+    assert "certify ε**\n" in other
+    assert "| point estimate (not certified) | event |" in other
+
+
 @pytest.mark.parametrize(("attacked", "said"), [(120, "120 are attacked"), (1, "1 is attacked")])
 def test_users_of_the_data(result: AuditResult, attacked: int, said: str) -> None:
     assert result.data
