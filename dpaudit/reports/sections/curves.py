@@ -10,6 +10,8 @@ from dpaudit.reports.chart_parts import Chart, Look, extremes, ranked
 from dpaudit.reports.sections.line_chart import Baseline, Lines, chart, level
 from dpaudit.reports.series import MEASURED, UPPER, Datum
 
+_WEAK = " An accuracy below guessing shows a weak attack, not a private model."
+
 
 def accuracy(data: list[Datum], look: Look, guesses: Sequence[tuple[str, float]]) -> Chart | None:
     """Return the chart of attack accuracy against ε, with what a guess reaches."""
@@ -17,10 +19,12 @@ def accuracy(data: list[Datum], look: Look, guesses: Sequence[tuple[str, float]]
         return None
     y = Axis("attack accuracy (ε-Risk)", 0, 1)
     x = _epsilons(data)
+    weak = any(datum["value"] < share for datum in data for _, share in guesses)
     lines = _against_epsilon(
         "accuracy",
         "How much the attacks recover",
-        "The share of hidden ratings that each attack recovered, with its interval.",
+        "The share of hidden ratings that each attack recovered, with its interval."
+        + (_WEAK if weak else ""),
         "attack accuracy",
         data,
         look,

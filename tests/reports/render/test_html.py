@@ -254,6 +254,12 @@ def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
     assert [y for _, y in ends] == [0.2, 0.2]
 
 
+def test_an_accuracy_below_that_of_a_guess_is_explained(make: Make) -> None:
+    said = "An accuracy below guessing shows a weak attack, not a private model."
+    assert said in chart(make(epsilons=(0.1, 1.0)), "accuracy").caption
+    assert said not in chart(make(epsilons=(1.0, 10.0)), "accuracy").caption
+
+
 def test_six_series_that_leak_most_are_in_colour(make: Make) -> None:
     base = make(attacks=True)
     models = [base.models[0].model_copy(update={"label": f"model {n}"}) for n in range(5)]
