@@ -49,6 +49,7 @@ def notes(result: AuditResult) -> list[str]:
             "needs no trials, and it misses mistakes in the code. The certified ε is measured on "
             "the running code, and it alone decides gates."
         )
+    notes += _terms(result)
     notes += _power(result)
     if any(found.metric == "attack.accuracy" for found in result.measurements):
         notes.append(
@@ -93,6 +94,21 @@ def _uncovered(result: AuditResult) -> Iterator[str]:
             f"The list attacked by {', '.join(lists)} is chosen among all predictions. A claim "
             "covers it only if the defense's parameter outputs is the number of a user's unrated "
             "items."
+        )
+
+
+def _terms(result: AuditResult) -> Iterator[str]:
+    """Yield what the words mean in which games are described."""
+    games = [found for found in result.measurements if found.metric == "epsilon"]
+    if any(not game.unit for game in games):
+        yield (
+            "D and D' are the two neighbouring data sets of a game: D' differs from D by what the "
+            "claim protects, such as one rating."
+        )
+    if games and any(point.claim for point in result.points):
+        yield (
+            "A mutant is a copy of the model with less noise or a planted leak. A game that misses "
+            "it could not have found such a leak in the model itself."
         )
 
 

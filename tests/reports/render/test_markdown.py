@@ -46,6 +46,16 @@ def test_honest_footnotes(result: AuditResult) -> None:
     )
 
 
+def test_the_words_for_games_are_defined_where_there_are_games(make: Make) -> None:
+    said = (
+        "- D and D' are the two neighbouring data sets of a game",
+        "- A mutant is a copy of the",
+    )
+    for text in said:
+        assert text in markdown.render(make())
+        assert text not in markdown.render(make(game=False))
+
+
 def test_the_shift_of_predictions_is_left_out_where_no_game_has_one(
     result: AuditResult, lists: AuditResult
 ) -> None:

@@ -132,6 +132,13 @@ def test_other_records_have_no_membership(result: AuditResult) -> None:
     assert membership_chart.charts(result, Look(["published"])) == []
 
 
+def test_a_membership_game_has_mutants_and_no_two_data_sets(make: Make) -> None:
+    text = markdown.render(record(make, claim={}))
+    assert "- A mutant is a copy of the model with less noise or a planted leak." in text
+    assert "two neighbouring data sets of a game" not in text
+    assert "A mutant" not in markdown.render(record(make))
+
+
 def test_the_data_are_said_with_the_numbers_of_targets(make: Make) -> None:
     result = record(make)
     sized = {**result.config, "membership": {"interactions": 60, "users": 40}}
