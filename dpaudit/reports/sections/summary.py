@@ -109,9 +109,12 @@ def _were(count: int) -> str:
 
 
 def status(result: AuditResult) -> str:
-    """Return the outcome, for its colour: a pass is green only if a claim was tested and held."""
-    found = {each.verdict for each in result.verdicts}
-    held = "not broken" in found and "broken" not in found
+    """Return the outcome, for its colour: a pass is green only if all claims were tested and held.
+
+    Without a claim nothing was tested.
+    """
+    claims = [each.verdict for each in result.verdicts if each.claimed is not None]
+    held = bool(claims) and set(claims) == {"not broken"}
     return "not tested" if result.outcome == "pass" and not held else result.outcome
 
 

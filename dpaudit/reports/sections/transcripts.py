@@ -34,12 +34,18 @@ def tables(result: AuditResult) -> list[Table]:
     areas = found_in(result, "transcript.auc")
     if not areas:
         return []
-    last = {key: max(m.step or 0 for m in areas if _key(m) == key) for key in _keys(areas)}
-    # These attacks know the noiseless gradient, which no server does.
-    ideal = {label for label, part in result.attacks.items() if part.get("knows") == "gradient"}
-    found = [_areas(areas, last), _rounds(areas, ideal)]
+    last = _last(areas)
+    found = [_areas(areas, last), _rounds(areas, _ideal(result))]
     found += [_details(result, key, last[key]) for key in last]
     return [*found, _divergences(found_in(result, "transcript.kl"), last)]
+
+
+def strongest(result: AuditResult, model: str) -> Measurement | None:
+    """Return the largest area after the last round of any attack open to a server, at any ε."""
+    areas = [each for each in found_in(result, "transcript.auc") if each.model == model]
+    last, ideal = _last(areas), _ideal(result)
+    here = [m for m in areas if m.detail is None and m.attack not in ideal]
+    return max((m for m in here if m.step == last[_key(m)]), key=_value, default=None)
 
 
 def games(result: AuditResult) -> Table | None:
@@ -86,6 +92,15 @@ def note(result: AuditResult) -> list[str]:
         "from their mean. The distance of F from that mean is due to the mean's delay and to the "
         "noise in its estimate.",
     ]
+
+
+def _last(areas: Sequence[Measurement]) -> dict[Key, int]:
+    return {key: max(m.step or 0 for m in areas if _key(m) == key) for key in _keys(areas)}
+
+
+def _ideal(result: AuditResult) -> set[str]:
+    """Return the attacks that know the noiseless gradient, which no server does."""
+    return {label for label, part in result.attacks.items() if part.get("knows") == "gradient"}
 
 
 def _key(found: Measurement) -> Key:

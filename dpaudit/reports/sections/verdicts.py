@@ -17,7 +17,7 @@ from dpaudit.record.result import (
 )
 from dpaudit.record.verdicts import game_name
 from dpaudit.reports import words
-from dpaudit.reports.sections import membership, waivers
+from dpaudit.reports.sections import membership, transcripts, waivers
 
 # The worst first.
 VERDICTS: tuple[Verdict, ...] = ("broken", "not tested", "not broken")
@@ -178,6 +178,9 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
         yield f"It makes no privacy claim{which}{noise}."
     for found in _most_exposed(result, model.label):
         yield _exposed(found, len(here) > 1)
+    submitted = transcripts.strongest(result, model.label)
+    if submitted is not None:
+        yield _submitted(submitted, len(here) > 1)
     if not free:
         return
     games = [each for each in free if each.certified]
@@ -208,6 +211,15 @@ def _exposed(found: Measurement, swept: bool) -> str:
         f"{which} attacker who sees {seen} identifies {words.shares(found.estimate)} of the "
         f"audited {found.unit}s that are in the training data, at a false-positive rate of {rate}; "
         f"guessing identifies {rate}{within}."
+    )
+
+
+def _submitted(found: Measurement, swept: bool) -> str:
+    where = f" at ε = {words.epsilon(found.epsilon)}" if swept else ""
+    return (
+        f"The attack {found.attack!r} on the submissions of {found.step} rounds tells rated from "
+        f"other items with an area under the curve of {words.interval(found.estimate)}{where}; "
+        "guessing has 0.5."
     )
 
 

@@ -15,8 +15,9 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.config.schema import Config
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.reports import words
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import transcripts, transcripts_chart
+from dpaudit.reports.sections import transcripts, transcripts_chart, verdicts
 from dpaudit.reports.sections.charts import looks
 
 Valid = Callable[[dict[str, Any]], bool]
@@ -48,6 +49,17 @@ def result() -> AuditResult:
             }
         )
     )
+
+
+def test_the_first_screen_names_the_strongest_attack_open_to_a_server(result: AuditResult) -> None:
+    [said] = [each for each in verdicts.of(result) if each.model == "corrected"]
+    [sentence] = [text for text in said.sentences if "area under the curve" in text]
+    strongest = transcripts.strongest(result, "corrected")
+    assert strongest is not None
+    assert (
+        f"The attack {strongest.attack!r} on the submissions of {strongest.step} rounds" in sentence
+    )
+    assert words.interval(strongest.estimate) in sentence
 
 
 def area(result: AuditResult, **where: Any) -> Measurement:
