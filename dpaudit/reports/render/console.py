@@ -44,6 +44,7 @@ _STYLES = {
 _BROKEN = "bold red"
 _DIGITS = 2
 _GAP = 2
+_INDENT = len("PASS") + _GAP
 _HEADER = 12
 _RIGHT = ("ε", "claimed", "noise's ε", "list's ε", "Δf")
 # Spaces at which no line may end: inside an interval, and between a number and its sign.
@@ -89,7 +90,7 @@ def show(result: AuditResult, console: Console) -> None:
         _say(note, console, style="dim")
     _show_gates(result, console)
     outcome = Text(result.outcome.upper(), style=_STYLES[summary.status(result)])
-    _say(summary.decision(result), console, first=outcome)
+    _say(summary.decision(result), console, first=outcome, indent=_INDENT)
 
 
 def _notes(result: AuditResult) -> Iterator[str]:
@@ -269,7 +270,7 @@ def _show_gates(result: AuditResult, console: Console) -> None:
     console.print()
     for gate in result.gates:
         word = Text(gate.outcome.upper(), style=_STYLES[gate.outcome])
-        _say(gate.rule, console, first=word)
-        _say(gate.reason, console, indent=len("PASS") + _GAP)
+        _say(gate.rule, console, first=word, indent=_INDENT)
+        _say(gate.reason, console, indent=_INDENT)
     for waiver in result.waivers:
         _say(waivers.line(waiver, result), console)
