@@ -96,7 +96,7 @@ def test_the_failure_names_what_repeats_the_test() -> None:
     again = re.search(r"repeat with trials=(\d+), seed=(\d+)\)", str(caught.value))
     assert again is not None
     trials, seed = map(int, again.groups())
-    assert trials == 20_000  # cheap calls
+    assert 1_000 <= trials <= 20_000
     found = audit_pairs(
         lambda data, rng: rng.random() + data,
         [(0.0, 3.0)],

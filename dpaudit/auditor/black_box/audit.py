@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.black_box.calls import MOST, Calls, Mechanism, Trials
-from dpaudit.auditor.black_box.order import check_calls, drift
+from dpaudit.auditor.black_box.calls import Calls, Mechanism, Trials
+from dpaudit.auditor.black_box.game import Game, Score
+from dpaudit.auditor.black_box.order import drift
 from dpaudit.auditor.black_box.planted import positive_control
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.auditor.black_box.search_pairs import most_informative
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
-from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -28,10 +27,6 @@ from dpaudit.record.result import Control
 
 __all__ = ["BlackBoxAudit", "Mechanism", "Score", "audit", "audit_pairs"]
 
-Score = Callable[[Any], Any]
-
-# A learned score is trained on half of the trials, at most on this many.
-_TRAINING = 400_000
 # Most calls of a batched mechanism in one round of the search. Fewer than `MOST` suffice, as the
 # search certifies nothing.
 _SEARCH_CALLS = 256
@@ -206,7 +201,7 @@ def audit_pairs(
     if executor is not None:
         progress = executor.progress
         calls = replace(calls, executor=executor).on_workers(pairs[0], trials)
-    game = _Game(calls, score, delta)
+    game = Game(calls, score, delta)
 
     def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:
         progress.expect(2 * each)
@@ -258,102 +253,8 @@ def audit_pairs(
         seed=seed,
         drift=drift(certificate.trials, certificate.scores),
         control=control,
-        noiseless=_noiseless(certificate.trials),
+        noiseless=certificate.noiseless,
     )
-
-
-def _noiseless(trials: Trials) -> bool:
-    """Whether the outputs on each data set are all equal, and differ between the data sets."""
-    absent, present = trials.of(False), trials.of(True)
-
-    def alike(outputs: Any) -> bool:
-        return all(same_data(outputs[0], each) for each in outputs)
-
-    both = len(absent) > 0 and len(present) > 0
-    return both and not same_data(absent[0], present[0]) and alike(absent) and alike(present)
-
-
-@dataclass(frozen=True)
-class _Certificate:
-    """The bound on one pair, its event, the score's name, and the trials that certified it."""
-
-    epsilon: Estimate
-    event: LabelTest
-    score: str
-    trials: Trials
-    scores: outcomes.Scores
-
-
-@dataclass(frozen=True)
-class _Game:
-    """A game that learns a score on some trials and certifies it on others.
-
-    Attributes:
-        calls: the caller of the mechanism.
-        score: a function, or "learned".
-        delta: the δ of the bound.
-    """
-
-    calls: Calls
-    score: Score | Literal["learned"]
-    delta: float
-
-    def sizes(self, trials: int) -> tuple[int, int]:
-        """Split the trials into the numbers that train and that certify."""
-        train = min(trials // 2, _TRAINING) if self.score == "learned" else 0
-        return train, trials - train
-
-    def run(
-        self,
-        pair: tuple[Any, Any],
-        purpose: str,
-        trials: int,
-        alpha: float,
-    ) -> _Certificate:
-        """Draw outputs on both data sets, and certify."""
-        train, test = (
-            self.calls.run(pair, f"{purpose}/{part}", count, MOST) if count else None
-            for part, count in zip(("train", "test"), self.sizes(trials), strict=True)
-        )
-        assert test is not None  # noqa: S101
-        return self.certify(train or test, test, alpha)
-
-    def certify(self, train: Trials, test: Trials, alpha: float) -> _Certificate:
-        """Certify on `test`, with a score learned on `train` unless one is given."""
-        expected: Ends = "top"
-        if self.score == "learned":
-            learned = LearnedScore.fit(
-                train.of(False),
-                train.of(True),
-                self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
-                trials=len(test),
-            )
-            expected = learned.side
-            score: Score = learned.score
-            name = f"learned ({learned.name})"
-        else:
-            score, name = self.score, getattr(self.score, "__name__", "given")
-        scores = _scored(score, test.outputs)
-        check_calls(test, scores)
-        estimate, event = label_epsilon(
-            scores[~test.present],
-            scores[test.present],
-            delta=self.delta,
-            alpha=alpha,
-            coin_flipped=True,
-            expected=expected,
-            log_odds=self.score == "learned",
-            seed=self.calls.seed,
-        )
-        return _Certificate(estimate, event, name, test, scores)
-
-
-def _scored(score: Score, outputs: Any) -> outcomes.Scores:
-    """Score the outputs; refuse more scores than outputs, which would count a trial twice."""
-    found = outcomes.scores(score(outputs), "scores")
-    if len(found) != len(outputs):
-        raise InputError(f"score returned {len(found)} numbers for {len(outputs)} outputs")
-    return found
 
 
 def check_arguments(

@@ -23,7 +23,7 @@ from null_mechanisms import (  # type: ignore[import-not-found]
 )
 from scipy.stats import binom
 
-from dpaudit.auditor.black_box import audit as blackbox
+from dpaudit.auditor.black_box import game
 from dpaudit.auditor.black_box.audit import audit
 from dpaudit.auditor.black_box.calls import Calls
 from dpaudit.core.errors import InputError
@@ -68,7 +68,7 @@ def test_the_form_of_a_call_accuses_nobody(name: str) -> None:
 def test_calls_of_many_outputs_are_refused_where_these_are_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blackbox, "MOST", 1000)
+    monkeypatch.setattr(game, "MOST", 1000)
     with pytest.raises(InputError, match="outputs of one call are alike"):
         audit(BATCHED[name](), 0, 1, trials=8000, score=itself, batched=True)
 
@@ -76,7 +76,7 @@ def test_calls_of_many_outputs_are_refused_where_these_are_alike(
 @pytest.mark.long
 def test_independent_batches_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Independent outputs, also on different data sets, as the test is within each data set."""
-    monkeypatch.setattr(blackbox, "MOST", 1000)
+    monkeypatch.setattr(game, "MOST", 1000)
 
     def mechanism(data: float, rng: np.random.Generator, n: int) -> Any:
         return np.round(data + rng.laplace(size=n), 1)
