@@ -16,6 +16,8 @@ from dpaudit.core.errors import DpauditError
 
 LONGEST = 2000
 _NOT_A_NUMBER = re.compile(r"(?<![\w'\"/])-?nan(?![\w'\"])", re.IGNORECASE)
+# A line of progress.
+_PROGRESS = re.compile(r" elapsed(,|$)")
 # What judges or certifies shows numbers alone.
 _JUDGES = ("gate", "plan", "epsilon")
 
@@ -68,9 +70,11 @@ def _ending(result: Result) -> str | None:
         return "there was not enough memory"
     if result.exit_code == 0 and "Warning: " in result.stderr:
         return f"a warning on standard error\n{result.stderr}"
+    lines = [each for each in result.stderr.rstrip("\n").split("\n") if not _PROGRESS.search(each)]
     # Click's own errors begin with the usage of the command.
-    usage, _, said = result.stderr.rpartition("\nError: ")
-    return _message("a usage error" if usage else "a message", said.removesuffix("\n"))
+    usage, _, said = "\n".join(lines).rpartition("\nError: ")
+    seen = steering(result.stderr, "standard error")
+    return seen or _message("a usage error" if usage else "a message", said)
 
 
 def _message(what: str, said: str) -> str | None:

@@ -201,7 +201,17 @@ def _ran(
 
     def attempt() -> str | None:
         _named[:] = [lambda data, source: returned(source)]
-        given = ("run", path, "-o", path.parent / "out", "--allow-code", "-q", "--workers", 1)
+        given = (
+            "run",
+            path,
+            "-o",
+            path.parent / "out",
+            "--allow-code",
+            "-q",
+            "--workers",
+            1,
+            "--fresh",
+        )
         said: str | None = command(*given, "--seed", 1, "-s", "audit.trials=200")
         interrupted = any(isinstance(error, KeyboardInterrupt) for error in errors)
         return None if interrupted else said

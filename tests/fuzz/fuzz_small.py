@@ -90,6 +90,6 @@ SMALL: dict[str, dict[str, Any]] = {
 
 def run(config: Path, folder: Path) -> str:
     """Run a config; what the command line said where it did not run."""
-    given = ["run", str(config), "-o", str(folder), "--workers", "1", "-q"]
+    given = ["run", str(config), "-o", str(folder), "--workers", "1", "-q", "--fresh"]
     result = CliRunner().invoke(main, given)
     return "" if result.exit_code in {0, 1, 4} else result.output
