@@ -143,8 +143,8 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
         if game.theory is not None and above_by_law(game, claim.epsilon)
     ]
     doubted = bool(laws) or any(suggests_more(game, claim.epsilon) for game in games)
-    telling = (max if any(game.unit for game in games) else min)(games, key=_least_found)
-    factor = _least_found(telling)
+    decisive = (max if any(game.unit for game in games) else min)(games, key=_least_found)
+    factor = _least_found(decisive)
     reason: Untested | None = None
     if not broken:
         reason = "doubt" if doubted else "no power" if factor == math.inf else None
@@ -159,7 +159,7 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
         certified=strongest.estimate.lower,
         law=max(laws, default=None),
         factor=None if factor == math.inf else factor,
-        decided_by=game_name(strongest if broken else telling),
+        decided_by=game_name(strongest if broken else decisive),
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from dpaudit.auditor.black_box.calls import Calls, Mechanism, Trials
-from dpaudit.auditor.black_box.game import Game, Score
+from dpaudit.auditor.black_box.calls import Calls, Mechanism, Score, Trials
+from dpaudit.auditor.black_box.game import Game
 from dpaudit.auditor.black_box.order import drift
 from dpaudit.auditor.black_box.planted import positive_control
 from dpaudit.auditor.black_box.same import same_data
@@ -196,11 +196,9 @@ def audit_pairs(
         if not detectable > 1:
             raise InputError(f"detectable = {detectable} is not above 1: use e.g. 1.5")
     seed = settled(seed)
-    calls = Calls(mechanism, batched, seed, fresh_process, exact=score == "learned")
-    progress = Progress()
-    if executor is not None:
-        progress = executor.progress
-        calls = replace(calls, executor=executor).on_workers(pairs[0], trials)
+    exact, progress = score == "learned", executor.progress if executor else Progress()
+    calls = Calls(mechanism, batched, seed, fresh_process, exact, executor)
+    calls = calls.on_workers(pairs[0], trials)
     game = Game(calls, score, delta)
 
     def drawn(index: int, turn: int, each: int) -> tuple[Any, Any]:

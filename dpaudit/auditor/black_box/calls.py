@@ -39,6 +39,8 @@ from dpaudit.execution.tasks import Task
 
 # mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
 Mechanism = Callable[..., Any]
+# score(outputs): one number for each output.
+Score = Callable[[Any], Any]
 
 # Most calls of a batched mechanism in one game.
 MOST = 2**14

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.black_box.calls import MOST, Calls, Trials
+from dpaudit.auditor.black_box.calls import MOST, Calls, Score, Trials
 from dpaudit.auditor.black_box.order import check_calls
 from dpaudit.auditor.black_box.same import same_data
 from dpaudit.bounds import outcomes
@@ -15,8 +14,6 @@ from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.revealing import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
-
-Score = Callable[[Any], Any]
 
 # A learned score is trained on half of the trials, at most on this many.
 _TRAINING = 400_000

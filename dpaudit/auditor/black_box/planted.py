@@ -32,12 +32,11 @@ from typing import Any
 import numpy as np
 
 from dpaudit.attacks.black_box.encoding import packed
-from dpaudit.auditor.black_box.calls import Trials
+from dpaudit.auditor.black_box.calls import Score, Trials
 from dpaudit.auditor.black_box.plants import (
     Bits,
     Pair,
     Plant,
-    Score,
     Written,
     informative,
     splits,

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import packed
 from dpaudit.attacks.black_box.leaves import numbers_in
-from dpaudit.auditor.black_box.calls import numeric
+from dpaudit.auditor.black_box.calls import Score, numeric
 
 Bits = NDArray[np.bool_]
-Score = Callable[[Any], Any]
 
 # Both sets of a split hold at least this share of the outputs.
 _SHARE = 0.2

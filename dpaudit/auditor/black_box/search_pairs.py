@@ -10,10 +10,10 @@ import numpy as np
 from dpaudit.attacks.black_box.encoding import joined
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
+from dpaudit.auditor.black_box.calls import Score
 
 # `draw(pair, round, each)` draws `each` outputs on either data set of a pair.
 Draw = Callable[[int, int, int], tuple[Any, Any]]
-Score = Callable[[Any], Any]
 
 
 def most_informative(

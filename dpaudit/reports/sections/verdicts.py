@@ -115,8 +115,9 @@ def _claims(
             "leaks may be missed. This is no proof of privacy: other attacks may find more."
         )
     yield from _uncovered(result, here, by_epsilon)
+    reasons = [_reason(result, each, by_epsilon[each.epsilon]) for each in here]
     for reason, said in _UNTESTED.items():
-        those = [each for each in here if _reason(result, each, by_epsilon) == reason]
+        those = [each for each, why in zip(here, reasons, strict=True) if why == reason]
         if those:
             yield _capital(f"{said.format(at=_at(those))}.")
 
@@ -155,13 +156,10 @@ def _games(result: AuditResult, model: str) -> list[Measurement]:
     return [each for each in result.measurements if (each.metric, each.model) == ("epsilon", model)]
 
 
-def _reason(
-    result: AuditResult, found: VerdictRecord, claims: Mapping[float, ClaimRecord | None]
-) -> str | None:
+def _reason(result: AuditResult, found: VerdictRecord, claim: ClaimRecord | None) -> str | None:
     """Return why a claim is not tested, as a key of the sentences; None if it is."""
     if found.reason == "doubt":
         return "doubt" if found.law is None else "law"
-    claim = claims[found.epsilon]
     if found.reason != "no power" or claim is None:
         return None
     games = [each for each in _games(result, found.model) if each.epsilon == found.epsilon]
