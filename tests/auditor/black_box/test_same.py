@@ -57,3 +57,23 @@ def test_equal_data_sets_are_refused(pair: tuple[Any, Any]) -> None:
 @pytest.mark.parametrize("pair", DIFFERENT)
 def test_different_data_sets_are_not(pair: tuple[Any, Any]) -> None:
     assert not same_data(*pair)
+
+
+def nested(depth: int) -> list[Any]:
+    inside: list[Any] = []
+    for _ in range(depth):
+        inside = [inside]
+    return inside
+
+
+def holds_itself() -> list[Any]:
+    data: list[Any] = []
+    data.append(data)
+    return data
+
+
+@pytest.mark.parametrize(
+    "pair", [(nested(5000), nested(5000)), (holds_itself(), holds_itself())], ids=["deep", "cyclic"]
+)
+def test_data_sets_that_cannot_be_walked_are_not_known_to_be_equal(pair: tuple[Any, Any]) -> None:
+    assert not same_data(*pair)
