@@ -17,6 +17,8 @@ from dpaudit.core.errors import ConfigError
 VARIABLE = "DPAUDIT_MEMORY"
 # The share of the available memory that one part of a run may take.
 _SHARE = 0.8
+# What takes less time to allocate than to ask the system for the memory that is available.
+_LITTLE = 2**24
 
 _UNITS = {
     "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
@@ -38,6 +40,8 @@ def check_memory(what: str, growth: str, needed: float, remedy: str) -> None:
     Raises:
         ConfigError: it takes more than the limit, or the environment variable is malformed.
     """
+    if _little(needed):
+        return
     limit, source = _limit()
     if needed > limit:
         raise ConfigError(
@@ -46,13 +50,16 @@ def check_memory(what: str, growth: str, needed: float, remedy: str) -> None:
         )
 
 
-def memory_limit() -> float:
-    """Return the limit in bytes; infinite if there is none.
+def fits(needed: float) -> bool:
+    """Return whether so many bytes are within the limit.
+
+    The system is not asked about 16 MiB and less: they fit, unless the environment variable says
+    otherwise.
 
     Raises:
         ConfigError: the environment variable is malformed.
     """
-    return _limit()[0]
+    return _little(needed) or needed <= _limit()[0]
 
 
 def amount(size: float) -> str:
@@ -61,6 +68,10 @@ def amount(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.3g} {name}"
     return f"{size:.0f} bytes"
+
+
+def _little(needed: float) -> bool:
+    return needed <= _LITTLE and VARIABLE not in os.environ
 
 
 def _limit() -> tuple[float, str]:

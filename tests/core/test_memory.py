@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit.core import memory
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.memory import VARIABLE, amount, check_memory, memory_limit
+from dpaudit.core.memory import VARIABLE, amount, check_memory, fits
 
 
 @pytest.mark.parametrize(
@@ -27,27 +27,39 @@ def test_the_variable_gives_the_limit(
     given: str, limit: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, given)
-    assert memory_limit() == limit
+    assert fits(limit)
+    assert fits(math.nextafter(limit, math.inf)) == math.isinf(limit)
 
 
 @pytest.mark.parametrize("given", ["many", "8 parsecs", "-1", "nan", "1e9", "0x10"])
 def test_a_malformed_limit_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, given)
     with pytest.raises(ConfigError, match=r"no amount of memory.*such as 8GiB"):
-        memory_limit()
+        fits(1)
 
 
 def test_the_limit_is_a_share_of_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(memory, "_available", lambda: 10**9)
-    assert memory_limit() == pytest.approx(0.8e9)
+    assert fits(0.8e9 - 1)
+    assert not fits(0.8e9 + 1)
     with pytest.raises(ConfigError, match=re.escape("800 MB (80% of the memory that is avail")):
         check_memory("it", "its size", 9e8, "do less")
 
 
 def test_this_system_says_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert 2**20 < memory_limit() < 2**60
+    assert fits(2**25)
+    assert not fits(2**60)
+
+
+def test_the_system_is_not_asked_about_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(memory, "_available", lambda: 0)
+    assert fits(2**24)
+    assert not fits(2**24 + 1)
+    monkeypatch.setenv(VARIABLE, "1 MB")
+    assert not fits(2**24)
 
 
 def test_a_container_counts(monkeypatch: pytest.MonkeyPatch) -> None:

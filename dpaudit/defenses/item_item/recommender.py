@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.memory import check_memory, memory_limit
+from dpaudit.core.memory import check_memory, fits
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.profile import Profile
@@ -260,7 +260,7 @@ class ItemItem(PredictionDefense):
         """
         by_item, by_user = ratings.by_item, ratings.by_user
         room = pairs.most_pairs(by_user.start, ratings.n_items)
-        if room * _PAIR > memory_limit():
+        if not fits(room * _PAIR):
             columns = frozen(by_item.column), by_user.start, frozen(by_user.column)
             room = pairs.count_pairs(by_item.start, *columns, self.pair_floor())
         least = f" with more than {self.pair_floor()} common raters" if self.pair_floor() else ""
