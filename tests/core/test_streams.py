@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import dpaudit
 from dpaudit.core.streams import Streams, generator, seed_sequence, stream_key
@@ -30,7 +32,24 @@ def test_purposes_children_and_seeds_share_no_stream() -> None:
 
 def test_a_stream_is_a_function_of_its_name() -> None:
     assert generator(3, "x", child=2).random() == generator((3,), "x", child=2).random()
-    assert seed_sequence(3, "x").entropy == [3, ord("x")]
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [0, 3, 2**32 - 1, 2**32, 2**40 + 7, 2**130, (1, 0, 2**64), (), np.int64(5), (np.int64(9),)],
+)
+def test_streams_are_those_of_numpys_entropy(seed: Any) -> None:
+    numbers = [*map(int, seed)] if isinstance(seed, tuple) else [int(seed)]
+    for purpose, child in (("", None), ("x", 2), ("fünf", 2**33)):
+        key = () if child is None else (child,)
+        expected = np.random.SeedSequence([*numbers, *purpose.encode()], spawn_key=key)
+        found = seed_sequence(seed, purpose, child=child)
+        np.testing.assert_array_equal(found.generate_state(8), expected.generate_state(8))
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(ValueError, match="the seed -1 is negative"):
+        seed_sequence((2, -1), "x")
 
 
 def test_trials_keep_their_streams_in_blocks() -> None:
