@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 from scipy.special import log_expit, logsumexp
-from scipy.stats import rankdata
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.core.plugin import STRICT
@@ -95,6 +94,8 @@ def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
 
 def _area(ratios: Numbers, present: NDArray[np.bool_]) -> float:
     """Return the mean over trainings of the sum of the present targets' ranks, up to constants."""
+    from scipy.stats import rankdata  # takes half a second to import
+
     return float((rankdata(ratios, axis=1) * present).sum())
 
 

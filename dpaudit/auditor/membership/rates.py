@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -35,6 +34,8 @@ class Curve:
         (Σ ranks of the present − M(M + 1)/2)/(M N), for M present and N absent targets (Hanley &
         McNeil 1982, doi:10.1148/radiology.143.1.7063747).
         """
+        from scipy.stats import rankdata  # takes half a second to import
+
         present = self.present.sum(1)
         absent = self.present.shape[1] - present
         ranks = (rankdata(self.scores, axis=1) * self.present).sum(1)
