@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _SHARED = Path(__file__).parents[2] / "shared" / "data"
 if _SHARED.is_dir():
     os.environ.setdefault("DPAUDIT_DATA", str(_SHARED))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what was collected, which lives to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ def test_the_result_shows_itself(found: RecommenderAudit, tmp_path: Path) -> Non
         found.estimate("attack.auc", unit="user")
 
 
+@pytest.mark.long
 def test_class_object_matrix_and_frame_give_the_same_numbers(found: RecommenderAudit) -> None:
     entries = matrix()
     users, items = entries.coords
@@ -76,6 +77,7 @@ def test_class_object_matrix_and_frame_give_the_same_numbers(found: RecommenderA
         assert again.record.measurements == found.record.measurements
 
 
+@pytest.mark.long
 def test_an_adapter_can_be_named_or_passed() -> None:
     from dpaudit.recommenders.most_popular import MostPopular
 

@@ -23,6 +23,7 @@ VALUES: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_every_stage_is_counted_and_none_is_run_to_its_end() -> None:
     cost = cost_of(Config.model_validate(VALUES))
     trials = {each.stage: each.trials for each in cost.stages}

@@ -49,6 +49,7 @@ def result() -> AuditResult:
     return run()
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
     assert numbers(run(threads=2)) == numbers(result)
     assert numbers(run(seed=6)) != numbers(result)
@@ -314,6 +315,7 @@ def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
     assert 1 < control.certified <= 1.5
 
 
+@pytest.mark.long
 def test_convergence_is_computed_and_takes_no_confidence() -> None:
     with_it, without = run_lists(), run_lists(convergence=None)
     found = [m for m in with_it.measurements if m.metric == "chain.divergence"]

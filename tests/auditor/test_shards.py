@@ -63,6 +63,7 @@ def merged_in_rounds(config: Config, folder: Path, count: int) -> tuple[AuditRes
     raise AssertionError("no record after many rounds")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", [SMALL, TRAINED], ids=["on demand", "trained"])
 def test_shards_that_share_a_folder_give_the_record_in_few_rounds(
     tmp_path: Path, values: dict[str, Any]
@@ -95,6 +96,7 @@ def test_what_the_shards_leave_open_the_run_finishes(tmp_path: Path) -> None:
     assert numbers(record) == numbers(run_audit(config))
 
 
+@pytest.mark.long
 def test_a_missing_and_a_doubled_shard_are_named(tmp_path: Path) -> None:
     config = Config.model_validate(SMALL)
     places = shards(config, tmp_path, 4)
@@ -132,6 +134,7 @@ def test_shards_of_other_counts_are_refused(tmp_path: Path) -> None:
         merge([tmp_path], tmp_path)
 
 
+@pytest.mark.long
 def test_an_unfinished_and_a_damaged_shard_are_named(tmp_path: Path) -> None:
     config = Config.model_validate(SMALL)
     shards(config, tmp_path, 2, together=True)
@@ -149,6 +152,7 @@ def test_an_unfinished_and_a_damaged_shard_are_named(tmp_path: Path) -> None:
     assert numbers(merge([tmp_path], tmp_path)) == numbers(run_audit(config))
 
 
+@pytest.mark.long
 def test_shards_from_machines_of_other_types_are_merged_and_it_is_told(tmp_path: Path) -> None:
     config = Config.model_validate(SMALL)
     merged_in_rounds(config, tmp_path, 2)

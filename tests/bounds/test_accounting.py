@@ -86,6 +86,7 @@ def pair_profile(epsilon: float, first: float, second: float) -> float:
     return atoms + inside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shifts", "delta"), [((0.5, 0.5), 1e-3), ((0.3, 2.0), 0.05), ((2.0, 3.0), 1e-6)]
 )
@@ -122,6 +123,7 @@ def test_laplace_vector_counts_equal_shifts() -> None:
     assert laplace_vector_epsilon(np.full(20, 0.1), 1.0, delta=1e-15).upper == pytest.approx(2.0)
 
 
+@pytest.mark.long
 def test_laplace_vector_of_huge_losses() -> None:
     # e^−800 is 0 in floats. Adding 799 to two large shifts adds 799 to ε at a fixed δ.
     near = laplace_vector_epsilon([20.0, 20.0], 1.0, delta=0.1)
@@ -137,6 +139,7 @@ def hockey_stick(p: stats.rv_continuous, q: stats.rv_continuous, epsilon: float)
     return float(np.trapezoid(np.maximum(0.0, p(x) - math.exp(epsilon) * q(x)), x))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ORACLE)
 def test_gaussian_oracle(row: dict[str, Any]) -> None:
     found = gaussian_mechanism_epsilon(

@@ -53,6 +53,7 @@ def test_with_sampling_it_is_within_a_percent_of_the_least() -> None:
     assert sigma < 0.5 * noise_multiplier(2.0, delta=1e-5, compositions=2)
 
 
+@pytest.mark.long
 def test_a_coarse_grid_that_misleads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "_STEPS", 1000)
     case: dict[str, Any] = {

@@ -27,6 +27,7 @@ def test_split_shares() -> None:
     assert split(0.05, 20) == pytest.approx(0.0025)
 
 
+@pytest.mark.long
 def test_holm_by_hand() -> None:
     # Sorted .005, .01, .03, .04 against .05/4, .05/3, .05/2, .05: the third and all after it fail.
     found = holm([0.01, 0.04, 0.03, 0.005], 0.05)

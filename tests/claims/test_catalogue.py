@@ -420,6 +420,7 @@ def chosen_one(id_: str) -> PublishedClaim:
     return next(entry for entry in CATALOGUE if entry.id == id_)
 
 
+@pytest.mark.long
 def test_the_closed_forms_are_the_numbers_of_the_derivations() -> None:
     published = {id_: [v for (role, _), v in places.items() if role == "published"]
                  for id_, places in CLOSED.items()}  # fmt: skip
@@ -459,6 +460,7 @@ def test_the_reasons_have_these_numbers(id_: str, words: list[str]) -> None:
     assert all(word in because for word in words)
 
 
+@pytest.mark.long
 def test_the_numbers_of_the_reasons_that_no_game_has() -> None:
     # The two-item list, before and after.
     assert first_shown(-4, OWN) == pytest.approx(1.4e-4, rel=0.03)

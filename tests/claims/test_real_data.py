@@ -82,6 +82,7 @@ def shift(defense: ItemItem, pair: PredictionPair) -> float:
     return float(abs(after - before).sum())
 
 
+@pytest.mark.long
 def test_the_games_are_of_entries_that_exist_and_published(source: DataSource) -> None:
     games = found(source)
     assert {id_ for id_, _ in games} == set(IDS)
@@ -92,6 +93,7 @@ def test_the_games_are_of_entries_that_exist_and_published(source: DataSource) -
         assert str(source.path) not in game.pair()
 
 
+@pytest.mark.long
 def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
     for id_, game in found(source):
         pair = game.make_pair(game.defense)
@@ -108,6 +110,7 @@ def test_the_pairs_are_genuine_neighbours(source: DataSource) -> None:
             assert pair.change.item == pair.items[0]
 
 
+@pytest.mark.long
 def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSource) -> None:
     for _, game in found(source):
         pair, defense = game.make_pair(game.defense), game.defense
@@ -123,6 +126,7 @@ def test_the_truth_of_a_game_is_the_shift_of_data_prepared_anew(source: DataSour
         assert truth.value == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.long
 def test_the_target_changes_an_extreme_rating_end_to_end(source: DataSource) -> None:
     game = next(game for id_, game in found(source) if id_ == "pa11-s3.4-joint")
     pair = game.make_pair(game.defense)
@@ -179,6 +183,7 @@ def test_trained_recommenders_are_run_as_published_and_corrected(source: DataSou
         assert {found for found, _ in trained(source, id_)} == {id_}
 
 
+@pytest.mark.long
 def test_neighbours_of_trained_recommenders_differ_in_one_user(source: DataSource) -> None:
     for id_, game in trained(source):
         if isinstance(game, Check):
@@ -343,6 +348,7 @@ def test_a_rating_of_movielens_has_the_reasons_numbers(movielens: DataSource) ->
     assert one_step_epsilon(corrected.defense, corrected.data).value < 1
 
 
+@pytest.mark.long
 def test_some_predictions_of_movielens_have_small_weights(movielens: DataSource) -> None:
     ratings = load(movielens)
     defense = SgdSimilarity(epsilon=1.0, steps=1, start=0.05, weight=15.0)
@@ -354,6 +360,7 @@ def test_some_predictions_of_movielens_have_small_weights(movielens: DataSource)
     assert counts[(counts > 20) & (counts <= 30)].sum() == 4511
 
 
+@pytest.mark.long
 def test_a_low_temperature_shows_a_user_of_movielens(movielens: DataSource) -> None:
     (_, hot), (_, corrected) = trained(movielens, "wt17-alg2-temperature")
     for game, refuted in ((hot, True), (corrected, False)):

@@ -444,6 +444,7 @@ def test_other_code_or_libraries_take_no_outcome_and_no_drawn_seed(
     assert runs(entries) == 3
 
 
+@pytest.mark.long
 def test_outcomes_do_not_depend_on_the_workers() -> None:
     found = verify(catalogue(), seed=3)
     for workers in (Workers(2), Workers(2, "processes")):

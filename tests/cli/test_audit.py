@@ -139,6 +139,7 @@ def test_the_exit_code_comes_from_the_gates(
     assert call("gate", tmp_path / "out").exit_code == code
 
 
+@pytest.mark.long
 def test_seed_and_any_value_can_be_replaced_and_quiet_prints_nothing(
     config: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_reports_are_rendered_again_without_a_rerun(folder: Path, tmp_path: Path
     assert target.read_text(encoding="utf-8") == (folder / "report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_extra_reports(config: Path, tmp_path: Path) -> None:
     extra = tmp_path / "leakage.md"
     few = ("-s", "audit.trials=50", "-s", "game.0.trials=100", "-s", "model.epsilon=[1]")
@@ -356,13 +358,12 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
         assert found.scale.width == (0 if source.binarize else 4)
 
 
-QUICK = {"quickstart", "black-box", "ml-100k-slope-one"}
-
-
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(path, marks=() if path.stem in QUICK else pytest.mark.long, id=path.stem)
+        pytest.param(
+            path, marks=() if path.stem == "quickstart" else pytest.mark.long, id=path.stem
+        )
         for path in sorted(EXAMPLES.glob("*.toml"))
     ],
 )

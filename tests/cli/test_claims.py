@@ -72,6 +72,7 @@ def test_an_unknown_claim_is_refused_with_a_suggestion(tmp_path: Path, verify: b
 # Verifications.
 
 
+@pytest.mark.long
 def test_a_check_and_a_game_are_verified_and_reported(tmp_path: Path) -> None:
     result = verified(tmp_path, CHEAP, GAME, "--trials", 20_000)
     assert result.exit_code == 0, result.output
@@ -94,6 +95,7 @@ def test_too_few_trials_exit_with_4(tmp_path: Path) -> None:
     assert (tmp_path / "claims.html").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trials", [100, 200, 400])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_few_trials_never_contradict_the_catalogue(tmp_path: Path, trials: int, seed: int) -> None:
@@ -102,6 +104,7 @@ def test_few_trials_never_contradict_the_catalogue(tmp_path: Path, trials: int, 
     assert result.exit_code == 4, result.output
 
 
+@pytest.mark.long
 def test_a_verdict_that_differs_exits_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +166,7 @@ def config(path: Path, data: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_data_that_cannot_be_used_are_refused_and_what_was_run_stays(tmp_path: Path) -> None:
     verified(tmp_path / "out", GAME, "--trials", 1000, "-q")
     place = tmp_path / "out" / "tasks.sqlite"
@@ -185,6 +189,7 @@ def test_two_data_of_one_name_are_refused(tmp_path: Path) -> None:
     refused(result, "two options --data", "rename")
 
 
+@pytest.mark.long
 def test_data_of_a_config_are_run_too(tmp_path: Path) -> None:
     data = "synthetic = { n_users = 150, n_items = 120, mean_per_user = 35 }"
     mine = config(tmp_path / "mine.toml", data)
@@ -196,6 +201,7 @@ def test_data_of_a_config_are_run_too(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(record)
 
 
+@pytest.mark.long
 def test_a_drawn_seed_is_kept_until_everything_is_run_again(tmp_path: Path) -> None:
     def seed(*options: object) -> int:
         verified(tmp_path, CHEAP, "-q", *options)

@@ -197,6 +197,7 @@ def test_a_perfect_attack_has_no_finite_point_and_is_json() -> None:
     assert found["epsilon_lower"] == pytest.approx(math.log(share / (1 - share)))
 
 
+@pytest.mark.long
 def test_sorted_files_do_not_deceive_the_sequential_bound() -> None:
     """Independent scores with one law: at most 5 % of the bounds may be above 0, sorted or not.
 

@@ -95,6 +95,7 @@ def test_a_waiver_of_the_run_s_gate_may_stay_beside_a_policy(waived: Path) -> No
     )
 
 
+@pytest.mark.long
 def test_a_run_records_its_waivers_and_a_gate_judges_them_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

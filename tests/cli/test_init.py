@@ -69,6 +69,7 @@ def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
     assert {each["metric"] for each in record["measurements"]} >= {"attack.tpr", "epsilon"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "users", "items"),
     [
@@ -94,6 +95,7 @@ def test_ratings_are_audited_with_private_recommenders_that_fit(
     assert [each["label"] for each in record["models"]] == ["published", "corrected"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("values", "keys"), [(None, set()), ([0, 1], {"binarize"})])
 def test_interactions_are_audited_for_membership_inference(
     tmp_path: Path, values: list[int] | None, keys: set[str]

@@ -64,6 +64,7 @@ def test_a_run_keeps_its_exit_code_and_its_record_when_nobody_reads(failed: Path
     assert (failed / "out" / "report.html").exists()
 
 
+@pytest.mark.long
 def test_a_gate_keeps_its_exit_code_when_nobody_reads(failed: Path) -> None:
     found = unread("gate", failed / "out")
     assert (found.returncode, found.stderr) == (1, "")

@@ -35,6 +35,7 @@ def test_rates_are_printed_with_what_they_assume(files: Path) -> None:
     assert "That was not tested" in found.output
 
 
+@pytest.mark.long
 def test_groups_that_differ_are_told(files: Path) -> None:
     features = ["--features-in", str(files / "a.csv"), "--features-out", str(files / "b.npy")]
     assert "A classifier tells the two apart" in call(files, *features).output

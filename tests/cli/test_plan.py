@@ -93,6 +93,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("game", "delta", "confidence", "stated"),
     [
@@ -138,6 +139,7 @@ def test_a_budget_that_finds_nothing_still_says_what_is_needed() -> None:
     assert f"2 times the claim needs {needed} trials of the label test" in result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -163,6 +165,7 @@ def test_what_a_config_says_no_option_says(config: Path, option: str) -> None:
     refused(call(config, f"--{option}", value), f"--{option} belongs to a plan without CONFIG")
 
 
+@pytest.mark.long
 def test_the_quickstart_is_planned() -> None:
     """Its gates need a factor of 1.5, and its support-threshold pair attains the published Δf."""
     found = rows(call(QUICKSTART))
@@ -175,6 +178,7 @@ def test_the_quickstart_is_planned() -> None:
     assert cells["published", "tight", "1"][3] == "none"
 
 
+@pytest.mark.long
 def test_a_config_with_factor_and_minutes(config: Path) -> None:
     plain, asked = rows(call(config)), rows(call(config, "--factor", 3))
     assert [row[:4] for row in plain] == [row[:4] for row in asked]
@@ -243,6 +247,7 @@ def test_a_training_is_estimated_with_the_first_settings_of_its_grid(config: Pat
     assert re.search(r"m: folds +4 +40 ", text)
 
 
+@pytest.mark.long
 def test_a_python_mechanism_is_planned_by_its_claim(config: Path) -> None:
     """The mechanism is not imported, and the command in the message works."""
     config.write_text(PYTHON)

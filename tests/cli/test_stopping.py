@@ -131,7 +131,7 @@ def check_stopped(process: subprocess.Popen[str], number: signal.Signals) -> str
         ("2", signal.SIGINT),
         pytest.param("2", signal.SIGTERM, marks=pytest.mark.long),
         pytest.param("processes:2", signal.SIGINT, marks=pytest.mark.long),
-        ("processes:2", signal.SIGTERM),
+        pytest.param("processes:2", signal.SIGTERM, marks=pytest.mark.long),
         pytest.param("dask:2", signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
@@ -150,13 +150,14 @@ def test_a_run_that_is_stopped_says_what_is_kept(
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "workers", "number"),
     [
         ("command", "2", signal.SIGTERM),
-        pytest.param("command", "processes:2", signal.SIGINT, marks=pytest.mark.long),
-        pytest.param("target", "2", signal.SIGINT, marks=pytest.mark.long),
-        pytest.param("target", "processes:2", signal.SIGTERM, marks=pytest.mark.long),
+        ("command", "processes:2", signal.SIGINT),
+        ("target", "2", signal.SIGINT),
+        ("target", "processes:2", signal.SIGTERM),
     ],
 )
 def test_trainings_of_one_s_own_are_stopped_too(
@@ -174,6 +175,7 @@ def test_trainings_of_one_s_own_are_stopped_too(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     process = started(command(tmp_path, OWN % "target = 'slow:Slow'", "--workers", "1"))
     waited(process, tmp_path / "begun")
@@ -185,6 +187,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     assert "dpaudit: " not in said
 
 
+@pytest.mark.long
 def test_of_a_black_box_nothing_is_kept(tmp_path: Path) -> None:
     text = "seed = 5\n[defense]\nkind = 'python'\ntarget = 'slow:release'\nd = 0\nd_prime = 1\n"
     process = started(command(tmp_path, f"{text}epsilon = 1.0\n"))

@@ -33,6 +33,7 @@ def run(folder: Path, gate: str, *options: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("gate", "code"), [("max = 0.001", 1), ("max = 0.999", 3)])
 def test_a_full_disk_costs_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: str, code: int

@@ -196,6 +196,7 @@ def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str, variant: Var
     check_defense(create(name, variant), data(name))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "variant"), KINDS)
 def test_models_are_a_function_of_the_seed_and_the_trial(name: str, variant: Variant) -> None:
     defense = create(name, variant)

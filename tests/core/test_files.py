@@ -86,6 +86,7 @@ write_set({folder / name: "new" for name in ("record.json", "report.html", "repo
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_process_leaves_no_new_file_beside_an_old_one(tmp_path: Path) -> None:
     ended = []

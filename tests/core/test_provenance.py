@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from dpaudit.core.provenance import environment
 
 READ = """
@@ -19,6 +21,7 @@ def test_the_type_of_machine_is_named_and_no_path() -> None:
     assert all(value and os.sep not in value for value in found.values())
 
 
+@pytest.mark.long
 def test_the_blas_is_the_same_whatever_is_loaded() -> None:
     given = [
         subprocess.check_output([sys.executable, "-c", READ.format(first=first)], text=True)

@@ -262,6 +262,7 @@ def test_absent_files_and_ratings_without_ids_are_refused(tmp_path: Path) -> Non
         files_folds(dense(2, 2), [file(tmp_path, "a\t10\t1\n")])
 
 
+@pytest.mark.long
 def test_the_published_files_partition_movielens_100k(real_data: Path) -> None:
     folder = real_data / "ml-100k"
     if not (folder / "u5.test").is_file():

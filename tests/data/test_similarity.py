@@ -41,6 +41,7 @@ def cases(draw: st.DrawFn) -> tuple[Ratings, Friends]:
     return from_profiles(profiles, n_items, scale), Friends.build(left, right, n_users)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60, derandomize=True)
 @given(cases())
 def test_is_the_cosine_over_common_items(case: tuple[Ratings, Friends]) -> None:

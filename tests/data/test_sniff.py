@@ -152,6 +152,7 @@ def test_likes_are_interactions_and_dislikes_are_not(tmp_path: Path, name: str, 
     assert len(load(found.source)) == 2
 
 
+@pytest.mark.long
 def test_parquet_is_read_by_its_names(tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     pd.DataFrame(ROWS, columns=["user_id", "item_id", "rating"]).to_parquet(path)
@@ -167,6 +168,7 @@ def test_partly_missing_ratings_are_no_interactions(tmp_path: Path, name: str, b
         sniff(path)
 
 
+@pytest.mark.long
 def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     frame = pd.DataFrame(ROWS, columns=["user_id", "item_id", "rating"])

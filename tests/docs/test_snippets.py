@@ -148,6 +148,7 @@ class Runner:
             self._shell(block, "dpaudit plan page.toml", {0})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WITH_BLOCKS)
 def test_what_a_page_shows_runs(name: str, folder: Path) -> None:
     runner = Runner(long=False)

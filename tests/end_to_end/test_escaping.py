@@ -158,6 +158,7 @@ def config(label: str, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_plan_shows_labels_as_they_are_or_not_at_all(config: Path) -> None:
     found = CliRunner().invoke(main, ["plan", str(config)])
     assert found.exit_code == 0, found.output

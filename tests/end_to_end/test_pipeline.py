@@ -184,7 +184,8 @@ def lines(path: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in path.read_text().splitlines())
 
 
-@pytest.mark.parametrize("case", ["broken", pytest.param("good", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["broken", "good"])
 def test_the_action_of_github(
     repository: Path, tmp_path: Path, shell: dict[str, str], case: str
 ) -> None:
@@ -245,6 +246,7 @@ def test_the_job_of_gitlab(
     assert ci_reports.gitlab(Path(reports["codequality"]).read_text())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schema", "file"),
     [("vendor.github-actions", "action.yml"), ("vendor.gitlab-ci", "ci/gitlab.yml")],

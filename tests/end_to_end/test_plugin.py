@@ -38,6 +38,7 @@ def run(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_an_observer_that_nobody_knows_needs_no_change_of_the_auditor(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ def test_an_observer_that_nobody_knows_needs_no_change_of_the_auditor(
     assert len(found) == 2
 
 
+@pytest.mark.long
 def test_its_own_suite_runs_the_contract(environment: dict[str, str]) -> None:
     options = ["-q", "-o", "addopts=", "-p", "no:cacheprovider"]
     assert "3 passed" in run(environment, "pytest", *options, "tests")

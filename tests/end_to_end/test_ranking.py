@@ -64,6 +64,7 @@ def of(result: AuditResult, metric: str, **where: Any) -> list[Measurement]:
     ]
 
 
+@pytest.mark.long
 def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
     part = PrivSRRanking(50.0, **SMALL)
     tested, listed, popular, apart = [], [], [], []
@@ -125,6 +126,7 @@ def test_hits_are_those_of_the_lists_of_each_fold(result: AuditResult) -> None:
     }
 
 
+@pytest.mark.long
 def test_gates_judge_the_lists_of_models_that_rank() -> None:
     gates = [
         {"metric": f"utility.{kind}", side: limit}

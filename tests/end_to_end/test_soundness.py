@@ -58,6 +58,7 @@ def test_few_false_claims(mechanism: Mechanism, method: Method) -> None:
     assert not claims_too_much(stream(mechanism, method), FAILURE)
 
 
+@pytest.mark.long
 def test_no_seed_of_the_label_test_claims_more() -> None:
     """Equal scores stand in the order of their labels.
 
@@ -91,6 +92,7 @@ def chance_to_be_found_false(rate: float) -> float:
     raise AssertionError("undecided")
 
 
+@pytest.mark.long
 def test_a_sound_bound_passes_and_a_false_one_is_noticed() -> None:
     assert CELLS == 97
     assert 0 < chance_to_be_found_false(ALPHA) <= FAILURE

@@ -16,6 +16,7 @@ from dpaudit.auditor.black_box.audit import audit
 SURE = 1 - 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
     """With 1000 outputs, of which half certify."""
@@ -25,8 +26,9 @@ def test_a_subtle_leak_breaks_its_claim(name: str) -> None:
     assert unfounded.epsilon.lower == 0
 
 
-@pytest.mark.parametrize("teller", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", ["number", pytest.param("word", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("teller", [0, 1])
+@pytest.mark.parametrize("kind", ["number", "word"])
 def test_a_rare_leak_breaks_its_claim(kind: str, teller: int) -> None:
     """One output in a thousand leaks; with 400,000 outputs some 100 leaks are held out.
 

@@ -134,6 +134,7 @@ def test_shards_run_every_task_once_and_then_wait(tmp_path: Path) -> None:
     assert sorted(called) == list(range(10))
 
 
+@pytest.mark.long
 def test_processes_give_the_same_results_and_know_closures() -> None:
     offset = np.arange(5.0)
 

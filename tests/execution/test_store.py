@@ -107,6 +107,7 @@ def test_a_run_that_fails_keeps_its_results(tmp_path: Path) -> None:
         assert held(store) == [0]
 
 
+@pytest.mark.long
 def test_no_flipped_byte_gives_a_wrong_result(tmp_path: Path) -> None:
     path = filled(tmp_path)
     good = path.read_bytes()

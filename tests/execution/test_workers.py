@@ -51,6 +51,7 @@ def test_without_the_extra_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
         pass
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpaudit.execution.workers._TIMEOUT", "1s")
@@ -61,6 +62,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
         pass
 
 
+@pytest.mark.long
 def test_a_task_that_always_kills_its_process_ends_the_run() -> None:
     def dying(number: int) -> Result:
         if number == 3:
@@ -74,6 +76,7 @@ def test_a_task_that_always_kills_its_process_ends_the_run() -> None:
         Executor(pool).map("", dying, range(6), lambda _: 1)
 
 
+@pytest.mark.long
 def test_a_process_that_dies_once_costs_nothing(tmp_path: Any) -> None:
     place = tmp_path / "died"
 

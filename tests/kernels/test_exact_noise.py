@@ -116,6 +116,7 @@ def test_far_draws_are_continued_by_256_bits() -> None:
     assert np.sort(got)[-5:].max() > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 def test_the_law_in_every_part(law: str) -> None:
     draws = np.sort(draw(law, list(range(1000)), DRAWS // 1000).ravel())
@@ -173,6 +174,7 @@ def in_lanes(kernel: Callable[..., None], first: int, step: int, trials: list[in
     return out.reshape(LANE_TILE, LANES)
 
 
+@pytest.mark.long
 def test_lanes_draw_what_trials_draw_alone() -> None:
     trials = [5, 2**32 + 5, 2**40, *range(20, 33)]
     tiles = 400  # enough that some draws are extended

@@ -165,6 +165,7 @@ def distances(sample: Floats) -> tuple[float, float]:
     return low, low + step / n
 
 
+@pytest.mark.long
 def test_kolmogorov_smirnov(ordered: Floats) -> None:
     # Rate 1e-6: Massart's inequality P(D > t) <= 2 exp(-2 n t^2), valid at every n.
     limit = np.sqrt(np.log(2 / 1e-6) / (2 * DRAWS))

@@ -169,6 +169,7 @@ LAWS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draws", ["normal_draws", "uniform_draws"])
 def test_moments(draws: str, request: pytest.FixtureRequest) -> None:
     # Rate 1e-6 over the 4 moments of a law: two-sided normal quantile of 1e-6/4; sums of 2e7 draws

@@ -275,6 +275,7 @@ def settings() -> list[Setting]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("setting", settings(), ids=str)
 def test_no_change_of_one_rating_exceeds_the_corrected_sensitivity(setting: Setting) -> None:
     bound = setting.part().sensitivity(setting.scale)
@@ -303,6 +304,7 @@ def test_the_published_sensitivity_is_exceeded(setting: Setting) -> None:
     assert found > setting.published() * 1.05
 
 
+@pytest.mark.long
 def test_the_published_sensitivity_holds_for_a_replaced_rating() -> None:
     for least, phi in ((3, 2), (2, 3), (1, 1)):
         setting = Setting("slope-one", "cut", least, phi, "rating-replace")
@@ -479,6 +481,7 @@ def test_joint_shift_of_her_own_rating_grows_with_the_outputs() -> None:
 # Users whose ratings are not in the data.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize(("least", "beta"), [(1, 1), (3, 2), (2, 3)])
 @pytest.mark.parametrize("form", ["plain", "damped"])

@@ -22,6 +22,7 @@ def data() -> Ratings:
     return Ratings.build(user, item, value, 200, 80, Scale(1, 5, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("library", "parameters"),
     [

@@ -85,6 +85,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_it_shows_the_scores_lists_and_factors_of_a_real_model(scratch: Path, kind: str) -> None:
     made = Command(
@@ -165,6 +166,7 @@ def test_a_shape_that_changes_between_trainings_is_noticed() -> None:
         answer("changes its shape", seed=5)
 
 
+@pytest.mark.long
 def test_a_training_that_fails_is_run_again(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     made = own("every third", retries=1, env={"NOTES": str(notes)})
@@ -179,6 +181,7 @@ def test_a_training_that_fails_is_run_again(tmp_path: Path) -> None:
         answer("every third", seed=1, env={"NOTES": str(notes)})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["hangs", "hangs silently"])
 def test_a_command_that_hangs_is_stopped_with_all_it_started(
     scratch: Path, tmp_path: Path, way: str
@@ -302,6 +305,7 @@ Command(sys.argv[1]).answer(csr_array(np.eye(3)), 1, Query(index, index, index, 
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_it_ends_with_dpaudit(tmp_path: Path, number: int) -> None:
     notes, folder = tmp_path / "notes", tmp_path / "scratch"

@@ -216,6 +216,7 @@ def test_it_is_frozen_typed_and_refuses_unknown_parameters() -> None:
             made(**wrong)
 
 
+@pytest.mark.long
 def test_a_worker_process_runs_it_and_reports_its_errors() -> None:
     assert cloudpickle.loads(cloudpickle.dumps(PythonClass("a:b"))) == PythonClass("a:b")
     asked = query()

@@ -366,6 +366,7 @@ def test_sparse_vector_truth_is_attained_in_the_limit(
     assert near < min(found + extra, BY_NAME[name].truth) - 5e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BINARY)
 def test_sparse_vector_never_exceeds_its_truth(name: str) -> None:
     """All patterns of three answers, for 9 neighbours at random."""

@@ -90,6 +90,7 @@ def test_a_broken_claim_fails_with_its_witness() -> None:
     assert [present, absent] == pytest.approx(rates, abs=0.03)
 
 
+@pytest.mark.long
 def test_the_failure_names_what_repeats_the_test() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_satisfies_dp(lambda data, rng: rng.random() + data, (0.0, 3.0), 1.0)
@@ -107,6 +108,7 @@ def test_the_failure_names_what_repeats_the_test() -> None:
     assert str(found.event) in str(caught.value)
 
 
+@pytest.mark.long
 def test_the_informative_pair_of_a_list_is_named() -> None:
     pairs = [(0.0, 1e-9), (0.0, 2e-9), (0.0, 3.0), (0.0, 1e-9)]
     with pytest.raises(AssertionError, match=r"Witness: .*on pair 2 .*learned \("):
@@ -163,6 +165,7 @@ def test_too_few_trials_for_what_should_be_detected_are_refused() -> None:
             )
 
 
+@pytest.mark.long
 def test_a_stated_power_is_measured_on_a_mutant() -> None:
     found = assert_satisfies_dp(
         laplace, (0.0, 1.0), 1.0, trials=4000, detectable=1.8, score=itself, seed=0
@@ -176,6 +179,7 @@ def test_a_stated_power_is_measured_on_a_mutant() -> None:
     assert assert_satisfies_dp(laplace, (0.0, 1.0), 1.0, trials=400, seed=0).control is None
 
 
+@pytest.mark.long
 def test_a_score_that_sees_nothing_is_no_test() -> None:
     with pytest.raises(InputError) as caught:
         assert_satisfies_dp(
@@ -273,6 +277,7 @@ def test_a_user_s_own_suite(tmp_path: Path) -> None:
     assert "(ε = 1, δ = 0)-DP is broken" in done.stdout
 
 
+@pytest.mark.long
 def test_a_failure_shows_the_line_of_the_test_and_not_the_library(tmp_path: Path) -> None:
     case = tmp_path / "test_own.py"
     case.write_text(

@@ -37,6 +37,7 @@ def laplace_log_ratio(values: Floats, absent: Floats, present: Floats, scale: fl
     return found
 
 
+@pytest.mark.long
 def test_laplace_has_nearly_the_best_power() -> None:
     # 100 000 fresh outputs a trial: deviations of 0.01 have the rate 1e-6.
     generator = rng(1)
@@ -80,6 +81,7 @@ def marked(generator: np.random.Generator, at: float, n: int) -> Floats:
     return found
 
 
+@pytest.mark.long
 def test_answers_among_marks() -> None:
     generator = rng(3)
     absent, present = (marked(generator, at, 2 * N) for at in (0, 1))
@@ -88,6 +90,7 @@ def test_answers_among_marks() -> None:
     assert 1 - np.exp(-0.5) - 0.02 < found < 1 - np.exp(-0.5) + 0.02
 
 
+@pytest.mark.long
 def test_patterns_of_bits_by_their_frequencies() -> None:
     """Parity: single bits and pairs of bits carry no information."""
     generator = rng(4)
@@ -118,6 +121,7 @@ def test_words_and_unseen_words() -> None:
     assert score.score(np.array(["yes"]))[0] == yes
 
 
+@pytest.mark.long
 def test_sequences_of_varying_length() -> None:
     generator = rng(5)
 
@@ -142,6 +146,7 @@ CASES: dict[str, tuple[Outputs, Outputs]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_equal_outputs_have_equal_scores(case: str) -> None:
     """However they are batched, and in both trials."""
@@ -171,6 +176,7 @@ def test_the_seed_alone_decides(case: str) -> None:
         assert (first.score(present) != other.score(present)).any()
 
 
+@pytest.mark.long
 def test_equal_trials_certify_nothing() -> None:
     # Rate 1e-6: the level of the bound.
     generator = rng(8)

@@ -54,6 +54,7 @@ def outputs(form: str, seed: int, n: int = 150) -> list[Any]:
     return [FORMS[form](rng) for _ in range(n)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_a_score_is_a_function_of_its_output_alone(form: str) -> None:
     """Scores are equal one by one, in any order, beside other forms, as an array or as a list."""

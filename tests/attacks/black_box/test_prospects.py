@@ -47,6 +47,7 @@ def test_scores_in_any_unit_promise_the_same() -> None:
     assert found == pytest.approx([found[0]] * 3, rel=1e-6)
 
 
+@pytest.mark.long
 def test_noise_promises_little() -> None:
     rng = np.random.default_rng(5)
     labels = np.repeat([0, 1], 30_000)

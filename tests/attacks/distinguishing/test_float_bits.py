@@ -109,6 +109,7 @@ def test_numpys_draws_give_away_what_they_were_added_to() -> None:
     assert (present > 0).mean() > 0.75
 
 
+@pytest.mark.long
 def test_a_black_box_that_adds_numpys_noise_is_certified_to_break_its_claim() -> None:
     def mechanism(data: list[int], rng: np.random.Generator, n: int) -> np.ndarray:
         return sum(data) + rng.laplace(scale=1.0, size=n)

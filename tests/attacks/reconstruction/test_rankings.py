@@ -136,6 +136,7 @@ def test_who_knows_what_is_shared_alone_never_looks_at_the_rest(seed: int) -> No
         oracle.lists(release, open_, users, 6)
 
 
+@pytest.mark.long
 def test_not_held_reads_the_answer_even_from_a_model_that_knows_nothing() -> None:
     gains = []
     for seed in range(8):

@@ -95,6 +95,7 @@ def test_without_noise_everything_is_recovered(linked: bool, start: Any, rounds:
     assert rmse(model, truth) > 0.5
 
 
+@pytest.mark.long
 def test_a_cut_of_all_that_a_user_submits_hides_nothing_by_itself() -> None:
     defense = part(1e6, variant="corrected", clip_norm=0.5, spread=1.0, rounds=20)
     [(seen, release, shared, truth)] = seen_of(defense, drawn())
@@ -125,6 +126,7 @@ def test_with_much_noise_it_is_the_reconstruction() -> None:
     assert np.abs(read - model).max() > 0.1
 
 
+@pytest.mark.long
 def test_what_the_recommender_drew_and_more_rounds_are_worth_something() -> None:
     defense = part(2.0, learning_rate=1e-3)
     with_h, without = (error(FromSubmissions(knows=knows), defense) for knows in ("h", "scale"))
@@ -133,6 +135,7 @@ def test_what_the_recommender_drew_and_more_rounds_are_worth_something() -> None
     assert with_h < 0.8 * few
 
 
+@pytest.mark.long
 def test_errors_of_many_rounds_fall_like_their_root() -> None:
     # u and V stay where they are, so that each round says the same; the prior is weak. Some 200
     # errors on either side give the ratio 1/4 a deviation of 0.018: a rate below 1e-6.
@@ -220,6 +223,7 @@ def noised(seen: Submissions, scale: float, once: bool) -> Submissions:
     )
 
 
+@pytest.mark.long
 def test_differences_show_all_of_noise_that_is_kept_and_less_of_noise_drawn_anew() -> None:
     [(seen, release, shared, truth)] = seen_of(part(spread=0.6, rounds=80), drawn())
 

@@ -89,6 +89,7 @@ def test_without_noise_the_nearest_candidates_alone_are_possible() -> None:
     np.testing.assert_array_equal(table, [[-np.inf, 0, 0, -np.inf]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("truth", [0, 2, 4])
 def test_one_release_has_the_closed_form(truth: int) -> None:
     # q = exp(−d/(2b)): 1 − q inside the scale, 1 − q/2 at its ends. Rate 1e-6 each.
@@ -100,6 +101,7 @@ def test_one_release_has_the_closed_form(truth: int) -> None:
     assert not near(found, expected + 0.05, TRIALS)
 
 
+@pytest.mark.long
 def test_many_releases_of_two_candidates_follow_the_clipped_walk() -> None:
     # The log-ratio of a release is clip(2A − f − f', −d, d)/b: simulated from its law alone.
     exact, scale, releases = np.array([0.0, 0.1]), 0.25, 15

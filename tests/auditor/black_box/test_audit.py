@@ -69,6 +69,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_every_kind_of_output_is_read(kind: str) -> None:
     found = audit(law(CHANCES, OUTPUTS[kind]), 0, 1, trials=1600, confidence=SURE, seed=1)
@@ -122,6 +123,7 @@ def test_delta_is_what_the_bound_is_at() -> None:
     assert found(0.02).epsilon.lower < found(0.0).epsilon.lower
 
 
+@pytest.mark.long
 def test_randomised_response_is_exact() -> None:
     """The label test's equation on guesses that are right with probability e/(1 + e)."""
     alpha = 0.01
@@ -177,6 +179,7 @@ def test_a_learned_score_is_certified_on_outputs_that_it_has_not_seen() -> None:
     assert fresh <= limit < seen
 
 
+@pytest.mark.long
 def test_a_seed_decides_everything() -> None:
     def found(seed: int, batched: bool) -> BlackBoxAudit:
         mechanism = many_laplace if batched else laplace
@@ -219,6 +222,7 @@ def test_more_trials_extend_the_same_sequence(batched: bool) -> None:
     assert not set(few) & set(drawn(300, 2)[0])
 
 
+@pytest.mark.long
 def test_the_telling_pair_is_found_among_useless_ones() -> None:
     pairs = [(0.0, 1e-9)] * 9
     pairs[3], pairs[6] = (0.0, 0.4), (0.0, 1.5)
@@ -292,6 +296,7 @@ def test_batches_that_are_none_are_refused(made: Callable[[int], Any], words: st
         audit(lambda data, rng, n: made(n), 0, 1, trials=200, batched=True)
 
 
+@pytest.mark.long
 def test_batches_of_words_are_read() -> None:
     def words(data: int, rng: Rng, n: int) -> Any:
         return rng.choice(["a", "bbb"], n, p=[0.5 + 0.4 * data, 0.5 - 0.4 * data])
@@ -404,6 +409,7 @@ def test_an_error_of_the_mechanism_is_its_own() -> None:
         audit(lambda data, rng: 1 / data, 0, 1, trials=200)
 
 
+@pytest.mark.long
 def test_a_known_law_gives_the_likelihood_form_beside_the_certified_bound() -> None:
     def noisy(data: float, rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         return data + rng.laplace(size=n)

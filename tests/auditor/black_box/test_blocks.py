@@ -55,6 +55,7 @@ def chosen(executor: Executor, mechanism: Any, *, batched: bool = False) -> bool
     return found is executor
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executor", ["threads", "processes"], indirect=True)
 @pytest.mark.parametrize(("mechanism", "batched"), [(laplace, False), (many, True), (words, False)])
 def test_the_audit_is_the_same_on_any_workers(
@@ -198,7 +199,7 @@ def test_an_error_in_a_process_is_one_sentence(executor: Executor, error: BaseEx
         audit_pairs(failing, [(0, 1)], trials=400, executor=executor)
 
 
-@pytest.mark.parametrize("fresh_process", [False, True])
+@pytest.mark.parametrize("fresh_process", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_progress_counts_outputs(executor: Executor, fresh_process: bool) -> None:
     class Told(Progress):
         def __init__(self) -> None:

@@ -57,6 +57,7 @@ def test_what_the_outputs_of_a_call_share_accuses_nobody(name: str) -> None:
     assert false <= MANY
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHAPED)
 def test_the_form_of_a_call_accuses_nobody(name: str) -> None:
     for _ in range(3):

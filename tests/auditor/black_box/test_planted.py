@@ -75,6 +75,7 @@ def test_a_split_has_the_stated_epsilon_and_keeps_the_law_inside() -> None:
         assert share[0] == pytest.approx(share[1], abs=0.1)
 
 
+@pytest.mark.long
 def test_delta_is_paid_for() -> None:
     (trials,) = mutants(lambda rng: rng.normal(), score=itself, delta=0.15, count=40_000)
     high = trials.outputs >= np.median(trials.outputs)

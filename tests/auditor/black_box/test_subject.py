@@ -186,6 +186,7 @@ def refused(result: Result, code: int, *words: str) -> None:
     assert "defect" not in sentence
 
 
+@pytest.mark.long
 def test_code_is_run_only_if_allowed(project: Project) -> None:
     refused(
         project.run(),
@@ -214,6 +215,7 @@ def test_the_library_asks_too(project: Project) -> None:
     assert not project.imported
 
 
+@pytest.mark.long
 def test_modules_beside_the_config_are_found_from_anywhere(
     project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,6 +393,7 @@ def test_the_exit_code_comes_from_the_gates(
     assert words in again.stdout
 
 
+@pytest.mark.long
 def test_a_policy_judges_a_finished_run(project: Project) -> None:
     # What a mutant with three times the claim showed is in the record.
     project.write(tail=GATE + "3")
@@ -402,6 +405,7 @@ def test_a_policy_judges_a_finished_run(project: Project) -> None:
         assert result.exit_code == code, result.output
 
 
+@pytest.mark.long
 def test_reports_show_foreign_words_as_they_are(project: Project) -> None:
     """The label and the docstring are no markup of HTML, of Markdown or of a terminal."""
     project.write(label=f"'{EVIL}'", adjacency=f"'{EVIL}'", tail=GATE + "3")
@@ -424,6 +428,7 @@ def test_reports_show_foreign_words_as_they_are(project: Project) -> None:
         assert again.stdout == (project.out / file).read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("d", "kind"),
     [
@@ -459,6 +464,7 @@ def config_seed(project: Project) -> Any:
     return record.load(project.out).config["seed"]
 
 
+@pytest.mark.long
 def test_a_seed_is_drawn_printed_and_recorded(project: Project) -> None:
     text = project.config.read_text().replace("seed = 5\n", "")
     project.config.write_text(text)
@@ -472,6 +478,7 @@ def test_a_seed_is_drawn_printed_and_recorded(project: Project) -> None:
     assert (config_seed(project), project.measurement()) == (seed, first)
 
 
+@pytest.mark.long
 def test_a_secret_seed_is_kept_only_if_asked(project: Project) -> None:
     assert project.run("--allow-code", "-q", "--seed", "entropy").exit_code == 0
     assert config_seed(project) == "entropy"
@@ -508,6 +515,7 @@ def test_equal_data_sets_are_refused(project: Project) -> None:
     refused(project.run("--allow-code"), 2, "holds the same data set twice")
 
 
+@pytest.mark.long
 def test_the_power_is_that_found_on_a_mutant(project: Project) -> None:
     project.write(score="'own:itself'", tail=GATE + "3")
     assert project.run("--allow-code", "-q").exit_code == 0

@@ -339,6 +339,7 @@ def test_pairs_of_one_user_are_no_sample_of_their_own() -> None:
 # Coverage when a user's scores are correlated.
 
 
+@pytest.mark.long
 def test_areas_of_scores_that_say_nothing_hold_one_half() -> None:
     # All of a user's scores share a part. Rate 1e-6 where 6 % of such intervals miss.
     runs, source = 250, np.random.default_rng(16)
@@ -431,6 +432,7 @@ def test_one_training_bounds_nothing_worth_gating() -> None:
     assert found.estimate.upper == 1
 
 
+@pytest.mark.long
 def test_the_expected_area_is_covered_by_its_interval() -> None:
     # The law of areas is skewed, its mean 1/3. Rate 1e-6.
     source, runs = np.random.default_rng(19), 300

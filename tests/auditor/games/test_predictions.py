@@ -69,6 +69,7 @@ def shifted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 # What is drawn.
 
 
+@pytest.mark.long
 def test_plan_draws_users_and_the_rest_uniformly() -> None:
     # Rate 1e-6 over 5 tables.
     drawn = draw_trials(3, "x", TRIALS, 7)
@@ -84,6 +85,7 @@ def test_plan_draws_users_and_the_rest_uniformly() -> None:
         assert not uniform_over(shifted(table), 1e-6 / 5)
 
 
+@pytest.mark.long
 def test_plan_joins_two_draws_of_23_bits() -> None:
     # Rate 1e-6 over 6 tables.
     drawn = draw_trials(3, "x", TRIALS, 2**40)
@@ -133,6 +135,7 @@ MINE = np.array([1, 4, 5, 8, 11], np.int32)
 PROFILE = Profile(MINE, np.array([1, 5, 3, 2, 4], np.float32))
 
 
+@pytest.mark.long
 def test_hidden_ratings_are_uniform() -> None:
     drawn = draw_trials(5, "x", TRIALS, 1).draws
     hidden = hidden_items(PROFILE, 14, False, drawn)
@@ -142,6 +145,7 @@ def test_hidden_ratings_are_uniform() -> None:
     assert not uniform_over(shifted(table), 1e-6)
 
 
+@pytest.mark.long
 def test_hidden_purchases_are_half_bought_and_uniform_in_each_kind() -> None:
     # Rate 1e-6 over 3 tables.
     hidden = hidden_items(PROFILE, 14, True, draw_trials(6, "x", TRIALS, 1).draws)
@@ -157,6 +161,7 @@ def test_hidden_purchases_are_half_bought_and_uniform_in_each_kind() -> None:
         assert not uniform_over(shifted(table), 1e-6 / 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("item", [0, 7, 13, 4])
 def test_shown_items_are_uniform_and_never_the_hidden_one(item: int) -> None:
     # Items 0, 7 and 13 are candidates themselves (first, middle, last); 4 is not. Rate 1e-6 in all.
@@ -227,6 +232,7 @@ def test_utilities_do_not_depend_on_threads_or_trials() -> None:
         assert ((one >= 0) & (one <= 1)).all()
 
 
+@pytest.mark.long
 def test_plan_draws_users_in_proportion_to_their_weights() -> None:
     # Rate 1e-6 over 2 tables. Equal weights draw as none do.
     weights = np.array([3, 1, 5, 2])
@@ -241,6 +247,7 @@ def test_plan_draws_users_in_proportion_to_their_weights() -> None:
     np.testing.assert_array_equal(flat.user, draw_trials(3, "x", 5000, 4).user)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", ["users", "ratings"])
 def test_risk_is_the_mean_of_the_closed_form(draw: Any) -> None:
     """Slope One, one prediction: a trial has its user's n and its rating's place on the scale."""

@@ -255,6 +255,7 @@ def test_the_corrected_claim_is_reached_where_all_deviations_are_full(
     assert (claim.epsilon, claim.delta) == (1.5, DELTA)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fakes", ["zero", "delayed-mean"])
 @pytest.mark.parametrize("batch", [None, 1])
 def test_the_corrected_claim_holds_for_users_who_change_wholly(fakes: Any, batch: Any) -> None:
@@ -275,6 +276,7 @@ def sums(rounds: int, **changes: Any) -> Game[Any]:
     return trained_game(part, replaced(), LikelihoodRatio(), "iterates")
 
 
+@pytest.mark.long
 def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
     seen = sums(1)
     found = steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8)
@@ -292,6 +294,7 @@ def test_one_step_with_laplace_noise_has_the_epsilon_of_its_distances() -> None:
     assert largest == pytest.approx(1.0, abs=GRID)
 
 
+@pytest.mark.long
 def test_several_steps_with_laplace_noise_have_no_epsilon() -> None:
     seen = sums(2, learning_rate=0.1)
     assert math.isinf(steps_epsilon(seen, delta=0.0, seed=SEED, trainings=8).value)

@@ -79,6 +79,7 @@ def assert_likelihood_ratios(scores: Scores, wrong: float) -> None:
         assert abs(weights.mean() - (there > event).mean()) < FAR * error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("bound", [0.5, 0.8, 2.0, 1000.0])
 def test_noised_errors_are_scored_by_their_likelihood_ratio(epochs: int, bound: float) -> None:
@@ -93,6 +94,7 @@ def test_noised_errors_are_scored_by_their_likelihood_ratio(epochs: int, bound: 
     assert abs(coarse.absent - scores.absent[:500]).max() <= 2.0**-9 + 2.0**-20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bound", [0.5, 0.7, 1.4])
 def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> None:
     # First row of the first epoch, factors and biases 0: errors −1.5 in D and 2.5 in D' exactly.
@@ -114,6 +116,7 @@ def test_clamped_errors_are_atoms_of_the_ratio_of_their_tails(bound: float) -> N
             assert not low <= stats.binom(n, p + 0.03).mean() <= high
 
 
+@pytest.mark.long
 def test_a_wrong_scale_of_the_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     # The training's noise is a fifth smaller than the law that its steps are scored by.
     train = SgdFactors.descend
@@ -141,6 +144,7 @@ def test_rounds_are_scored_by_their_likelihood_ratio(adjacency: Any, epochs: int
     assert 0.1 * most < scores.present.mean() - scores.absent.mean() < 1.05 * most
 
 
+@pytest.mark.long
 def test_a_sampled_user_shows_nothing_in_rounds_without_her(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -157,6 +161,7 @@ def test_a_sampled_user_shows_nothing_in_rounds_without_her(
     assert low <= count <= high < 0.3 * 3000
 
 
+@pytest.mark.long
 def test_steps_of_similarities_are_scored_by_their_likelihood_ratio() -> None:
     published = SgdSimilarity(4.0, steps=2, more_than=1, weight=10)
     assert_likelihood_ratios(steps(published, "rating-replace", 3000), 1.8)
@@ -166,6 +171,7 @@ def test_steps_of_similarities_are_scored_by_their_likelihood_ratio() -> None:
     assert_likelihood_ratios(scores, 1.8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_the_claim_of_noised_errors_is_certified_almost_whole(epochs: int) -> None:
     # The rating changes over the whole scale and no error is clipped. One epoch then shows all of
@@ -275,6 +281,7 @@ def test_a_change_that_nothing_is_learned_from_certifies_nothing() -> None:
         assert abs(scores.absent.mean() - scores.present.mean()) < 0.5
 
 
+@pytest.mark.long
 def test_models_that_the_change_moves_far_are_told_apart() -> None:
     ratings = drawn(1, 5, 4)
     found = target_pair(ratings, "user-replace", 1)
@@ -303,6 +310,7 @@ def test_models_that_nothing_is_drawn_for_are_certain() -> None:
     assert "public" not in Neighborhood().observers()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("observe", ["public", "values", "list"])
 @pytest.mark.parametrize(
     "defense",
@@ -438,6 +446,7 @@ def test_one_data_set_is_no_pair() -> None:
         DataPair(OBSERVED, OBSERVED, OBSERVED, "the same")
 
 
+@pytest.mark.long
 def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
     ratings = drawn(2, 30, 40)
     found = target_pair(ratings, "user-replace", 1)

@@ -164,6 +164,7 @@ def test_the_gate_passes_where_little_is_told_and_fails_where_all_is(
     assert "lies above 0.5" in gate.reason
 
 
+@pytest.mark.long
 def test_a_leak_below_the_limit_passes_for_the_attacks_that_were_run() -> None:
     gate = {**GATE, "where": {"epsilon": 0.1}}
     record = run_audit(Config.model_validate({**TRAINED, "gate": [gate]}))
@@ -172,6 +173,7 @@ def test_a_leak_below_the_limit_passes_for_the_attacks_that_were_run() -> None:
     assert judged.reason.endswith("does not exceed 0.5 for the attacks that were run")
 
 
+@pytest.mark.long
 def test_coins_are_guessed_by_the_signs_of_their_scores() -> None:
     """With little noise most coins of each training are told; the sample are the trainings."""
     record = run_audit(Config.model_validate(TRAINED))

@@ -138,6 +138,7 @@ def test_the_strongest_has_the_number_of_the_attack_that_the_rehearsal_chose(
             assert own.estimate.n == joint.estimate.n == 4
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_record_on_any_workers(result: AuditResult) -> None:
     assert numbers(run_audit(config(), workers=Workers(2))) == numbers(result)
     assert numbers(run_audit(config(seed=6))) != numbers(result)
@@ -156,6 +157,7 @@ def test_the_cost_counts_every_training() -> None:
     assert (stage.stage, stage.trials) == ("most-popular: trainings at ε = inf", 5000 + 2)
 
 
+@pytest.mark.long
 def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
     few = config()
     more = config(membership=TABLE | {"trainings": 12})
@@ -163,6 +165,7 @@ def test_more_trainings_use_the_finished_ones(tmp_path: Path) -> None:
     assert numbers(run_audit(more, place=Place(tmp_path))) == numbers(run_audit(more))
 
 
+@pytest.mark.long
 def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
     defense = {
         "defense": "dpsgd-mf", "variant": "corrected", "epsilon": [1, 4],
@@ -212,6 +215,7 @@ RATED: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
     gates = [
         {"metric": "utility.ndcg", "min": 0.01},
@@ -446,6 +450,7 @@ def test_the_smallest_game_of_every_observer_is_measured(trainable: Trainable) -
     assert np.isfinite([game.estimate.lower for game in of(found, "epsilon")]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", range(18))
 def test_hostile_models_are_measured_without_a_warning(kind: int) -> None:
     found = found_of(

@@ -93,6 +93,7 @@ def result() -> AuditResult:
 # What is recorded.
 
 
+@pytest.mark.long
 def test_every_model_epsilon_sybil_and_effort_is_measured_once(result: AuditResult) -> None:
     found = [(m.model, m.epsilon, m.attack, m.effort) for m in of_sybils(result)]
     expected = [
@@ -170,6 +171,7 @@ def test_without_noise_more_is_read_than_with_it(result: AuditResult) -> None:
     assert noised.upper < free.lower
 
 
+@pytest.mark.long
 def test_the_same_record_on_any_number_of_threads() -> None:
     model = BASE["model"][0] | {"epsilon": 10}
     one, three, other = run(1, model=model), run(3, model=model), run(model=model, seed=6)
@@ -178,6 +180,7 @@ def test_the_same_record_on_any_number_of_threads() -> None:
     assert values[0] != values[1]
 
 
+@pytest.mark.long
 def test_another_sybil_does_not_move_the_others(result: AuditResult) -> None:
     alone = run(sybil=BASE["sybil"][2])
     values = [m.estimate.value for m in of_sybils(result) if m.attack == "both"]
@@ -389,6 +392,7 @@ def gated(folder: Path) -> Result:
     return run_file(folder, f"{HEAD}{NOISED}{SYBIL}{rule}")
 
 
+@pytest.mark.long
 def test_a_gate_on_an_effort_decides_the_exit_code(gated: Result, folder: Path) -> None:
     assert gated.exit_code == 1, gated.output
     assert "1 gate: 1 fail." in gated.stdout

@@ -82,6 +82,7 @@ def errors(shown: Any, values: Any) -> list[float]:
     return [float(np.sqrt((away**2).mean(1)).mean()), float(abs(away).mean())]
 
 
+@pytest.mark.long
 def test_errors_are_those_of_the_attack_on_either_model_and_of_means(result: AuditResult) -> None:
     ratings = load(config().data)
     part = PrivSR(2.0, **SMALL)
@@ -154,6 +155,7 @@ def test_what_a_model_tells_of_others_is_no_leak() -> None:
     assert at["better than without them"].lower > 4 * abs(at["leak"].value)
 
 
+@pytest.mark.long
 def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
     found = of(result, "utility.difference")
     assert {(each.model, each.epsilon, each.detail) for each in found} == {
@@ -171,6 +173,7 @@ def test_errors_are_compared_fold_by_fold(result: AuditResult) -> None:
     assert not of(run(train={"folds": 3, "trials": 2}), "utility.difference")
 
 
+@pytest.mark.long
 def test_threads_change_no_number(result: AuditResult) -> None:
     other = run(threads=3)
     assert other.model_dump(exclude={"timing"}) == result.model_dump(exclude={"timing"})
@@ -188,6 +191,7 @@ def test_reports_show_the_leak(result: AuditResult) -> None:
     assert "hold together" not in markdown.render(result)
 
 
+@pytest.mark.long
 def test_the_chart_has_a_point_for_each_model_and_epsilon(result: AuditResult) -> None:
     [chart] = [each for each in charts.render(result) if each.name == "recovery"]
     points = chart.spec["datasets"]["points"]
@@ -230,6 +234,7 @@ def gated() -> AuditResult:
     return run(gate=GATES, train={"folds": 3, "trials": 40, "against": "DPMF"}, attack=[])
 
 
+@pytest.mark.long
 def test_a_gated_error_has_a_joint_interval_over_all_trainings(gated: AuditResult) -> None:
     folds = random_folds(load(config().data), 3, 3)
     defense = PrivSR(2.0, **SMALL)
@@ -252,6 +257,7 @@ def test_a_gated_error_has_a_joint_interval_over_all_trainings(gated: AuditResul
         assert found.estimate.upper < 0.9 * largest
 
 
+@pytest.mark.long
 def test_gated_errors_are_counted_and_differences_stay_by_themselves(gated: AuditResult) -> None:
     points = len(gated.points)
     assert gated.family.size == 2 * points
@@ -259,6 +265,7 @@ def test_gated_errors_are_counted_and_differences_stay_by_themselves(gated: Audi
     assert problem(gated) is None
 
 
+@pytest.mark.long
 def test_gates_on_errors_of_trained_models_pass_and_fail(gated: AuditResult) -> None:
     kept, broken = gated.gates
     assert (kept.outcome, broken.outcome) == ("pass", "fail")
@@ -268,6 +275,7 @@ def test_gates_on_errors_of_trained_models_pass_and_fail(gated: AuditResult) -> 
     assert "train.trials narrow it" in few.reason
 
 
+@pytest.mark.long
 def test_one_gated_error_leaves_the_other_by_itself() -> None:
     record = run(gate=GATES[:1], attack=[])
     kinds = {each.metric: each.estimate.kind for each in record.measurements}

@@ -302,6 +302,7 @@ def test_intervals_are_counted_for_every_private_point_and_attack() -> None:
     assert len(joint(config(attack=[], game=[game], transcript=None, gate=[]))) == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gate", [[], [{"metric": "epsilon", "max": 9, "detectable": 12}]])
 def test_areas_that_no_gate_asks_for_are_not_measured(gate: list[dict[str, Any]]) -> None:
     game = {"pair": "data", "observe": "public", "trials": 20, "params": {"calibration": 16}}
@@ -475,6 +476,7 @@ def test_areas_are_means_over_the_trainings_of_the_first_fold(result: AuditResul
         assert np.std(areas) > 1e-4
 
 
+@pytest.mark.long
 def test_the_numbers_are_the_same_on_any_number_of_threads(result: AuditResult) -> None:
     assert numbers(run(threads=3)) == numbers(result)
     other = run(seed=4)
@@ -549,6 +551,7 @@ def test_trainings_that_are_observed_are_counted() -> None:
     }
 
 
+@pytest.mark.long
 def test_gates_judge_the_expected_area() -> None:
     # With so little noise fakes stand out; an attack that reads no rounds cannot find them all.
     gates: list[dict[str, Any]] = [
@@ -586,6 +589,7 @@ def outcome() -> AuditResult:
     )
 
 
+@pytest.mark.long
 def test_games_of_the_recommender_have_the_law_beside_the_bound(outcome: AuditResult) -> None:
     assert {pair.model: pair.pair for pair in outcome.pairs} == {
         "published": "data (recommender)",
@@ -631,6 +635,7 @@ def test_gates_judge_what_the_recommender_sees() -> None:
         assert words in gate.reason
 
 
+@pytest.mark.long
 def test_games_of_the_recommender_estimate_divergences(outcome: AuditResult) -> None:
     for model in ("published", "corrected"):
         found = {each.detail: each for each in of(outcome, "game.kl", model=model)}
@@ -665,6 +670,7 @@ def test_the_record_is_read_again(result: AuditResult, outcome: AuditResult) -> 
     assert Config.model_validate(result.config) == config()
 
 
+@pytest.mark.long
 def test_the_record_names_no_user_item_or_rating(tmp_path: Path) -> None:
     source = np.random.default_rng(5)
     rows = [

@@ -24,6 +24,7 @@ def test_the_area_is_that_of_scikit_learn() -> None:
     assert audit_scores(present, absent).auc.value == pytest.approx(expected)
 
 
+@pytest.mark.long
 def test_intervals_cover_the_truth_of_normal_scores() -> None:
     law = NormalDist()
     truth = {
@@ -57,6 +58,7 @@ def test_a_rate_that_so_few_scores_cannot_show_is_left_out() -> None:
     assert list(audit_scores(present, absent).tpr) == [0.01]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("gap", "doubted"), [(0.0, False), (0.5, True)])
 def test_a_classifier_finds_groups_that_differ_by_more_than_training(
     gap: float, doubted: bool

@@ -87,6 +87,7 @@ def result() -> AuditResult:
     return run()
 
 
+@pytest.mark.long
 def test_the_record_holds_an_error_and_a_bound_for_every_epsilon(result: AuditResult) -> None:
     points = [("errors", 1.0), ("errors", 30.0), ("users", 2.0), ("exact", math.inf)]
     assert [(point.model, point.epsilon) for point in result.points] == points
@@ -183,6 +184,7 @@ def test_over_folds_is_students_interval(confidence: float, n: int) -> None:
     assert same.lower == same.value == same.upper == pytest.approx(0.9)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_record_on_any_number_of_threads(result: AuditResult) -> None:
     assert numbers(run(threads=2)) == numbers(result)
     other = run(seed=4)
@@ -234,6 +236,7 @@ class Counted(Progress):
         self.done += trials
 
 
+@pytest.mark.long
 def test_folds_blocks_and_grids_give_the_same_record_on_any_number_of_threads() -> None:
     found = []
     for threads in (1, 2, 5):
@@ -326,6 +329,7 @@ def test_a_record_tells_sizes_in_classes_and_no_values_unless_asked_for() -> Non
     )
 
 
+@pytest.mark.long
 def test_denominators_below_the_one_that_is_assumed_are_counted_and_reported() -> None:
     # Users with more than three ratings and similarities of 0.1 times β = 1.
     short = {"steps": 2, "more_than": 3, "start": 0.1, "rescale": 1.0, "weight": 5.0}
@@ -423,6 +427,7 @@ def test_gates_judge_the_certified_bounds(changes: dict[str, Any], outcomes: str
     assert record.outcome == outcomes
 
 
+@pytest.mark.long
 def test_a_claim_that_is_broken_fails_its_gate() -> None:
     # Algorithm 1 bounds one coordinate of many, so what its steps show exceeds ε.
     model = PNBM | {"epsilon": 3, "params": {"steps": 1, "more_than": 3, "weight": 1000.0}}

@@ -90,6 +90,7 @@ def near(rate: float, expected: float, n: int) -> bool:
 # Without noise.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("category", ["immediate", "combined"])
 def test_without_noise_enough_helpers_and_one_release_recover_every_rating(category: Any) -> None:
     # One co-rater, so φ fake accounts take every pair across the threshold. Rate 1e-6.
@@ -103,6 +104,7 @@ def test_without_noise_enough_helpers_and_one_release_recover_every_rating(categ
     np.testing.assert_allclose(scores.signal, 1 / (PHI + 1), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_with_one_helper_less_nothing_is_learned() -> None:
     attack = Averaging(category="immediate", fake_accounts=PHI - 1)
     scores = run(slope_one(), alone(), attack, [1, 50], 200)
@@ -111,6 +113,7 @@ def test_with_one_helper_less_nothing_is_learned() -> None:
     assert near(scores.correct[1].mean(), 0.2, 200)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("observe", ["values", "list"])
 def test_dynamic_fails_where_combined_succeeds(observe: Any) -> None:
     dynamic = Averaging(category="dynamic", observe=observe, calibration=50, fake_accounts=6)
@@ -154,6 +157,7 @@ def parted(fake_accounts: int) -> int:
     return found
 
 
+@pytest.mark.long
 def test_helpers_of_immediate_lists_aim_at_the_cut() -> None:
     assert parted(0) < 15
     assert parted(15) == 30
@@ -162,6 +166,7 @@ def test_helpers_of_immediate_lists_aim_at_the_cut() -> None:
 # With noise.
 
 
+@pytest.mark.long
 def test_one_release_has_the_closed_form() -> None:
     # d = 1/(φ+1), q = exp(−d/(2b)): 1 − q inside the scale and 1 − q/2 at its ends. Rate 1e-6.
     ratings, trials = alone(), 500
@@ -176,6 +181,7 @@ def test_one_release_has_the_closed_form() -> None:
     assert not near(scores.correct.mean(), wrong, trials)
 
 
+@pytest.mark.long
 def test_many_releases_agree_with_an_independent_simulation() -> None:
     ratings, trials, releases = alone(PURCHASES), 600, 9
     part = cosine(0.5)
@@ -400,6 +406,7 @@ def test_a_defense_of_sets_is_run_by_membership() -> None:
         run(part, alone(), Averaging(), [4], 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", ["nonprivate", "corrected", "published"])
 def test_top_k_is_run(variant: Any) -> None:
     given: dict[str, Any] = {"epsilon": np.inf if variant == "nonprivate" else 40.0}

@@ -122,6 +122,7 @@ def test_the_list_of_an_item_ranks_its_row(scale: Scale) -> None:
 # The game.
 
 
+@pytest.mark.long
 def test_without_noise_many_lists_betray_a_purchase() -> None:
     scores = run(cosine(), grouped(), 300)
     rates = scores.correct.mean(1)
@@ -129,6 +130,7 @@ def test_without_noise_many_lists_betray_a_purchase() -> None:
     assert rates[-1] > 0.5 + Z * np.sqrt(0.25 / 300)
 
 
+@pytest.mark.long
 def test_noise_that_drowns_everything_leaves_a_coin() -> None:
     # Rate 1e-6 for each of three numbers of lists.
     scores = run(cosine(1e-6), grouped(), 600)
@@ -147,6 +149,7 @@ class Familiar(PassiveLists):
         return found
 
 
+@pytest.mark.long
 def test_similarity_alone_is_worth_nothing() -> None:
     ratings = grouped()
     scores = run(cosine(), ratings, 600, attack=Familiar())
@@ -165,6 +168,7 @@ def test_similarity_alone_is_worth_nothing() -> None:
     assert own / 200 > 0.5 + Z * np.sqrt(0.25 / 200)
 
 
+@pytest.mark.long
 def test_outcomes_do_not_depend_on_threads_or_further_trials() -> None:
     one = run(cosine(100.0), grouped(), 60)
     for other in (

@@ -158,6 +158,7 @@ def test_observers_who_see_nothing_of_a_known_law_are_refused(
         run([own], game=[game(observe)])
 
 
+@pytest.mark.long
 def test_games_give_the_same_numbers_on_any_number_of_threads() -> None:
     given: dict[str, Any] = {"game": [game("friend", 8)]}
     one, many = (run([model("own")], threads, **given) for threads in (1, 3))
@@ -181,6 +182,7 @@ def read() -> AuditResult:
     return run(MODELS, attack=READ)
 
 
+@pytest.mark.long
 def test_errors_are_those_of_the_followed_users(read: AuditResult) -> None:
     ratings = load(Config.model_validate({"data": DATA, "model": MODELS, "train": TRAIN}).data)
     part, found = PrivSR(100.0, **SMALL), []
@@ -224,6 +226,7 @@ def test_without_noise_all_is_read_and_with_much_no_more_than_the_model_gives(
     assert errors[100.0, "submissions"] < 0.8 * errors[100.0, "released model"]
 
 
+@pytest.mark.long
 def test_reading_gives_the_same_numbers_on_any_number_of_threads(read: AuditResult) -> None:
     other = run(MODELS, 3, attack=READ)
     assert other.model_dump(exclude={"timing"}) == read.model_dump(exclude={"timing"})
@@ -256,6 +259,7 @@ RANKING: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_games_of_the_ranking_form_are_of_purchases_that_friends_made_too() -> None:
     ranked = {"label": "ranked", "defense": "privsr-ranking", "epsilon": 0.5, "params": RANKING}
     whole = ranked | {"label": "whole users", "variant": "corrected", "epsilon": 2.0}

@@ -88,6 +88,7 @@ def test_sequence_kl_is_that_of_one_long_vector() -> None:
 # The plug-in estimate.
 
 
+@pytest.mark.long
 def test_plugin_is_unbiased_where_the_naive_one_is_not() -> None:
     # z-tests over 1500 samples; false failure 1e-6 up to the normal law of a mean.
     rng = np.random.default_rng(3)
@@ -124,6 +125,7 @@ def test_plugin_covers(d: int, n: int, kl: float) -> None:
     assert_covers([plugin_kl(*shifted(rng, n, d, kl)) for _ in range(160)], kl)
 
 
+@pytest.mark.long
 def test_plugin_covers_where_scales_differ() -> None:
     rng, scale = np.random.default_rng(5), narrowing(10, 2.0)
     found = [
@@ -154,6 +156,7 @@ def test_plugin_does_not_change_with_the_units() -> None:
 # The neighbours' estimate.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("kl", [0.5, 2.0])
 def test_neighbours_cover_in_few_dimensions(d: int, kl: float) -> None:
@@ -169,6 +172,7 @@ def test_neighbours_cover_in_few_dimensions(d: int, kl: float) -> None:
         assert d < 3 or misses(plain, kl) > limit
 
 
+@pytest.mark.long
 def test_neighbours_cover_where_scales_differ() -> None:
     rng, scale = np.random.default_rng(9), narrowing(2, 0.5)
     found = [
@@ -212,6 +216,7 @@ def test_the_interval_is_the_jackknife_by_brute_force(neighbours: int) -> None:
     assert found.upper - found.value == pytest.approx(half, rel=1e-9)
 
 
+@pytest.mark.long
 def test_in_ten_dimensions_the_log_ratio_is_a_bound_and_the_rows_are_not() -> None:
     # P narrower than Q: the rows' estimate is far too large, that of the log-ratio is not. A lower
     # end above the truth has a rate of 2.5 %; false failure 1e-6.

@@ -62,6 +62,7 @@ def test_the_level_holds_in_many_audits(law: str) -> None:
     assert missed <= stats.binom.isf(1e-6, runs, 0.4)
 
 
+@pytest.mark.long
 def test_each_band_alone_is_used_up() -> None:
     """A band of Massart's width is left about as often as stated, so no narrower one would do."""
     rng, n, level, runs = np.random.default_rng(4), 200, 0.1, 1000

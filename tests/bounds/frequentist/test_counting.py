@@ -100,6 +100,7 @@ def exceeding(bound: Callable[[Counts], float], truth: Callable[[float, float], 
     return worst
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_exact_coverage(alpha: float, split: float) -> None:

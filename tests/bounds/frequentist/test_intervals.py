@@ -43,6 +43,7 @@ def coverage(limits: Callable[[int], tuple[float, float]], n: int, p: float) -> 
     return float(stats.binom.pmf(np.arange(n + 1), n, p)[inside].sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_clopper_pearson_covers_on_either_side(alpha: float) -> None:
     n = 40

@@ -212,6 +212,7 @@ def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool, log_odds: b
     return moves
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("log_odds", [False, True])
 def test_no_label_inside_the_event_moves_it(
     monkeypatch: pytest.MonkeyPatch, log_odds: bool
@@ -219,6 +220,7 @@ def test_no_label_inside_the_event_moves_it(
     assert moved(monkeypatch, Side, inside=True, log_odds=log_odds) == 0
 
 
+@pytest.mark.long
 def test_labels_outside_do_and_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         assert moved(patch, Side, inside=False) > 30
@@ -389,6 +391,7 @@ def above(epsilon: float, found: Iterator[float]) -> bool:
     return bool(claims_too_much((lower > epsilon + 1e-9 for lower in found), 1e-6))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("law", "epsilon", "delta", "flipped", "size", "weaker"),
     [
@@ -416,6 +419,7 @@ def test_false_claims_at_one_seed() -> None:
     assert not above(0, bounds(coarse_null, 0.0, False, 50, seed=5))
 
 
+@pytest.mark.long
 def test_a_choice_that_sees_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels, "Side", Curious)
     assert above(0, bounds(null, 0.0, True, 22))
@@ -429,6 +433,7 @@ def test_unpaid_revealed_labels_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 # Power.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shift", "figure"), [(0.5, 0.49), (1.0, 1.44), (2.0, 3.26)])
 def test_as_strong_as_a_threshold_known_in_advance(shift: float, figure: float) -> None:
     """Gaussian scores, n = 1000 a class, δ = 1e-5."""

@@ -107,6 +107,7 @@ def test_p_values_at_the_edge_are_not_smaller_than_uniform(
             assert (p <= level).sum() >= binom.ppf(RARE / 3, repeats, level / 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", [0.05, 0.3])
 def test_the_rate_would_notice_a_claim_that_is_a_little_too_small(level: float) -> None:
     repeats, rng, beyond = 150, np.random.default_rng(19), 0

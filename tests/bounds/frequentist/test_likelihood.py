@@ -186,6 +186,7 @@ def test_the_count_of_false_claims_has_power() -> None:
 # Wrong log-likelihood ratios (the eighth trap).
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", ["twice", "sign", "noise", "cube"])
 def test_a_wrong_ratio(wrong: str) -> None:
     """The likelihood form certifies a fiction; the two-sample form errs at no more than α."""

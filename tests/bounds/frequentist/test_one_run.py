@@ -215,6 +215,7 @@ def test_false_claims_under_the_worst_approximate_output() -> None:
     assert rates[0] <= 0.05 < rates[1]
 
 
+@pytest.mark.long
 def test_chosen_number_of_guesses_on_noise() -> None:
     rng, m = np.random.default_rng(3), 200
     values = rng.normal(size=(AUDITS, m))
@@ -231,6 +232,7 @@ def test_chosen_number_of_guesses_on_noise() -> None:
     assert searched > 0.2 * AUDITS > LIMIT
 
 
+@pytest.mark.long
 def test_chosen_number_of_guesses_under_randomised_response() -> None:
     """Scores with two values, the coins flipped with probability 1/(1 + e): ties everywhere."""
     rng, m = np.random.default_rng(4), 120

@@ -188,6 +188,7 @@ def test_a_threshold_among_ties_lets_through_none_of_them() -> None:
     assert rate_at(score, real, user, 0.26).value == 1.0  # the 52nd is 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wanted", [0.01, 0.1])
 def test_false_positives_are_as_many_as_wanted_on_average(wanted: float) -> None:
     # Of N independent fakes the r-th largest lets through r/(N + 1) on average, here as wanted.

@@ -162,6 +162,7 @@ def test_false_alarms_at_any_time() -> None:
         assert not claims_too_much(alarms, 1e-6 / 3)
 
 
+@pytest.mark.long
 def test_bets_chosen_on_the_scores_they_are_settled_on_are_unsound() -> None:
     # The same pairs, each stream run five times: thresholds and bets know what is to come.
     runs, alarms = 100, 0
@@ -173,6 +174,7 @@ def test_bets_chosen_on_the_scores_they_are_settled_on_are_unsound() -> None:
     assert alarms > stats.binom.isf(1e-6, runs, 0.05)
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 300), max_size=12),
@@ -307,6 +309,7 @@ def test_no_bet_where_nothing_can_be_won() -> None:
         assert process.p_value == pytest.approx(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("truth", "delta"), [(1.0, 0.0), (2.0, 0.05)])
 def test_sequential_epsilon(truth: float, delta: float) -> None:
     rng = np.random.default_rng(7)
@@ -326,6 +329,7 @@ def test_sequential_epsilon(truth: float, delta: float) -> None:
     assert finer.confidence == 0.99
 
 
+@pytest.mark.long
 def test_sequential_epsilon_of_nothing_and_of_everything() -> None:
     same = np.arange(50.0)
     assert sequential_epsilon(same, same).lower == 0

@@ -183,6 +183,7 @@ def test_trap_atoms_split_by_rounding_certify_a_fiction() -> None:
     assert 0.8 < sound.lower <= 1
 
 
+@pytest.mark.long
 def test_the_gridded_score_certifies_too_much_no_more_often_than_stated() -> None:
     # 300 games at α = 0.2; claims of more than the true 1 are at most Binomial(300, 0.2).
     # Rate 1e-6.

@@ -175,6 +175,7 @@ def test_rank_test_with_equal_laws_is_hypergeometric() -> None:
                 assert found == pytest.approx(expected, rel=1e-6, abs=1e-18)
 
 
+@pytest.mark.long
 def test_rank_test_of_gaussians() -> None:
     for mu in (0.0, 0.5, 3.0):
         # One score each: P(Y > X).
@@ -219,6 +220,7 @@ def test_no_false_claim_with_equal_laws(alpha: float) -> None:
     assert unsplit > 1.5 * alpha * len(orders)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grid", [0.0, 0.7])
 @pytest.mark.parametrize("mu", [0.0, 1.0, 2.5])
 def test_false_claims_of_gaussian_scores(mu: float, grid: float) -> None:

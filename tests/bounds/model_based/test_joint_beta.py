@@ -59,6 +59,7 @@ def mass(counts: Counts, epsilon: float, delta: float) -> float:
     return float(np.sum(stats.norm.pdf(z) * (1 - outside)) * 2 * edge / size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("counts", "delta"),
     [
@@ -116,6 +117,7 @@ def test_symmetries() -> None:
         assert joint_beta_epsilon(other, delta=0.01).lower == pytest.approx(base, abs=1e-8)
 
 
+@pytest.mark.long
 def test_every_null_run_claims_something() -> None:
     """A posterior statement: whatever the counts, ε > 0; a confidence bound claims it rarely."""
     n = 9

@@ -61,6 +61,7 @@ def largest_tail(m: int, r: int, v: int, lines: list[tuple[float, float]]) -> fl
     return float(-found.fun)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_recursion_is_the_optimum_of_its_theorem(alpha: float) -> None:
     m, r = 20, 12
@@ -84,6 +85,7 @@ def test_mu_by_hand() -> None:
     assert 0 < one_run_gdp_mu(9, 9, 9, alpha=0.5**9 * (1 + 1e-3)).lower < 1e-3
 
 
+@pytest.mark.long
 def test_epsilon_of_a_gaussian_by_integration() -> None:
     """δ = ∫ (φ(x − μ) − e^ε φ(x))₊ dx."""
     mu = one_run_gdp_mu(1000, 300, 240)

@@ -106,6 +106,7 @@ def often(
 # Closed forms by brute force.
 
 
+@pytest.mark.long
 def test_label_power_by_its_definition() -> None:
     p, q, trials, claimed, alpha = 0.5, 0.2, 160, 0.4, 0.03
     m, theta, total = 152, 1 / (1 + math.exp(-claimed)), 0.0
@@ -211,6 +212,7 @@ def test_least_found() -> None:
     assert least_found(lambda _: 0.96, 1.0, 0.95) == pytest.approx(1, abs=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("claimed", "trials", "alpha", "delta"),
     [(1.0, 2000, 0.05, 0.0), (2.0, 6000, 1e-4, 1e-5), (0.1, 2000, 0.05, 0.0), (1.0, 400, 0.05, 0)],
@@ -294,6 +296,7 @@ def reach(found: Plan, method: Method) -> Reach:
     return next(reach for reach in found.reaches if reach.method == method)
 
 
+@pytest.mark.long
 def test_the_threshold_known_in_advance_and_its_found_violations() -> None:
     # 200 games an event, rate 1e-6: at the returned ε one event is seen often enough, midway none.
     runs, n = 200, 1000
@@ -315,6 +318,7 @@ def test_the_threshold_known_in_advance_and_its_found_violations() -> None:
     assert found((1 + least) / 2) < limit
 
 
+@pytest.mark.long
 def test_plan() -> None:
     for found in map(planned, GAMES):
         by_method = {r.method: r for r in found.reaches}
@@ -337,6 +341,7 @@ def test_plan() -> None:
     assert laplace["label test"] <= detectable_epsilon(1.0, 2000, 0.05) + 1e-9
 
 
+@pytest.mark.long
 def test_expected_rounds() -> None:
     # The mean of 100 games lies below the plan's, which is cautious, and above a third of it; its
     # standard error is a tenth, so either fails with a rate below 1e-6.

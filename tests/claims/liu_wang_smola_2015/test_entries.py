@@ -42,6 +42,7 @@ GAMES = [
 NAMES = [f"{entry.id}/{role}/{game.label}" for entry, role, game in GAMES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("entry", "role", "game"), GAMES, ids=NAMES)
 def test_false_claims_are_refuted_in_a_game_cut_short_and_others_are_not(
     entry: PublishedClaim, role: str, game: Game
@@ -313,6 +314,7 @@ def test_the_law_of_signs_is_that_of_draws() -> None:
 # Descent.
 
 
+@pytest.mark.long
 def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -> None:
     game = game_at("berlioz15-s4-mean", "published", 0)
     assert isinstance(game, StepsGame)
@@ -329,6 +331,7 @@ def test_a_pass_over_ratings_with_own_means_has_the_losses_of_the_derivation() -
     assert likely(rare, 20_000, 2.0**-5 * math.exp(-top))
 
 
+@pytest.mark.long
 def test_a_pass_with_a_public_mean_moves_one_error() -> None:
     game = game_at("berlioz15-s4-value", "published", 0)
     seen = game.run(20_000, 0)
@@ -352,6 +355,7 @@ def test_the_only_rating_of_an_item_moves_it() -> None:
     assert seen.present.mean() > 0.9
 
 
+@pytest.mark.long
 def test_a_user_who_is_sampled_shows_nothing_in_the_other_rounds() -> None:
     defense = SgdFactors(
         epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,

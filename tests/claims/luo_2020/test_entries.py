@@ -56,6 +56,7 @@ def game(id_: str, role: str) -> StepsGame:
 # Checks.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("entry", "check"), CHECKS, ids=[f"{entry.id}/{check.label}" for entry, check in CHECKS]
 )
@@ -209,6 +210,7 @@ def means(
     ]
 
 
+@pytest.mark.long
 def test_a_federation_of_many_tends_to_where_the_instance_says() -> None:
     clear = fg._published(1e6, 1e-5, rounds=200, decay=4 / 3, spread=0.01, fake_clip_norm=1.15)
     absent, present = means(clear, data.against(1000), 1)[-1]
@@ -233,6 +235,7 @@ def test_an_undecided_user_has_no_factor_until_one_rating_is_added() -> None:
     assert abs(present[0]) == pytest.approx(sizes, abs=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id_", ["fg-thm3-fake", "fg-thm3-user-factors"])
 @pytest.mark.parametrize("seed", range(2))
 def test_beside_many_others_a_rating_costs_more_than_is_claimed(id_: str, seed: int) -> None:
@@ -324,6 +327,7 @@ def test_the_worst_pair_of_whole_users_attains_the_guarantee() -> None:
     assert 0.999 * defense.epsilon < experiment.truth.value <= defense.epsilon
 
 
+@pytest.mark.long
 def test_its_ratio_is_normal_as_the_guarantee_has_it() -> None:
     experiment = game("fg-thm3-norm", "corrected")
     candidates = experiment.defense.prepare(experiment.data.before, experiment.data.public)

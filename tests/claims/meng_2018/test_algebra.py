@@ -29,6 +29,7 @@ CHECKS = [
 PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("entry", "check"), CHECKS, ids=[f"{entry.id}/{check.label}" for entry, check in CHECKS]
 )
@@ -141,6 +142,7 @@ def brute_delta(raters: int, spent: float, epsilon: float) -> float:
     return float(np.trapezoid(2 * r * np.exp(-(r**2)) * inner, r))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("raters", "delta"), [(1, 0.216), (10, 0.730), (100, 0.993)])
 def test_delta_of_a_submission_averages_over_what_the_recommender_drew(
     raters: int, delta: float

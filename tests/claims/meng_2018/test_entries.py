@@ -106,6 +106,7 @@ def test_the_stated_loss_is_that_of_what_the_defense_shows(id_: str, place: int)
     assert loss == pytest.approx(experiment.truth.value, rel=1e-6)
 
 
+@pytest.mark.long
 def test_of_one_kind_of_noise_in_all_and_unit_factors_the_theorem_holds() -> None:
 
     experiment = ItemsGame("", data.published(noise_kind="equal"), data.one_rating(sensitive=True))
@@ -175,6 +176,7 @@ def test_a_smaller_change_of_a_rating_may_move_the_sums_further(d: float, items:
     assert shift / NOISE == pytest.approx(2.5 * items - d / 4)
 
 
+@pytest.mark.long
 def test_no_fitted_pair_of_unit_factors_costs_more_than_the_page_says() -> None:
     rng, most = np.random.default_rng(0), 0.0
     for _ in range(20_000):
@@ -309,6 +311,7 @@ def test_scores_of_messages_are_those_of_their_law() -> None:
         assert stats.binomtest(far, len(scores), math.exp(-1.7) / 2).pvalue < RARE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [0, 1])
 def test_what_one_message_shows_is_the_delta_of_the_page(place: int) -> None:
     game = games("privsr-thm2-message", "published")[place]

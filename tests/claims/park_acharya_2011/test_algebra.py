@@ -139,6 +139,7 @@ def test_no_other_power_is_the_chains_law(power: float) -> None:
 # Changes that make the false statements true.
 
 
+@pytest.mark.long
 def test_an_adversary_who_always_succeeds_is_no_counterexample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -346,6 +346,7 @@ def test_runs_refute_what_is_false_and_nothing_else(
         assert found.lower <= game.truth.value
 
 
+@pytest.mark.long
 def test_the_rarest_event_is_planned_to_be_seen() -> None:
     game = chosen(["wt17-s5.2-rating-halves"])[0].published[0]
     assert isinstance(game, PosteriorGame)

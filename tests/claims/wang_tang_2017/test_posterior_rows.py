@@ -153,6 +153,7 @@ def test_a_trials_draw_is_its_own() -> None:
     assert len(np.unique(many)) == many.size
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 def test_the_truth_is_that_of_a_quadrature(temperature: float) -> None:
     mine = game(SampledSimilarity(epsilon=8.0, cap=3, more_than=0, temperature=temperature))
@@ -173,6 +174,7 @@ def test_the_truth_is_that_of_a_quadrature(temperature: float) -> None:
     assert seen.present.mean() > seen.absent.mean() + 0.1
 
 
+@pytest.mark.long
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"2 neighbours .* = 1 would leave"):
         game(SampledSimilarity(epsilon=1.0, cap=3, more_than=0, neighbors=1)).run(2, 0)

@@ -125,6 +125,7 @@ TWICE = [(7, 1, 3, 5), (2808, 1, 3, 4), (2808, 2, 4, 1), (2809, 1, 3, 4), (2809,
 LATE = [(2810, 1, 3, 2), (2811, 2, 4, 3)]
 
 
+@pytest.mark.long
 def test_epinions_is_repaired(tmp_path: Path) -> None:
     links = [(2810, 7), (2809, 2808), (2811, 7), (2808, 2808), (2810, 7)]
     ratings = load(epinions(tmp_path, TWICE + LATE, links))
@@ -145,6 +146,7 @@ def test_epinions_is_repaired(tmp_path: Path) -> None:
     assert list(counts(ratings).values()) == [2, 2, 1, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rows",
     [
@@ -163,6 +165,7 @@ def test_another_edition_of_epinions_is_refused(
         load(source)
 
 
+@pytest.mark.long
 def test_faults_of_repaired_rows_have_the_file_s_numbers(tmp_path: Path) -> None:
     source = epinions(tmp_path, [*TWICE, *LATE, (2812, 1, 1, 6)], [(2810, 7)])
     with pytest.raises(

@@ -81,6 +81,7 @@ def test_text_formats(tmp_path: Path, content: str, options: dict[str, Any]) -> 
     assert ratings.repairs == ()
 
 
+@pytest.mark.long
 def test_matlab(tmp_path: Path) -> None:
     path = matlab(tmp_path, [(10, 9), (9, 7)])
     ratings = read(tmp_path, "", "9,x,3\n10,x,3\n7,x,3\n", path=path, format="matlab")
@@ -122,6 +123,7 @@ def test_mutual_links_count_in_both_directions(tmp_path: Path) -> None:
     assert ratings.repairs == ()
 
 
+@pytest.mark.long
 @relaxed
 @given(st.data())
 def test_round_trip(tmp_path: Path, data: st.DataObject) -> None:

@@ -247,12 +247,14 @@ def read_parquet(path: str, **options: Any) -> Ratings:
     return load(DataSource.model_validate(known | options))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [NAMED, COLUMNS, {**NAMED, "rating": 2}])
 def test_parquet(tmp_path: Path, columns: dict[str, Any]) -> None:
     path = parquet(tmp_path, u=[3, 1], i=["a", "b"], r=[4.0, 2.0], t=[0, 0])
     assert triples(read_parquet(path, columns=columns)) == {("3", "a", 4), ("1", "b", 2)}
 
 
+@pytest.mark.long
 def test_parquet_with_an_index_and_categories(tmp_path: Path) -> None:
     import pandas as pd
 
@@ -262,6 +264,7 @@ def test_parquet_with_an_index_and_categories(tmp_path: Path) -> None:
     assert triples(read_parquet(str(path))) == {("3", "a", 4), ("1", "b", 2), ("7", "a", 5)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -283,6 +286,7 @@ def test_parquet_errors(tmp_path: Path, columns: dict[str, Any], message: str) -
     assert "r.parquet" in str(caught.value)
 
 
+@pytest.mark.long
 def test_large_integer_ids_with_a_gap_stay_exact(tmp_path: Path) -> None:
     import pandas as pd
 
@@ -326,6 +330,7 @@ def read_matlab(path: str, **options: Any) -> Ratings:
 ROWS = np.array([[3, 9, 4], [1, 8, 2]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint8])
 def test_matlab(tmp_path: Path, dtype: Any) -> None:
     expected = {("3", "9", 4), ("1", "8", 2)}
@@ -334,6 +339,7 @@ def test_matlab(tmp_path: Path, dtype: Any) -> None:
     assert triples(read_matlab(path, variable="x")) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variables", "options", "message"),
     [
@@ -414,6 +420,7 @@ def first_line(options: dict[str, Any], blank_before: int) -> int:
     return 1 + blank_before + bool(named)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", TEXT_FORMATS)
 @relaxed
 @given(table=TABLES, blank=st.integers(0, 2))
@@ -428,6 +435,7 @@ def test_text_round_trip(
     assert ratings.scale == Scale()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", TEXT_FORMATS)
 @relaxed
 @given(

@@ -53,6 +53,7 @@ def matlab(folder: Path, **variables: Any) -> Path:
 
 
 # In a 2 × 3 array, these bytes are the length of the numbers and then the length of its name.
+@pytest.mark.long
 @pytest.mark.parametrize(("at", "byte"), [(176, 127), (177, 3), (176, 0), (177, 5)])
 def test_a_changed_byte_of_a_matlab_file_is_a_sentence(tmp_path: Path, at: int, byte: int) -> None:
     path = matlab(tmp_path, x=ROWS)
@@ -138,6 +139,7 @@ def test_matlab_is_read_wherever_the_audit_starts(tmp_path: Path, call: str) -> 
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
+@pytest.mark.long
 def test_numbers_of_another_machine_are_read(tmp_path: Path) -> None:
     # MATLAB version 4; the thousands digit 1 marks big-endian numbers.
     head = np.array([1000, 2, 3, 0, 2], ">i4").tobytes() + b"x\0"
@@ -170,6 +172,7 @@ def test_matlab_bombs(
     assert "save it with the option -v6, which does not compress" in sentence
 
 
+@pytest.mark.long
 def test_parquet_bombs(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
@@ -190,6 +193,7 @@ def test_parquet_bombs(tmp_path: Path) -> None:
     assert "write it without compression" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "count", "message"),
     [
@@ -208,6 +212,7 @@ def test_gzip_bombs(tmp_path: Path, line: str, count: int, message: str) -> None
     assert message in refusal(path)
 
 
+@pytest.mark.long
 def test_a_repetitive_gzip_file_is_read(tmp_path: Path) -> None:
     content = "".join(f"{user},{item},3\n" for user in range(1000) for item in range(300))
     assert len(load(source(written(tmp_path, gzip.compress(content.encode()))))) == 300_000
@@ -254,6 +259,7 @@ def parquet(folder: Path, names: list[str], *columns: Any) -> Path:
     return folder / "r"
 
 
+@pytest.mark.long
 def test_a_repeated_name_is_refused_and_its_position_read(tmp_path: Path) -> None:
     path = parquet(tmp_path, ["r", "u", "r", "i"], [5, 6], [7, 8], [3, 4], [1, 2])
     message = "several columns 'r': rename one or give its position"
@@ -262,6 +268,7 @@ def test_a_repeated_name_is_refused_and_its_position_read(tmp_path: Path) -> Non
     assert load(source(path, format="parquet", columns=columns)).value.tolist() == [3, 4]
 
 
+@pytest.mark.long
 def test_parquet_of_binary_ids_of_one_length(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     ids = pa.array([bytes(range(16)), b"\xff" * 16], pa.binary(16))
@@ -269,6 +276,7 @@ def test_parquet_of_binary_ids_of_one_length(tmp_path: Path) -> None:
     assert load(source(path, format="parquet", columns=NAMED)).n_users == 2
 
 
+@pytest.mark.long
 def test_parquet_of_endless_ids(tmp_path: Path) -> None:
     path = parquet(tmp_path, ["u", "i", "r"], ["a" * 5000, "b"], [1, 2], [3, 4])
     assert "a value has more than 4096 characters" in refusal(path, format="parquet", columns=NAMED)
@@ -319,6 +327,7 @@ def test_a_number_that_leads_to_no_value_is_refused(tmp_path: Path, at: int, byt
     assert "r is not a readable parquet file (" in sentence
 
 
+@pytest.mark.long
 def test_parquet_of_many_columns_is_refused(tmp_path: Path) -> None:
     count = 10_001
     path = parquet(tmp_path, [f"c{column}" for column in range(count)], *([[1]] * count))
@@ -382,6 +391,7 @@ def test_ids_with_odd_characters_are_told_apart(tmp_path: Path) -> None:
     assert load(source(path)).n_users == 3
 
 
+@pytest.mark.long
 def test_hostile_names_in_messages(tmp_path: Path) -> None:
     folder = tmp_path / ("d\x1b[31m\n" + "x" * 200)
     folder.mkdir()
@@ -410,6 +420,7 @@ def test_hostile_categories_and_links_in_messages(tmp_path: Path) -> None:
 # --- valid and truncated files
 
 
+@pytest.mark.long
 def test_a_matlab_file_of_several_arrays_is_read_by_name(tmp_path: Path) -> None:
     path = matlab(tmp_path, **{f"x{count}": ROWS for count in range(30)})
     assert refusal(path, format="matlab").endswith("'x8', 'x9'")

@@ -60,6 +60,7 @@ def same(path: Path, layout: Layout) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 @relaxed
 @given(
@@ -75,6 +76,7 @@ def test_hostile_text(
     same(tmp_path / "r", layout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 @relaxed
 @given(
@@ -172,6 +174,7 @@ def test_one_bad_line_gives_the_same_sentence(
 TOKENS = st.sampled_from(["1", "2", "3", "4", "05", "a", "b ", " b", "", "é", "3.0", "9"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
@@ -224,6 +227,7 @@ COLUMN_KINDS: dict[str, Callable[[np.random.Generator], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", COLUMN_KINDS)
 def test_parquet_is_read_as_the_same_text(tmp_path: Path, kind: str) -> None:
     pa = pytest.importorskip("pyarrow")
@@ -241,6 +245,7 @@ def test_parquet_is_read_as_the_same_text(tmp_path: Path, kind: str) -> None:
     assert found == told(tmp_path / "r", **options)
 
 
+@pytest.mark.long
 def test_parquet_values_without_a_row_are_no_users(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")

@@ -235,6 +235,7 @@ def test_the_fields_are_those_of_the_paper() -> None:
     assert SampledFactors(epsilon=1.0).prepare(TWO).rows.mean == pytest.approx(10 / 3)
 
 
+@pytest.mark.long
 def test_the_chain_without_biases_tends_to_the_law() -> None:
     ratings = from_profiles([[(0, 5)]], 1, STARS)
     parameters: dict[str, Any] = {

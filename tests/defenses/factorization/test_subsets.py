@@ -60,6 +60,7 @@ def trained(model: SgdFactors, count: int) -> tuple[Ratings, NDArray[np.bool_], 
     return data, kept, model.train_subsets(data, kept, streams)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [LANES, 5, 1])
 @pytest.mark.parametrize("name", MODELS)
 def test_each_model_has_the_bits_of_the_one_trained_alone(name: str, count: int) -> None:

@@ -95,6 +95,7 @@ def test_a_users_draws_do_not_depend_on_what_others_rated(mean: float | None) ->
         assert not np.array_equal(here.items[rest[0]], there.items[rest[1]])
 
 
+@pytest.mark.long
 def test_what_a_user_has_not_rated_is_drawn_uniformly() -> None:
     from scipy.stats import chisquare
 

@@ -160,6 +160,7 @@ def test_there_must_be_something_to_learn_from() -> None:
         FakeGradients(1.0).prepare(empty)
 
 
+@pytest.mark.long
 def test_it_learns_what_was_planted() -> None:
     source = np.random.default_rng(3)
     left, right = source.normal(0, 1.0, (200, 2)), source.normal(0, 1.0, (40, 2))
@@ -223,6 +224,7 @@ def distances(training: FederatedTraining) -> tuple[Exact, Exact]:
     return np.sqrt(squares[0]), np.sqrt(squares[1])
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(parameters=st.fixed_dictionaries(CUTS), seed=st.integers(0, 50))
 def test_no_user_is_farther_from_the_fakes_than_the_bound(
@@ -333,6 +335,7 @@ OBSERVED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["removed", "user", "gone"])
 @pytest.mark.parametrize("defense", OBSERVED, ids=["published", "batch", "corrected", "fewer"])
 def test_what_is_shown_has_its_stated_law_in_the_trial_that_is_trained(

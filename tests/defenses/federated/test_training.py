@@ -141,6 +141,7 @@ def asked(shares: tuple[float, ...], n: int) -> Candidates:
     )
 
 
+@pytest.mark.long
 def test_the_response_is_unbiased_with_its_stated_variance() -> None:
     from scipy.stats import chi2
 

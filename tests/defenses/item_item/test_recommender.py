@@ -219,6 +219,7 @@ def check_exact_after(part: ItemItem, ratings: Ratings, change: RatingChange) ->
         np.testing.assert_array_equal(found.candidates, anew.candidates)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", SLOPE_FORMS)
 @pytest.mark.parametrize("phi", [1, 2])
 @settings(derandomize=True, deadline=None, max_examples=50)
@@ -229,6 +230,7 @@ def test_exact_after_equals_preparing_anew_slope_one(
     check_exact_after(defense("slope-one", form, phi=phi), *case)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", COSINE_FORMS)
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(changed(PURCHASES))
@@ -372,6 +374,7 @@ def dense_scores(
     return means
 
 
+@pytest.mark.long
 @needs_data
 @pytest.mark.parametrize(("family", "form"), FORMS)
 def test_movielens_predictions_equal_the_papers_equations(family: str, form: str) -> None:

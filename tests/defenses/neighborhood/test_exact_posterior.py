@@ -161,6 +161,7 @@ def test_lengths_and_what_nobody_has_rated_have_the_prior() -> None:
     assert abs(np.corrcoef(draws.reshape(len(draws), -1).T) - np.eye(25))[4].max() < 0.05
 
 
+@pytest.mark.long
 def test_rows_with_three_neighbours_agree_with_weighted_draws_of_the_prior() -> None:
     defense = model(epsilon=20.0)
     draws = defense.law(defense.prepare(FOUR)).draw(streams(40_000))

@@ -241,6 +241,7 @@ def pure_noise(defense: PrivSRRanking, ratings: Ratings, observed: Any, trials: 
     return np.stack(found).astype(np.float64)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unrounded")
 @pytest.mark.parametrize("observed", [None, [1, 4, 7], list(range(N))])
 def test_shares_add_up_to_laplace_noise_however_they_are_drawn(observed: Any) -> None:
@@ -281,6 +282,7 @@ def test_given_what_all_share_a_users_noise_is_normal() -> None:
     assert stats.kstest(1.1 * h, "expon").pvalue < ONE_IN_A_MILLION
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unrounded")
 @pytest.mark.parametrize(("summation", "insiders"), [("local", 1), ("secure", 1), ("secure", 4)])
 @pytest.mark.parametrize("observed", [None, [2, 5]])
@@ -334,6 +336,7 @@ def pairs_of_trials() -> dict[str, tuple[Ratings, Ratings]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("everybody", [False, True])
 @pytest.mark.parametrize(
     ("variant", "summation"),

@@ -164,6 +164,7 @@ def test_noise_adds_up_to_a_laplace_law_larger_than_one_kind_alone(observed: boo
         assert stats.kstest(noise[:, one].reshape(-1), alone.cdf).pvalue > RATE
 
 
+@pytest.mark.long
 def test_given_what_the_recommender_drew_the_noise_is_normal() -> None:
     part = defense(epsilon=0.5)
     rows = part.prepare(drawn())
@@ -196,6 +197,7 @@ def test_equal_noise_adds_up_to_the_laplace_law_of_epsilon() -> None:
     assert stats.kstest(seen, stats.laplace(scale=1.2 * scale).cdf).pvalue < RATE
 
 
+@pytest.mark.long
 def test_what_friends_send_adds_up_to_the_laplace_law_of_epsilon() -> None:
     part, quiet = defense(epsilon=0.5, social=1.0, rounds=1), exact(social=1.0, rounds=1)
     rows = part.prepare(drawn())
@@ -363,6 +365,7 @@ def pair(part: PrivSR, linked: float = 0.0) -> tuple[SocialRows, SocialRows]:
     return part.prepare(before), part.prepare(after, before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "part",
     [defense(social=0.0), corrected(social=0.0), corrected(social=0.0, summation="secure")],
@@ -388,6 +391,7 @@ def test_what_is_seen_has_the_stated_law(part: PrivSR) -> None:
     assert (len(differs[0]) < len(differs[1])) == (part.variant == "published")
 
 
+@pytest.mark.long
 def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
     part = defense(social=0.0)
     before, after = pair(part)
@@ -406,6 +410,7 @@ def test_everybody_sees_sums_whose_noise_is_laplace() -> None:
             assert np.linalg.norm(law.present - law.absent) <= 2 * cut.clip_norm
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("summation", ["local", "secure"])
 def test_everybody_sees_normal_sums_of_the_corrected_form(summation: Any) -> None:
     part = corrected(social=0.0, summation=summation)
@@ -487,6 +492,7 @@ def test_a_message_is_what_the_user_is_sent() -> None:
     assert np.abs((broadcast.message.shown - kept) / deviation).max() < 6
 
 
+@pytest.mark.long
 def test_a_friend_who_is_heard_adds_to_the_same_noise() -> None:
     part, quiet = defense(epsilon=0.5, social=1.0, rounds=1), exact(social=1.0, rounds=1)
     before, _ = followed(part)

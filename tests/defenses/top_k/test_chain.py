@@ -221,6 +221,7 @@ def test_released_sets_have_the_law_of_so_many_steps(enumeration: str, steps: in
         assert np.exp(log) == pytest.approx(p, rel=1e-12)
 
 
+@pytest.mark.long
 def test_the_exact_mechanism_draws_from_the_stationary_law() -> None:
     exact = spread(14)
     for enumeration in ("meant", "printed"):

@@ -127,6 +127,7 @@ def test_without_privacy_the_best_are_shown_best_first() -> None:
 # The corrected mechanisms: one entry of C changes.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", CORRECTED)
 @pytest.mark.parametrize(("items", "k"), [(2, 1), (5, 1), (5, 2), (5, 3), (5, 4), (6, 3)])
 def test_one_entry_never_tells_more_than_epsilon(mechanism: str, items: int, k: int) -> None:
@@ -221,6 +222,7 @@ def test_the_worst_pairs_reach_epsilon(mechanism: str, epsilon: float) -> None:
     assert 0.999 * epsilon < max(reached.values()) <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", CORRECTED)
 def test_releases_show_nearly_epsilon(mechanism: str) -> None:
     # Whether the raised item is shown (joint), or shown first (peeling): ln P'/P = ε = 1.
@@ -247,6 +249,7 @@ def dense_data(seed: int) -> Ratings:
     return from_profiles(profiles, 7, STARS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", CORRECTED)
 @pytest.mark.parametrize(("k", "phi"), [(1, 1), (2, 1), (3, 3)])
 def test_one_rating_never_tells_more_than_epsilon(mechanism: str, k: int, phi: int) -> None:

@@ -155,6 +155,7 @@ def test_without_a_drift_every_coordinate_has_the_noise_of_all_steps() -> None:
     assert (owing[:, untouched] == case.begin).all()  # not read yet
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [SHRUNK, LINEAR])
 def test_late_noise_has_the_law_of_noise_at_every_step(case: Case) -> None:
     sample = draw(case)
@@ -256,6 +257,7 @@ def posterior(precision: float, weight: float) -> tuple[Exact, Exact]:
 CYCLE = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
+@pytest.mark.long
 def test_the_stationary_law_is_the_posterior() -> None:
     # Two users, two items, biases alone: Gaussian. A step of size h of the Langevin chain moves by
     # h/2 of the log-density's gradient, here four times that of one row (as in a mini-batch), and

@@ -193,6 +193,7 @@ def test_triples_depend_on_the_round_the_trial_and_the_users_own_sets_alone() ->
         assert first[column][rest].tobytes() == other[column][rest].tobytes()
 
 
+@pytest.mark.long
 def test_a_large_complement_is_drawn_from_uniformly() -> None:
     n_items = 100_003
     held = set(range(0, n_items, 2)) | {1, 3, 5, n_items - 2}

@@ -118,6 +118,7 @@ def test_list_likelihood_is_the_naive_density(scale: float) -> None:
     assert min(seen) > 10
 
 
+@pytest.mark.long
 def test_list_density_integrates_to_one() -> None:
     # The fourth item can be shown under the second candidate only, the fifth under neither.
     exact = np.array([[3.0, 3.0], [3.4, 3.4], [2.1, 2.1], [3.2, 3.2], [9.9, 9.9]])

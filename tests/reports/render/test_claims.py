@@ -207,6 +207,7 @@ def test_the_page_loads_nothing() -> None:
     assert not re.search(r"@import|<link|<iframe", shown)
 
 
+@pytest.mark.long
 def test_reports_of_a_real_verification_name_no_place_and_no_record_of_people() -> None:
     from dpaudit.claims.catalogue import chosen
     from dpaudit.claims.verify import verify

@@ -24,6 +24,7 @@ def test_a_broken_claim_is_not_hidden_below_a_pass(make: Callable[..., AuditResu
     assert "1 broken" in text.split("\n")[2]
 
 
+@pytest.mark.long
 def test_it_stays_below_the_limit_of_github(
     result: AuditResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:

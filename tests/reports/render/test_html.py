@@ -168,6 +168,7 @@ def test_same_record_same_bytes(result: AuditResult, lists: AuditResult) -> None
         assert html.render(record) == rendered(record)
 
 
+@pytest.mark.long
 def test_headings_and_captions(hard: AuditResult) -> None:
     page = Page(rendered(hard))
     tags = [tag for tag, _ in page.tags]
@@ -186,6 +187,7 @@ def test_charts_leave_out_what_was_not_measured(make: Make) -> None:
     assert names(epsilons=(float("inf"),), game=False) == ["tradeoff"]
 
 
+@pytest.mark.long
 def test_every_chart_is_valid_vega_lite(make: Make, lists: AuditResult, valid: Valid) -> None:
     found = [*charts.render(make(epsilons=(0.1, 1.0, math.inf))), *charts.render(lists)]
     names = ["accuracy", "tradeoff", "certified", "difference", "rmse", "convergence"]
@@ -238,6 +240,7 @@ def test_chains_are_drawn_by_states_and_steps(lists: AuditResult) -> None:
     assert "datum.value == 5" in json.dumps(specs["convergence"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["convergence", "certified", "difference"])
 def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None:
     found = drawn(Page(rendered(lists)).specs()[name])
@@ -245,6 +248,7 @@ def test_the_charts_of_lists_can_be_drawn(lists: AuditResult, name: str) -> None
     assert "NaN" not in found
 
 
+@pytest.mark.long
 def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
     for name in ("accuracy", "tradeoff"):
         found = chart(result, name)
@@ -254,6 +258,7 @@ def test_accuracy_has_the_baseline_of_a_guess(result: AuditResult) -> None:
     assert [y for _, y in ends] == [0.2, 0.2]
 
 
+@pytest.mark.long
 def test_an_accuracy_below_that_of_a_guess_is_explained(make: Make) -> None:
     said = "An accuracy below guessing shows a weak attack, not a private model."
     assert said in chart(make(epsilons=(0.1, 1.0)), "accuracy").caption
@@ -348,6 +353,7 @@ def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: 
     ]
 
 
+@pytest.mark.long
 def test_every_chart_says_what_it_shows(hard: AuditResult) -> None:
     text = rendered(hard)
     for each in charts.render(hard):

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from dpaudit.core.estimate import Estimate
@@ -336,6 +337,7 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     assert membership_chart.against_utility(without, Look(["own"])) is None
 
 
+@pytest.mark.long
 def test_hostile_labels_stay_text(make: Make) -> None:
     made, harmless = record(make, label=EVIL), record(make)
     for tag in ("<script", "</script", "<img"):

@@ -205,6 +205,7 @@ def test_the_chart_shows_every_accuracy(result: AuditResult, valid: Valid) -> No
     assert "90 %" in chart.caption
 
 
+@pytest.mark.long
 def test_the_chart_of_a_single_effort_can_be_drawn(result: AuditResult) -> None:
     import altair
     import vl_convert
@@ -240,6 +241,7 @@ def test_no_line_is_wider_than_the_terminal(result: AuditResult, width: int, col
 LABELS = [EVIL, "[red]x[/red]", "[/]", "a|b\n# c\x1b[31m", "**x** `y`"]
 
 
+@pytest.mark.long
 def test_labels_cannot_break_out_of_the_page(result: AuditResult) -> None:
     page = html.render(add(result, {(label, 1.0): tried(HIGH) for label in LABELS}))
     # The page of harmless labels has as many scripts and images.

@@ -51,6 +51,7 @@ def result() -> AuditResult:
     )
 
 
+@pytest.mark.long
 def test_the_first_screen_names_the_strongest_attack_open_to_a_server(result: AuditResult) -> None:
     [said] = [each for each in verdicts.of(result) if each.model == "corrected"]
     [sentence] = [text for text in said.sentences if "area under the curve" in text]
@@ -109,6 +110,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
     assert transcripts.note(bare) == []
 
 
+@pytest.mark.long
 def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
