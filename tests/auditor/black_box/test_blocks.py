@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpaudit.auditor.black_box import blocks
 from dpaudit.auditor.black_box.audit import audit, audit_pairs
 from dpaudit.auditor.black_box.blocks import Block, Caller, parallel
 from dpaudit.auditor.black_box.calls import Calls
+from dpaudit.auditor.black_box.isolated import Job, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
 from dpaudit.execution.executor import Executor
@@ -199,8 +200,15 @@ def test_an_error_in_a_process_is_one_sentence(executor: Executor, error: BaseEx
         audit_pairs(failing, [(0, 1)], trials=400, executor=executor)
 
 
-@pytest.mark.parametrize("fresh_process", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_progress_counts_outputs(executor: Executor, fresh_process: bool) -> None:
+@pytest.mark.parametrize("fresh_process", [False, True])
+def test_progress_counts_outputs(
+    executor: Executor, fresh_process: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def here(mechanism: Any, jobs: Iterable[Job], at_once: int) -> Iterator[Any]:
+        return (called(mechanism, job) for job in jobs)  # a process takes a quarter of a second
+
+    monkeypatch.setattr("dpaudit.auditor.black_box.calls.each_in_a_process", here)
+
     class Told(Progress):
         def __init__(self) -> None:
             self.planned = self.finished = 0
