@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from dpaudit.execution.store import count
+
 CONFIGS = {
     "trained": """
 [data]
@@ -148,9 +150,11 @@ def test_a_worker_that_is_killed_changes_no_number(
         place = tmp_path / str(attempt)
         place.mkdir()
         process = started(command(place, "long", "--workers", workers))
-        deadline = time.monotonic() + moment.uniform(2, 6)
-        while time.monotonic() < deadline and process.poll() is None:
+        store = place / "out" / "tasks.sqlite"
+        # Dask gives up a worker that dies before it has started.
+        while process.poll() is None and not (store.exists() and count(store)):
             time.sleep(0.05)
+        time.sleep(moment.uniform(0, 2))
         if process.poll() is None and (there := workers_of(process)):
             moment.choice(there).kill()
             hit += 1
