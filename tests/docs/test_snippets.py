@@ -29,6 +29,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
 WITH_BLOCKS = [name for path, name in zip(PAGES, NAMES, strict=True) if list(blocks(path))]
+# Pages that run several audits.
+SEVERAL_RUNS = {"docs/guides/ci.md", "docs/guides/waivers-and-baselines.md"}
 # What a page shows or configures, and does not run.
 SHOWN = {"text", "json", "yaml", "groovy", "{toctree}", "{eval-rst}"}
 SHELL = {"bash", "console"}
@@ -148,8 +150,13 @@ class Runner:
             self._shell(block, "dpaudit plan page.toml", {0})
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", WITH_BLOCKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in SEVERAL_RUNS else ())
+        for name in WITH_BLOCKS
+    ],
+)
 def test_what_a_page_shows_runs(name: str, folder: Path) -> None:
     runner = Runner(long=False)
     for block in blocks(ROOT / name):
