@@ -51,8 +51,9 @@ trials = 3000
 """,
 }
 # Long enough for workers to be hit while they work.
-LONG = CONFIGS["trained"].replace("epochs = 6", "epochs = 20").replace("400", "3000")
-KILLS = 100
+LONG = CONFIGS["trained"].replace("epochs = 6", "epochs = 20").replace("400", "1000")
+KILLS = 6  # of each config and kind of workers
+PATIENCE = 120  # seconds for a run
 
 
 def command(folder: Path, name: str, *options: str) -> list[str]:
@@ -68,7 +69,7 @@ def started(arguments: list[str]) -> subprocess.Popen[bytes]:
 
 
 def finished(process: subprocess.Popen[bytes]) -> None:
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said.decode()
 
 
@@ -79,50 +80,56 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], float]]:
-    """The record of an undisturbed run of each config on one thread, and its seconds."""
-    found = {}
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The record of an undisturbed run of each config on one thread."""
+    records = {}
     for name in (*CONFIGS, "long"):
         folder = tmp_path_factory.mktemp("whole")
-        for _ in range(2):  # the first one compiles the kernels
-            clock = time.monotonic()
-            finished(started([*command(folder, name, "--workers", "1"), "--fresh"]))
-        found[name] = record(folder), time.monotonic() - clock
-    return found
+        finished(started(command(folder, name, "--workers", "1")))
+        records[name] = record(folder)
+    return records
+
+
+def works(process: subprocess.Popen[bytes], folder: Path, tasks: int) -> bool:
+    """Wait until a run has stored more than a number of tasks; False if it ended before."""
+    store = folder / "out" / "tasks.sqlite"
+    while process.poll() is None:
+        if store.exists() and count(store) > tasks:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("workers", ["2", "processes:2"])
 def test_a_run_killed_at_random_moments_gives_the_same_record(
-    tmp_path: Path, whole: dict[str, tuple[dict[str, Any], float]], name: str, workers: str
+    tmp_path: Path, whole: dict[str, dict[str, Any]], name: str, workers: str
 ) -> None:
-    expected, seconds = whole[name]
     moment = random.Random(f"{name} {workers}")  # noqa: S311
     kills, folder = 0, 0
-    while kills < KILLS / 4:
+    while kills < KILLS:
         folder += 1
         place = tmp_path / str(folder)
         place.mkdir()
-        patience = seconds
+        stored = -1  # the first kill of a run may come before any task is stored
         while True:
             process = started(command(place, name, "--workers", workers))
-            try:
-                process.wait(timeout=moment.uniform(0.3, 1.0) * patience)
-            except subprocess.TimeoutExpired:
-                kills += 1
-                patience *= 1.1  # a machine that is busy now must get to work in the end
-                # The process alone, as the kernel kills what takes too much memory; or with its
-                # workers; or with time to clean up, as a scheduler does.
-                if moment.random() < 0.5:
-                    os.killpg(process.pid, signal.SIGKILL)
-                else:
-                    process.send_signal(moment.choice([signal.SIGKILL, signal.SIGTERM]))
-                process.communicate()
-                continue
-            finished(process)
-            break
-        assert record(place) == expected
+            if works(process, place, stored):
+                time.sleep(moment.uniform(0, 0.5))
+            if process.poll() is not None:
+                finished(process)
+                break
+            kills += 1
+            # The process alone, as the kernel kills what takes too much memory; or with its
+            # workers; or with time to clean up, as a scheduler does.
+            if moment.random() < 0.5:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.send_signal(moment.choice([signal.SIGKILL, signal.SIGTERM]))
+            process.communicate()
+            stored = count(place / "out" / "tasks.sqlite")
+        assert record(place) == whole[name]
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -138,29 +145,40 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return found
 
 
+def kill_a_worker(process: subprocess.Popen[bytes], folder: Path, moment: random.Random) -> bool:
+    """Kill a worker once the run has stored a task; False if the run ended before."""
+    # Dask gives up a worker that dies before it has started.
+    works(process, folder, 0)
+    time.sleep(moment.uniform(0, 1))
+    workers = workers_of(process) if process.poll() is None else []
+    if workers:
+        moment.choice(workers).kill()
+    return bool(workers)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("workers", ["processes:2", "dask:2"])
 def test_a_worker_that_is_killed_changes_no_number(
-    tmp_path: Path, whole: dict[str, tuple[dict[str, Any], float]], workers: str
+    tmp_path: Path, whole: dict[str, dict[str, Any]], workers: str
 ) -> None:
-    expected, _ = whole["long"]
     moment = random.Random(workers)  # noqa: S311
-    hit = 0
-    for attempt in range(4):
+    hits = 0
+    for attempt in range(2):
         place = tmp_path / str(attempt)
         place.mkdir()
-        process = started(command(place, "long", "--workers", workers))
-        store = place / "out" / "tasks.sqlite"
-        # Dask gives up a worker that dies before it has started.
-        while process.poll() is None and not (store.exists() and count(store)):
-            time.sleep(0.05)
-        time.sleep(moment.uniform(0, 2))
-        if process.poll() is None and (there := workers_of(process)):
-            moment.choice(there).kill()
-            hit += 1
-        finished(process)
-        assert record(place) == expected
-    assert hit >= 2
+        run = command(place, "long", "--workers", workers)
+        process = started(run)
+        hits += kill_a_worker(process, place, moment)
+        try:
+            finished(process)
+        except subprocess.TimeoutExpired:
+            # Dask at times keeps a task with a worker that is gone (dask/distributed#6263).
+            assert workers == "dask:2"
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            finished(started(run))
+        assert record(place) == whole["long"]
+    assert hits
 
 
 @pytest.mark.long

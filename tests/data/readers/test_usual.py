@@ -108,7 +108,7 @@ def test_many_parts_and_values(
 ) -> None:
     monkeypatch.setattr(limits, "LINE", line)
     draws = np.random.default_rng(line)
-    users, items = draws.integers(0, 10**9, (2, 5000)).tolist()
+    users, items = draws.integers(0, 10**9, (2, 1500)).tolist()
     rows = [
         f"{user},{quote}é{item}-{'x' * (item % 20)}{quote},{item % 9}{end}"
         for user, item in zip(users, items, strict=True)
