@@ -10,6 +10,7 @@ TESTS, PACKAGE = Path(__file__).parents[1], Path(dpaudit.__file__).parent
 # What spans several modules.
 BESIDE = {
     "browser",
+    "cases",
     "contract",
     "docs",
     "end_to_end",

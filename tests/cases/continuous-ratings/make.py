@@ -1,0 +1,11 @@
+"""Write some 600 interactions of 40 users."""
+
+import numpy as np
+
+rng = np.random.default_rng(5)
+pairs = np.sort(rng.permutation(40 * 30)[:600])
+with open("ratings.csv", "w") as file:
+    file.write("userId,jokeId,rating\n")
+    for number, pair in enumerate(pairs):
+        user, item, star = pair // 30, pair % 30, rng.integers(1, 6)
+        file.write(f"{user},{item},{rng.uniform(-10, 10):.3f}\n")
