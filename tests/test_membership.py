@@ -124,5 +124,7 @@ def test_wrong_arguments_are_refused() -> None:
         audited(settings={"factors": 3})
     with pytest.raises(ConfigError, match="publishes no factors"):
         audited(observers=("factors",))
+    with pytest.raises(ConfigError, match=r"10 can never fail; write 0\.1 for 10 %"):
+        audited(gates=[{"metric": "attack.tpr", "max": 10}])
     with pytest.raises(ConfigError, match=r"membership\.trainings = 3"):
         audited(trainings=3)
