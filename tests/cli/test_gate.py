@@ -158,11 +158,17 @@ def test_a_policy_whose_threshold_decides_nothing_is_refused(waived: Path) -> No
         assert said in words(refused)
 
 
-def test_an_option_whose_threshold_decides_nothing_is_refused(tmp_path: Path) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text(CONFIG + '[[gate]]\nmetric = "attack.accuracy"\nmax = 0.5\n')
-    for command in ("run", "plan"):
-        refused = call(command, config, "-s", "gate.0.max=35")
+def test_a_config_whose_threshold_decides_nothing_is_refused(tmp_path: Path) -> None:
+    config, percent = tmp_path / "c.toml", tmp_path / "percent.toml"
+    gate = '[[gate]]\nmetric = "attack.accuracy"\nmax = '
+    config.write_text(f"{CONFIG}{gate}0.35\n")
+    percent.write_text(f"{CONFIG}{gate}35\n")
+    said = "attack.accuracy is a share in [0, 1]: 35 can never fail; write 0.35 for 35 %"
+    for arguments, place in (
+        (("run", config, "-s", "gate.0.max=35"), "the option --set gate.0.max=35"),
+        (("run", percent), f"{percent}, line 12"),
+        (("plan", percent), f"{percent}, line 12"),
+    ):
+        refused = call(*arguments)
         assert refused.exit_code == 2
-        said = "attack.accuracy is a share in [0, 1]: 35 can never fail; write 0.35 for 35 %"
-        assert f"--set gate.0.max=35: gate.0: {said}" in words(refused)
+        assert f"{place}: gate.0: {said}" in words(refused)
