@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 import dpaudit
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.membership import RecommenderAudit
 
@@ -32,6 +34,23 @@ class Remembers:
 
     def fit(self, interactions: csr_array, seed: int) -> Fitted:
         return Fitted(interactions)
+
+
+class Draws:
+    """A model that learns nothing, so any claim holds; lists leave out what their user has seen."""
+
+    def fit(self, interactions: csr_array, seed: int) -> Draws:
+        self.seen = interactions.toarray() > 0
+        self.drawn = np.random.default_rng(seed).normal(size=interactions.shape)
+        return self
+
+    def scores(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self.drawn[users, items].astype(np.float32)
+        return found
+
+    def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
+        left = np.where(self.seen[users], -np.inf, self.drawn[users])
+        return np.argsort(-left, axis=1)[:, :k].astype(np.int32)
 
 
 def matrix() -> coo_array:
@@ -89,6 +108,41 @@ def test_a_gate_and_a_claim_are_judged() -> None:
     gate = {"metric": "epsilon", "max": "claim", "detectable": 4.0, "where": {"observer": "scores"}}
     judged = audited(claim={"epsilon": 1.0}, gates=[gate])
     assert judged.record.outcome == "fail"
+
+
+@pytest.fixture(scope="module")
+def honest() -> RecommenderAudit:
+    return audited(Draws, trainings=16, claim={"epsilon": 0.74, "delta": 1e-5})
+
+
+@pytest.mark.long
+def test_what_a_filter_reveals_breaks_no_claim_and_stands_in_every_report(
+    honest: RecommenderAudit,
+) -> None:
+    """The claim holds at scores and others' lists: broken with probability 0.05 at most."""
+    [verdict] = honest.record.verdicts
+    assert verdict.verdict != "broken"
+    assert honest.record.outcome == "pass"
+    assert honest.estimate("epsilon", observer="own-list").lower > 0.74
+    about = {found.about for found in honest.record.findings}
+    assert {"hide-seen", "beside-claim"} <= about
+    said = "More than the claimed ε = 0.74 is certified beside the claim"
+    seen = "for one interaction, seen: the list shown to the target's user"
+    for name in ("html", "md", "json", "sarif", "junit", "gitlab", "card"):
+        text = registry.load("reports", name)(honest.record)
+        text = " ".join(unescape(text).split()).replace("\\u03b5", "ε").replace("\\u2265", "≥")
+        assert said in text, name
+        assert seen in text, name
+    for text in (str(honest), unescape(honest._repr_html_())):
+        assert said in " ".join(text.split())
+
+
+@pytest.mark.long
+def test_a_claim_that_names_own_lists_is_judged_on_their_filter() -> None:
+    stated = {"epsilon": 0.74, "delta": 1e-5, "observers": ["scores", "own-list"]}
+    found = audited(Draws, trainings=16, claim=stated).record
+    assert found.verdicts[0].verdict == "broken"
+    assert "beside-claim" not in {each.about for each in found.findings}
 
 
 def test_both_units_and_all_lists_are_measured() -> None:

@@ -97,9 +97,10 @@ def observer(name: str) -> str:
 
 
 def claim(record: ClaimRecord) -> str:
-    """Return what a claim is about, without its ε: neighbours, observer, δ and assumptions."""
+    """Return what a claim is about, without its ε: neighbours, observers, δ and assumptions."""
     differ = _NEIGHBOURS.get(record.adjacency, record.adjacency)
-    parts = [differ, f"seen: {observer(record.observer)}", f"δ = {record.delta:g}"]
+    seen = ", or ".join(map(observer, (record.observer, *record.also)))
+    parts = [differ, f"seen: {seen}", f"δ = {record.delta:g}"]
     return "; ".join([*parts, *(f"assumes {each}" for each in record.assumes)])
 
 

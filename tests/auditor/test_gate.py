@@ -420,8 +420,12 @@ def test_a_claim_is_judged_only_by_games_that_it_covers() -> None:
         assert judged.outcome == "inconclusive"
         assert "claims only rating-add-remove, observer scores, factors: give" in judged.reason
         assert "or pick in where what it covers" in judged.reason
-        assert judge(gate, points, [game(0.4), other]).outcome == "inconclusive"
+        both = judge(gate, points, [game(0.4), other])
+        assert both.outcome == "pass"
+        assert both.reason.endswith(f"; no claim is about, and this gate leaves out: {other.pair}")
         assert judge(gate, points, [game(1.1), other]).outcome == "fail"
+        # A number is a limit for whatever is picked.
+        assert judge(ONE, points, [game(0.4), other]).outcome == "fail"
 
 
 def test_single_attacks_are_not_judged() -> None:

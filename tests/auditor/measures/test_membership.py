@@ -500,9 +500,14 @@ def test_a_gate_at_zero_is_no_crash() -> None:
 
 
 @pytest.mark.usefixtures("ignorant")
-def test_a_gate_on_the_claim_is_open_for_what_the_claim_does_not_cover() -> None:
+def test_a_gate_on_the_claim_judges_what_the_claim_is_about() -> None:
     stated = {"library": "most-popular", "claim": {"epsilon": 1.0, "observers": ["own-list"]}}
     gate = {"metric": "epsilon", "max": "claim", "detectable": 4}
     ((outcome, reason),) = judged(gate, recommender=stated)
+    assert outcome == "pass"
+    assert reason.startswith("most-popular, ε = 1, strongest, interaction (own-list): certified")
+    left = "interaction (scores), user (scores), user (own-list)"
+    assert f"no claim is about, and this gate leaves out: {left}" in reason
+    ((outcome, reason),) = judged(gate | {"where": {"observer": "scores"}}, recommender=stated)
     assert outcome == "inconclusive"
     assert "this variant claims only rating-add-remove, observer own-list" in reason
