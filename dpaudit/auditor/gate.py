@@ -36,7 +36,8 @@ def judge(
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
-    - `max`: fails if a lower bound is above it; passes if no upper bound is.
+    - `max`: fails if a lower bound is above it; passes if no upper bound is. An AUC so far below ½
+      that the reverse attack exceeds `max` is inconclusive.
     - `min`: fails if an upper bound is below it; passes if no lower bound is.
     - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
@@ -204,6 +205,11 @@ def _compare(
         broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
     else:
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
+    if gate.metric == "attack.auc" and gate.min is None and 1 - high > limit:
+        return "inconclusive", (
+            f"{interval}: the attack is wrong more often than right, and the reverse attack has an "
+            f"AUC above {limit:g}: correct the direction of its scores"
+        )
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
     if kept:
