@@ -205,20 +205,19 @@ def _compare(
         broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
     else:
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
-    if gate.metric == "attack.auc" and gate.min is None and 1 - high > limit:
-        return "inconclusive", (
+    if broken:
+        return "fail", f"{interval} lies {side} {limit:g}"
+    wrong = gate.metric == "attack.auc" and gate.min is None and 1 - high > limit
+    if kept and not wrong:
+        attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
+        return "pass", f"{interval} {held} {limit:g}{attacked}"
+    reason = f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it"
+    if wrong:
+        reason = (
             f"{interval}: the attack is wrong more often than right, and the reverse attack has an "
             f"AUC above {limit:g}: correct the direction of its scores"
         )
-    if broken:
-        return "fail", f"{interval} lies {side} {limit:g}"
-    if kept:
-        attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
-        return "pass", f"{interval} {held} {limit:g}{attacked}"
-    return (
-        "inconclusive",
-        f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it",
-    )
+    return "inconclusive", reason
 
 
 def _sample(found: Measurement, members: bool) -> str:
