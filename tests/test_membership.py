@@ -39,6 +39,8 @@ class Remembers:
 class Draws:
     """A model that learns nothing, so any claim holds; lists leave out what their user has seen."""
 
+    shows = -np.inf
+
     def fit(self, interactions: csr_array, seed: int) -> Draws:
         self.seen = interactions.toarray() > 0
         self.drawn = np.random.default_rng(seed).normal(size=interactions.shape)
@@ -49,8 +51,21 @@ class Draws:
         return found
 
     def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
-        left = np.where(self.seen[users], -np.inf, self.drawn[users])
+        left = np.where(self.seen[users], self.shows, self.drawn[users])
         return np.argsort(-left, axis=1)[:, :k].astype(np.int32)
+
+
+class Recalls(Draws):
+    """The same, but lists begin with what their user has seen."""
+
+    shows = np.inf
+
+
+class Keeps(Draws):
+    """The same, but lists leave out nothing."""
+
+    def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
+        return np.argsort(-self.drawn[users], axis=1)[:, :k].astype(np.int32)
 
 
 def matrix() -> coo_array:
@@ -135,6 +150,23 @@ def test_what_a_filter_reveals_breaks_no_claim_and_stands_in_every_report(
         assert seen in text, name
     for text in (str(honest), unescape(honest._repr_html_())):
         assert said in " ".join(text.split())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("units", [["interaction"], ["user"]])
+@pytest.mark.parametrize(
+    ("model", "broken", "covered"),
+    [(Draws, False, False), (Keeps, False, True), (Recalls, True, True)],
+)
+def test_a_claim_is_about_lists_without_a_filter(
+    model: type[Draws], broken: bool, covered: bool, units: list[Any]
+) -> None:
+    adjacency = "rating-add-remove" if units == ["interaction"] else "user-add-remove"
+    claim = {"epsilon": 0.5, "delta": 1e-5, "adjacency": adjacency}
+    options: dict[str, Any] = {"observers": ["own-list"], "units": units, "users": 30}
+    found = audited(model, trainings=32, claim=claim, **options).record
+    assert (found.verdicts[0].verdict == "broken") == broken
+    assert (found.verdicts[0].reason != "no game") == covered
 
 
 @pytest.mark.long

@@ -18,10 +18,19 @@ OBSERVERS: Mapping[Observer, str] = {
     "factors": "the published factors of the items",
 }
 
-# The observers of the released model, whom a stated claim covers unless it names others. The user's
-# own list is computed with the user's data: most leave out what is seen, and so show all of it to
-# whoever sees the list, whatever the model learned.
-RELEASED: tuple[Observer, ...] = ("scores", "others-lists", "factors")
+# Whom a stated claim may be about: `unfiltered-list` is `own-list` of lists that leave out nothing
+# that their user has seen.
+Covered = Literal["scores", "own-list", "unfiltered-list", "others-lists", "factors"]
+UNFILTERED: Covered = "unfiltered-list"
+# The released model, which a stated claim is about unless it says otherwise. A list that leaves out
+# what its user has seen shows all of it to whoever sees the list, whatever the model learned.
+RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", "factors")
+# What all of them see.
+SEEN: Mapping[str, str] = {
+    **dict[str, str](OBSERVERS.items()),
+    UNFILTERED: "the list shown to the target's user, if it leaves out nothing that the user has "
+    "seen",
+}
 
 # The adjacency of two data sets that differ in the presence of one unit.
 _PRESENCE: Mapping[str, str] = {"interaction": "rating-add-remove", "user": "user-add-remove"}

@@ -159,7 +159,7 @@ _LISTED: Mapping[Audit, str] = {
 }
 # Of membership inference: who observes, and what a target is.
 _SEEN = ("observer", "unit")
-_GAME = ("unit", "event", "observer", "shift", "theory", "control", "tried")
+_GAME = ("unit", "event", "observer", "view", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
            _ATTACKED, ("attack",), larger="worse"),

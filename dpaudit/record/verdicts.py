@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dpaudit.core.membership import OBSERVERS
+from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
     FindingRecord,
@@ -23,8 +23,6 @@ from dpaudit.record.waivers import WaiverRecord, accepted
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
-# What each observer of a membership game sees.
-_SEEN = dict[str, str](OBSERVERS.items())
 
 
 def verdicts(
@@ -79,7 +77,7 @@ def beside(
             continue
         leaks = [
             f"ε ≥ {at_least(found.estimate.lower, 2)} for one {found.unit}, seen: "
-            f"{_SEEN.get(found.observer or '', found.observer)}"
+            f"{SEEN.get(found.observer or '', found.observer)}"
             for found in measurements
             if (found.model, found.epsilon) == place
             and found.metric == "epsilon"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import OBSERVERS
+from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
 from dpaudit.record.result import ClaimRecord
 from dpaudit.reports.table import NONE
@@ -30,7 +30,7 @@ _OBSERVERS: Mapping[str, str] = {
     "friend": "all that a friend receives and generates",
     "values": "the predictions shown to one user",
     "list": "the ranked list shown to one user, without values",
-    **dict[str, str](OBSERVERS.items()),
+    **SEEN,
 }
 _NEITHER = "none: not a statement about neighbours"
 

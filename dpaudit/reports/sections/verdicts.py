@@ -166,7 +166,12 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
     claims = {(point.model, point.epsilon): point.claim for point in result.points}
     for found in _most_exposed(result, model.label):
         claim = claims[found.model, found.epsilon]
-        yield _exposed(found, len(here) > 1, covered=claim is None or found.tests(claim))
+        same = found.epsilon, found.unit, found.observer
+        beside = claim is not None and any(
+            (game.epsilon, game.unit, game.observer) == same and not game.tests(claim)
+            for game in _games(result, found.model)
+        )
+        yield _exposed(found, len(here) > 1, beside=beside)
     submitted = transcripts.strongest(result, model.label)
     if submitted is not None:
         yield _submitted(submitted, len(here) > 1)
@@ -191,9 +196,9 @@ def _most_exposed(result: AuditResult, model: str) -> Iterator[Measurement]:
         yield max((each for each in found if each.unit == unit), key=membership.sureness)
 
 
-def _exposed(found: Measurement, swept: bool, *, covered: bool) -> str:
+def _exposed(found: Measurement, swept: bool, *, beside: bool) -> str:
     seen = words.observer(found.observer or "")
-    seen += "" if covered else ", which the claim is not about,"
+    seen += ", which the claim is not about," if beside else ""
     which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
     rate = words.percent(found.at or 0)
     within = ", which the interval includes" if found.estimate.lower <= (found.at or 0) else ""
