@@ -143,7 +143,9 @@ def audit_recommender(
         trainings: number of trainings; one half calibrates the attacks, the other judges them.
         targets: number of target interactions; by default at most 2500, and a 20th of all.
         users: number of target users; by default at most 300, and a third of the active ones.
-        claim: the guarantee that is stated for it: `epsilon`, `delta`, `adjacency`.
+        claim: the guarantee that is stated for it: `epsilon`, `delta`, `adjacency`, `observers`; it
+            is about the released model, and what own lists leave out as seen breaks it only if
+            `observers` names `own-list`.
         gates: thresholds, as tables of `[[gate]]`.
         predicts_ratings: whether the scores of a class or object are predicted ratings.
         confidence: simultaneous confidence of the joint intervals.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 import dpaudit
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.membership import RecommenderAudit
 
@@ -32,6 +34,38 @@ class Remembers:
 
     def fit(self, interactions: csr_array, seed: int) -> Fitted:
         return Fitted(interactions)
+
+
+class Draws:
+    """A model that learns nothing, so any claim holds; lists leave out what their user has seen."""
+
+    shows = -np.inf
+
+    def fit(self, interactions: csr_array, seed: int) -> Draws:
+        self.seen = interactions.toarray() > 0
+        self.drawn = np.random.default_rng(seed).normal(size=interactions.shape)
+        return self
+
+    def scores(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self.drawn[users, items].astype(np.float32)
+        return found
+
+    def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
+        left = np.where(self.seen[users], self.shows, self.drawn[users])
+        return np.argsort(-left, axis=1)[:, :k].astype(np.int32)
+
+
+class Recalls(Draws):
+    """The same, but lists begin with what their user has seen."""
+
+    shows = np.inf
+
+
+class Keeps(Draws):
+    """The same, but lists leave out nothing."""
+
+    def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
+        return np.argsort(-self.drawn[users], axis=1)[:, :k].astype(np.int32)
 
 
 def matrix() -> coo_array:
@@ -91,6 +125,58 @@ def test_a_gate_and_a_claim_are_judged() -> None:
     assert judged.record.outcome == "fail"
 
 
+@pytest.fixture(scope="module")
+def honest() -> RecommenderAudit:
+    return audited(Draws, trainings=16, claim={"epsilon": 0.74, "delta": 1e-5})
+
+
+@pytest.mark.long
+def test_what_a_filter_reveals_breaks_no_claim_and_stands_in_every_report(
+    honest: RecommenderAudit,
+) -> None:
+    """The claim holds at scores and others' lists: broken with probability 0.05 at most."""
+    [verdict] = honest.record.verdicts
+    assert verdict.verdict != "broken"
+    assert honest.record.outcome == "pass"
+    assert honest.estimate("epsilon", observer="own-list").lower > 0.74
+    about = {found.about for found in honest.record.findings}
+    assert {"hide-seen", "beside-claim"} <= about
+    said = "More than the claimed ε = 0.74 is certified beside the claim"
+    seen = "for one interaction, seen: the list shown to the target's user"
+    for name in ("html", "md", "json", "sarif", "junit", "gitlab", "card"):
+        text = registry.load("reports", name)(honest.record)
+        text = " ".join(unescape(text).split()).replace("\\u03b5", "ε").replace("\\u2265", "≥")
+        assert said in text, name
+        assert seen in text, name
+    for text in (str(honest), unescape(honest._repr_html_())):
+        assert said in " ".join(text.split())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("units", [["interaction"], ["user"]])
+@pytest.mark.parametrize(
+    ("model", "broken", "covered"),
+    [(Draws, False, False), (Keeps, False, True), (Recalls, True, True)],
+)
+def test_a_claim_is_about_lists_without_a_filter(
+    model: type[Draws], broken: bool, covered: bool, units: list[Any]
+) -> None:
+    adjacency = "rating-add-remove" if units == ["interaction"] else "user-add-remove"
+    claim = {"epsilon": 0.5, "delta": 1e-5, "adjacency": adjacency}
+    options: dict[str, Any] = {"observers": ["own-list"], "units": units, "users": 30}
+    found = audited(model, trainings=32, claim=claim, **options).record
+    assert (found.verdicts[0].verdict == "broken") == broken
+    assert (found.verdicts[0].reason != "no game") == covered
+
+
+@pytest.mark.long
+def test_a_claim_that_names_own_lists_is_judged_on_their_filter() -> None:
+    stated = {"epsilon": 0.74, "delta": 1e-5, "observers": ["scores", "own-list"]}
+    found = audited(Draws, trainings=16, claim=stated).record
+    assert found.verdicts[0].verdict == "broken"
+    assert "beside-claim" not in {each.about for each in found.findings}
+
+
 def test_both_units_and_all_lists_are_measured() -> None:
     judged = audited(
         units=("interaction", "user"), observers=("scores", "own-list", "others-lists"), users=30
@@ -124,5 +210,7 @@ def test_wrong_arguments_are_refused() -> None:
         audited(settings={"factors": 3})
     with pytest.raises(ConfigError, match="publishes no factors"):
         audited(observers=("factors",))
+    with pytest.raises(ConfigError, match=r"10 can never fail; write 0\.1 for 10 %"):
+        audited(gates=[{"metric": "attack.tpr", "max": 10}])
     with pytest.raises(ConfigError, match=r"membership\.trainings = 3"):
         audited(trainings=3)

@@ -36,13 +36,16 @@ def judge(
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
-    - `max`: fails if a lower bound is above it; passes if no upper bound is.
+    - `max`: fails if a lower bound is above it; passes if no upper bound is. An AUC so far below ½
+      that the reverse attack exceeds `max` is inconclusive.
     - `min`: fails if an upper bound is below it; passes if no lower bound is.
     - `epsilon`: no upper bound on the true ε exists. The gate passes only if, on some pair, the
       same game exceeded the limit on a mutant that breaks it by the factor `detectable` or less,
       and no pair has an ε above the limit by the law of its noise. Membership games, each on
       another target or observer, do not stand for each other: every one has to pass, and none
       whose guesses suggest an ε above the limit does.
+    - `max = "claim"` judges what the claim of a point is about. What else is picked there is left
+      out, and the reason says so; where nothing else is picked it is inconclusive.
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
       joint only if a gate of the run's config judges it. So is a picked point of a membership audit
       without the utility, which is not defined in some training.
@@ -62,6 +65,8 @@ def judge(
         known = any(found.metric == gate.metric for found in measurements)
         remedy = "correct its where" if known else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {remedy}")
+    beside = _beside(gate, picked, at)
+    picked = [found for found in picked if found not in beside]
     decided: dict[tuple[str, float, str | None], list[tuple[Outcome, str]]] = {}
     for point in lacking:
         reason = (
@@ -90,9 +95,23 @@ def judge(
     outcome = worst([verdict for verdict, _ in verdicts])
     reasons = [reason for verdict, reason in verdicts if verdict == outcome]
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    if beside:
+        pairs = dict.fromkeys(found.pair for found in beside)
+        more += f"; no claim is about, and this gate leaves out: {', '.join(map(str, pairs))}"
     return GateRecord(
         id=identifier(gate), rule=rule(gate), outcome=outcome, reason=reasons[0] + more
     )
+
+
+def _beside(
+    gate: Gate, picked: Sequence[Measurement], at: Mapping[tuple[str, float], PointRecord]
+) -> list[Measurement]:
+    """Return what a gate on the claim picks beside what the claim of the same point is about."""
+    points = [(found, at[found.model, found.epsilon]) for found in picked]
+    judged = [point for found, point in points if _limit(gate, found, point) is not None]
+    return [
+        found for found, point in points if point in judged and _limit(gate, found, point) is None
+    ]
 
 
 def _without_utility(
@@ -188,13 +207,17 @@ def _compare(
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
     if broken:
         return "fail", f"{interval} lies {side} {limit:g}"
-    if kept:
+    wrong = gate.metric == "attack.auc" and gate.min is None and 1 - high > limit
+    if kept and not wrong:
         attacked = " for the attacks that were run" if gate.metric in _OF_ATTACKS else ""
         return "pass", f"{interval} {held} {limit:g}{attacked}"
-    return (
-        "inconclusive",
-        f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it",
-    )
+    reason = f"{interval} straddles {limit:g}: more {_sample(found, members)} narrow it"
+    if wrong:
+        reason = (
+            f"{interval}: the attack is wrong more often than right, and the reverse attack has an "
+            f"AUC above {limit:g}: correct the direction of its scores"
+        )
+    return "inconclusive", reason
 
 
 def _sample(found: Measurement, members: bool) -> str:

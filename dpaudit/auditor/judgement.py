@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from dpaudit.auditor.gate import judge
+from dpaudit.config.compatibility.gates import check_rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion
+from dpaudit.data.ratings import Scale
 from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import decided, waivable
 from dpaudit.record.waivers import Waiver, judged
@@ -30,10 +32,12 @@ def judge_run(
         waivers: waivers to apply; None applies those of the record.
 
     Raises:
-        ConfigError: a gate picks nothing.
+        ConfigError: a gate picks nothing, or does not fit the data.
     """
     config, found = dict(result.config), result.gates
     if gates is not None:
+        if result.data:
+            check_rated(gates, Scale(*result.data.scale))
         found = [judge(gate, result.points, result.measurements) for gate in gates]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:

@@ -171,7 +171,10 @@ class Measured:
             attacks=dict(subject.attacks()),
             sybil_attacks=dict(subject.sybil_attacks()),
             pairs=[each for each in self.found if isinstance(each, records.PairRecord)],
-            findings=[each for each in self.found if isinstance(each, records.FindingRecord)],
+            findings=[
+                *(each for each in self.found if isinstance(each, records.FindingRecord)),
+                *decisions.beside(points, measurements),
+            ],
             points=points,
             measurements=measurements,
             verdicts=decisions.verdicts(models, points, measurements),

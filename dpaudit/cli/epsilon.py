@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,28 +101,36 @@ def epsilon(
     if not 0 < confidence < 1:
         raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
     options = {"delta": delta, "alpha": 1 - confidence, "confidence": confidence}
+    # Whoever tries both directions of an attack gives half of the error probability to either.
+    halved = {**options, "alpha": options["alpha"] / 2}
     witness = None
     drawn = None
+    reverse: Callable[[], Estimate]
     if counts is not None:
-        found = _of_counts(
-            _numbers("--counts", counts, "TP,FP,FN,TN"), _pick(method, COUNTS), options
-        )
+        tp, fp, fn, tn = _numbers("--counts", counts, "TP,FP,FN,TN")
+        method = _pick(method, COUNTS)
+        found = _of_counts([tp, fp, fn, tn], method, options)
+        reverse = partial(_of_counts, [fn, tn, tp, fp], method, halved)
     elif one_run is not None:
-        found = _of_one_run(
-            _numbers("--one-run", one_run, "M,R,V"), _pick(method, ONE_RUN), options
-        )
+        canaries, guesses, right = _numbers("--one-run", one_run, "M,R,V")
+        method = _pick(method, ONE_RUN)
+        found = _of_one_run([canaries, guesses, right], method, options)
+        reverse = partial(_of_one_run, [canaries, guesses, guesses - right], method, halved)
     else:
         if scores_in is None or scores_out is None:
             raise ConfigError("one of --scores-in and --scores-out is missing: give both")
-        scores = read_scores(scores_out), read_scores(scores_in)
+        absent, present = read_scores(scores_out), read_scores(scores_in)
         from dpaudit.bounds.frequentist.seeds import settled
 
         method = _pick(method, SCORES)
         seed = settled(seed)
-        found, witness = _of_scores(*scores, method, options, seed)
+        found, witness = _of_scores(absent, present, method, options, seed)
+        reverse = partial(_of_reversed, absent, present, method, halved, seed)
         drawn = None if method == "gdp" else seed
+    opposite = reverse() if found.lower <= 0 else None
+    opposite = opposite if opposite and opposite.lower > 0 else None
     shown = _json if style == "json" else _text
-    click.echo(shown(found, delta, witness, drawn))
+    click.echo(shown(found, opposite, delta, witness, drawn))
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:
@@ -208,10 +217,24 @@ def _of_scores(
     return one_run_scores_epsilon(scores, included, **options, grid=grid, seed=seed), None
 
 
-def _json(found: Estimate, delta: float, witness: str | None, seed: int | None) -> str:
+def _of_reversed(
+    absent: Scores, present: Scores, method: str, options: dict[str, Any], seed: int
+) -> Estimate:
+    """Return the bound of the attack that reads small scores as large ones."""
+    return _of_scores(-absent, -present, method, options, seed)[0]
+
+
+def _json(
+    found: Estimate,
+    opposite: Estimate | None,
+    delta: float,
+    witness: str | None,
+    seed: int | None,
+) -> str:
     record = {
         "epsilon_lower": found.lower,
         "epsilon_point": found.value if math.isfinite(found.value) else None,
+        "epsilon_lower_of_both_directions": opposite.lower if opposite else None,
         "delta": delta,
         "confidence": found.confidence,
         "method": found.method,
@@ -223,7 +246,13 @@ def _json(found: Estimate, delta: float, witness: str | None, seed: int | None) 
     return json.dumps(record, indent=2)
 
 
-def _text(found: Estimate, delta: float, witness: str | None, seed: int | None) -> str:
+def _text(
+    found: Estimate,
+    opposite: Estimate | None,
+    delta: float,
+    witness: str | None,
+    seed: int | None,
+) -> str:
     from dpaudit.reports import words
 
     stated = "credibility" if found.kind == "credible" else "confidence"
@@ -235,8 +264,17 @@ def _text(found: Estimate, delta: float, witness: str | None, seed: int | None) 
     ]
     if witness:
         lines.append(f"event: {witness}")
-    if found.lower <= 0:
-        lines.append("These outcomes show no leak. That is no evidence of privacy.")
+    if opposite:
+        lines.append(
+            "Read as given, where a positive answer or a large score speaks for the target record, "
+            "the attack is wrong more often than right. Reversed it shows a leak: with both "
+            f"directions tried, each at α/2, ε >= {rounding.at_least(opposite.lower)}."
+        )
+    elif found.lower <= 0:
+        lines.append(
+            "These outcomes show no leak, nor would the reverse attack. That is no evidence of "
+            "privacy."
+        )
     elif found.kind == "frequentist":
         lines.append("A claim of a smaller ε is false. A claim of a larger one may be false too.")
     if seed is not None:

@@ -18,6 +18,10 @@ _ASSUMES = (
     "These numbers assume that members and non-members differ only by the training. They decide no "
     "gate; a config with [[recommender]] trains models with coins and assumes nothing."
 )
+_REVERSED = (
+    "Non-members score above members: scores have to be larger for likelier membership. The "
+    "reverse attack, which reads small scores as large ones, tells members with AUC"
+)
 _UNTESTED = "That was not tested: give --features-in and --features-out."
 _DOUBTED = (
     "A classifier tells the two apart by features that the model never saw: the scores may show "
@@ -108,6 +112,10 @@ def _text(found: OneModel, confidence: float) -> str:
     rows = _rows(found)
     width = max(map(len, rows))
     lines = [f"{name:{width}}  {words.interval(value)}" for name, value in rows.items()]
+    if found.reversed:
+        area = found.auc
+        opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
+        lines += [f"{_REVERSED} {words.interval(opposite)}; each end of the interval has α/2."]
     lines += [f"Each interval holds by itself with {words.percent(confidence)} confidence."]
     if found.exchangeable is None:
         return "\n".join([*lines, _ASSUMES, _UNTESTED])
@@ -123,5 +131,6 @@ def _json(found: OneModel) -> str:
         "advantage": found.advantage.model_dump(mode="json"),
         "exchangeable": found.exchangeable and found.exchangeable.model_dump(mode="json"),
         "doubted": found.doubted,
+        "reversed": found.reversed,
     }
     return json.dumps(record, indent=2)

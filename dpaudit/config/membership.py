@@ -15,7 +15,7 @@ from dpaudit.config.model import TABLE, Model
 from dpaudit.config.tables import Attack
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
-from dpaudit.core.membership import OBSERVERS, Observer, Unit
+from dpaudit.core.membership import OBSERVERS, RELEASED, Covered, Observer, Unit
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
@@ -49,13 +49,15 @@ class StatedClaim(_Table):
         epsilon: ε.
         delta: δ.
         adjacency: `rating-add-remove` for one interaction, `user-add-remove` for a user.
-        observers: the observers whom the guarantee covers; all unless given.
+        observers: the observers whom the guarantee covers, by default those of the released model:
+            `scores`, `unfiltered-list`, `others-lists` and `factors`. `unfiltered-list` is the
+            user's own list if it leaves out nothing that the user has seen; `own-list` is any.
     """
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     adjacency: Literal["rating-add-remove", "user-add-remove"] = "rating-add-remove"
-    observers: Annotated[list[Observer], Field(min_length=1)] = list(OBSERVERS)
+    observers: Annotated[list[Covered], Field(min_length=1)] = list(RELEASED)
 
     def claim(self) -> Claim:
         """Return it as a claim."""

@@ -19,6 +19,7 @@ from pydantic import (
 
 from dpaudit.bounds.frequentist.seeds import fresh_seed
 from dpaudit.config.card import Card
+from dpaudit.config.compatibility.gates import check_threshold
 from dpaudit.config.compatibility.membership import check_membership
 from dpaudit.config.compatibility.observers import check_games, with_attack
 from dpaudit.config.compatibility.on_demand import check_on_demand
@@ -110,6 +111,7 @@ class Gate(_Table):
         max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
             for `epsilon` also `"claim"`.
         min: the gate fails if the upper bound is below it, and passes if the lower bound is not.
+            A threshold that no value of the metric breaks, or none keeps, is refused.
         detectable: a gate on `epsilon` passes only if, on some pair, the same game certifies that
             a mutant breaks `max` whose noise is too small by at most this factor.
     """
@@ -131,6 +133,7 @@ class Gate(_Table):
             )
         if self.metric != "epsilon" and (self.max == "claim" or self.detectable is not None):
             raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
+        check_threshold(self)
         return self
 
     def picks(self, point: Mapping[str, Any]) -> bool:

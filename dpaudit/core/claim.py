@@ -1,9 +1,10 @@
-"""A stated privacy guarantee: ε, δ, the adjacency and the observer."""
+"""A stated privacy guarantee: ε, δ, the adjacency and the observers; and what it covers."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 # `entry-replace`: one entry of the completed matrix of predicted ratings takes another value.
 Adjacency = Literal[
@@ -45,3 +46,50 @@ class Claim:
     source: str
     also: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
+
+
+class Stated(Protocol):
+    """A guarantee's adjacency and observers; a `Claim` or its record."""
+
+    @property
+    def adjacency(self) -> str:
+        """Which data sets count as neighbours."""
+        ...
+
+    @property
+    def observer(self) -> str:
+        """Who sees the release."""
+        ...
+
+    @property
+    def also(self) -> Sequence[str]:
+        """Further observers."""
+        ...
+
+
+# A claim about an adjacency (key) also covers adjacencies (values) with smaller changes. Removing a
+# rating is removing the user and adding another.
+_REACHES: Mapping[str, tuple[str, ...]] = {"user-replace": ("rating-replace", "rating-add-remove")}
+# A claim about an observer (key) also covers observers (values) who see less. Others' lists follow
+# from the released model and others' data; the user's own scores and list may use the user's data
+# again. Friends, whose messages the recommender does not see, may be among the others. A user's own
+# list that leaves out what is seen shows more than one that leaves out nothing.
+_RELEASED = ("values", "list", "others-lists", "factors")
+_SEES: Mapping[str, tuple[str, ...]] = {
+    "recommender": ("iterates", "public", "values", "list"),
+    "iterates": ("public", *_RELEASED),
+    "public": _RELEASED,
+    "values": ("list",),
+    "own-list": ("unfiltered-list",),
+}
+
+
+def covered_adjacencies(claim: Stated) -> Collection[str]:
+    """Return the adjacencies at which a claim's ε holds."""
+    return (claim.adjacency, *_REACHES.get(claim.adjacency, ()))
+
+
+def covered_observers(claim: Stated) -> Collection[str]:
+    """Return the observers whom a claim covers: those that it names, and those who see less."""
+    named = (claim.observer, *claim.also)
+    return {*named, *(less for observer in named for less in _SEES.get(observer, ()))}

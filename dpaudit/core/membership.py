@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import Literal
+
+from dpaudit.core.claim import Stated, covered_adjacencies, covered_observers
 
 Unit = Literal["interaction", "user"]
 Observer = Literal["scores", "own-list", "others-lists", "factors"]
@@ -16,50 +18,36 @@ OBSERVERS: Mapping[Observer, str] = {
     "factors": "the published factors of the items",
 }
 
-# The adjacencies under which two data sets that differ in one unit are neighbours. A replaced user
-# may have one interaction less.
-_NEIGHBOURS: Mapping[str, str] = {
-    "rating-add-remove": "interaction",
-    "user-replace": "interaction",
-    "user-add-remove": "user",
+# Whom a stated claim may be about: `unfiltered-list` is `own-list` of lists that leave out nothing
+# that their user has seen.
+Covered = Literal["scores", "own-list", "unfiltered-list", "others-lists", "factors"]
+UNFILTERED: Covered = "unfiltered-list"
+# The released model, which a stated claim is about unless it says otherwise. A list that leaves out
+# what its user has seen shows all of it to whoever sees the list, whatever the model learned.
+RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", "factors")
+# What all of them see.
+SEEN: Mapping[str, str] = {
+    **dict[str, str](OBSERVERS.items()),
+    UNFILTERED: "the list shown to the target's user, if it leaves out nothing that the user has "
+    "seen",
 }
 
-
-class Stated(Protocol):
-    """A guarantee's adjacency and observers; a `Claim` or its record."""
-
-    @property
-    def adjacency(self) -> str:
-        """Which data sets count as neighbours."""
-        ...
-
-    @property
-    def observer(self) -> str:
-        """Who sees the release."""
-        ...
-
-    @property
-    def also(self) -> Sequence[str]:
-        """Further observers."""
-        ...
+# The adjacency of two data sets that differ in the presence of one unit.
+_PRESENCE: Mapping[str, str] = {"interaction": "rating-add-remove", "user": "user-add-remove"}
 
 
 def covers(claim: Stated, unit: str, observer: str) -> bool:
     """Whether a claim's ε bounds what an observer learns about the presence of a unit.
 
-    A claim about a user says as much about one interaction only if its ε is for replaced users,
-    as removing an interaction is removing the user and adding another. A claim about an interaction
-    says nothing as strong about a user. What the claim treats as public must not tell the coin of a
-    target, and ε must bound all that the observer sees of a training together.
+    A claim about a user says as much about one interaction only if its ε is for replaced users. A
+    claim about an interaction says nothing as strong about a user. What the claim treats as public
+    must not tell the coin of a target, and ε must bound all that the observer sees of a training
+    together.
 
     Args:
         claim: the claim.
         unit: what is present or absent.
         observer: who observes it.
     """
-    seen = {claim.observer, *claim.also}
-    if seen & {"public", "iterates"}:
-        # Others' lists follow from the released model and others' data; the user's own scores and
-        # list may use the user's data again.
-        seen |= {"others-lists", "factors"}
-    return _NEIGHBOURS.get(claim.adjacency) == unit and observer in seen
+    present = _PRESENCE[unit] in covered_adjacencies(claim)
+    return present and observer in covered_observers(claim)

@@ -5,6 +5,7 @@ Whatever is printed, documented or enumerated of metrics is taken from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -48,6 +49,16 @@ MetricName = Literal[
     "transcript.roc",
 ]
 Unit = Literal["share", "gain", "ε", "rating", "nats", "items", "share or norm"]
+# What a value of each unit is, and the largest one.
+_UNITS: Mapping[Unit, tuple[str, float]] = {
+    "share": ("a share", 1.0),
+    "gain": ("a difference of shares", 1.0),
+    "ε": ("an ε", math.inf),
+    "rating": ("an error of ratings", math.inf),
+    "nats": ("a divergence", math.inf),
+    "items": ("a number of items", math.inf),
+    "share or norm": ("a share or a norm", math.inf),
+}
 # The kinds of audits, with their names in messages.
 Audit = Literal["on demand", "trained", "membership", "black box"]
 _AUDITS: Mapping[Audit, str] = {
@@ -67,8 +78,8 @@ class Metric:
     Attributes:
         name: the name in measurements, gates and plans.
         words: its meaning in one line.
-        unit: the unit of its values; `gain` is a difference of shares, -1 to 1; `share or norm` is
-            for a share of users or the largest norm of their factors.
+        unit: the unit of its values; `gain` is a difference of shares; `share or norm` is for a
+            share of users or the largest norm of their factors.
         audits: the kinds of audits that produce it, each with what it needs there.
         fields: the fields of each measurement besides model, ε and estimate.
         detail: the field that distinguishes measurements that are otherwise alike; None if there
@@ -78,6 +89,7 @@ class Metric:
             and errors, `better` for shares that measure utility. None: no gate may use it.
         derived: whether its interval is a function of other joint intervals, so that it adds none
             to their family and only the model and ε identify it.
+        signed: whether its values, such as differences, may be negative.
     """
 
     name: MetricName
@@ -89,6 +101,22 @@ class Metric:
     optional: tuple[str, ...] = ()
     larger: Literal["worse", "better"] | None = None
     derived: bool = False
+    signed: bool = False
+
+    def range(self, width: float = math.inf) -> tuple[float, float]:
+        """Return the least and the largest value that it can have.
+
+        Args:
+            width: the largest error of a rating, if the scale is known.
+        """
+        most = width if self.unit == "rating" else _UNITS[self.unit][1]
+        return (-most if self.signed else 0.0), most
+
+    def values(self, width: float = math.inf) -> str:
+        """Say what its values are, and their range; `width` as in `range`."""
+        low, high = self.range(width)
+        within = f"of at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
+        return f"{_UNITS[self.unit][0]} {within}"
 
     @property
     def gateable(self) -> bool:
@@ -131,7 +159,7 @@ _LISTED: Mapping[Audit, str] = {
 }
 # Of membership inference: who observes, and what a target is.
 _SEEN = ("observer", "unit")
-_GAME = ("unit", "event", "observer", "shift", "theory", "control", "tried")
+_GAME = ("unit", "event", "observer", "view", "shift", "theory", "control", "tried")
 _TABLE = (
     Metric("attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
            _ATTACKED, ("attack",), larger="worse"),
@@ -148,19 +176,25 @@ _TABLE = (
     Metric("utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
            "share", _LISTED, larger="better"),
     Metric("utility.difference", "difference of an error or a share from that of another model",
-           "rating", {"trained": "with train.against"}, ("against", "kind"), "kind"),
+           "rating", {"trained": "with train.against"}, ("against", "kind"), "kind", signed=True),
     Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
-           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "its improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           signed=True),
     Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           signed=True),
     Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
-           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis"),
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
+           signed=True),
     Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
-           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis"),
+           "improvement on a baseline", "share", _RECOVERED, ("attack", "basis"), "basis",
+           signed=True),
     Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
-           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "improvement on a baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           signed=True),
     Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis"),
+           "baseline", "rating", _RECOVERED, ("attack", "basis"), "basis",
+           signed=True),
     Metric("epsilon", "certified lower bound on ε of a distinguishing game", "ε",
            {**_COMPARED, "membership": "", "black box": ""}, ("attack", "pair"), optional=_GAME,
            larger="worse"),
@@ -186,7 +220,7 @@ _TABLE = (
     Metric("attack.advantage", "true- minus false-positive rate: of membership inference at a "
            "threshold chosen beforehand, where balanced accuracy is a half plus a half of it, or "
            "of a game at its best threshold", "gain", {**_COMPARED, "membership": ""}, ("attack",),
-           optional=("pair", *_SEEN, "event"), larger="worse"),
+           optional=("pair", *_SEEN, "event"), larger="worse", signed=True),
     Metric("leak", "largest advantage of the games or membership inferences of a model, at least "
            "0: how much better than chance the strongest measured attack distinguishes the data "
            "sets",
@@ -196,10 +230,10 @@ _TABLE = (
            "at a false-positive rate", "share", _MEMBERS, ("attack", *_SEEN, "at")),
     Metric("membership.exposed", "quantile over targets of how much more often a target is found, "
            "at a false-positive rate of 1 % or the next measured, when present than when absent",
-           "gain", _MEMBERS, ("attack", *_SEEN, "at")),
+           "gain", _MEMBERS, ("attack", *_SEEN, "at"), signed=True),
     Metric("membership.group", "how much more often the present targets of a group are found, at "
            "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
-           ("attack", *_SEEN, "group"), "group"),
+           ("attack", *_SEEN, "group"), "group", signed=True),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",
            {"trained": "with [[game]]"}, ("attack", "pair", "estimator"), "estimator"),
     Metric("transcript.auc", "AUC of real against fake submissions after some rounds, with an "

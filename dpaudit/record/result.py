@@ -181,6 +181,8 @@ class Measurement(_Record):
         items: the popularity class of the items.
         event: the event behind the bound, chosen on other trials.
         observer: who saw submissions, messages to friends, or a model of a membership game.
+        view: what the observer saw, if more claims are about it than about the observer:
+            `unfiltered-list` of own lists that leave out nothing that their user has seen.
         unit: what a target of a membership game is: `interaction` or `user`.
         group: the group of targets.
         shift: the difference of the exact prediction between the two data sets; None if a list was
@@ -212,6 +214,7 @@ class Measurement(_Record):
     items: str | None = None
     event: str | None = None
     observer: str | None = None
+    view: str | None = None
     unit: str | None = None
     group: str | None = None
     shift: Number | None = None
@@ -260,7 +263,8 @@ class Measurement(_Record):
 
     def tests(self, claim: ClaimRecord) -> bool:
         """Return whether the claim is about the target and the observer of a membership game."""
-        return self.unit is None or covers(claim, self.unit, self.observer or "")
+        seen = self.view or self.observer or ""
+        return self.unit is None or covers(claim, self.unit, seen)
 
     @property
     def place(self) -> str:
@@ -397,7 +401,8 @@ class FindingRecord(_Record):
 
     Attributes:
         model: the model's label.
-        about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen` or `noiseless`.
+        about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim` or
+            `noiseless`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
     """

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from dpaudit.core.membership import SEEN
+from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
+    FindingRecord,
     GameName,
     GateRecord,
     Measurement,
@@ -55,6 +58,41 @@ def verdicts(
         )
         for point in points
     ]
+
+
+def beside(
+    points: Sequence[PointRecord], measurements: Sequence[Measurement]
+) -> Iterator[FindingRecord]:
+    """Yield what is certified to leak more than a claim allows where the claim is not about it.
+
+    Such a leak breaks no claim; reports show it beside the verdict.
+
+    Args:
+        points: the sweep.
+        measurements: the measured numbers.
+    """
+    for point in points:
+        claim, place = point.claim, (point.model, point.epsilon)
+        if claim is None:
+            continue
+        leaks = [
+            f"ε ≥ {at_least(found.estimate.lower, 2)} for one {found.unit}, seen: "
+            f"{SEEN.get(found.observer or '', found.observer)}"
+            for found in measurements
+            if (found.model, found.epsilon) == place
+            and found.metric == "epsilon"
+            and found.estimate.lower > claim.epsilon
+            and not found.tests(claim)
+        ]
+        if leaks:
+            yield FindingRecord(
+                model=point.model,
+                about="beside-claim",
+                text=f"More than the claimed ε = {claim.epsilon:g} is certified beside the claim, "
+                f"which is not about it: {'; '.join(leaks)}.",
+                remedy="This breaks no claim. Show it to nobody who may not learn it, or state a "
+                "claim about it (adjacency, observers), which is judged.",
+            )
 
 
 def decided(

@@ -126,6 +126,13 @@ _FINDINGS: Mapping[str, Rule] = {
         "Whoever sees such a list can tell what its user interacted with.",
         5.0,
     ),
+    "beside-claim": Rule(
+        "finding-beside-claim",
+        "More than the claim allows leaks where the claim is not about it",
+        "The claim is about other observers or other neighbours, so this breaks no claim. A claim "
+        "about it would be false.",
+        5.0,
+    ),
     "noiseless": NOISELESS,
 }
 RULES = (

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import OBSERVERS
+from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
 from dpaudit.record.result import ClaimRecord
 from dpaudit.reports.table import NONE
@@ -30,7 +30,7 @@ _OBSERVERS: Mapping[str, str] = {
     "friend": "all that a friend receives and generates",
     "values": "the predictions shown to one user",
     "list": "the ranked list shown to one user, without values",
-    **dict[str, str](OBSERVERS.items()),
+    **SEEN,
 }
 _NEITHER = "none: not a statement about neighbours"
 
@@ -97,9 +97,10 @@ def observer(name: str) -> str:
 
 
 def claim(record: ClaimRecord) -> str:
-    """Return what a claim is about, without its ε: neighbours, observer, δ and assumptions."""
+    """Return what a claim is about, without its ε: neighbours, observers, δ and assumptions."""
     differ = _NEIGHBOURS.get(record.adjacency, record.adjacency)
-    parts = [differ, f"seen: {observer(record.observer)}", f"δ = {record.delta:g}"]
+    seen = ", or ".join(map(observer, (record.observer, *record.also)))
+    parts = [differ, f"seen: {seen}", f"δ = {record.delta:g}"]
     return "; ".join([*parts, *(f"assumes {each}" for each in record.assumes)])
 
 

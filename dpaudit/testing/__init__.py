@@ -11,9 +11,11 @@ from dpaudit.auditor.black_box.audit import (
     Score,
     audit_pairs,
     check_arguments,
+    check_calls,
 )
 from dpaudit.auditor.black_box.calls import Calls
 from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.core.errors import InputError
@@ -72,17 +74,21 @@ def assert_satisfies_dp(
         AssertionError: the claim is broken; the message states the event that shows it and its
             frequency on each data set.
         InputError: an argument is out of range, the data sets are equal, the trials are too few for
-            `detectable`, or a planted violation was not found.
+            `detectable` or for any failure, or a planted violation was not found.
     """
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
     confidence = 1 - false_alarm
     check_arguments(pairs, score, delta, 1 - confidence)
+    if trials is not None:
+        check_calls("trials", trials)
     seed = settled(seed)
 
+    def certifying(count: int) -> int:
+        return count - count // 2 if score == "learned" else count
+
     def least(count: int) -> float:
-        certifying = count - count // 2 if score == "learned" else count
-        return detectable_epsilon(epsilon, certifying, false_alarm, delta=delta)
+        return detectable_epsilon(epsilon, certifying(count), false_alarm, delta=delta)
 
     wanted = trials or 0
     if trials is None and detectable is not None:
@@ -95,6 +101,12 @@ def assert_satisfies_dp(
     if trials is None:
         calls = Calls(mechanism, batched, seed, fresh_process)
         wanted = max(wanted, affordable(calls, pairs[0]))
+    most = most_certified(certifying(wanted), delta=delta, alpha=false_alarm)
+    if most <= epsilon:
+        raise InputError(
+            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} can "
+            "never fail: use more trials"
+        )
     found = audit_pairs(
         mechanism,
         pairs,

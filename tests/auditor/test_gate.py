@@ -420,8 +420,25 @@ def test_a_claim_is_judged_only_by_games_that_it_covers() -> None:
         assert judged.outcome == "inconclusive"
         assert "claims only rating-add-remove, observer scores, factors: give" in judged.reason
         assert "or pick in where what it covers" in judged.reason
-        assert judge(gate, points, [game(0.4), other]).outcome == "inconclusive"
+        both = judge(gate, points, [game(0.4), other])
+        assert both.outcome == "pass"
+        assert both.reason.endswith(f"; no claim is about, and this gate leaves out: {other.pair}")
         assert judge(gate, points, [game(1.1), other]).outcome == "fail"
+        # A number is a limit for whatever is picked.
+        assert judge(ONE, points, [game(0.4), other]).outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [(0.01, 0.03, "inconclusive"), (0.3, 0.45, "pass"), (0.45, 0.55, "pass"), (0.7, 0.8, "fail")],
+)
+def test_an_attack_that_is_always_wrong_is_no_pass(
+    lower: float, upper: float, outcome: str
+) -> None:
+    area = found(lower, upper, metric="attack.auc", attack=STRONGEST)
+    judged = judge(Gate(metric="attack.auc", max=0.6), POINTS, [area])
+    assert judged.outcome == outcome
+    assert ("reverse attack has an AUC above 0.6" in judged.reason) == (outcome == "inconclusive")
 
 
 def test_single_attacks_are_not_judged() -> None:

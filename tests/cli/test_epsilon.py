@@ -29,6 +29,7 @@ from dpaudit.bounds.outcomes import Counts
 from dpaudit.cli import main
 from dpaudit.cli.scores import mixed
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.rounding import at_least
 
 COUNTS = Counts(tp=80, fp=20, fn=20, tn=80)
 OPTIONS: dict[str, Any] = {"delta": 1e-5, "alpha": 1 - 0.9, "confidence": 0.9}
@@ -123,6 +124,7 @@ def assert_says(result: Result, expected: Estimate, seed: int | None = None) -> 
     assert found == {
         "epsilon_lower": expected.lower,
         "epsilon_point": point,
+        "epsilon_lower_of_both_directions": None,
         "delta": OPTIONS["delta"],
         "confidence": 0.9,
         "method": expected.method,
@@ -407,3 +409,53 @@ def test_help_is_tidy() -> None:
     assert methods["--one-run"] == "one-run, one-run-gdp"
     assert methods["--counts"] == "clopper-pearson, jeffreys, joint-beta, gdp"
     assert methods["--scores-in,"].startswith("--scores-out label, held-out")
+
+
+def both_directions(*arguments: object) -> tuple[str, float | None]:
+    text = call(*arguments)
+    record = json.loads(call(*arguments, "--format", "json").stdout)
+    assert text.exit_code == 0
+    assert record["epsilon_lower"] == 0
+    reverse: float | None = record["epsilon_lower_of_both_directions"]
+    return " ".join(text.output.split()), reverse
+
+
+def test_an_attack_that_is_always_wrong_certifies_what_its_reverse_does_at_half_the_level() -> None:
+    halved: dict[str, Any] = {"delta": 0.0, "alpha": (1 - 0.95) / 2, "confidence": 0.95}
+    for arguments, expected in (
+        (("--counts", "0,100,100,0"), clopper_pearson_epsilon(Counts(100, 0, 0, 100), **halved)),
+        (("--counts", "30,60,70,40"), clopper_pearson_epsilon(Counts(70, 40, 30, 60), **halved)),
+        (("--one-run", "100,40,5"), one_run_epsilon(100, 40, 35, **halved)),
+    ):
+        text, reverse = both_directions(*arguments)
+        assert reverse == expected.lower > 0.1
+        assert "the attack is wrong more often than right. Reversed it shows a leak" in text
+        assert f"each at α/2, ε >= {at_least(expected.lower)}." in text
+        assert "no leak" not in text
+
+
+@pytest.mark.parametrize("method", ["two-sample", "one-run"])
+def test_scores_of_the_wrong_sign_certify_what_their_reverse_does(
+    tmp_path: Path, method: str
+) -> None:
+    absent, present = trials(n=400)
+    files = tmp_path / "in.npy", tmp_path / "out.npy"
+    for path, values in zip(files, (-present, -absent), strict=True):
+        np.save(path, values)
+    names = ("--scores-in", files[0], "--scores-out", files[1], "--method", method, "--seed", 0)
+    text, reverse = both_directions(*names)
+    assert reverse is not None
+    assert 0.5 < reverse < 2
+    assert "a large score speaks for the target record" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--counts", "50,50,50,50"), ("--counts", "48,52,52,48"), ("--one-run", "100,40,20")],
+)
+def test_no_leak_is_said_of_outcomes_that_show_none_in_either_direction(
+    arguments: tuple[str, str],
+) -> None:
+    text, reverse = both_directions(*arguments)
+    assert reverse is None
+    assert "These outcomes show no leak, nor would the reverse attack." in text

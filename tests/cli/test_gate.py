@@ -145,3 +145,30 @@ def test_a_baseline_excuses_nothing_and_a_waiver_accepts_what_is_newly_broken(
     policy.write_text("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.001\n")
     options = (*baseline, "--waivers", waivers, "--policy", policy)
     assert call("gate", after, *options).exit_code == 1
+
+
+def test_a_policy_whose_threshold_decides_nothing_is_refused(waived: Path) -> None:
+    for threshold, said in (
+        ('metric = "attack.accuracy"\nmax = 35', "line 1: gate.0: attack.accuracy is a share"),
+        ('metric = "utility.rmse"\nmax = 4', "gate.0: utility.rmse is an error of ratings in [0,"),
+    ):
+        (waived / "policy.toml").write_text(f"[[gate]]\n{threshold}\n")
+        refused = call("gate", waived, "--policy", waived / "policy.toml")
+        assert refused.exit_code == 2
+        assert said in words(refused)
+
+
+def test_a_config_whose_threshold_decides_nothing_is_refused(tmp_path: Path) -> None:
+    config, percent = tmp_path / "c.toml", tmp_path / "percent.toml"
+    gate = '[[gate]]\nmetric = "attack.accuracy"\nmax = '
+    config.write_text(f"{CONFIG}{gate}0.35\n")
+    percent.write_text(f"{CONFIG}{gate}35\n")
+    said = "attack.accuracy is a share in [0, 1]: 35 can never fail; write 0.35 for 35 %"
+    for arguments, place in (
+        (("run", config, "-s", "gate.0.max=35"), "the option --set gate.0.max=35"),
+        (("run", percent), f"{percent}, line 12"),
+        (("plan", percent), f"{percent}, line 12"),
+    ):
+        refused = call(*arguments)
+        assert refused.exit_code == 2
+        assert f"{place}: gate.0: {said}" in words(refused)

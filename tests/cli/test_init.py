@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from dpaudit.cli import main
 from dpaudit.config.load import load
 from dpaudit.core import registry
+from dpaudit.core.membership import RELEASED
 
 FEW = (
     *("-s", "audit.trials=500", "-s", "game.0.trials=2000", "-s", "game.1.trials=2000"),
@@ -48,6 +49,18 @@ def test_the_config_of_every_library_can_be_loaded(name: str, tmp_path: Path) ->
     config = tmp_path / "dpaudit.toml"
     assert call("init", "--recommender", name, config).exit_code == 0
     assert load(config).recommender[0].library == name
+
+
+def test_the_claim_of_the_template_names_the_observers_of_the_released_model(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "dpaudit.toml"
+    assert call("init", "--recommender", "most-popular", config).exit_code == 0
+    config.write_text(config.read_text().replace("# claim = ", "claim = "))
+    claim = load(config).recommender[0].claim
+    assert claim is not None
+    assert "observers" in claim.model_fields_set
+    assert claim.observers == list(RELEASED)
 
 
 def test_the_config_without_data_is_that_of_the_first_audit(tmp_path: Path) -> None:

@@ -48,6 +48,24 @@ def test_json_holds_every_estimate(files: Path) -> None:
     assert record["exchangeable"] is None
 
 
+def test_an_attack_that_is_always_wrong_is_told_apart_from_one_that_finds_nothing(
+    files: Path,
+) -> None:
+    def said(shift: float) -> tuple[str, bool]:
+        np.savetxt(files / "in.csv", np.random.default_rng(1).normal(shift, 1, 400))
+        record = json.loads(call(files, "--format", "json").output)
+        return " ".join(call(files).output.split()), record["reversed"]
+
+    text, reverse = said(-3)
+    assert reverse
+    assert "Non-members score above members: scores have to be larger for likelier" in text
+    assert "small scores as large ones, tells members with AUC 0.98" in text
+    for shift in (0.0, 3.0):
+        text, reverse = said(shift)
+        assert not reverse
+        assert "reverse" not in text
+
+
 def test_wrong_input_is_one_sentence(files: Path) -> None:
     found = call(files, "--features-in", str(files / "a.csv"))
     assert found.exit_code == 2

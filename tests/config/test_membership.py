@@ -19,7 +19,7 @@ from dpaudit.config import load as config_file
 from dpaudit.config.membership import BATTERY, Membership, OwnRecommender, StatedClaim
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, covers
+from dpaudit.core.membership import OBSERVERS, SEEN, covers
 from dpaudit.record.result import Family
 
 DATA = """
@@ -88,9 +88,11 @@ def test_a_stated_claim_is_about_its_unit_and_observers() -> None:
     stated = StatedClaim(epsilon=2.0, delta=1e-6, adjacency="user-add-remove")
     claim = stated.claim()
     assert (claim.epsilon, claim.delta) == (2.0, 1e-6)
-    for observer in OBSERVERS:
-        assert covers(claim, "user", observer)
-        assert not covers(claim, "interaction", observer)
+    # Who sees the user's own list sees what its filter leaves out, whatever was learned.
+    assert {seen for seen in SEEN if covers(claim, "user", seen)} == {*SEEN} - {"own-list"}
+    assert not any(covers(claim, "interaction", seen) for seen in SEEN)
+    wide = StatedClaim(epsilon=2.0, observers=list(OBSERVERS)).claim()
+    assert all(covers(wide, "interaction", seen) for seen in SEEN)
     narrow = StatedClaim(epsilon=2.0, observers=["others-lists", "factors"]).claim()
     assert {o for o in OBSERVERS if covers(narrow, "interaction", o)} == {"others-lists", "factors"}
 

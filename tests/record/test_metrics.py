@@ -58,7 +58,7 @@ def test_the_schema_names_the_metrics_that_may_gate_and_explains_each() -> None:
     assert schema_of("metric")["enum"] == [metric.name for metric in able]
     assert schema_of("metric")["enumDescriptions"] == [metric.words for metric in able]
     for metric in METRICS.values():
-        gate = {"metric": metric.name, "max": 1.0}
+        gate = {"metric": metric.name, "max": 0.5}
         if metric.name == "epsilon":
             gate["detectable"] = 2.0
         if metric.gateable:
@@ -102,7 +102,7 @@ AUDITS: dict[Audit, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("audit", AUDITS)
 def test_what_a_gate_may_judge_is_planned_where_the_table_says(audit: Audit) -> None:
     gates = [
-        {"metric": metric.name, "max": 1.0, **({"detectable": 2} if name == "epsilon" else {})}
+        {"metric": metric.name, "max": 0.5, **({"detectable": 2} if name == "epsilon" else {})}
         for name, metric in METRICS.items()
         if metric.gateable
     ]

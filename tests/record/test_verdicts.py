@@ -8,7 +8,7 @@ import pytest
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import ClaimRecord, GateRecord, Measurement, VerdictRecord
-from dpaudit.record.verdicts import claim_id, decided, verdicts, waivable
+from dpaudit.record.verdicts import beside, claim_id, decided, verdicts, waivable
 from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
 
@@ -78,6 +78,40 @@ def test_the_law_of_the_noise_neither_breaks_a_claim_nor_vouches_for_it() -> Non
 def test_a_game_about_what_the_claim_does_not_cover_leaves_it_untested() -> None:
     found = judge(game(5.0, unit="user", observer="own-list", event="guesses"))
     assert (found.verdict, found.reason, found.certified) == ("not tested", "no game", None)
+
+
+def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
+    base = make_result(epsilons=(1.0,), attacks=False, game=False)
+    stated = ClaimRecord(
+        epsilon=1.0, delta=0.0, adjacency="rating-add-remove", observer="scores", public="",
+        source="",
+    )  # fmt: skip
+    points = [base.points[0].model_copy(update={"claim": stated})]
+    games = [
+        game(lower, pair=f"{unit} ({observer})", unit=unit, observer=observer, event="guesses")
+        for unit, observer, lower in (
+            ("interaction", "scores", 0.4),
+            ("interaction", "own-list", 3.84),
+            ("interaction", "others-lists", 1.0),
+            ("user", "scores", 2.5),
+            ("user", "of a plug-in", 1.5),
+        )
+    ]
+    assert verdicts(base.models, points, games)[0].verdict == "not broken"
+    [found] = beside(points, games)
+    assert (found.model, found.about) == ("published", "beside-claim")
+    assert found.text == (
+        "More than the claimed ε = 1 is certified beside the claim, which is not about it: "
+        "ε ≥ 3.84 for one interaction, seen: the list shown to the target's user; "
+        "ε ≥ 2.50 for one user, seen: the scores of the target's own (user, item) pairs; "
+        "ε ≥ 1.50 for one user, seen: of a plug-in."
+    )
+    wide = stated.model_copy(update={"also": ("own-list",)})
+    points = [base.points[0].model_copy(update={"claim": wide})]
+    assert verdicts(base.models, points, games)[0].verdict == "broken"
+    [found] = beside(points, games)
+    assert "own" not in found.text.partition("for one user")[0]
+    assert not list(beside([base.points[0].model_copy(update={"claim": None})], games))
 
 
 def membership(observer: str, factor: float | None) -> Measurement:

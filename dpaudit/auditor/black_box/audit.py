@@ -185,8 +185,7 @@ def audit_pairs(
     alpha = 1 - confidence
     check_arguments(pairs, score, delta, alpha)
     for name, value in (("trials", trials), ("search", search)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < _LEAST:
-            raise InputError(f"{name} = {value!r} is not a whole number of at least {_LEAST}")
+        check_calls(name, value)
     if log_ratio is not None:
         if score != "learned":
             raise InputError("both score and log_ratio are given: the log-ratio is the score")
@@ -253,6 +252,16 @@ def audit_pairs(
         control=control,
         noiseless=certificate.noiseless,
     )
+
+
+def check_calls(name: str, value: Any) -> None:
+    """Refuse a number of calls that is no whole number, or too small for any audit.
+
+    Raises:
+        InputError: it is.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < _LEAST:
+        raise InputError(f"{name} = {value!r} is not a whole number of at least {_LEAST}")
 
 
 def check_arguments(

@@ -34,7 +34,7 @@ from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.power.power import detectable_epsilon
 from dpaudit.config import schema as configs
-from dpaudit.config.compatibility.observers import observer_of
+from dpaudit.config.compatibility.observers import check_covered, observer_of
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate
@@ -184,7 +184,7 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
     """Prepare the neighbouring data sets and the attack of a game.
 
     Raises:
-        ConfigError: a list is observed on a pair that the claim does not cover.
+        ConfigError: the claim does not cover the observer, or the list that is observed on a pair.
         DataError: there are too few data for a pair.
     """
     attack, first = game.create("game"), sweep.defenses[0]
@@ -194,6 +194,7 @@ def match_of(sweep: Sweep, game: configs.Game, seed: int) -> Match:
     defense = sweep.predicting[0]
     observers = defense.observers()
     observer = observer_of(game, sweep.model.label, observers)
+    check_covered(game, sweep.model.label, defense.claim(), observer)
     release, knowledge = observers[observer].shows
     if issubclass(knowledge, LaplacePair):
         return _Values(model, pair, attack, observer)

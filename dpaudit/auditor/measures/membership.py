@@ -17,7 +17,7 @@ from dpaudit.auditor.measures.leak import leaks
 from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
-from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, noticed, probes
+from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, keeps_seen, noticed, probes
 from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
@@ -27,7 +27,7 @@ from dpaudit.config.compatibility.gates import RATED
 from dpaudit.config.membership import Membership
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import Observer, Unit, covers
+from dpaudit.core.membership import UNFILTERED, Observer, Unit, covers
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST
@@ -105,7 +105,8 @@ class MembershipInferences(Measure[MemberModel]):
                 features[:, cut:],
                 self.design.present(self.table.trainings, unit),
             )
-            yield from self._inferred(trials, unit, observer, point.claim, where)
+            view = UNFILTERED if observer == "own-list" and keeps_seen(trials) else None
+            yield from self._inferred(trials, unit, observer, view, point.claim, where)
             if (unit, observer) == ("interaction", "own-list") and hides_seen(trials):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
         yield from self._useful(np.array([part[-1][0] for part in parts]), where)
@@ -115,6 +116,7 @@ class MembershipInferences(Measure[MemberModel]):
         trials: Trials,
         unit: Unit,
         observer: Observer,
+        view: str | None,
         claim: Claim | None,
         where: dict[str, Any],
     ) -> Iterator[records.Measurement]:
@@ -128,7 +130,7 @@ class MembershipInferences(Measure[MemberModel]):
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(found, f"tpr {exposing:g}")
         yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
-        yield self._certified(trials, found, claim, where)
+        yield self._certified(trials, found, claim, {**where, "view": view})
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
         return {
@@ -210,7 +212,7 @@ class MembershipInferences(Measure[MemberModel]):
         delta = claim.delta if claim else self.table.delta
         best, estimate = self._bound(found, delta)
         own = {**where, "attack": STRONGEST, "pair": _pair(where["unit"], where["observer"])}
-        applies = claim and covers(claim, where["unit"], where["observer"])
+        applies = claim and covers(claim, where["unit"], where["view"] or where["observer"])
         claimed = claim.epsilon if claim and applies else None
         limits = bars(self.context.config.gate, own, claimed)
         if claimed:

@@ -53,6 +53,11 @@ class OneModel:
         """Whether members and non-members differ in features that the model never saw."""
         return self.exchangeable is not None and self.exchangeable.lower > 0.5
 
+    @property
+    def reversed(self) -> bool:
+        """Whether non-members score above members, so that the reverse attack finds them."""
+        return self.auc.upper < 0.5
+
 
 def audit_scores(
     present: ArrayLike,

@@ -44,6 +44,22 @@ def hides_seen(trials: Trials) -> bool:
     return bool((1 - without.mean()) ** len(within) < _CHANCE)
 
 
+def keeps_seen(trials: Trials) -> bool:
+    """Whether own lists leave out nothing that their user has seen, as far as targets show.
+
+    Lists that leave out what is seen show less of a target when it is present. If lists do not
+    depend on a target's own coin, the sum of what they show, with a sign by the coin, has mean 0
+    and, given what they show, at most the variance Σ x². It may be two deviations below.
+
+    Args:
+        trials: the features for the observer of own lists; the first is how much of the target, an
+            item or a history, the list shows.
+    """
+    shown = trials.features[:, :, 0]
+    signed = np.where(trials.present, shown, -shown)
+    return bool(np.nansum(signed) >= -2 * np.sqrt(np.nansum(shown**2)))
+
+
 def probes(training: Training) -> Iterator[Task]:
     """Yield two tasks: train the first model twice, and once without a user and an item.
 

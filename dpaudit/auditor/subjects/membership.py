@@ -129,7 +129,7 @@ class MemberModels(Subject):
         if ratings is None or table is None:
             raise TypeError("a membership audit needs ratings and [membership]")
         gates = context.config.gate
-        check_rated([gate.metric for gate in gates], ratings.scale)
+        check_rated(gates, ratings.scale)
         made = cls(context, ratings, table, Design.of(ratings, table, context.seed))
         for index, gate in enumerate(gates):
             made._check_useful(f"gate.{index}", gate)

@@ -38,7 +38,7 @@ class OnDemandModels(Subject):
         """
         if ratings is None:
             raise TypeError("recommenders need ratings")
-        check_rated([gate.metric for gate in context.config.gate], ratings.scale)
+        check_rated(context.config.gate, ratings.scale)
         return cls(context, ratings, Sweep.of(context.config, ratings))
 
     def trials(self) -> int:

@@ -86,7 +86,7 @@ class TrainedModels(Subject):
         if ratings is None:
             raise TypeError("recommenders need ratings")
         config = context.config
-        check_rated([gate.metric for gate in config.gate], ratings.scale)
+        check_rated(config.gate, ratings.scale)
         for model in config.model:
             check_games(model, config.game)
         if config.transcript:

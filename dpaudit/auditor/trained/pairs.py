@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from dpaudit.auditor.games.targets import target_pair
 from dpaudit.auditor.games.trained import DataPair
 from dpaudit.auditor.trained.observers import check_observed, observed
 from dpaudit.config import schema as configs
-from dpaudit.core.claim import Adjacency, Claim
+from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.releases import TargetUser
 from dpaudit.data.ratings import Ratings
@@ -18,13 +18,6 @@ from dpaudit.defenses.base import TrainedDefense
 
 # The observer of games with many canary ratings.
 MANY = "iterates"
-# A claim about an adjacency (key) also covers adjacencies (values) with smaller changes.
-_REACHES: dict[Adjacency, tuple[Adjacency, ...]] = {
-    "rating-replace": ("rating-replace",),
-    "rating-add-remove": ("rating-add-remove",),
-    "user-replace": ("user-replace", "rating-replace", "rating-add-remove"),
-    "user-add-remove": ("user-add-remove",),
-}
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,9 @@ def adjacency_of(
         return claim.adjacency if claim else one
     if claim is None:
         return one if game.pair == "rating" else "user-replace"
-    reached = [each for each in _REACHES[claim.adjacency] if each.startswith(game.pair)]
+    covered = covered_adjacencies(claim)
+    kinds: tuple[Adjacency, ...] = get_args(Adjacency)
+    reached = [kind for kind in kinds if kind.startswith(game.pair) and kind in covered]
     if not reached:
         raise ConfigError(
             f"[[game]] pair = {game.pair!r}: model {label!r} claims nothing for it, only for "

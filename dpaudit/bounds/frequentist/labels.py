@@ -176,6 +176,18 @@ def label_epsilon(
     return estimate, test
 
 
+def most_certified(trials: int, *, delta: float, alpha: float) -> float:
+    """Return the largest ε that the label test can certify: that of all trials guessed right.
+
+    Args:
+        trials: the number of trials on D and D' together.
+        delta: the δ of the claim.
+        alpha: the level of the bound.
+    """
+    every = LabelTest(0.0, 0.0, present_high=True, hits=trials, size=trials, trials=trials)
+    return every.epsilon(delta, alpha)
+
+
 def label_test(
     absent: Scores,
     present: Scores,

@@ -1,30 +1,89 @@
-"""What gates need of the data."""
+"""What gates need: thresholds within the range of their metrics, and data that these are of."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Literal, Protocol
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Scale
-from dpaudit.record.metrics import MetricName
+from dpaudit.record.metrics import METRICS, MetricName
 
 # The metrics that purchases do not have.
 RATED: tuple[MetricName, ...] = ("utility.rmse", "utility.mae")
 
 
-def check_rated(gated: Sequence[MetricName], scale: Scale) -> None:
-    """Refuse gates on errors of ratings if the data are purchases, before anything is run.
+class Threshold(Protocol):
+    """A metric with its threshold: a `Gate`."""
+
+    @property
+    def metric(self) -> MetricName:
+        """The metric."""
+        ...
+
+    @property
+    def max(self) -> float | Literal["claim"] | None:
+        """The largest value that is allowed; None with `min`."""
+        ...
+
+    @property
+    def min(self) -> float | None:
+        """The least value that is allowed; None with `max`."""
+        ...
+
+
+def check_threshold(gate: Threshold, width: float = math.inf) -> None:
+    """Refuse a threshold that every value of the metric keeps, or none.
 
     Args:
-        gated: the metrics of the gates.
+        gate: the gate.
+        width: the largest error of a rating, if the scale is known.
+
+    Raises:
+        ValueError: names the range of the metric and the remedy.
+    """
+    if gate.max == "claim":
+        return
+    metric = METRICS[gate.metric]
+    low, high = metric.range(width)
+    if gate.max is not None:
+        limit, fails, passes = gate.max, gate.max < high, gate.max >= low
+    else:
+        limit = gate.min if gate.min is not None else high
+        fails, passes = limit > low, limit <= high
+    if fails and passes:
+        return
+    remedy = f"give a number {f'between {low:g} and {high:g}' if high < math.inf else 'above 0'}"
+    if high == 1 and 1 < limit < 100:
+        remedy = f"write {limit / 100:g} for {limit:g} %"
+    raise ValueError(
+        f"{gate.metric} is {metric.values(width)}: {limit:g} can never "
+        f"{'pass' if fails else 'fail'}; {remedy}"
+    )
+
+
+def check_rated(gates: Sequence[Threshold], scale: Scale) -> None:
+    """Refuse gates that do not fit the scale of the ratings, before anything is run.
+
+    Purchases have no errors of ratings, and no error is larger than the scale is wide.
+
+    Args:
+        gates: the gates.
         scale: the rating scale of the data.
 
     Raises:
         ConfigError: names the gate and the remedy.
     """
-    for index, metric in enumerate(gated):
-        if metric in RATED and scale.width == 0:
+    for index, gate in enumerate(gates):
+        if gate.metric not in RATED:
+            continue
+        if scale.width == 0:
             raise ConfigError(
-                f"gate.{index}.metric = {metric!r} needs ratings, and all ratings of these data "
-                f"are {scale.minimum:g}: remove the gate, or use other data"
+                f"gate.{index}.metric = {gate.metric!r} needs ratings, and all ratings of these "
+                f"data are {scale.minimum:g}: remove the gate, or use other data"
             )
+        try:
+            check_threshold(gate, scale.width)
+        except ValueError as error:
+            raise ConfigError(f"gate.{index}: {error}") from error

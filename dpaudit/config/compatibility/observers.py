@@ -9,6 +9,7 @@ from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Game, has_role
 from dpaudit.core import registry
+from dpaudit.core.claim import Claim, covered_observers
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.observation import Observer
 
@@ -62,6 +63,19 @@ def observer_of(game: Game, label: str, observers: Mapping[str, Observer[Any]]) 
             f"model {label!r} sees: use one such as {_usual(observers[game.observe])!r}"
         )
     return game.observe
+
+
+def check_covered(game: Game, label: str, claim: Claim | None, observe: str) -> None:
+    """Refuse a game whose observer a model's claim does not cover.
+
+    Raises:
+        ConfigError: names the game, the model and the remedy.
+    """
+    if claim and observe not in covered_observers(claim):
+        raise ConfigError(
+            f"[[game]] {game.label!r}: model {label!r} claims nothing for observer {observe!r}, "
+            f"only for {claim.observer!r}: use observe = {claim.observer!r}"
+        )
 
 
 def check_games(models: Sequence[Model], games: Sequence[Game]) -> None:

@@ -133,7 +133,8 @@ def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
     for row, game in enumerate(games):
         claim = claims.get(game[:2])
         bound = at.get((game, "epsilon", None))
-        said = [words.epsilon(claim.epsilon) if claim else "none"] if claimed else []
+        about = claim and bound and bound.tests(claim)
+        said = [words.epsilon(claim.epsilon) if claim and about else "none"] if claimed else []
         cells.append(
             [
                 game[0],

@@ -157,7 +157,8 @@ def claims(result: AuditResult) -> Table | None:
         if point.claim:
             said = point.claim
             key = (
-                point.model, said.adjacency, said.observer, f"{said.delta:g}",
+                point.model, said.adjacency, ", ".join((said.observer, *said.also)),
+                f"{said.delta:g}",
                 "; ".join(said.assumes) or NONE, said.source,
             )  # fmt: skip
             grouped.setdefault(key, []).append(said.epsilon)

@@ -15,7 +15,6 @@ from dpaudit.record.result import (
     Verdict,
     VerdictRecord,
 )
-from dpaudit.record.verdicts import game_name
 from dpaudit.reports import words
 from dpaudit.reports.sections import membership, transcripts, waivers
 
@@ -114,7 +113,7 @@ def _claims(
             f"{' to '.join(ends)} times what is claimed were found {' and '.join(games)}; smaller "
             "leaks may be missed. This is no proof of privacy: other attacks may find more."
         )
-    yield from _uncovered(result, here, by_epsilon)
+    yield from _uncovered(here, by_epsilon)
     reasons = [_reason(result, each, by_epsilon[each.epsilon]) for each in here]
     for reason, said in _UNTESTED.items():
         those = [each for each, why in zip(here, reasons, strict=True) if why == reason]
@@ -131,25 +130,15 @@ def _waived(result: AuditResult, here: list[VerdictRecord]) -> Iterator[str]:
 
 
 def _uncovered(
-    result: AuditResult,
-    here: list[VerdictRecord],
-    claims: Mapping[float, ClaimRecord | None],
+    here: list[VerdictRecord], claims: Mapping[float, ClaimRecord | None]
 ) -> Iterator[str]:
-    """Yield what the claims cover that no game tests, and what is certified about the rest."""
+    """Yield what the claims cover that no game tests."""
     those = [each for each in here if each.reason == "no game"]
     if not those:
         return
     stated = [claim for each in those if (claim := claims[each.epsilon])]
     covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated))
     yield f"Not tested {_at(those)}: no game of this run is about what is claimed ({covered})."
-    epsilons = {each.epsilon for each in those}
-    games = [each for each in _games(result, here[0].model) if each.epsilon in epsilons]
-    most = max(games, key=lambda each: each.estimate.lower, default=None)
-    if most is not None and most.estimate.lower > 0:
-        yield (
-            f"About what it does not cover, ε ≥ {rounding.at_least(most.estimate.lower, 2)} is "
-            f"certified at ε = {words.epsilon(most.epsilon)} {_game(game_name(most), None)}."
-        )
 
 
 def _games(result: AuditResult, model: str) -> list[Measurement]:
@@ -174,8 +163,15 @@ def _leaks(result: AuditResult, model: ModelRecord, here: list[VerdictRecord]) -
         which = "" if len(free) == len(here) else f" {_at(free)}"
         noise = " and adds no noise, so no ε bounds what it reveals" if free[0].noiseless else ""
         yield f"It makes no privacy claim{which}{noise}."
+    claims = {(point.model, point.epsilon): point.claim for point in result.points}
     for found in _most_exposed(result, model.label):
-        yield _exposed(found, len(here) > 1)
+        claim = claims[found.model, found.epsilon]
+        same = found.epsilon, found.unit, found.observer
+        beside = claim is not None and any(
+            (game.epsilon, game.unit, game.observer) == same and not game.tests(claim)
+            for game in _games(result, found.model)
+        )
+        yield _exposed(found, len(here) > 1, beside=beside)
     submitted = transcripts.strongest(result, model.label)
     if submitted is not None:
         yield _submitted(submitted, len(here) > 1)
@@ -200,8 +196,9 @@ def _most_exposed(result: AuditResult, model: str) -> Iterator[Measurement]:
         yield max((each for each in found if each.unit == unit), key=membership.sureness)
 
 
-def _exposed(found: Measurement, swept: bool) -> str:
+def _exposed(found: Measurement, swept: bool, *, beside: bool) -> str:
     seen = words.observer(found.observer or "")
+    seen += ", which the claim is not about," if beside else ""
     which = f"At ε = {words.epsilon(found.epsilon)}, an" if swept else "An"
     rate = words.percent(found.at or 0)
     within = ", which the interval includes" if found.estimate.lower <= (found.at or 0) else ""

@@ -54,7 +54,7 @@ BASE: dict[str, Any] = {
     "attack": [{"name": "popularity"}, T_TEST, IDEAL],
     "transcript": {"trials": 3, "rounds": [2]},
     # AUCs are measured only if they are gated.
-    "gate": [{"metric": "attack.auc", "max": 1}],
+    "gate": [{"metric": "attack.auc", "max": 0.99}],
 }
 LABELS = ["popularity", "zero-mean (t, zero)", "gradient-ratio"]
 PRIVATE = [("published", 5.0), ("published", 40.0), ("corrected", 5.0)]
@@ -140,8 +140,8 @@ def test_gates_that_cannot_be_judged_are_refused(
         ({"metric": "attack.accuracy", "max": 0.9}, {}, r"models on demand with \[\[attack\]\]"),
         ({"metric": "utility.overlap", "min": 0.9}, {}, "it needs models on demand$"),
         ({"metric": "utility.ndcg", "min": 0.1}, {}, "it needs trained models that rank or"),
-        ({"metric": "sybil.accuracy", "max": 1}, {}, r"models on demand with \[\[sybil\]\]"),
-        ({"metric": "leak", "max": 1}, {}, r"trained models with \[\[game\]\] or \[membership\]"),
+        ({"metric": "sybil.accuracy", "max": 0.9}, {}, r"models on demand with \[\[sybil\]\]"),
+        ({"metric": "leak", "max": 0.9}, {}, r"trained models with \[\[game\]\] or \[membership\]"),
     ],
 )
 def test_gates_on_what_is_not_measured_are_refused(

@@ -17,8 +17,9 @@ from scipy.sparse import csr_array
 
 from dpaudit.auditor.membership.design import Design
 from dpaudit.auditor.membership.halves import Trials
-from dpaudit.auditor.membership.probes import Noticed, hides_seen, noticed, probes
+from dpaudit.auditor.membership.probes import Noticed, hides_seen, keeps_seen, noticed, probes
 from dpaudit.auditor.membership.training import Training
+from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.core.errors import RunError
 from dpaudit.recommenders.base import Answer, Query
 
@@ -132,6 +133,35 @@ def test_lists_hide_what_is_seen_if_only_absent_items_are_listed(
     present: float, absent: float, expected: bool
 ) -> None:
     assert hides_seen(lists(present, absent)) == expected
+
+
+@pytest.mark.parametrize(
+    ("present", "absent", "expected"),
+    [
+        (0.0, 0.2, False),
+        (0.1, 0.2, False),  # some of what is seen is left out
+        (0.0, 0.02, False),
+        (0.0, 0.0, True),  # nothing is there to leave out
+        (0.2, 0.2, True),
+        (0.4, 0.2, True),
+    ],
+)
+def test_lists_keep_what_is_seen_unless_they_show_less_of_it(
+    present: float, absent: float, expected: bool
+) -> None:
+    """A list without a filter counts as one with probability 0.023 at most; the seed is fixed."""
+    assert keeps_seen(lists(present, absent)) == expected
+
+
+def test_what_a_filter_shows_certifies_nothing_while_it_is_too_rare_to_notice() -> None:
+    # The absent are listed three times: too few right guesses for any ε.
+    made = lists(0.0, 0.0)
+    places = tuple(np.argwhere(~made.present)[:3].T)
+    made.features[places] = 0.5
+    assert keeps_seen(made)
+    made.features[tuple(np.argwhere(~made.present)[:5].T)] = 0.5
+    assert not keeps_seen(made)
+    assert one_run_epsilon(2000, 4, 4).lower == 0
 
 
 @pytest.mark.parametrize("every", [False, True])

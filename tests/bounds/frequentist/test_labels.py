@@ -16,7 +16,12 @@ from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.frequentist import labels
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon, label_test
+from dpaudit.bounds.frequentist.labels import (
+    LabelTest,
+    label_epsilon,
+    label_test,
+    most_certified,
+)
 from dpaudit.bounds.frequentist.revealing import Side, Tally, _ends
 from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
@@ -119,6 +124,18 @@ def test_separated_scores_by_hand() -> None:
     assert fixed.lower == pytest.approx(math.log(share / (1 - share)))
     assert 40 < event.trials < 80
     assert (fixed.alpha, fixed.confidence) == (0.05, 0.9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_no_outcomes_certify_more_than_the_most(delta: float) -> None:
+    most = most_certified(400, delta=delta, alpha=0.01)
+    for seed in range(5):
+        absent, present = np.zeros(200), np.ones(200)
+        found, _ = label_epsilon(absent, present, delta=delta, alpha=0.01, seed=seed)
+        assert most - 0.3 < found.lower < most
+    # All of n right guesses refute θ at level α where θⁿ = α.
+    share = 0.01 ** (1 / 400)
+    assert most_certified(400, delta=0, alpha=0.01) == pytest.approx(math.log(share / (1 - share)))
 
 
 @pytest.mark.parametrize("value", [0.0, -3.5])
