@@ -132,7 +132,7 @@ class MembershipInferences(Measure[MemberModel]):
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
         return {
-            label: judged(trials, attack, rates, self.context.family, delta)
+            label: judged(trials, attack, rates, self.context.family, delta, self.context.seed)
             for label, attack in self.attacks.items()
         }
 

@@ -19,6 +19,7 @@ from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
 
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +39,24 @@ class Trials:
     def __len__(self) -> int:
         return len(self.present)
 
-    def of(self, which: Mask) -> Self:
-        """Return some of the trainings (mask `(T,)`)."""
+    def of(self, which: Rows) -> Self:
+        """Return some of the trainings, in this order (indices `(n,)`)."""
         return type(self)(self.features[which], self.population[which], self.present[which])
 
-    def halves(self) -> tuple[Self, Self]:
-        """Return the trainings of even and of odd index, so that more trainings extend both."""
-        even = np.arange(len(self)) % 2 == 0
-        return self.of(even), self.of(~even)
+    def halves(self, seed: int, purpose: str) -> tuple[Self, Self]:
+        """Divide the trainings at random in two halves; the first has one more of an odd number.
+
+        Neither the place of a training nor its neighbours decide in which half it is, so a model
+        that leaks in every second training leaks in both. The order within a half is random too, as
+        intervals over trainings need it of a model that drifts.
+
+        Args:
+            seed: the run's seed.
+            purpose: what the halves are for; each purpose divides differently.
+        """
+        order = generator(seed, f"membership {purpose}").permutation(len(self))
+        first = (len(self) + 1) // 2
+        return self.of(order[:first]), self.of(order[first:])
 
     def told(self, epsilon: float, seed: int) -> Self:
         """Return the trials with one more feature, which tells every coin by randomised response.
@@ -120,6 +131,7 @@ def judged(
     rates: Sequence[float],
     family: Family,
     delta: float,
+    seed: int,
 ) -> Judged:
     """Score the judged half of the trainings with an attack that the other half calibrates.
 
@@ -133,9 +145,10 @@ def judged(
         rates: the false-positive rates of interest.
         family: the family of the run's intervals.
         delta: δ of the certified ε.
+        seed: the run's seed; it divides the trainings.
     """
-    calibrating, certifying = trials.halves()
-    first, second = calibrating.halves()
+    calibrating, certifying = trials.halves(seed, "judged half")
+    first, second = calibrating.halves(seed, "rehearsal")
     rehearsed = second.scores(attack, first)
     curve = Curve(rehearsed, second.present)
     threshold = best_threshold(rehearsed, second.present)
