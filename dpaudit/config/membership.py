@@ -254,6 +254,15 @@ class Membership(_Table):
         """
         return [rate for rate in self.rates if _shows(rate, self.targets(unit))]
 
+    def left_out(self, unit: Unit) -> list[str]:
+        """Return a sentence on each rate that the absent targets of a training cannot show."""
+        return [
+            f"TPR at {100 * rate:g} % FPR needs {_targets_for(rate)} targets of unit {unit!r}, "
+            f"{self.targets(unit)} were given."
+            for rate in self.rates
+            if rate not in self.rates_of(unit)
+        ]
+
     def observers_of(self, model: OwnRecommender | Model) -> list[Observer]:
         """Return who observes a model; a defense of dpaudit publishes no factors here."""
         if isinstance(model, OwnRecommender):

@@ -169,9 +169,11 @@ class Truth:
             above = int(rate * len(fakes))
             if not above:
                 continue
-            # The threshold that at most `above` fakes exceed.
+            # The threshold that at most `above` fakes exceed; of those at it, a share is found.
             least = fakes[len(fakes) - above - 1] if above < len(fakes) else -np.inf
-            found = 1 - np.searchsorted(reals, least, side="right") / len(reals)
+            over, tied = (fakes > least).sum(), (fakes == least).sum()
+            share = (above - over) / max(tied, 1)
+            found = (reals > least).mean() + share * (reals == least).mean()
             exact = Estimate.exact(float(found), "share of real pairs")
             yield Finding("transcript.roc", step, exact, label, at=rate)
 

@@ -17,7 +17,13 @@ from dpaudit.auditor.measures.leak import leaks
 from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
-from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, noticed, probes
+from dpaudit.auditor.membership.probes import (
+    HIDES_SEEN,
+    hides_seen,
+    noticed,
+    probes,
+    rates_left_out,
+)
 from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
@@ -93,7 +99,7 @@ class MembershipInferences(Measure[MemberModel]):
             for part in training.parts(self.table.trainings)
         )
         *found, again, vanished = executor.run(chain(trainings, probes(training)))
-        for each in noticed(again, vanished):
+        for each in (*noticed(again, vanished), *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **each._asdict())
         parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
+from dpaudit.config.membership import Membership
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
 
@@ -42,6 +43,14 @@ def hides_seen(trials: Trials) -> bool:
     if within.any() or not without.any():
         return False
     return bool((1 - without.mean()) ** len(within) < _CHANCE)
+
+
+def rates_left_out(table: Membership) -> Iterator[Noticed]:
+    """Say which false-positive rates of the config are not measured."""
+    for unit in table.units:
+        for text in table.left_out(unit):
+            remedy = f"Raise membership.{unit}s, or remove the rate from membership.rates."
+            yield Noticed("rate", text, remedy)
 
 
 def probes(training: Training) -> Iterator[Task]:
