@@ -34,7 +34,7 @@ def judge_run(
     """
     config, found = dict(result.config), result.gates
     if gates is not None:
-        found = [judge(gate, result.points, result.measurements) for gate in gates]
+        found = [judge(gate, result.points, result.measurements, result.findings) for gate in gates]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]

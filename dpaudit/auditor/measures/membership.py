@@ -14,12 +14,14 @@ from dpaudit.auditor.games.controls import LADDER, Bar, reported
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, gated, metric_of, points
 from dpaudit.auditor.measures.leak import leaks
+from dpaudit.auditor.membership.answers import BESIDE
 from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
 from dpaudit.auditor.membership.probes import (
     HIDES_SEEN,
     hides_seen,
+    left_open,
     noticed,
     probes,
     rates_left_out,
@@ -36,6 +38,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
+from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import STRONGEST
 
 # Quantiles of the exposure of targets.
@@ -86,8 +89,10 @@ class MembershipInferences(Measure[MemberModel]):
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
             at = f"{model.label}: trainings at ε = {point.epsilon:g}"
-            found = self.context.unit(at, partial(self._measured, at, model, point))
-            yield from (*found, *leaks(found))
+            found = list(self.context.unit(at, partial(self._measured, at, model, point)))
+            # Attacks by themselves have no joint interval, or the strongest one's again.
+            joint = (each for each in found if getattr(each, "attack", None) == STRONGEST)
+            yield from (*found, *leaks(joint))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
@@ -104,13 +109,13 @@ class MembershipInferences(Measure[MemberModel]):
         parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
         for place, (unit, observer) in enumerate(blocks):
-            features = np.stack([part[place] for part in parts])
-            cut = self.design.count(unit)
-            trials = Trials(
-                features[:, :cut],
-                features[:, cut:],
-                self.design.present(self.table.trainings, unit),
-            )
+            block = np.stack([part[place] for part in parts])
+            features, cut = block[:, :, :-BESIDE], self.design.count(unit)
+            present = self.design.present(self.table.trainings, unit)
+            unanswered, marks = block[:, :cut, -2], block[:, :, -1]
+            trials = Trials(features[:, :cut], features[:, cut:], present, unanswered)
+            for each in left_open(unanswered, marks, present, observer):
+                yield records.FindingRecord(model=model.label, **each._asdict())
             yield from self._inferred(trials, unit, observer, point.claim, where)
             if (unit, observer) == ("interaction", "own-list") and hides_seen(trials):
                 yield records.FindingRecord(model=model.label, **HIDES_SEEN._asdict())
@@ -128,60 +133,73 @@ class MembershipInferences(Measure[MemberModel]):
         rates = self.table.rates_of(unit)
         delta = claim.delta if claim else self.table.delta
         where = {**where, "observer": observer, "unit": unit}
-        found = self._judged(trials, rates, delta)
-        yield from self._each(found, rates, where)
-        yield from self._strongest(found, rates, where)
+        curve = [at for at in _CURVE if at not in rates and at * self.design.count(unit) >= 2]
+        found = self._judged(trials, [*rates, *curve], delta)
+        joint = list(self._strongest(found, rates, where))
+        yield from self._each(found, rates, where, joint)
+        yield from joint
+        for at in curve:
+            best = strongest(found, f"tpr {at:g}")
+            share = own_mean(found[best].curve.found(at), self.context.family)
+            yield _measured("membership.roc", share, {**where, "attack": best, "at": at})
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(found, f"tpr {exposing:g}")
         yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
         yield self._certified(trials, found, claim, where)
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
+        family, seed = self.context.family, self.context.seed
         return {
-            label: judged(trials, attack, rates, self.context.family, delta, self.context.seed)
+            label: judged(trials, attack, rates, family, delta, seed)
             for label, attack in self.attacks.items()
         }
 
     def _each(
-        self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
+        self,
+        found: Mapping[str, Judged],
+        rates: list[float],
+        where: dict[str, Any],
+        joint: list[records.Measurement],
     ) -> Iterator[records.Measurement]:
+        """Yield the numbers of each attack; that of the strongest has its joint interval."""
+        chosen = {(each.metric, each.at, each.event): each.estimate for each in joint}
         for label, one in found.items():
-            curve, family = Curve(one.scores, one.present), self.context.family
             own = {**where, "attack": label}
-            yield _measured("attack.auc", own_mean(curve.areas(), family), own)
-            advantages = curve.advantages(one.threshold)
-            yield _measured("attack.advantage", own_mean(advantages, family, -1.0), own)
-            for rate in rates:
-                tpr = own_mean(curve.found(rate), family)
-                yield _measured("attack.tpr", tpr, {**own, "at": rate})
+            for metric, at, least in _numbers(rates):
+                estimate = chosen.get((metric, at, label)) or own_mean(
+                    _number(metric, at, one, one.curve), self.context.family, least
+                )
+                yield _measured(metric, estimate, own if at is None else {**own, "at": at})
 
     def _strongest(
         self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
-        family, own = self.context.family, {**where, "attack": STRONGEST}
-        label = strongest(found, "auc")
-        areas = Curve(found[label].scores, found[label].present).areas()
-        yield _measured("attack.auc", joint_mean(areas, family), {**own, "event": label})
-        label = strongest(found, "advantage")
-        one = found[label]
-        advantages = Curve(one.scores, one.present).advantages(one.threshold)
-        joint = joint_mean(advantages, family, -1.0)
-        yield _measured("attack.advantage", joint, {**own, "event": label})
-        for rate in rates:
-            label = strongest(found, f"tpr {rate:g}")
-            shares = Curve(found[label].scores, found[label].present).found(rate)
-            joint = joint_mean(shares, family)
-            yield _measured("attack.tpr", joint, {**own, "at": rate, "event": label})
+        """Yield the numbers of the attack that promises most; missing answers raise their end.
+
+        What observers do not see may be a leak, so the upper end is that of scores in which each
+        target without an answer is told by its coin. The lower end is that of what is seen.
+        """
+        family = self.context.family
+        for metric, at, least in _numbers(rates):
+            label = strongest(
+                found, metric.removeprefix("attack.") + ("" if at is None else f" {at:g}")
+            )
+            one = found[label]
+            estimate = joint_mean(_number(metric, at, one, one.curve), family, least)
+            if one.worst:
+                most = joint_mean(_number(metric, at, one, one.worst), family, least)
+                estimate = estimate.changed(
+                    upper=max(estimate.upper, most.upper),
+                    method=f"{estimate.method}, missing answers as leaks",
+                )
+            own = {**where, "attack": STRONGEST, "event": label}
+            yield _measured(metric, estimate, own if at is None else {**own, "at": at})
 
     def _exposed(
         self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
-        """Yield the ROC curve, quantiles of exposure, and the exposure of groups."""
-        curve, family = Curve(one.scores, one.present), self.context.family
-        for at in _CURVE:
-            if at * one.present.shape[1] / 2 >= 1:
-                share = own_mean(curve.found(at), family)
-                yield _measured("membership.roc", share, {**where, "at": at})
+        """Yield quantiles of exposure, and the exposure of groups."""
+        curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
         for place in _QUANTILES:
             estimate = quantile(exposed, place, family)
@@ -270,6 +288,21 @@ class MembershipInferences(Measure[MemberModel]):
             joint = gated(self.context.config, metric)
             estimate = (joint_mean if joint else own_mean)(values, family, most=most)
             yield _measured(metric, estimate, where)
+
+
+def _numbers(rates: list[float]) -> list[tuple[MetricName, float | None, float]]:
+    """Return the numbers of an attack: metric, false-positive rate, and least value."""
+    rated: list[tuple[MetricName, float | None, float]] = [
+        ("attack.tpr", rate, 0.0) for rate in rates
+    ]
+    return [("attack.auc", None, 0.0), ("attack.advantage", None, -1.0), *rated]
+
+
+def _number(metric: MetricName, at: float | None, one: Judged, curve: Curve) -> Any:
+    """Return a number of an attack in each judged training `(C,)`, on a curve of its scores."""
+    if at is not None:
+        return curve.found(at)
+    return curve.areas() if metric == "attack.auc" else curve.advantages(one.threshold)
 
 
 def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:

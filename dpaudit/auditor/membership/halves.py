@@ -30,18 +30,24 @@ class Trials:
         features: features of the targets `(T, m, F)`.
         population: features of the population `(T, p, F)`; p may be 0.
         present: whether each target is in the data of each training `(T, m)`.
+        unanswered: the share of what was asked of each target that has no answer `(T, m)`; None
+            if everything is answered.
     """
 
     features: Numbers
     population: Numbers
     present: Mask
+    unanswered: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.present)
 
     def of(self, which: Rows) -> Self:
         """Return some of the trainings, in this order (indices `(n,)`)."""
-        return type(self)(self.features[which], self.population[which], self.present[which])
+        lacking = None if self.unanswered is None else self.unanswered[which]
+        return type(self)(
+            self.features[which], self.population[which], self.present[which], lacking
+        )
 
     def halves(self, seed: int, purpose: str) -> tuple[Self, Self]:
         """Divide the trainings at random in two halves; the first has one more of an odd number.
@@ -116,6 +122,7 @@ class Judged:
             there.
         promise: what the attack reached there, by metric: the mean over trainings, and for
             `epsilon` the bound.
+        unanswered: as in `Trials`, of the judged trainings `(C, m)`.
     """
 
     scores: Numbers
@@ -123,6 +130,22 @@ class Judged:
     threshold: float
     guesses: Guesses
     promise: Mapping[str, float]
+    unanswered: Numbers | None = None
+
+    @property
+    def curve(self) -> Curve:
+        """The scores as they are."""
+        return Curve(self.scores, self.present)
+
+    @property
+    def worst(self) -> Curve | None:
+        """The scores if the answers that are missing told every coin; None if none is missing."""
+        if self.unanswered is None or not self.unanswered.any():
+            return None
+        # A user most of whose answers are missing has none.
+        lacking = self.unanswered > 0.5
+        ends = np.where(self.present, self.scores.max() + 1, self.scores.min() - 1)
+        return Curve(np.where(lacking, ends, self.scores), self.present)
 
 
 def judged(
@@ -164,6 +187,7 @@ def judged(
             "advantage": float(curve.advantages(threshold).mean()),
             **{f"tpr {rate:g}": float(curve.found(rate).mean()) for rate in rates},
         },
+        certifying.unanswered,
     )
 
 
