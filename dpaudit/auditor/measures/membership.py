@@ -18,6 +18,7 @@ from dpaudit.auditor.membership.answers import BESIDE
 from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
+from dpaudit.auditor.membership.numbers import alone, joint, numbers
 from dpaudit.auditor.membership.probes import (
     HIDES_SEEN,
     hides_seen,
@@ -26,7 +27,6 @@ from dpaudit.auditor.membership.probes import (
     probes,
     rates_left_out,
 )
-from dpaudit.auditor.membership.rates import Curve
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.auditor.trained.means import joint_mean, own_mean
@@ -38,7 +38,6 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
-from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import STRONGEST
 
 # Quantiles of the exposure of targets.
@@ -91,8 +90,7 @@ class MembershipInferences(Measure[MemberModel]):
             at = f"{model.label}: trainings at ε = {point.epsilon:g}"
             found = list(self.context.unit(at, partial(self._measured, at, model, point)))
             # Attacks by themselves have no joint interval, or the strongest one's again.
-            joint = (each for each in found if getattr(each, "attack", None) == STRONGEST)
-            yield from (*found, *leaks(joint))
+            yield from (*found, *leaks(filter(_of_strongest, found)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
@@ -135,9 +133,7 @@ class MembershipInferences(Measure[MemberModel]):
         where = {**where, "observer": observer, "unit": unit}
         curve = [at for at in _CURVE if at not in rates and at * self.design.count(unit) >= 2]
         found = self._judged(trials, [*rates, *curve], delta)
-        joint = list(self._strongest(found, rates, where))
-        yield from self._each(found, rates, where, joint)
-        yield from joint
+        yield from self._numbers(found, rates, where)
         for at in curve:
             best = strongest(found, f"tpr {at:g}")
             share = own_mean(found[best].curve.found(at), self.context.family)
@@ -154,46 +150,19 @@ class MembershipInferences(Measure[MemberModel]):
             for label, attack in self.attacks.items()
         }
 
-    def _each(
-        self,
-        found: Mapping[str, Judged],
-        rates: list[float],
-        where: dict[str, Any],
-        joint: list[records.Measurement],
-    ) -> Iterator[records.Measurement]:
-        """Yield the numbers of each attack; that of the strongest has its joint interval."""
-        chosen = {(each.metric, each.at, each.event): each.estimate for each in joint}
-        for label, one in found.items():
-            own = {**where, "attack": label}
-            for metric, at, least in _numbers(rates):
-                estimate = chosen.get((metric, at, label)) or own_mean(
-                    _number(metric, at, one, one.curve), self.context.family, least
-                )
-                yield _measured(metric, estimate, own if at is None else {**own, "at": at})
-
-    def _strongest(
+    def _numbers(
         self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
-        """Yield the numbers of the attack that promises most; missing answers raise their end.
-
-        What observers do not see may be a leak, so the upper end is that of scores in which each
-        target without an answer is told by its coin. The lower end is that of what is seen.
-        """
+        """Yield the numbers of each attack, then of the strongest; a number has one interval."""
         family = self.context.family
-        for metric, at, least in _numbers(rates):
-            label = strongest(
-                found, metric.removeprefix("attack.") + ("" if at is None else f" {at:g}")
-            )
-            one = found[label]
-            estimate = joint_mean(_number(metric, at, one, one.curve), family, least)
-            if one.worst:
-                most = joint_mean(_number(metric, at, one, one.worst), family, least)
-                estimate = estimate.changed(
-                    upper=max(estimate.upper, most.upper),
-                    method=f"{estimate.method}, missing answers as leaks",
-                )
-            own = {**where, "attack": STRONGEST, "event": label}
-            yield _measured(metric, estimate, own if at is None else {**own, "at": at})
+        chosen = {number: joint(found, number, family) for number in numbers(rates)}
+        for label, one in found.items():
+            for number, (best, estimate) in chosen.items():
+                own = estimate if label == best else alone(one, number, family)
+                yield _measured(number.metric, own, {**where, **number.place, "attack": label})
+        for number, (best, estimate) in chosen.items():
+            place = {**where, **number.place, "attack": STRONGEST, "event": best}
+            yield _measured(number.metric, estimate, place)
 
     def _exposed(
         self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
@@ -290,19 +259,8 @@ class MembershipInferences(Measure[MemberModel]):
             yield _measured(metric, estimate, where)
 
 
-def _numbers(rates: list[float]) -> list[tuple[MetricName, float | None, float]]:
-    """Return the numbers of an attack: metric, false-positive rate, and least value."""
-    rated: list[tuple[MetricName, float | None, float]] = [
-        ("attack.tpr", rate, 0.0) for rate in rates
-    ]
-    return [("attack.auc", None, 0.0), ("attack.advantage", None, -1.0), *rated]
-
-
-def _number(metric: MetricName, at: float | None, one: Judged, curve: Curve) -> Any:
-    """Return a number of an attack in each judged training `(C,)`, on a curve of its scores."""
-    if at is not None:
-        return curve.found(at)
-    return curve.areas() if metric == "attack.auc" else curve.advantages(one.threshold)
+def _of_strongest(found: Found) -> bool:
+    return isinstance(found, records.Measurement) and found.attack == STRONGEST
 
 
 def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:
