@@ -122,4 +122,9 @@ def best_threshold(scores: Numbers, present: Mask) -> float:
     best = int(np.argmax(gain))
     if gain[best] <= 0:
         return math.inf
-    return float((values[best] + values[best + 1]) / 2) if best + 1 < len(values) else -math.inf
+    if best + 1 == len(values):
+        return -math.inf
+    above, below = float(values[best]), float(values[best + 1])
+    half = above / 2 + below / 2
+    # Of neighbouring numbers the half may be the larger one, which has to stay above.
+    return half if half < above else below

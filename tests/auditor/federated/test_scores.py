@@ -31,6 +31,7 @@ from dpaudit.auditor.federated.transcripts import Checkpoint, Seen
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Pairs, Verdicts
 from dpaudit.defenses.federated.transcript import Distances
 from dpaudit.record.metrics import MetricName
@@ -113,7 +114,8 @@ def test_rates_are_counted_on_users_who_did_not_choose_the_threshold() -> None:
     truth, source = truth_of(2, users=300), np.random.default_rng(3)
     scores = source.normal(size=len(truth.pairs)) + 2.0 * truth.real
     found = found_in(truth, checkpoint(truth, scores))
-    even, real = truth.pairs.users % 2 == 0, truth.real
+    order = generator(truth.seed, "transcript halves").permutation(300)
+    even, real = order[truth.pairs.users] % 2 == 0, truth.real
     fakes = np.sort(scores[even & ~real])[::-1]
     # With some 750 fakes the threshold is the 7th largest; a rate of 0.001 needs at least 999.
     threshold = fakes[math.floor((len(fakes) + 1) * 0.01) - 1]

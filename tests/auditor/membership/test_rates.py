@@ -191,3 +191,10 @@ def test_without_any_gain_nothing_is_above_the_threshold() -> None:
     assert best_threshold(scores, scores < 0.5) == math.inf
     assert best_threshold(np.zeros((2, 3)), np.array([[True, False, True]] * 2)) == math.inf
     assert best_threshold(np.arange(4.0)[None], np.zeros((1, 4), np.bool_)) == math.inf
+
+
+def test_the_best_threshold_divides_neighbouring_and_huge_scores() -> None:
+    for low in (1.0, np.nextafter(1.0, 2), 1.7e308):
+        scores = np.array([[low, np.nextafter(low, np.inf)] * 3])
+        present = scores > low
+        assert Curve(scores, present).advantages(best_threshold(scores, present)) == 1
