@@ -203,7 +203,8 @@ class Membership(_Table):
         k: the length of lists.
         observed_users: the number of users whose lists an observer of others' lists sees. Their
             interactions are no targets; if others' are, half of the users at most are observed.
-        rates: the false-positive rates at which true-positive rates are measured.
+        rates: the false-positive rates at which true-positive rates are measured; a finding names
+            those for which there are too few targets.
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
 
