@@ -85,7 +85,7 @@ class Given(NamedTuple):
     @classmethod
     def of(cls, trials: Trials) -> Given:
         """Divide the trainings as dpaudit does."""
-        own, attacked = trials.halves()
+        own, attacked = trials.halves(SEED, "judged half")
         toward = direction(own.features, own.present)
         seen, reference = (
             Signals(each.features, each.features @ toward, each.population @ toward)

@@ -214,3 +214,115 @@ def test_wrong_arguments_are_refused() -> None:
         audited(gates=[{"metric": "attack.tpr", "max": 10}])
     with pytest.raises(ConfigError, match=r"membership\.trainings = 3"):
         audited(trainings=3)
+
+
+# Models that show old data, or hardly anything.
+
+
+class Bits:
+    """Scores from a matrix; lists of its largest."""
+
+    def __init__(self, shown: NDArray[Any], listed: NDArray[Any]) -> None:
+        self.shown, self.listed = shown, listed
+
+    def scores(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self.shown[users, items]
+        return found
+
+    def recommend(self, users: NDArray[Any], k: int) -> NDArray[Any]:
+        found: NDArray[Any] = np.argsort(-self.listed[users], axis=1)[:, :k]
+        return found
+
+
+class Noisy:
+    """Learns nothing, and knows it by its noise alone."""
+
+    def fit(self, interactions: csr_array, seed: int) -> Bits:
+        first, second = np.random.default_rng(seed).normal(size=(2, *interactions.shape))
+        return Bits(*self.shown(interactions.toarray() > 0, first, second, seed))
+
+    def shown(
+        self, had: NDArray[Any], scores: NDArray[Any], lists: NDArray[Any], seed: int
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        return scores, lists
+
+
+def stale(period: int, offset: float = 0.0, lists_only: bool = False) -> Any:
+    """A class whose every `period`-th model is the first one, up to a constant."""
+
+    class Stale(Noisy):
+        first: NDArray[Any] | None = None
+        count = 0
+
+        def shown(
+            self, had: NDArray[Any], scores: NDArray[Any], lists: NDArray[Any], seed: int
+        ) -> tuple[NDArray[Any], NDArray[Any]]:
+            kind = type(self)
+            kind.first = had * 1.0 + scores if kind.first is None else kind.first
+            kind.count += 1
+            if kind.count % period:
+                return scores, lists
+            return scores if lists_only else kind.first + offset * seed, kind.first
+
+    return Stale
+
+
+def lossy(share: float) -> Any:
+    """A class that gives no score for a share of the pairs."""
+
+    class Lossy(Noisy):
+        def shown(
+            self, had: NDArray[Any], scores: NDArray[Any], lists: NDArray[Any], seed: int
+        ) -> tuple[NDArray[Any], NDArray[Any]]:
+            lost = np.random.default_rng([seed, 1]).random(had.shape) < share
+            return np.where(lost, np.nan, scores), lists
+
+    return Lossy
+
+
+TPR = {"metric": "attack.tpr", "max": 0.9, "where": {"observer": "scores", "at": 0.1}}
+EPSILON = {
+    "metric": "epsilon", "max": "claim", "detectable": 4, "where": {"observer": "scores"},
+}  # fmt: skip
+
+
+def gated(model: Any) -> RecommenderAudit:
+    return audited(
+        model,
+        trainings=64,
+        targets=60,
+        observers=["scores", "own-list"],
+        claim={"epsilon": 1.0, "observers": ["scores"]},
+        gates=[TPR, EPSILON, {"metric": "leak", "max": 0.9}],
+    )
+
+
+@pytest.mark.long
+def test_an_honest_model_passes() -> None:
+    record = gated(Noisy).record
+    assert [gate.outcome for gate in record.gates] == ["pass"] * 3
+    assert record.verdicts[0].verdict == "not broken"
+    assert record.findings == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", [stale(1), stale(3), stale(1, 1e-9), stale(3, lists_only=True)])
+def test_no_gate_passes_a_model_that_shows_an_old_one(model: Any) -> None:
+    record = gated(model).record
+    assert "repeated" in {finding.about for finding in record.findings}
+    assert [gate.outcome for gate in record.gates] == ["inconclusive"] * 3
+    assert all("show observer" in gate.reason for gate in record.gates)
+    assert (record.verdicts[0].verdict, record.verdicts[0].reason) == ("not tested", "finding")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("share", "outcome"), [(0.9, "inconclusive"), (0.001, "pass")])
+def test_the_share_that_is_missing_is_said_and_bounds_the_gates(share: float, outcome: str) -> None:
+    found = gated(lossy(share))
+    record = found.record
+    (missing,) = record.findings
+    assert missing.about == "missing"
+    assert missing.undecided == (outcome == "inconclusive")
+    assert [gate.outcome for gate in record.gates] == [outcome] * 3
+    assert (found.estimate("attack.tpr", at=0.1).upper > 0.9) == (outcome == "inconclusive")
+    assert "missing answers" in found.estimate("attack.auc").method

@@ -13,6 +13,7 @@ from dpaudit.record.metrics import METRICS, Audit, MetricName
 from dpaudit.record.result import (
     STRONGEST,
     Control,
+    FindingRecord,
     GateRecord,
     Measurement,
     Outcome,
@@ -32,7 +33,10 @@ _TRIALS_OF: Mapping[Audit, str] = {"on demand": "audit.trials", "trained": "trai
 
 
 def judge(
-    gate: Gate, points: Sequence[PointRecord], measurements: Sequence[Measurement]
+    gate: Gate,
+    points: Sequence[PointRecord],
+    measurements: Sequence[Measurement],
+    findings: Sequence[FindingRecord] = (),
 ) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
@@ -49,6 +53,7 @@ def judge(
     - An estimate that is not frequentist is inconclusive. So is that of a number whose interval is
       joint only if a gate of the run's config judges it. So is a picked point of a membership audit
       without the utility, which is not defined in some training.
+    - A number that a finding leaves open does not pass, and the finding is the reason.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
@@ -77,6 +82,9 @@ def judge(
     for found in picked:
         point = at[found.model, found.epsilon]
         outcome, reason = _compare(gate, found, point, members=members)
+        open_ = next((each for each in findings if each.opens(found)), None)
+        if open_ and outcome != "fail":
+            outcome, reason = "inconclusive", f"{open_.text} {open_.remedy}".removesuffix(".")
         verdict = (outcome, f"{found.place}: {reason}")
         game = found.pair if found.unit else None
         decided.setdefault((found.model, found.epsilon, game), []).append(verdict)

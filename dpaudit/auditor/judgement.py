@@ -38,7 +38,7 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        found = [judge(gate, result.points, result.measurements) for gate in gates]
+        found = [judge(gate, result.points, result.measurements, result.findings) for gate in gates]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]

@@ -161,6 +161,7 @@ class Measured:
         points = [point for model in self.models for point in model.points()]
         measurements = [each for each in self.found if isinstance(each, records.Measurement)]
         models = [model.record() for model in self.models]
+        findings = [each for each in self.found if isinstance(each, records.FindingRecord)]
         made = records.AuditResult(
             tool=tool_version(),
             environment=environment(),
@@ -171,13 +172,10 @@ class Measured:
             attacks=dict(subject.attacks()),
             sybil_attacks=dict(subject.sybil_attacks()),
             pairs=[each for each in self.found if isinstance(each, records.PairRecord)],
-            findings=[
-                *(each for each in self.found if isinstance(each, records.FindingRecord)),
-                *decisions.beside(points, measurements),
-            ],
+            findings=[*findings, *decisions.beside(points, measurements)],
             points=points,
             measurements=measurements,
-            verdicts=decisions.verdicts(models, points, measurements),
+            verdicts=decisions.verdicts(models, points, measurements, findings),
             fail_on_broken=context.config.audit.fail_on_broken,
             timing=timing,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -98,12 +98,14 @@ def membership(
     click.echo(_json(found) if style == "json" else _text(found, confidence))
 
 
-def _rows(found: OneModel) -> dict[str, Any]:
+def _rows(found: OneModel) -> dict[str, str]:
     from dpaudit.reports import words
 
-    rows = {"AUC": found.auc}
-    rows |= {f"TPR at {words.percent(rate)} FPR": value for rate, value in found.tpr.items()}
-    return rows | {"advantage": found.advantage}
+    rows = {"AUC": words.interval(found.auc)}
+    for rate, value in found.tpr.items():
+        said = words.interval(value) if value else found.lacking[rate]
+        rows[f"TPR at {words.percent(rate)} FPR"] = said
+    return rows | {"advantage": words.interval(found.advantage)}
 
 
 def _text(found: OneModel, confidence: float) -> str:
@@ -111,7 +113,7 @@ def _text(found: OneModel, confidence: float) -> str:
 
     rows = _rows(found)
     width = max(map(len, rows))
-    lines = [f"{name:{width}}  {words.interval(value)}" for name, value in rows.items()]
+    lines = [f"{name:{width}}  {said}" for name, said in rows.items()]
     if found.reversed:
         area = found.auc
         opposite = area.changed(value=1 - area.value, lower=1 - area.upper, upper=1 - area.lower)
@@ -125,9 +127,18 @@ def _text(found: OneModel, confidence: float) -> str:
 
 
 def _json(found: OneModel) -> str:
+    from dpaudit.reports import words
+
     record = {
         "auc": found.auc.model_dump(mode="json"),
-        "tpr": {f"{rate:g}": value.model_dump(mode="json") for rate, value in found.tpr.items()},
+        "tpr": {
+            f"{rate:g}": value and value.model_dump(mode="json")
+            for rate, value in found.tpr.items()
+        },
+        "lacking": {
+            f"{rate:g}": f"TPR at {words.percent(rate)} FPR {why}"
+            for rate, why in found.lacking.items()
+        },
         "advantage": found.advantage.model_dump(mode="json"),
         "exchangeable": found.exchangeable and found.exchangeable.model_dump(mode="json"),
         "doubted": found.doubted,

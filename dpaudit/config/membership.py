@@ -205,7 +205,8 @@ class Membership(_Table):
         k: the length of lists.
         observed_users: the number of users whose lists an observer of others' lists sees. Their
             interactions are no targets; if others' are, half of the users at most are observed.
-        rates: the false-positive rates at which true-positive rates are measured.
+        rates: the false-positive rates at which true-positive rates are measured; a finding names
+            those for which there are too few targets.
         delta: δ of the certified ε of models without a claim; a claim has its own.
     """
 
@@ -255,6 +256,15 @@ class Membership(_Table):
         A rate needs 1/rate of them, and half of the targets are absent, give or take 4σ.
         """
         return [rate for rate in self.rates if _shows(rate, self.targets(unit))]
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """Return a sentence on each rate that the absent targets of a training cannot show."""
+        return [
+            f"TPR at {100 * rate:g} % FPR needs {_targets_for(rate)} targets of unit {unit!r}, "
+            f"{self.targets(unit)} were given."
+            for rate in self.rates
+            if rate not in self.rates_of(unit)
+        ]
 
     def observers_of(self, model: OwnRecommender | Model) -> list[Observer]:
         """Return who observes a model; a defense of dpaudit publishes no factors here."""

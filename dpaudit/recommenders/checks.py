@@ -27,7 +27,10 @@ def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
         raise RunError(
             f"all {len(scores)} scores are NaN: the training diverged, or it knows no user or item"
         )
-    lists = _array(answer.lists, "lists", (len(query.listed), query.k), "iu")
+    listed = answer.lists
+    if isinstance(listed, np.ma.MaskedArray):
+        listed = np.ma.filled(listed, -1)
+    lists = _array(listed, "lists", (len(query.listed), query.k), "iu")
     _check_lists(lists, shape[1])
     if query.factors and answer.factors is None:
         raise RunError("factors are missing: return those of the items")
@@ -38,11 +41,18 @@ def checked(answer: Answer, query: Query, shape: tuple[int, int]) -> Answer:
 def checked_scores(found: object, count: int) -> NDArray[np.float32]:
     """Return the scores of `count` pairs as float32 `(count,)`; NaN for what a model does not know.
 
+    What is masked has no score, and -inf, by which many models leave out what a user has seen, is
+    none either.
+
     Raises:
         RunError: the shape or type is wrong, or a score is infinite.
     """
+    if isinstance(found, np.ma.MaskedArray):
+        found = np.ma.filled(found.astype(np.float64), np.nan)
+    given = _array(found, "scores", (count,), "biuf")
     with np.errstate(over="ignore"):
-        scores = _array(found, "scores", (count,), "biuf").astype(np.float32)
+        scores = given.astype(np.float32)
+    scores[given == -np.inf] = np.nan
     if np.isinf(scores).any():
         pair = int(np.flatnonzero(np.isinf(scores))[0])
         raise RunError(

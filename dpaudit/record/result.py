@@ -43,7 +43,7 @@ Size = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 Verdict = Literal["broken", "not broken", "not tested"]
-Untested = Literal["no claim", "no game", "no power", "doubt"]
+Untested = Literal["no claim", "no game", "no power", "doubt", "finding"]
 
 
 class _Record(BaseModel):
@@ -401,16 +401,27 @@ class FindingRecord(_Record):
 
     Attributes:
         model: the model's label.
-        about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim` or
-            `noiseless`.
+        about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
+            `rate`, `repeated`, `missing` or `noiseless`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
+        undecided: whether it leaves open what the model leaks: no gate on the model passes, and no
+            claim of it counts as tested.
+        observer: the only observer for whom it leaves that open, if there is one.
     """
 
     model: str
     about: str
     text: str
     remedy: str
+    undecided: bool = False
+    observer: str | None = None
+
+    def opens(self, found: Measurement) -> bool:
+        """Return whether it leaves a measurement of its model undecided."""
+        everyone = self.observer is None or METRICS[found.metric].derived
+        here = everyone or found.observer in (None, self.observer)
+        return self.undecided and self.model == found.model and here
 
 
 class Family(_Record):

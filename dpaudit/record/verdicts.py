@@ -29,6 +29,7 @@ def verdicts(
     models: Sequence[ModelRecord],
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
+    findings: Sequence[FindingRecord] = (),
 ) -> list[VerdictRecord]:
     """Return the verdict on each model's claim at each ε.
 
@@ -36,7 +37,7 @@ def verdicts(
     - `not broken`: none does, some such game finds a mutant that breaks the claim, and none gives
       reason to doubt the claim (by the law of its noise, or by its guesses). Membership games, each
       on another target or observer, do not stand for each other: every one has to find a mutant.
-    - `not tested`: otherwise.
+    - `not tested`: otherwise, and if a finding leaves open what some such game measures.
 
     All lower bounds of a run hold together, so the largest may be taken.
 
@@ -44,6 +45,7 @@ def verdicts(
         models: the audited models.
         points: the sweep.
         measurements: the measured numbers.
+        findings: what else was noticed.
     """
     variants = {model.label: model.variant for model in models}
     games: dict[tuple[str, float], list[Measurement]] = {}
@@ -54,6 +56,7 @@ def verdicts(
         _verdict(
             point,
             games.get((point.model, point.epsilon), []),
+            findings,
             noiseless=variants[point.model] == "nonprivate",
         )
         for point in points
@@ -155,7 +158,13 @@ def suggests_more(found: Measurement, limit: float) -> bool:
     return found.unit is not None and not found.estimate.value <= limit
 
 
-def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -> VerdictRecord:
+def _verdict(
+    point: PointRecord,
+    games: list[Measurement],
+    findings: Sequence[FindingRecord],
+    *,
+    noiseless: bool,
+) -> VerdictRecord:
     claim = point.claim
     name = claim_id(point.model, point.epsilon)
     if claim is not None:
@@ -186,6 +195,8 @@ def _verdict(point: PointRecord, games: list[Measurement], *, noiseless: bool) -
     reason: Untested | None = None
     if not broken:
         reason = "doubt" if doubted else "no power" if factor == math.inf else None
+        if any(each.opens(game) for each in findings for game in games):
+            reason = "finding"
     return VerdictRecord(
         id=name,
         model=point.model,

@@ -60,7 +60,7 @@ class Recommendation:
 
 def claims(verdicts: Sequence[VerdictRecord]) -> Claims:
     """Return what was found out about the claim at each point, in words."""
-    said = {"no claim": NO_CLAIM, "doubt": DOUBTED}
+    said = {"no claim": NO_CLAIM, "doubt": DOUBTED, "finding": DOUBTED}
     return {
         (each.model, each.epsilon): said.get(each.reason or "", f"claim {each.verdict}")
         for each in verdicts

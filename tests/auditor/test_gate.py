@@ -15,6 +15,7 @@ from dpaudit.record.result import (
     STRONGEST,
     ClaimRecord,
     Control,
+    FindingRecord,
     GateRecord,
     Measurement,
     PointRecord,
@@ -483,3 +484,36 @@ def test_an_advantage_may_be_negative() -> None:
                 observer="scores")  # fmt: skip
     assert judge(Gate(metric="attack.advantage", max=0.0), POINTS, [low]).outcome == "pass"
     assert judge(Gate(metric="attack.advantage", max=-0.5), POINTS, [low]).outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("metric", "observer", "of", "outcome"),
+    [
+        ("attack.tpr", "scores", None, "inconclusive"),
+        ("attack.tpr", "scores", "scores", "inconclusive"),
+        ("attack.tpr", "own-list", "scores", "pass"),
+        # Utility is everybody's, and the leak is of all observers.
+        ("utility.ndcg", None, "scores", "inconclusive"),
+        ("leak", "own-list", "scores", "inconclusive"),
+    ],
+)
+def test_a_number_that_a_finding_leaves_open_does_not_pass(
+    metric: Any, observer: str | None, of: str | None, outcome: str
+) -> None:
+    seen: dict[str, Any] = {}
+    if observer:
+        seen = {"observer": observer, "unit": "interaction", "attack": "strongest"}
+    if metric == "attack.tpr":
+        seen["at"] = 0.01
+    measured = found(0.1, 0.2, metric=metric, **seen)
+    finding = FindingRecord(
+        model="m", about="missing", text="Much is missing.", remedy="Do this.", undecided=True,
+        observer=of,
+    )  # fmt: skip
+    judged = judge(Gate(metric=metric, max=0.3), POINTS, [measured], [finding])
+    assert judged.outcome == outcome
+    assert ("Much is missing. Do this" in judged.reason) == (outcome == "inconclusive")
+    # What is certified stays so, and a finding that leaves nothing open changes nothing.
+    assert judge(Gate(metric=metric, max=0.05), POINTS, [measured], [finding]).outcome == "fail"
+    closed = finding.model_copy(update={"undecided": False})
+    assert judge(Gate(metric=metric, max=0.3), POINTS, [measured], [closed]).outcome == "pass"

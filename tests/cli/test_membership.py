@@ -44,6 +44,7 @@ def test_groups_that_differ_are_told(files: Path) -> None:
 def test_json_holds_every_estimate(files: Path) -> None:
     record = json.loads(call(files, "--format", "json", "--rate", "0.1").output)
     assert list(record["tpr"]) == ["0.1"]
+    assert record["lacking"] == {}
     assert record["auc"]["lower"] < record["auc"]["value"] < record["auc"]["upper"]
     assert record["exchangeable"] is None
 
@@ -64,6 +65,16 @@ def test_an_attack_that_is_always_wrong_is_told_apart_from_one_that_finds_nothin
         text, reverse = said(shift)
         assert not reverse
         assert "reverse" not in text
+
+
+def test_a_rate_that_cannot_be_measured_says_what_it_needs(files: Path) -> None:
+    said = "TPR at 0.1 % FPR needs 1998 non-members, 400 were given"
+    shown = " ".join(call(files, "--rate", "0.001", "--rate", "0.1").output.split())
+    assert said in shown
+    assert "TPR at 10 % FPR 0." in shown
+    record = json.loads(call(files, "--rate", "0.001", "--format", "json").output)
+    assert record["tpr"] == {"0.001": None}
+    assert record["lacking"] == {"0.001": said}
 
 
 def test_wrong_input_is_one_sentence(files: Path) -> None:

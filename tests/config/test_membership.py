@@ -310,7 +310,8 @@ def test_the_battery_finds_targets_whose_spreads_differ() -> None:
     trials = Trials(fit[:, :, None], rng.normal(size=(T, P, 1)), present)
     family = Family(confidence=0.95, size=1, alpha=0.05)
     found = {
-        each.label: judged(trials, each.create("attack"), [0.02], family, 0.0) for each in BATTERY
+        each.label: judged(trials, each.create("attack"), [0.02], family, 0.0, 1)
+        for each in BATTERY
     }
     best = found[strongest(found, "tpr 0.02")]
     assert Curve(best.scores, best.present).found(0.02).mean() > 0.4

@@ -56,6 +56,23 @@ def test_numbers_of_any_type_are_scores(scores: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "scores",
+    [
+        np.array([1, 0, -np.inf]),
+        np.ma.masked_array([1.0, 0.0, 7.0], [False, False, True]),
+        np.ma.masked_array([1, 0, 7], [False, False, True]),
+    ],
+)
+def test_masked_scores_and_minus_infinity_are_missing(scores: Any) -> None:
+    np.testing.assert_array_equal(check(scores=scores).scores, [1, 0, np.nan])
+
+
+def test_masked_items_of_a_list_are_padding() -> None:
+    lists = np.ma.masked_array([[4, 0], [1, 2]], [[False, False], [False, True]])
+    assert check(lists=lists).lists.tolist() == [[4, 0], [1, -1]]
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"scores": np.ones(2)}, r"scores have shape \(2,\), and \(3,\) was asked"),
@@ -65,9 +82,9 @@ def test_numbers_of_any_type_are_scores(scores: Any) -> None:
         ({"scores": np.ones(3, complex)}, "scores have type complex128: return numbers"),
         ({"scores": [[1], [1, 2], [3]]}, "rows of different lengths"),
         ({"scores": np.array([1, np.inf, 0])}, r"scores\[1\] = inf is no finite number"),
-        ({"scores": np.array([1, 0, -np.inf])}, r"scores\[2\] = -inf"),
         # Too large for the 32 bits that are kept.
         ({"scores": np.array([1, 1e39, 0])}, r"scores\[1\] = inf"),
+        ({"scores": np.array([1, -1e39, 0])}, r"scores\[1\] = -inf"),
         ({"scores": np.full(3, np.nan)}, "all 3 scores are NaN"),
         ({"lists": np.zeros((2, 3), int)}, r"lists have shape \(2, 3\), and \(2, 2\)"),
         ({"lists": np.array([[0.0, 1.0], [1.0, 2.0]])}, "lists have type float64: return whole"),

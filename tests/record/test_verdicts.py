@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import ClaimRecord, GateRecord, Measurement, VerdictRecord
+from dpaudit.record.result import ClaimRecord, FindingRecord, GateRecord, Measurement, VerdictRecord
 from dpaudit.record.verdicts import beside, claim_id, decided, verdicts, waivable
 from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
@@ -205,3 +205,31 @@ def test_broken_claims_and_gates_that_do_not_pass_can_be_waived() -> None:
     claims = [judge(game(1.5)), judge(game(0.5), epsilon=2.0)]
     gates = [gate(each, each) for each in ("pass", "fail", "inconclusive")]
     assert waivable(gates, claims) == {"claim/published/1", "fail", "inconclusive"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"undecided": True}, "finding"),
+        ({"undecided": False}, None),
+        ({"undecided": True, "observer": "scores"}, "finding"),
+        ({"undecided": True, "observer": "own-list"}, None),
+        ({"undecided": True, "model": "another"}, None),
+    ],
+)
+def test_a_claim_that_a_finding_leaves_open_is_not_tested(
+    changes: dict[str, Any], reason: str | None
+) -> None:
+    base = make_result(epsilons=(1.0,), attacks=False, game=False)
+    claim = base.points[0].claim
+    assert claim is not None
+    claim = claim.model_copy(update={"observer": "scores", "adjacency": "rating-add-remove"})
+    point = base.points[0].model_copy(update={"claim": claim})
+    values = {"model": point.model, "about": "missing", "text": "a", "remedy": "b"}
+    finding = FindingRecord(**{**values, **changes})
+    games = [game(0.5, unit="interaction", observer="scores", model=point.model)]
+    games[0] = games[0].model_copy(update={"epsilon": point.epsilon})
+    [open_] = verdicts(base.models, [point], games, [finding])
+    assert (open_.verdict, open_.reason) == ("not tested" if reason else "not broken", reason)
+    broken = games[0].model_copy(update={"estimate": estimate(9.0, 8.0, math.inf)})
+    assert verdicts(base.models, [point], [broken], [finding])[0].verdict == "broken"

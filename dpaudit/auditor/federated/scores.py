@@ -19,6 +19,7 @@ from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Pairs
 from dpaudit.record.metrics import MetricName
 from dpaudit.record.result import WHOLE
@@ -82,12 +83,14 @@ class Truth:
         pairs: the pairs.
         real: mask of the real ones `(P,)`.
         confidence: confidence of each interval separately.
+        seed: decides which half of the users chooses thresholds.
         raters: the number of real pairs of each pair's item `(P,)`.
     """
 
     pairs: Pairs
     real: NDArray[np.bool_]
     confidence: float
+    seed: int = 0
     raters: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,8 +139,10 @@ class Truth:
         self, scores: NDArray[np.float64], rows: NDArray[np.int64], rate: float
     ) -> Estimate | None:
         """Return the true-positive rate; None if there are too few pairs for such a threshold."""
+        # Ids may have an order, so their parity must not decide the halves.
+        count = int(self.pairs.users.max(initial=0)) + 1
+        users = generator(self.seed, "transcript halves").permutation(count)[self.pairs.users[rows]]
         try:
-            users = self.pairs.users[rows]
             return rate_at(scores, self.real[rows], users, rate, alpha=self.alpha)
         except InputError:
             return None
@@ -169,9 +174,11 @@ class Truth:
             above = int(rate * len(fakes))
             if not above:
                 continue
-            # The threshold that at most `above` fakes exceed.
+            # The threshold that at most `above` fakes exceed; of those at it, a share is found.
             least = fakes[len(fakes) - above - 1] if above < len(fakes) else -np.inf
-            found = 1 - np.searchsorted(reals, least, side="right") / len(reals)
+            over, tied = (fakes > least).sum(), (fakes == least).sum()
+            share = (above - over) / max(tied, 1)
+            found = (reals > least).mean() + share * (reals == least).mean()
             exact = Estimate.exact(float(found), "share of real pairs")
             yield Finding("transcript.roc", step, exact, label, at=rate)
 

@@ -14,11 +14,20 @@ from dpaudit.auditor.games.controls import LADDER, Bar, reported
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measures.base import Found, Measure, MetricKey, gated, metric_of, points
 from dpaudit.auditor.measures.leak import leaks
+from dpaudit.auditor.membership.answers import BESIDE
 from dpaudit.auditor.membership.estimates import certified, quantile
 from dpaudit.auditor.membership.groups import groups_of
 from dpaudit.auditor.membership.halves import Judged, Trials, judged, strongest
-from dpaudit.auditor.membership.probes import HIDES_SEEN, hides_seen, keeps_seen, noticed, probes
-from dpaudit.auditor.membership.rates import Curve
+from dpaudit.auditor.membership.numbers import alone, joint, numbers
+from dpaudit.auditor.membership.probes import (
+    HIDES_SEEN,
+    hides_seen,
+    keeps_seen,
+    left_open,
+    noticed,
+    probes,
+    rates_left_out,
+)
 from dpaudit.auditor.membership.training import Training, Utility, unpacked
 from dpaudit.auditor.subjects.membership import MemberModel, MemberModels, MemberPoint
 from dpaudit.auditor.trained.means import joint_mean, own_mean
@@ -80,8 +89,9 @@ class MembershipInferences(Measure[MemberModel]):
         """Train the model with coins, probe it, and judge the attacks, at every ε."""
         for point in model.defenses:
             at = f"{model.label}: trainings at ε = {point.epsilon:g}"
-            found = self.context.unit(at, partial(self._measured, at, model, point))
-            yield from (*found, *leaks(found))
+            found = list(self.context.unit(at, partial(self._measured, at, model, point)))
+            # Attacks by themselves have no joint interval, or the strongest one's again.
+            yield from (*found, *leaks(filter(_of_strongest, found)))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[Found]:
         blocks = [(unit, observer) for unit in self.table.units for observer in model.observers]
@@ -93,18 +103,18 @@ class MembershipInferences(Measure[MemberModel]):
             for part in training.parts(self.table.trainings)
         )
         *found, again, vanished = executor.run(chain(trainings, probes(training)))
-        for each in noticed(again, vanished):
+        for each in (*noticed(again, vanished), *rates_left_out(self.table)):
             yield records.FindingRecord(model=model.label, **each._asdict())
         parts = [unpacked(each, len(blocks) + 1) for block in found for each in block]
         where: dict[str, Any] = {"model": model.label, "epsilon": point.epsilon}
         for place, (unit, observer) in enumerate(blocks):
-            features = np.stack([part[place] for part in parts])
-            cut = self.design.count(unit)
-            trials = Trials(
-                features[:, :cut],
-                features[:, cut:],
-                self.design.present(self.table.trainings, unit),
-            )
+            block = np.stack([part[place] for part in parts])
+            features, cut = block[:, :, :-BESIDE], self.design.count(unit)
+            present = self.design.present(self.table.trainings, unit)
+            unanswered, marks = block[:, :cut, -2], block[:, :, -1]
+            trials = Trials(features[:, :cut], features[:, cut:], present, unanswered)
+            for each in left_open(unanswered, marks, present, observer):
+                yield records.FindingRecord(model=model.label, **each._asdict())
             view = UNFILTERED if observer == "own-list" and keeps_seen(trials) else None
             yield from self._inferred(trials, unit, observer, view, point.claim, where)
             if (unit, observer) == ("interaction", "own-list") and hides_seen(trials):
@@ -124,60 +134,44 @@ class MembershipInferences(Measure[MemberModel]):
         rates = self.table.rates_of(unit)
         delta = claim.delta if claim else self.table.delta
         where = {**where, "observer": observer, "unit": unit}
-        found = self._judged(trials, rates, delta)
-        yield from self._each(found, rates, where)
-        yield from self._strongest(found, rates, where)
+        curve = [at for at in _CURVE if at not in rates and at * self.design.count(unit) >= 2]
+        found = self._judged(trials, [*rates, *curve], delta)
+        yield from self._numbers(found, rates, where)
+        for at in curve:
+            best = strongest(found, f"tpr {at:g}")
+            share = own_mean(found[best].curve.found(at), self.context.family)
+            yield _measured("membership.roc", share, {**where, "attack": best, "at": at})
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = strongest(found, f"tpr {exposing:g}")
         yield from self._exposed(found[best], exposing, unit, {**where, "attack": best})
         yield self._certified(trials, found, claim, {**where, "view": view})
 
     def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
+        family, seed = self.context.family, self.context.seed
         return {
-            label: judged(trials, attack, rates, self.context.family, delta)
+            label: judged(trials, attack, rates, family, delta, seed)
             for label, attack in self.attacks.items()
         }
 
-    def _each(
+    def _numbers(
         self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
+        """Yield the numbers of each attack, then of the strongest; a number has one interval."""
+        family = self.context.family
+        chosen = {number: joint(found, number, family) for number in numbers(rates)}
         for label, one in found.items():
-            curve, family = Curve(one.scores, one.present), self.context.family
-            own = {**where, "attack": label}
-            yield _measured("attack.auc", own_mean(curve.areas(), family), own)
-            advantages = curve.advantages(one.threshold)
-            yield _measured("attack.advantage", own_mean(advantages, family, -1.0), own)
-            for rate in rates:
-                tpr = own_mean(curve.found(rate), family)
-                yield _measured("attack.tpr", tpr, {**own, "at": rate})
-
-    def _strongest(
-        self, found: Mapping[str, Judged], rates: list[float], where: dict[str, Any]
-    ) -> Iterator[records.Measurement]:
-        family, own = self.context.family, {**where, "attack": STRONGEST}
-        label = strongest(found, "auc")
-        areas = Curve(found[label].scores, found[label].present).areas()
-        yield _measured("attack.auc", joint_mean(areas, family), {**own, "event": label})
-        label = strongest(found, "advantage")
-        one = found[label]
-        advantages = Curve(one.scores, one.present).advantages(one.threshold)
-        joint = joint_mean(advantages, family, -1.0)
-        yield _measured("attack.advantage", joint, {**own, "event": label})
-        for rate in rates:
-            label = strongest(found, f"tpr {rate:g}")
-            shares = Curve(found[label].scores, found[label].present).found(rate)
-            joint = joint_mean(shares, family)
-            yield _measured("attack.tpr", joint, {**own, "at": rate, "event": label})
+            for number, (best, estimate) in chosen.items():
+                own = estimate if label == best else alone(one, number, family)
+                yield _measured(number.metric, own, {**where, **number.place, "attack": label})
+        for number, (best, estimate) in chosen.items():
+            place = {**where, **number.place, "attack": STRONGEST, "event": best}
+            yield _measured(number.metric, estimate, place)
 
     def _exposed(
         self, one: Judged, rate: float, unit: Unit, where: dict[str, Any]
     ) -> Iterator[records.Measurement]:
-        """Yield the ROC curve, quantiles of exposure, and the exposure of groups."""
-        curve, family = Curve(one.scores, one.present), self.context.family
-        for at in _CURVE:
-            if at * one.present.shape[1] / 2 >= 1:
-                share = own_mean(curve.found(at), family)
-                yield _measured("membership.roc", share, {**where, "at": at})
+        """Yield quantiles of exposure, and the exposure of groups."""
+        curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
         for place in _QUANTILES:
             estimate = quantile(exposed, place, family)
@@ -266,6 +260,10 @@ class MembershipInferences(Measure[MemberModel]):
             joint = gated(self.context.config, metric)
             estimate = (joint_mean if joint else own_mean)(values, family, most=most)
             yield _measured(metric, estimate, where)
+
+
+def _of_strongest(found: Found) -> bool:
+    return isinstance(found, records.Measurement) and found.attack == STRONGEST
 
 
 def _measured(metric: Any, estimate: Any, where: dict[str, Any]) -> records.Measurement:

@@ -151,7 +151,7 @@ class _Training:
         every = max(1, last // _CURVE)
         # Without privacy users submit no fakes.
         attacks = self.attacks if defense.variant != "nonprivate" else {}
-        truth = Truth(transcript.pairs, transcript.real, self.confidence)
+        truth = Truth(transcript.pairs, transcript.real, self.confidence, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
         asks = defense.public_share is None
         found = [Finding("assumption.floor", 0, floor)] if asks else []

@@ -19,6 +19,7 @@ from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
 
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,23 +30,39 @@ class Trials:
         features: features of the targets `(T, m, F)`.
         population: features of the population `(T, p, F)`; p may be 0.
         present: whether each target is in the data of each training `(T, m)`.
+        unanswered: the share of what was asked of each target that has no answer `(T, m)`; None
+            if everything is answered.
     """
 
     features: Numbers
     population: Numbers
     present: Mask
+    unanswered: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.present)
 
-    def of(self, which: Mask) -> Self:
-        """Return some of the trainings (mask `(T,)`)."""
-        return type(self)(self.features[which], self.population[which], self.present[which])
+    def of(self, which: Rows) -> Self:
+        """Return some of the trainings, in this order (indices `(n,)`)."""
+        lacking = None if self.unanswered is None else self.unanswered[which]
+        return type(self)(
+            self.features[which], self.population[which], self.present[which], lacking
+        )
 
-    def halves(self) -> tuple[Self, Self]:
-        """Return the trainings of even and of odd index, so that more trainings extend both."""
-        even = np.arange(len(self)) % 2 == 0
-        return self.of(even), self.of(~even)
+    def halves(self, seed: int, purpose: str) -> tuple[Self, Self]:
+        """Divide the trainings at random in two halves; the first has one more of an odd number.
+
+        Neither the place of a training nor its neighbours decide in which half it is, so a model
+        that leaks in every second training leaks in both. The order within a half is random too, as
+        intervals over trainings need it of a model that drifts.
+
+        Args:
+            seed: the run's seed.
+            purpose: what the halves are for; each purpose divides differently.
+        """
+        order = generator(seed, f"membership {purpose}").permutation(len(self))
+        first = (len(self) + 1) // 2
+        return self.of(order[:first]), self.of(order[first:])
 
     def told(self, epsilon: float, seed: int) -> Self:
         """Return the trials with one more feature, which tells every coin by randomised response.
@@ -105,6 +122,7 @@ class Judged:
             there.
         promise: what the attack reached there, by metric: the mean over trainings, and for
             `epsilon` the bound.
+        unanswered: as in `Trials`, of the judged trainings `(C, m)`.
     """
 
     scores: Numbers
@@ -112,6 +130,22 @@ class Judged:
     threshold: float
     guesses: Guesses
     promise: Mapping[str, float]
+    unanswered: Numbers | None = None
+
+    @property
+    def curve(self) -> Curve:
+        """The scores as they are."""
+        return Curve(self.scores, self.present)
+
+    @property
+    def worst(self) -> Curve | None:
+        """The scores if the answers that are missing told every coin; None if none is missing."""
+        if self.unanswered is None or not self.unanswered.any():
+            return None
+        # A user most of whose answers are missing has none.
+        lacking = self.unanswered > 0.5
+        ends = np.where(self.present, self.scores.max() + 1, self.scores.min() - 1)
+        return Curve(np.where(lacking, ends, self.scores), self.present)
 
 
 def judged(
@@ -120,6 +154,7 @@ def judged(
     rates: Sequence[float],
     family: Family,
     delta: float,
+    seed: int,
 ) -> Judged:
     """Score the judged half of the trainings with an attack that the other half calibrates.
 
@@ -133,9 +168,10 @@ def judged(
         rates: the false-positive rates of interest.
         family: the family of the run's intervals.
         delta: δ of the certified ε.
+        seed: the run's seed; it divides the trainings.
     """
-    calibrating, certifying = trials.halves()
-    first, second = calibrating.halves()
+    calibrating, certifying = trials.halves(seed, "judged half")
+    first, second = calibrating.halves(seed, "rehearsal")
     rehearsed = second.scores(attack, first)
     curve = Curve(rehearsed, second.present)
     threshold = best_threshold(rehearsed, second.present)
@@ -151,6 +187,7 @@ def judged(
             "advantage": float(curve.advantages(threshold).mean()),
             **{f"tpr {rate:g}": float(curve.found(rate).mean()) for rate in rates},
         },
+        certifying.unanswered,
     )
 
 

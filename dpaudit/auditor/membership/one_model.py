@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.auditor.membership.rates import best_threshold
-from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
+from dpaudit.auditor.membership.rates import Curve, best_threshold, least_absent
+from dpaudit.bounds.frequentist.roc import clustered_auc
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -34,8 +34,8 @@ class OneModel:
 
     Attributes:
         auc: probability that a member scores above a non-member, ties half.
-        tpr: true-positive rate by false-positive rate; rates that are too small for the number of
-            non-members are left out.
+        tpr: true-positive rate by false-positive rate; None where there are too few non-members.
+        lacking: why a rate was not measured, by rate.
         advantage: true- minus false-positive rate, at a threshold from the other half of the
             scores.
         exchangeable: AUC of a classifier of members by features that the model never saw; None
@@ -44,8 +44,9 @@ class OneModel:
     """
 
     auc: Estimate
-    tpr: Mapping[float, Estimate]
+    tpr: Mapping[float, Estimate | None]
     advantage: Estimate
+    lacking: Mapping[float, str]
     exchangeable: Estimate | None = None
 
     @property
@@ -79,7 +80,7 @@ def audit_scores(
         rates: the false-positive rates.
         features: features that the model never saw, of members `(n, F)` and non-members `(n', F)`.
         confidence: the confidence of each interval.
-        seed: divides the scores in halves, and the features in folds.
+        seed: divides the scores in halves and the features in folds, and orders equal scores.
 
     Raises:
         InputError: a score or feature is not finite, a group has fewer than 4 scores, or numbers of
@@ -91,18 +92,21 @@ def audit_scores(
     # Order decides which half a score is in, and a file may be sorted.
     order = generator(seed, "membership halves").permutation(len(scores))
     scores, real = scores[order], real[order]
-    each = _alternating(real)
-    fakes = int((~real[each % 2 == 0]).sum())
+    given = int((~real).sum())
+    # Twice as many as show the rate at all: with fewer, the largest score alone decides.
+    needed = {rate: 2 * least_absent(rate) for rate in rates}
     return OneModel(
-        auc=clustered_auc(scores, real, each, alpha=alpha).changed(method="auc"),
+        auc=clustered_auc(scores, real, np.arange(len(real)), alpha=alpha).changed(method="auc"),
         tpr={
-            rate: rate_at(scores, real, each, rate, alpha=alpha).changed(
-                method="held-out threshold, rate"
-            )
-            for rate in rates
-            if fakes >= 1 / rate - 1
+            rate: rate_of(scores, real, rate, alpha, seed) if given >= least else None
+            for rate, least in needed.items()
         },
-        advantage=_advantage(scores, real, each % 2 == 0, alpha),
+        advantage=_advantage(scores, real, _alternating(real), alpha),
+        lacking={
+            rate: f"needs {least} non-members, {given} were given"
+            for rate, least in needed.items()
+            if given < least
+        },
         exchangeable=None if features is None else _classified(features, real, order, alpha, seed),
     )
 
@@ -117,13 +121,60 @@ def _joined(present: ArrayLike, absent: ArrayLike) -> tuple[Numbers, Mask]:
     return np.concatenate(groups), np.arange(sum(map(len, groups))) < len(groups[0])
 
 
-def _alternating(real: Mask) -> NDArray[np.int64]:
-    """Number the scores so that members, and non-members, are even and odd in turn."""
+def _alternating(real: Mask) -> Mask:
+    """Return every second member and every second non-member, as a mask."""
     number = np.empty(len(real), np.int64)
     for which in (real, ~real):
         number[which] = np.arange(which.sum())
-    # Every score is its own sample; ranks leave no gaps where one group ends before the other.
-    return np.unique(4 * (number // 2) + 2 * real + number % 2, return_inverse=True)[1]
+    found: Mask = number % 2 == 0
+    return found
+
+
+def rate_of(scores: Numbers, real: Mask, rate: float, alpha: float, seed: int) -> Estimate:
+    """Estimate the true-positive rate at a false-positive rate, with the choice of the threshold.
+
+    N non-members choose the threshold and the members are counted, by the rule of `Curve.above`.
+    The rate is that of an attacker who orders equal scores at random: between two vertices of the
+    ROC curve it is a convex combination of theirs.
+
+    For the interval every score gets a uniform number that orders equal ones, so there are no ties.
+    Another non-member exceeds the k-th largest of N with a probability that is the k-th smallest
+    of N uniform numbers; it is below `rate` if at least k of these are. So the k-th largest lets
+    through less than `rate` with probability P(Bin(N, rate) ≥ k), and more with P(Bin(N, rate) ≤
+    k − 1). The least k at which the former is at most α/4, and the largest at which the latter is,
+    enclose the threshold. Given these, members are counted above the one and the other, each count
+    is binomial, and its Clopper-Pearson limit at α/4 completes the level α.
+
+    Args:
+        scores: scores of members and non-members `(n,)`.
+        real: who is a member `(n,)`.
+        rate: the false-positive rate.
+        alpha: the level of the interval.
+        seed: orders equal scores.
+    """
+    from scipy.stats import beta, binom
+
+    place = np.empty(len(scores), np.int64)
+    ties = generator(seed, "membership ties").random(len(scores))
+    place[np.lexsort((ties, scores))] = np.arange(len(scores))
+    absent, members = -np.sort(-place[~real]), place[real]
+    bars = np.concatenate(([len(scores)], absent, [-1]))
+    n, count, tail = len(members), len(absent), alpha / 4
+    few, many = int(binom.ppf(tail, count, rate)), int(binom.isf(tail, count, rate)) + 1
+    least, most = (int((members > bars[rank]).sum()) for rank in (few, many))
+    value = float(Curve(scores[None], real[None]).found(rate)[0])
+    lower = float(beta.ppf(tail, least, n - least + 1)) if least else 0.0
+    upper = float(beta.isf(tail, most + 1, n - most)) if most < n else 1.0
+    return Estimate(
+        value=value,
+        lower=min(value, lower),
+        upper=max(value, upper),
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=n,
+        method="rate at the threshold of the non-members, with its choice",
+        kind="assumes-law",
+    )
 
 
 def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Estimate:

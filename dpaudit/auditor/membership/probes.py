@@ -6,19 +6,28 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpaudit.auditor.membership.answers import repeated
 from dpaudit.auditor.membership.halves import Trials
 from dpaudit.auditor.membership.training import Packed, Training
+from dpaudit.config.membership import Membership
+from dpaudit.core.membership import Observer
 from dpaudit.data.interactions import interactions_of
 from dpaudit.execution.tasks import Task
 
+Numbers = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
 
 class Noticed(NamedTuple):
-    """What was noticed: a topic, what was found, and what to do, a sentence each."""
+    """What was noticed; the fields are those of `record.result.FindingRecord`."""
 
     about: str
     text: str
     remedy: str
+    undecided: bool = False
+    observer: Observer | None = None
 
 
 HIDES_SEEN = Noticed(
@@ -26,6 +35,8 @@ HIDES_SEEN = Noticed(
     "Lists leave out what their user has seen: no item on a user's list is in the user's history.",
     "Show a list to its own user alone; whoever else sees it learns this with certainty.",
 )
+# The share of missing answers beyond which nothing is decided.
+_MOST_MISSING = 0.01
 # Chance of what is seen if lists did not leave out seen items.
 _CHANCE = 1e-9
 
@@ -60,6 +71,49 @@ def keeps_seen(trials: Trials) -> bool:
     return bool(np.nansum(signed) >= -2 * np.sqrt(np.nansum(shown**2)))
 
 
+def left_open(
+    unanswered: Numbers, marks: Numbers, present: Mask, observer: Observer
+) -> Iterator[Noticed]:
+    """Say what an observer gets no answer to, and whether two trainings show the same.
+
+    Args:
+        unanswered: the share of what is asked of each target that has no answer `(T, m)`.
+        marks: what each training shows, by `answers.beside` `(T, n)`.
+        present: the coins `(T, m)`.
+        observer: who observes the model.
+    """
+    pair = repeated(marks, present, observer)
+    if pair:
+        yield Noticed(
+            "repeated",
+            f"Trainings {pair[0]} and {pair[1]} of {len(marks)} have different data and show "
+            f"observer {observer!r} the same.",
+            "Let fit train on the data that it is given and load nothing from before; until then "
+            "no gate on this model passes.",
+            undecided=True,
+        )
+    share = float(unanswered.mean())
+    if share > 0:
+        decided = share <= _MOST_MISSING
+        yield Noticed(
+            "missing",
+            f"{100 * share:.2g} % of what observer {observer!r} asks has no answer (NaN, -inf or "
+            "an empty list) although the user and the item are in the training.",
+            "Answer for all of them: what is missing counts as if it told the coin"
+            + ("." if decided else ", and beyond 1 % no gate on this observer passes."),
+            undecided=not decided,
+            observer=observer,
+        )
+
+
+def rates_left_out(table: Membership) -> Iterator[Noticed]:
+    """Say which false-positive rates of the config are not measured."""
+    for unit in table.units:
+        for text in table.left_out(unit):
+            remedy = f"Raise membership.{unit}s, or remove the rate from membership.rates."
+            yield Noticed("rate", text, remedy)
+
+
 def probes(training: Training) -> Iterator[Task]:
     """Yield two tasks: train the first model twice, and once without a user and an item.
 
@@ -90,7 +144,7 @@ def noticed(again: Packed, vanished: Packed) -> Iterator[Noticed]:
     if constant:
         yield Noticed(
             "constant",
-            "All scores of a training are equal.",
+            "All scores that a training gives are equal.",
             "Check that the model learns and that scores are returned for the pairs asked.",
         )
     missing = [name for name, gone in zip(("user", "item"), vanished, strict=True) if gone]
@@ -111,7 +165,7 @@ def _again(training: Training) -> Packed:
     first, _, second = (training.answer(design.data(index), seed) for index in (0, 1, 0))
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
-    constant = len(first.scores) > 0 and first.scores.min() == first.scores.max()
+    constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
     return np.array([float(same), float(constant)])
 
 

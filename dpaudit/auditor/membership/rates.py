@@ -43,21 +43,28 @@ class Curve:
             area = (ranks - present * (present + 1) / 2) / (present * absent)
         return np.where(present * absent > 0, area, 0.5)
 
-    def above(self, rate: float) -> Mask:
-        """Return which targets score above the threshold at a false-positive rate `(T, m)`.
+    def above(self, rate: float) -> Numbers:
+        """Return how likely the attacker at a false-positive rate calls a target present `(T, m)`.
 
-        In a training with N absent targets it is the ⌊(N + 1)·rate⌋-th largest of their scores. If
-        targets are exchangeable, another absent target exceeds it with probability at most `rate`,
-        since its rank among N + 1 is uniform. With fewer than 1/rate − 1 absent targets, nothing is
-        above.
+        In a training with N absent targets the threshold is the K-th largest of their scores, K =
+        ⌊(N + 1)·rate⌋. A score above it counts 1 and one below it 0. Equal scores are ordered at
+        random: with A absent scores above the threshold and B at it, a score there is among the
+        K − A largest of B + 1 with probability (K − A)/(B + 1), which is what it counts. So the
+        true-positive rate is that of the ROC curve between its vertices, as of a randomised
+        attacker, and no attack hides its finds in a tie.
+
+        If targets are exchangeable, another absent target is called present with probability
+        K/(N + 1), at most `rate`, since its rank among N + 1 is uniform once ties are broken. With
+        fewer than 1/rate − 1 absent targets, nothing is called present.
         """
-        lowered = np.where(self.present, -np.inf, self.scores)
-        ordered = -np.sort(-lowered, axis=1)
-        absent = (~self.present).sum(1)
-        rank = np.floor((absent + 1) * rate * (1 + 1e-12)).astype(int)
+        absent = np.where(self.present, -np.inf, self.scores)
+        ordered = -np.sort(-absent, axis=1)
+        count = (~self.present).sum(1)
+        rank = np.floor((count + 1) * rate * (1 + 1e-12)).astype(int)
         bar = ordered[np.arange(len(ordered)), np.maximum(rank, 1) - 1]
-        bar = np.where(rank > 0, bar, np.inf)
-        found: Mask = self.scores > bar[:, None]
+        bar = np.where(rank > 0, bar, np.inf)[:, None]
+        tied = (rank - (absent > bar).sum(1)) / ((absent == bar).sum(1) + 1)
+        found: Numbers = (self.scores > bar) + (self.scores == bar) * tied[:, None]
         return found
 
     def found(self, rate: float) -> Numbers:
@@ -70,32 +77,36 @@ class Curve:
         false = (above & ~self.present).sum(1) / np.maximum((~self.present).sum(1), 1)
         return (above & self.present).sum(1) / np.maximum(self.present.sum(1), 1) - false
 
-    def share(self, above: Mask, among: Mask) -> Numbers:
-        """Return the share of present targets of a group that are above; 0 without any `(T,)`."""
+    def share(self, above: Numbers, among: Mask) -> Numbers:
+        """Return the share of present targets of a group that are found; 0 without any `(T,)`."""
         group = self.present & among
-        found: Numbers = (above & group).sum(1) / np.maximum(group.sum(1), 1)
+        found: Numbers = (above * group).sum(1) / np.maximum(group.sum(1), 1)
         return found
 
-    def gain(self, above: Mask, among: Mask) -> Numbers:
-        """Return how much more a group's present targets are above than its absent ones `(T,)`.
+    def gain(self, above: Numbers, among: Mask) -> Numbers:
+        """Return how much more a group's present targets are found than its absent ones `(T,)`.
 
         A group whose scores are large anyway, such as rare items, gains nothing by that.
         """
         group = ~self.present & among
-        return self.share(above, among) - (above & group).sum(1) / np.maximum(group.sum(1), 1)
+        return self.share(above, among) - (above * group).sum(1) / np.maximum(group.sum(1), 1)
 
     def exposed(self, rate: float) -> Numbers:
-        """Return how much more often a target is above when it is present than when absent `(m,)`.
+        """Return how much more often a target is found when it is present than when absent `(m,)`.
 
         Targets that no training, or every training has are left out.
         """
         above, times = self.above(rate), self.present.sum(0)
         both = (times > 0) & (times < len(self.present))
-        within = (above & self.present).sum(0)[both] / times[both]
-        found: Numbers = (
-            within - (above & ~self.present).sum(0)[both] / (~self.present).sum(0)[both]
-        )
+        within = (above * self.present).sum(0)[both] / times[both]
+        without = (above * ~self.present).sum(0)[both] / (~self.present).sum(0)[both]
+        found: Numbers = within - without
         return found
+
+
+def least_absent(rate: float) -> int:
+    """Return the least number of absent targets that show a false-positive rate, 1/rate − 1."""
+    return math.ceil((1 / rate) * (1 - 1e-12)) - 1
 
 
 def best_threshold(scores: Numbers, present: Mask) -> float:
@@ -111,4 +122,9 @@ def best_threshold(scores: Numbers, present: Mask) -> float:
     best = int(np.argmax(gain))
     if gain[best] <= 0:
         return math.inf
-    return float((values[best] + values[best + 1]) / 2) if best + 1 < len(values) else -math.inf
+    if best + 1 == len(values):
+        return -math.inf
+    above, below = float(values[best]), float(values[best + 1])
+    half = above / 2 + below / 2
+    # Of neighbouring numbers the half may be the larger one, which has to stay above.
+    return half if half < above else below

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership import interactions, users
 from dpaudit.attacks.membership.known import Numbers, Shown
+from dpaudit.auditor.membership.answers import beside
 from dpaudit.auditor.membership.design import Design
 from dpaudit.auditor.trained.top_lists import ndcg, precision_and_recall
 from dpaudit.core.membership import Observer, Unit
@@ -97,7 +98,12 @@ class Training:
         seeds = [design.training_seed(index) for index in part]
         shape = design.ratings.n_users, design.ratings.n_items
         answers = self.trainable.answers(design.ratings, kept, seeds, query)
-        return np.stack([self._packed(checked(answer, query, shape)) for answer in answers])
+        return np.stack(
+            [
+                self._packed(checked(answer, query, shape), rows)
+                for answer, rows in zip(answers, kept, strict=True)
+            ]
+        )
 
     def parts(self, trainings: int) -> list[tuple[int, ...]]:
         """Return the indices of trainings in the blocks that are trained together.
@@ -109,13 +115,13 @@ class Training:
             tuple(range(start, min(start + size, trainings))) for start in range(0, trainings, size)
         ]
 
-    def _packed(self, answer: Answer) -> Packed:
+    def _packed(self, answer: Answer, kept: NDArray[np.bool_]) -> Packed:
         shown = Shown(
             answer.scores,
             answer.lists,
             answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
         )
-        made = [self._features(shown, unit, observer) for unit, observer in self.blocks]
+        made = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         return packed([*made, np.array([self._utility(answer)])])
 
     def answer(self, data: csr_array, seed: int) -> Answer:
@@ -140,6 +146,14 @@ class Training:
             every.k,
             "factors" in seen,
         )
+
+    def _block(
+        self, shown: Shown, unit: Unit, observer: Observer, kept: NDArray[np.bool_]
+    ) -> Numbers:
+        """Return the features, then what `beside` adds."""
+        features = self._features(shown, unit, observer)
+        more = beside(features, shown, self.design, unit, observer, kept)
+        return np.concatenate((features, more), axis=1)
 
     def _features(self, shown: Shown, unit: Unit, observer: Observer) -> Numbers:
         design = self.design

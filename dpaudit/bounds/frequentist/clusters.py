@@ -70,7 +70,7 @@ def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) 
 
 
 def clustered_share(
-    flags: NDArray[np.bool_],
+    flags: NDArray[np.bool_] | Values,
     users: NDArray[np.integer],
     *,
     alpha: float,
@@ -79,7 +79,7 @@ def clustered_share(
     """Estimate the share of flagged pairs, with Clopper-Pearson limits that sample users.
 
     Args:
-        flags: whether each pair is flagged `(n,)`.
+        flags: whether each pair is flagged, or with which probability `(n,)`.
         users: the user of each pair `(n,)`.
         alpha: the level.
         confidence: the confidence to state; default 1 − α.

@@ -118,12 +118,24 @@ def rate_at(
 ) -> Estimate:
     """Estimate the true-positive rate at a given false-positive rate, e.g. 0.001.
 
-    The fakes of users of even rank choose the threshold; the reals of the other users are counted
-    strictly above it. Among N fakes the threshold is the ⌊(N + 1)·false_positives⌋-th largest
-    score. If fakes are exchangeable, another fake exceeds it with probability at most
-    `false_positives`, since its rank among all N + 1 is uniform. The rate is the ratio of sums over
-    users, θ = Σ hits/Σ reals, with variance I/(I − 1) Σ_users (hits − θ reals)²/(Σ reals)² (Cochran
-    1977, Sampling Techniques, chapter 6) and the interval of `clusters.clustered_limits`.
+    The fakes of users of even rank choose the threshold; the reals of the other users are counted.
+    Among N fakes the threshold t is the K-th largest score, K = ⌊(N + 1)·false_positives⌋. A real
+    counts 1 above it and g = (K − A)/(B + 1) at it, with A fakes above t and B at it: the
+    probability that it is among the K − A largest of B + 1 equal scores in random order. If fakes
+    are exchangeable, another fake is called real with probability K/(N + 1), at most
+    `false_positives`, since its rank among all N + 1 is uniform once ties are broken.
+
+    The rate is that of an attacker who calls a score at t real with probability g,
+
+        θ = P(s > t) + g P(s = t) = (1 − g) P(s > t) + g P(s ≥ t),
+
+    a convex combination of the rates at two vertices of the ROC curve. As the even half fixes t and
+    g, what a real counts is a number w in {0, g, 1} with mean θ, independent between users. The
+    estimate is the ratio of sums over users, Σw/Σ reals, with variance
+    I/(I − 1) Σ_users (hits − θ reals)²/(Σ reals)² (Cochran 1977, Sampling Techniques, chapter 6)
+    and the interval of `clusters.clustered_limits`. The variance of w is
+    θ(1 − θ) − g(1 − g) P(s = t), at most that of a yes or no with the same mean, so for users with
+    one pair the limits are at least as wide as those of binomial counts of that size.
 
     The interval is for the rate at this threshold. It does not include the variation of the
     threshold between halves.
@@ -149,12 +161,12 @@ def rate_at(
         raise InputError(f"false_positives = {false_positives} is not in (0, 1): use e.g. 0.01")
     pairs = _pairs(scores, real, users)
     even = pairs.user % 2 == 0
-    threshold = _threshold(pairs.score[even & ~pairs.real], false_positives)
+    threshold, tied = _threshold(pairs.score[even & ~pairs.real], false_positives)
     counted = ~even & pairs.real
     _users_with(pairs.per_user(counted), "real (of odd rank)")
-    found = clustered_share(
-        pairs.score[counted] > threshold, pairs.user[counted], alpha=alpha, confidence=confidence
-    )
+    score = pairs.score[counted]
+    hits = (score > threshold) + tied * (score == threshold)
+    found = clustered_share(hits, pairs.user[counted], alpha=alpha, confidence=confidence)
     return found.changed(method="held-out threshold, clustered rate")
 
 
@@ -168,15 +180,16 @@ def _share_below(values: Values, ordered: Values) -> Values:
     return found
 
 
-def _threshold(fakes: Values, false_positives: float) -> float:
-    """Return the ⌊(N + 1)·false_positives⌋-th largest of N fakes."""
+def _threshold(fakes: Values, false_positives: float) -> tuple[float, float]:
+    """Return the ⌊(N + 1)·false_positives⌋-th largest of N fakes, and what a score at it counts."""
     rank = math.floor((len(fakes) + 1) * false_positives * (1 + 1e-12))  # 0.01·100 counts as 1
     if rank < 1:
         raise InputError(
             f"{len(fakes)} fake pairs of users of even rank show no false-positive rate of "
             f"{false_positives}: give at least {math.ceil(1 / false_positives) - 1}"
         )
-    return float(np.partition(fakes, -rank)[-rank])
+    bar = float(np.partition(fakes, -rank)[-rank])
+    return bar, float((rank - (fakes > bar).sum()) / ((fakes == bar).sum() + 1))
 
 
 def _users_with(counts: Values, what: str) -> int:

@@ -70,7 +70,7 @@ def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measuremen
     """
     rates = _rates(result)
     most: dict[tuple[str, float, str], Measurement] = {}
-    for each in _joint(result, "attack.tpr"):
+    for each in joint(result, "attack.tpr"):
         if each.at == rates[-1]:
             key = each.model, each.epsilon, each.unit or ""
             most[key] = max(most.get(key, each), each, key=sureness)
@@ -103,12 +103,13 @@ def note(result: AuditResult) -> list[str]:
     ]
 
 
+def joint(result: AuditResult, metric: str) -> list[Measurement]:
+    """Return the numbers of the strongest attack."""
+    return [found for found in _of(result, metric) if found.attack == STRONGEST]
+
+
 def _of(result: AuditResult, metric: str) -> list[Measurement]:
     return [found for found in result.measurements if found.metric == metric and found.unit]
-
-
-def _joint(result: AuditResult, metric: str) -> list[Measurement]:
-    return [found for found in _of(result, metric) if found.attack == STRONGEST]
 
 
 def _game(found: Measurement) -> _Game:
@@ -124,7 +125,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS) -> Table:
     at = {
         (_game(each), each.metric, each.at): each
         for metric in ("attack.auc", "attack.tpr", "attack.advantage", "epsilon")
-        for each in _joint(result, metric)
+        for each in joint(result, metric)
     }
     rates = _rates(result)
     games = _worst_first(result, list(dict.fromkeys(game for game, _, _ in at)))
@@ -165,7 +166,7 @@ def _worst_first(result: AuditResult, games: list[_Game]) -> list[_Game]:
     rates = _rates(result)
     found = {
         _game(each): each.estimate.lower
-        for each in _joint(result, "attack.tpr")
+        for each in joint(result, "attack.tpr")
         if each.at == rates[-1]
     }
     targets = [game[:3] for game in games]
@@ -201,7 +202,7 @@ def _attacks(result: AuditResult) -> Table:
     at = {((*_game(each), each.attack), each.metric, each.at): each for each in found}
     rates = _rates(result)
     return Table(
-        "Every attack, each interval by itself",
+        "Every attack; where it is the strongest, its interval is the joint one",
         ["model", "ε", "target", "observer", "attack", "AUC", *map(_tpr, rates), "advantage"],
         [
             [
@@ -245,7 +246,7 @@ def _exposed(result: AuditResult) -> Table:
 
 
 def _order(result: AuditResult, found: Measurement) -> int:
-    games = list(dict.fromkeys(_game(each) for each in _joint(result, "attack.auc")))
+    games = list(dict.fromkeys(_game(each) for each in joint(result, "attack.auc")))
     return games.index(_game(found)) if _game(found) in games else len(games)
 
 

@@ -30,11 +30,17 @@ def charts(result: AuditResult, look: Look) -> list[Chart]:
 
 
 def curves(result: AuditResult) -> Chart | None:
-    """Return the true-positive rate of the strongest attack against the false-positive rate."""
-    curves = [each for each in result.measurements if each.metric == "membership.roc"]
+    """Return the true-positive rate of the strongest attack against the false-positive rate.
+
+    Where the table has a rate, the chart has the number and the interval of the table.
+    """
+    points = [each for each in result.measurements if each.metric == "membership.roc"]
+    points += membership.joint(result, "attack.tpr")
+    at = {(each.model, each.epsilon, each.unit, each.observer, each.at): each for each in points}
+    curves = sorted(at.values(), key=lambda each: each.at or 0)
     several = len({(each.model, each.epsilon) for each in curves}) > len(result.models)
     data = [
-        {**_named(found, several), "attack": plain(found.attack or ""), **place}
+        {**_named(found, several), "attack": plain(found.event or found.attack or ""), **place}
         for found, place in roc_chart.places(curves)
     ]
     if not data:
@@ -42,7 +48,7 @@ def curves(result: AuditResult) -> Chart | None:
     return roc_chart.chart(
         "membership",
         "Whose data an attacker can tell were used for training",
-        "The true-positive rate of the strongest attack against its false-positive rate, both "
+        "The true-positive rate of the attack that is strongest at each false-positive rate, both "
         "axes logarithmic. The dashed line is a guess. At the left are the targets that an "
         "attacker is almost sure of.",
         data,

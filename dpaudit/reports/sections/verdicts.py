@@ -30,6 +30,7 @@ _UNTESTED: Mapping[str, str] = {
     "trials do not certify it; use more trials",
     "doubt": "undecided {at}: the right guesses are as frequent as if more than is claimed were "
     "revealed, but too few to certify it; use more trainings or targets",
+    "finding": "undecided {at}: a finding on the model leaves open what it reveals",
 }
 
 
@@ -149,6 +150,8 @@ def _reason(result: AuditResult, found: VerdictRecord, claim: ClaimRecord | None
     """Return why a claim is not tested, as a key of the sentences; None if it is."""
     if found.reason == "doubt":
         return "doubt" if found.law is None else "law"
+    if found.reason == "finding":
+        return "finding"
     if found.reason != "no power" or claim is None:
         return None
     games = [each for each in _games(result, found.model) if each.epsilon == found.epsilon]

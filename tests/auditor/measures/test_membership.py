@@ -98,11 +98,19 @@ def test_every_planned_joint_number_is_measured_once(result: AuditResult) -> Non
 def test_joint_intervals_share_the_error_and_the_others_hold_by_themselves(
     result: AuditResult,
 ) -> None:
+    chosen = {
+        (each.metric, each.observer, each.unit, each.at, each.event): each.estimate
+        for each in result.measurements
+        if each.attack == STRONGEST
+    }
     for found in result.measurements:
-        if found.attack == STRONGEST or found.metric == "leak":
+        place = (found.metric, found.observer, found.unit, found.at, found.attack)
+        if found.attack == STRONGEST:
             assert found.estimate.alpha == pytest.approx(result.family.alpha)
             assert found.estimate.kind == "frequentist"
             assert found.event in {each.label for each in BATTERY}
+        elif place in chosen:  # one number has one interval
+            assert found.estimate == chosen[place]
         else:
             assert found.estimate.alpha == pytest.approx(0.05)
             assert found.estimate.kind == "assumes-law"
@@ -328,9 +336,25 @@ def found_of(
     return list(MembershipInferences(subject).run(model))
 
 
+def findings(found: Sequence[Any]) -> set[str]:
+    """What the findings are about."""
+    return {each.about for each in found if isinstance(each, FindingRecord)}
+
+
+def test_a_rate_of_the_config_that_is_not_measured_is_a_finding() -> None:
+    found = found_of(Ignorant(), units=["interaction", "user"], rates=[0.5, 0.2, 0.01])
+    said = [each.text for each in found if isinstance(each, FindingRecord)]
+    assert said == [
+        "TPR at 1 % FPR needs 263 targets of unit 'interaction', 60 were given.",
+        "TPR at 20 % FPR needs 30 targets of unit 'user', 24 were given.",
+        "TPR at 1 % FPR needs 263 targets of unit 'user', 24 were given.",
+    ]
+    assert findings(found_of(Ignorant(), units=["interaction"])) == set()
+
+
 def test_nothing_is_found_of_a_model_that_ignores_its_data() -> None:
     found = found_of(Ignorant())
-    assert not [each for each in found if isinstance(each, FindingRecord)]
+    assert findings(found) == {"rate"}
     for game in of(found, "epsilon"):
         assert game.estimate.lower == 0
     for area in of(found, "attack.auc", attack=STRONGEST):
@@ -348,7 +372,8 @@ def test_everything_is_found_of_a_model_that_shows_its_data() -> None:
     assert game.estimate.lower > 2
     assert game.pair == "interaction (scores)"
     (half,) = of(found, "membership.exposed", at=0.5)
-    assert half.estimate.value == 1
+    # At 20 % false positives, of whom none needs to be told from a present target.
+    assert half.estimate.value == pytest.approx(0.8, abs=0.03)
 
 
 def test_an_error_above_1_has_both_ends() -> None:

@@ -29,20 +29,33 @@ def trials(seed: int = 0, count: int = 16, targets: int = 40, shift: float = 1.0
     return Trials(features, rng.normal(size=(count, 12, 2)), present)
 
 
-def test_halves_are_even_and_odd_trainings_so_that_more_extend_both() -> None:
-    made = trials(count=17)
-    made = replace(made, features=np.arange(17.0)[:, None, None] + np.zeros((1, 40, 2)))
-    first, second = made.halves()
-    assert first.features[:, 0, 0].tolist() == list(range(0, 17, 2))
-    assert second.features[:, 0, 0].tolist() == list(range(1, 17, 2))
-    shorter = replace(
-        made, features=made.features[:9], population=made.population[:9], present=made.present[:9]
+SEED = 3
+
+
+def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
+    """The indices of the trainings of both halves."""
+    numbers = np.arange(float(count))[:, None, None]
+    made = Trials(numbers, numbers, np.zeros((count, 1), np.bool_))
+    first, second = (
+        half.features[:, 0, 0].astype(int) for half in made.halves(seed, "judged half")
     )
-    for short, long in zip(shorter.halves(), made.halves(), strict=True):
-        np.testing.assert_array_equal(long.features[: len(short)], short.features)
-        np.testing.assert_array_equal(long.present[: len(short)], short.present)
-    quarters = first.halves()
-    assert quarters[0].features[:, 0, 0].tolist() == [0, 4, 8, 12, 16]
+    return first.tolist(), second.tolist()
+
+
+@pytest.mark.parametrize("count", [8, 9, 64])
+def test_the_seed_divides_the_trainings_and_not_their_parity_or_order(count: int) -> None:
+    first, second = halves_of(count)
+    assert sorted(first + second) == list(range(count))
+    assert len(first) == (count + 1) // 2
+    drawn = np.array([np.isin(np.arange(count), halves_of(count, seed)[0]) for seed in range(400)])
+    # Every training, and every training of the half that another one is in: 5 deviations.
+    share = len(first) / count
+    together = share * (len(first) - 1) / (count - 1)
+    assert abs(drawn.mean(0) - share).max() < 5 * 0.5 / 20
+    assert abs((drawn[:, :-1] & drawn[:, 1:]).mean(0) - together).max() < 5 * 0.5 / 20
+
+
+CALIBRATING, JUDGED = halves_of(16)
 
 
 @dataclass(frozen=True)
@@ -62,36 +75,38 @@ class Recording(MembershipInference):
 
 def test_an_attack_sees_no_coin_of_the_trainings_that_it_attacks() -> None:
     made, Recording.given[:] = trials(), []
-    judged(made, Recording(0.0), RATES, FAMILY, 0.0)
+    judged(made, Recording(0.0), RATES, FAMILY, 0.0, SEED)
     rehearsal, final = Recording.given
+    first, second = made.of(np.array(CALIBRATING)).halves(SEED, "rehearsal")
+    calibrating, certifying = made.of(np.array(CALIBRATING)), made.of(np.array(JUDGED))
     for (seen, reference, present), attacked, own in (
-        (rehearsal, [2, 6, 10, 14], [0, 4, 8, 12]),
-        (final, range(1, 16, 2), range(0, 16, 2)),
+        (rehearsal, second, first),
+        (final, certifying, calibrating),
     ):
-        np.testing.assert_array_equal(seen.features, made.features[list(attacked)])
-        np.testing.assert_array_equal(reference.features, made.features[list(own)])
-        np.testing.assert_array_equal(present, made.present[list(own)])
-        assert seen.population.shape == (len(list(attacked)), 12)
+        np.testing.assert_array_equal(seen.features, attacked.features)
+        np.testing.assert_array_equal(reference.features, own.features)
+        np.testing.assert_array_equal(present, own.present)
+        assert seen.population.shape == (len(attacked), 12)
 
 
 @pytest.mark.parametrize("label", ATTACKS)
 def test_the_judged_half_chooses_nothing(label: str) -> None:
     made = trials()
-    odd = np.arange(16) % 2 == 1
-    expected = judged(made, ATTACKS[label], RATES, FAMILY, 1e-3)
-    flipped = replace(made, present=made.present ^ odd[:, None])
-    found = judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3)
+    judging = np.isin(np.arange(16), JUDGED)
+    expected = judged(made, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
+    flipped = replace(made, present=made.present ^ judging[:, None])
+    found = judged(flipped, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)
     # Other coins: the same scores, in the same direction.
     np.testing.assert_array_equal(found.scores, expected.scores)
     np.testing.assert_array_equal(found.present, ~expected.present)
     other = trials(9)
     mixed = replace(
         made,
-        features=np.where(odd[:, None, None], other.features, made.features),
-        population=np.where(odd[:, None, None], other.population, made.population),
-        present=np.where(odd[:, None], other.present, made.present),
+        features=np.where(judging[:, None, None], other.features, made.features),
+        population=np.where(judging[:, None, None], other.population, made.population),
+        present=np.where(judging[:, None], other.present, made.present),
     )
-    for one in (found, judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3)):
+    for one in (found, judged(mixed, ATTACKS[label], RATES, FAMILY, 1e-3, SEED)):
         assert (one.threshold, one.guesses) == (expected.threshold, expected.guesses)
         assert one.promise == expected.promise
 
@@ -99,20 +114,22 @@ def test_the_judged_half_chooses_nothing(label: str) -> None:
 @pytest.mark.parametrize("label", ATTACKS)
 def test_scores_of_a_training_do_not_depend_on_other_judged_trainings(label: str) -> None:
     made, other = trials(), trials(9)
-    last = np.arange(16) == 15
+    last = np.arange(16) == JUDGED[-1]
     changed = replace(
         made,
         features=np.where(last[:, None, None], other.features, made.features),
         population=np.where(last[:, None, None], other.population, made.population),
     )
-    found, expected = (judged(each, ATTACKS[label], RATES, FAMILY, 0) for each in (changed, made))
+    found, expected = (
+        judged(each, ATTACKS[label], RATES, FAMILY, 0, SEED) for each in (changed, made)
+    )
     np.testing.assert_array_equal(found.scores[:-1], expected.scores[:-1])
 
 
 def test_the_promise_is_what_the_second_quarter_showed() -> None:
     made, attack = trials(), ATTACKS["lira"]
-    found = judged(made, attack, RATES, FAMILY, 1e-4)
-    first, second = made.halves()[0].halves()
+    found = judged(made, attack, RATES, FAMILY, 1e-4, SEED)
+    first, second = made.halves(SEED, "judged half")[0].halves(SEED, "rehearsal")
     scores = second.scores(attack, first)
     curve = Curve(scores, second.present)
     threshold = best_threshold(scores, second.present)
@@ -132,7 +149,7 @@ def test_every_attack_finds_a_leak_in_any_direction(label: str) -> None:
     for sign in (1, -1):
         made = trials(1, 32, 60)
         made = replace(made, features=sign * made.features, population=sign * made.population)
-        found = judged(made, ATTACKS[label], RATES, FAMILY, 0)
+        found = judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
         curve = Curve(found.scores, found.present)
         assert curve.areas().mean() > 0.7
         # The threshold of the rehearsal still divides present from absent targets.
@@ -154,11 +171,11 @@ def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population
             features = features * 1e38
         if kind == "rare":  # for the first time in the judged half
             features = np.zeros_like(features)
-            features[3, 4] = 3e38
+            features[halves_of(8)[1][0], 4] = 3e38
         if kind == "coin":
             features = np.repeat(present[:, :, None].astype(float), 2, axis=2)
         made = Trials(features, made.population[:, :population] * 0 + features.mean(), present)
-        found = judged(made, ATTACKS[label], RATES, FAMILY, 0)
+        found = judged(made, ATTACKS[label], RATES, FAMILY, 0, SEED)
         assert np.isfinite(found.scores).all()
         if kind in {"constant", "zero"}:
             assert (Curve(found.scores, found.present).areas() == 0.5).all()
@@ -167,7 +184,7 @@ def test_the_smallest_game_gives_finite_scores(label: str, kind: str, population
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_an_attack_without_finite_scores_is_named(value: float) -> None:
     with pytest.raises(RunError, match=r"attack 'recording' does not score.*correct its method"):
-        judged(trials(), Recording(value), RATES, FAMILY, 0)
+        judged(trials(), Recording(value), RATES, FAMILY, 0, SEED)
 
 
 def test_the_strongest_is_the_first_of_the_best_by_its_promise() -> None:
@@ -194,4 +211,4 @@ def test_a_told_coin_is_right_by_the_odds_of_its_epsilon() -> None:
 def test_told_coins_are_found_by_every_attack_that_reads_features() -> None:
     made = trials(count=16, targets=200, shift=0.0).told(8.0, seed=4)
     for label, attack in ATTACKS.items():
-        assert judged(made, attack, (), FAMILY, 0.0).promise["auc"] > 0.95, label
+        assert judged(made, attack, (), FAMILY, 0.0, SEED).promise["auc"] > 0.95, label

@@ -73,7 +73,11 @@ def test_what_a_model_keeps_from_the_last_training_is_noticed() -> None:
 
 
 def test_constant_scores_are_noticed() -> None:
+    def lose(found: Answer, interactions: csr_array, query: Query) -> None:
+        found.scores[0] = np.nan
+
     assert about(Ignorant(constant=True)) == ["constant"]
+    assert about(Ignorant(constant=True, change=lose)) == ["constant"]
 
 
 @pytest.mark.parametrize(("users", "items"), [(True, False), (False, True), (True, True)])

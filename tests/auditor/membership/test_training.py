@@ -16,6 +16,7 @@ from membership_cases import (  # type: ignore[import-not-found]
 )
 from scipy.sparse import csr_array
 
+from dpaudit.auditor.membership.answers import BESIDE
 from dpaudit.auditor.membership.design import Design
 from dpaudit.auditor.membership.training import Training, measures, packed, unpacked
 from dpaudit.core.errors import RunError
@@ -46,15 +47,15 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
     found = unpacked(Training(Copying(), DESIGN, BLOCKS)(1), 4)
     targets, held = len(DESIGN.rows), len(DESIGN.held)
     assert [part.shape for part in found] == [
-        (targets + held, 1),
-        (24, 3),
-        (targets + held, 2),
+        (targets + held, 1 + BESIDE),
+        (24, 3 + BESIDE),
+        (targets + held, 2 + BESIDE),
         (1, 5),
     ]
     present = DESIGN.present(2, "interaction")[1]
     # A copy scores 1 for what it was trained on: the present targets, and nothing held out.
     assert found[0][:targets, 0].tolist() == present.tolist()
-    assert not found[0][targets:].any()
+    assert not found[0][targets:, 0].any()
 
 
 def test_predicted_ratings_have_errors_as_a_second_feature() -> None:

@@ -172,20 +172,40 @@ def test_rate_by_hand() -> None:
     # Users 0, 1, 2, 3, 5, 6 have ranks 0 to 5: user 5 is even, user 6 odd.
     score, real, user = map(np.array, zip(*fakes, *reals, *others, strict=True))
     one = rate_at(score, real, user, 0.01)
-    assert (one.value, one.n, one.kind) == (0.5, 2, "assumes-law")  # 98 itself is not above
+    assert (one.value, one.n, one.kind) == (0.625, 2, "assumes-law")  # 98 itself counts a half
     assert rate_at(score, real, user, 0.05).value == 1.0  # above 94
     assert rate_at(score, real, user, 0.05).lower == pytest.approx(math.sqrt(0.025), rel=1e-9)
     with pytest.raises(InputError, match=r"99 fake pairs .* 0.001: give at least 999"):
         rate_at(score, real, user, 0.001)
 
 
-def test_a_threshold_among_ties_lets_through_none_of_them() -> None:
+def test_a_threshold_among_ties_lets_through_a_share_of_them() -> None:
     score = np.concatenate((np.zeros(150), np.ones(50), np.ones(10)))
     real, user = np.arange(210) >= 200, np.tile([0, 2], 105)
     user[200:] = np.tile([1, 3], 5)
-    assert rate_at(score, real, user, 0.1).value == 0.0
-    assert rate_at(score, real, user, 0.25).value == 0.0  # the 50th of 200
+    # The 20th and the 50th of 51 at the top, 50 fakes and the real one, in random order.
+    assert rate_at(score, real, user, 0.1).value == pytest.approx(20 / 51)
+    assert rate_at(score, real, user, 0.25).value == pytest.approx(50 / 51)
     assert rate_at(score, real, user, 0.26).value == 1.0  # the 52nd is 0
+
+
+@pytest.mark.parametrize("levels", [2, 4])
+def test_the_rate_within_ties_is_covered(levels: int) -> None:
+    """Given the threshold of the even half, it is a mean over reals of 0, a share, and 1."""
+    rng, missed = np.random.default_rng(levels), 0
+    law, other = np.linspace(1, 2, levels) / 1.5 / levels, np.linspace(2, 1, levels) / 1.5 / levels
+    for _ in range(100):
+        score = np.r_[rng.choice(levels, 100, p=law), rng.choice(levels, 100, p=other)] * 1.0
+        real, user = np.arange(200) < 100, rng.permutation(200)
+        fakes = score[~real & (user % 2 == 0)]
+        bar = np.sort(fakes)[-math.floor((len(fakes) + 1) * 0.1)]
+        rank = math.floor((len(fakes) + 1) * 0.1) - (fakes > bar).sum()
+        above = np.arange(levels) > bar
+        truth = law[above].sum() + rank / ((fakes == bar).sum() + 1) * law[int(bar)]
+        found = rate_at(score, real, user, 0.1)
+        missed += not found.lower <= truth <= found.upper
+    # At a rate of 1e-6 false though 5 % miss.
+    assert missed <= stats.binom.isf(1e-6, 100, 0.05)
 
 
 @pytest.mark.long

@@ -263,7 +263,7 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     for report in (page, text):
         for words in (
             "Membership inference by the strongest attack",
-            "Every attack, each interval by itself",
+            "Every attack; where it is the strongest",
             "Who is hit hardest",
             "in every training a coin decides for each target",
         ):
@@ -271,7 +271,7 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     assert "≥ 1.50 > claim" in screen
     assert "interaction, own-list" in screen
     assert "Utility on held-out interactions" in screen
-    assert "Every attack, each interval by itself" not in screen
+    assert "Every attack; where it is the strongest" not in screen
 
 
 def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_first(
@@ -296,7 +296,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
     made = record(make)
     zero = [
         each.model_copy(update={"estimate": estimate(0.0, 0.0, 0.1)})
-        if each.metric == "membership.roc"
+        if each.metric in ("membership.roc", "attack.tpr")
         else each
         for each in made.measurements
     ]
@@ -315,6 +315,27 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
     guess = [(each["x"], each["y"]) for each in drawn.spec["datasets"]["baselines"]]
     assert guess == [(0.01, 0.01), (1, 1)]
     assert "membership" in [each.name for each in charts.render(made)]
+
+
+def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
+    """Also where another attack is the strongest at that rate, and beside points of its own."""
+    made = record(make)
+    table = membership.tables(made)[0]
+    drawn = membership_chart.curves(made)
+    assert drawn is not None
+    points = {(each["series"], each["x"]): each for each in drawn.spec["datasets"]["points"]}
+    assert len(points) == len(drawn.spec["datasets"]["points"])
+    for row in table.cells:
+        cells = dict(zip(table.header, row, strict=True))
+        for rate in RATES:
+            shown = cells[f"TPR at {rate:.0%} FPR".replace("%", " %")]
+            series = f"own, {cells['target']}, {cells['observer']}"
+            if shown != "–":
+                assert points[series, rate]["words"] == shown
+                assert points[series, rate]["attack"] == "lira"
+    # The largest number of the sentence is one of the table.
+    said = drawn.summary.partition(" is ")[2].partition(" (")[0]
+    assert any(said in row for row in table.cells)
 
 
 def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
