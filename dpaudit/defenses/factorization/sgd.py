@@ -30,7 +30,7 @@ from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModel
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
-from dpaudit.defenses.training import check_finite, lane_blocks
+from dpaudit.defenses.training import end_step, lane_blocks
 from dpaudit.kernels.factorization import model as factor_model
 
 _NOBODY = np.empty(0, np.int32)
@@ -88,7 +88,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         """Train the models of these trials.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         if self.dimensions > TOGETHER:
             check_models(rows, self.dimensions, len(streams))
@@ -122,7 +122,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
                 int(streams.trials[0]),
                 streams.key,
             )
-            check_finite(self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
+            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
         return model
 
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
@@ -149,7 +149,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
         Raises:
             ConfigError: a subset is empty, or the models are large.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         check_small(self.dimensions, "trainings on subsets allow")
         rows = self.prepare(ratings, public)
@@ -190,7 +190,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
         Raises:
             ConfigError: the data sets are not neighbours under the claim, or the model is large.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         check_small(self.dimensions, "observers of every iterate allow")
         if self.variant == "corrected":
