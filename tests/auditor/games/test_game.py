@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
 from dpaudit.auditor.games.game import NO_MODEL, Game, Scores, outcomes
+from dpaudit.auditor.games.trained import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.core.observation import Observer, PreparedPair, View
 from dpaudit.core.profile import Profile
 from dpaudit.core.releases import NoisedSteps, Predictions, StepsPair, TargetUser
 from dpaudit.core.streams import Streams, generator
+from dpaudit.data.instances import from_profiles
+from dpaudit.data.ratings import Scale
+from dpaudit.defenses.factorization.sgd import SgdFactors
 
 ITEMS = np.arange(2, dtype=np.int32)
 EMPTY = Profile(ITEMS[:0], np.empty(0, np.float32))
@@ -47,7 +51,7 @@ def values(pair: PreparedPair[float], fails: float, streams: Streams) -> Iterato
     yield View(Predictions(np.broadcast_to(ITEMS, shown.shape), shown), TargetUser(1, EMPTY, EMPTY))
 
 
-def run(fails: tuple[float, float], learned: bool = False, trials: int = 400) -> Scores:
+def run(fails: tuple[float, float], learned: bool = False, trials: int = 200) -> Scores:
     attack: Any = Canary(calibration=64) if learned else LikelihoodRatio()
     reads = (Predictions, TargetUser) if learned else (NoisedSteps, StepsPair)
     observer = Observer(reads, values if learned else steps, "it", purpose="test", block=16)
@@ -77,6 +81,25 @@ def test_a_failure_that_does_not_depend_on_the_data_certifies_nothing(
     # Each with probability 5 %: of these six none.
     scores = run((rate, rate), learned)
     assert label_epsilon(scores.absent, scores.present, seed=1)[0].lower == 0
+
+
+def test_a_published_form_that_diverges_with_a_busy_user_shows_them() -> None:
+    source = np.random.default_rng(0)
+    rows: list[list[tuple[int, float]]] = [
+        [(int(i), float(source.integers(1, 6))) for i in source.choice(60, count, False)]
+        for count in [3] * 10 + [50]
+    ]
+    before, after = (from_profiles(each, 60, Scale()) for each in ([*rows[:-1], []], rows))
+    defense = SgdFactors(
+        1.0, dimensions=4, epochs=10, learning_rate=0.05, spread=1.0, error_bound=100.0
+    )
+    target = TargetUser(0, before.profile(10), after.profile(10))
+    pair = DataPair(before, after, after, "a user of 50 ratings leaves")
+    game = trained_game(defense, pair, Canary(16), "public", target)
+    scores = game.run(trials=64, seed=1)
+    assert (scores.present == NO_MODEL).mean() > 0.9
+    assert (scores.absent == NO_MODEL).mean() < 0.1
+    assert label_epsilon(scores.absent, scores.present, seed=1)[0].lower > 2
 
 
 def test_the_other_trials_of_a_block_keep_their_numbers() -> None:
