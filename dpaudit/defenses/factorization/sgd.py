@@ -67,6 +67,13 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     slightly below c to allow for rounding, sums are in double precision, and the noised sum is
     rounded to a public grid before anything is computed from it (`precision`).
 
+    Whether a training diverges depends on users' own factors, and an error would tell it. So it
+    never ends in one. Numbers beyond ±2^20 are clipped (`end_step`), and a user's own step,
+
+        u ← (u + η e v/(1 + η (‖v‖² + 1)))/(1 + η λ),
+
+    is implicit: it does not overshoot however large η and the noise in v are.
+
     Attributes:
         epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`.
         variant: `nonprivate` is plain descent.
@@ -78,7 +85,8 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         spread: the standard deviation of the initial factors.
         error_bound: e_max, the largest error; `nonprivate` has none.
         clip_norm: c, the largest norm of a user's gradient in a round.
-        item_learning_rate: η_v, the step size of a round.
+        item_learning_rate: η_v, the step size of a round. An item's step is the sum over its
+            raters; it overshoots if there are more than about 2/η_v of them.
         sampling_rate: q, the probability with which each user takes part in a round.
         delta: δ of the corrected claim; at least 1e-60, since normal draws end at 21 deviations.
         adjacency: the adjacency relation of the corrected claim.
