@@ -67,9 +67,10 @@ def renyi_laplace_epsilon(losses: NDArray[np.float64], *, delta: float) -> float
 
     def moment(excess: float) -> float:
         alpha = 1 + excess
-        ends = math.log(alpha) + excess * losses, math.log(excess) - alpha * losses
-        parts = np.logaddexp(*ends) - math.log(alpha + excess)
-        return float(np.sum(parts + _ROUNDING * (16 + alpha + alpha * losses)))
+        with np.errstate(over="ignore"):  # an order whose moment is infinite
+            ends = math.log(alpha) + excess * losses, math.log(excess) - alpha * losses
+            parts = np.logaddexp(*ends) - math.log(alpha + excess)
+            return float(np.sum(parts + _ROUNDING * (16 + alpha + alpha * losses)))
 
     return _least(moment, delta)
 

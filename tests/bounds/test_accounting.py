@@ -18,6 +18,8 @@ from dp_accounting import (
 )
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from dpaudit.bounds import accounting
@@ -268,6 +270,34 @@ def test_epsilon_is_the_least_of_renyi_and_losses_at_any_delta(
         # Without sampling it would be up to 124 or 285.
         assert found.upper < 30
         before = found.lower
+
+
+@pytest.mark.long
+@given(
+    sigma=st.floats(0.4, 20), more=st.floats(1.05, 3), q=st.floats(1e-3, 0.5),
+    rounds=st.integers(1, 100), neighbors=st.sampled_from(["add-remove", "replace"]),
+    logs=st.tuples(st.floats(-138, -2), st.floats(-138, -2)),
+)  # fmt: skip
+@settings(deadline=None, max_examples=8)
+def test_epsilon_falls_with_delta_and_with_noise(
+    sigma: float,
+    more: float,
+    q: float,
+    rounds: int,
+    neighbors: Neighbors,
+    logs: tuple[float, float],
+) -> None:
+    def upper(noise: float, log_delta: float) -> float:
+        return gaussian_mechanism_epsilon(
+            noise, delta=math.exp(log_delta), compositions=rounds, sampling=q, neighbors=neighbors
+        ).upper
+
+    low, high = sorted(logs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accounting, "_STEPS", 5e2)
+        assert upper(sigma, high) <= upper(sigma, low) * (1 + 1e-9)
+        # The grid depends on the noise, which a coarse one shows by a few percent.
+        assert upper(sigma * more, high) <= upper(sigma, high) * 1.05 + 1e-6
 
 
 @pytest.mark.long
