@@ -87,9 +87,7 @@ def end_step(
     """Check that a training has not diverged; keep the numbers of a corrected form finite.
 
     Whether a training ends in an error depends on the data, users' own factors included, and no
-    claim covers that. So in a corrected form numbers beyond ±2^20 are clipped and NaN becomes 0, in
-    place. For released numbers this is post-processing. For a user's own it is a function of their
-    data and of released numbers, like all that they submit.
+    claim covers that. So a corrected form never does; see `keep_finite`.
 
     Args:
         variant: the defense's variant.
@@ -102,9 +100,18 @@ def end_step(
     Raises:
         NoModelError: a number is infinite or NaN, and the form is not corrected.
     """
+    if variant == "corrected":
+        keep_finite(*arrays)
+    elif not all(np.isfinite(array).all() for array in arrays):
+        raise NoModelError(f"{what}: no finite numbers after {steps} {step}: {cause}")
+
+
+def keep_finite(*arrays: NDArray[np.float32]) -> None:
+    """Clip numbers to ±2^20, and replace NaN by 0, in place.
+
+    For released numbers this is post-processing. For a user's own it is a function of their data
+    and of released numbers, like all that they submit.
+    """
     for array in arrays:
-        if variant == "corrected":
-            np.nan_to_num(array, copy=False)
-            np.clip(array, -_LARGEST, _LARGEST, out=array)
-        elif not np.isfinite(array).all():
-            raise NoModelError(f"{what}: no finite numbers after {steps} {step}: {cause}")
+        np.nan_to_num(array, copy=False)
+        np.clip(array, -_LARGEST, _LARGEST, out=array)

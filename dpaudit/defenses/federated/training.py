@@ -254,10 +254,10 @@ class FederatedTraining:
         self._received.append((submitted.sums, submitted.counts, self.server.fakes.copy()))
         if len(self._received) > self.defense.delay:
             self.server.receive(*self._received.popleft())
-        self.clients.learn(self.server.factors)
+        factors, variant = self.server.factors, self.defense.variant
+        end_step(variant, "fake-gradients", self.done + 1, "round", _DIVERGED, factors)
+        self.clients.learn(factors)
         self.done += 1
-        factors = self.server.factors, self.clients.factors
-        end_step(self.defense.variant, "fake-gradients", self.done, "round", _DIVERGED, *factors)
 
     def run_round(self) -> None:
         """Run one round."""

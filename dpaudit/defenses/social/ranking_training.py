@@ -211,17 +211,23 @@ class RankingTraining:
             NoModelError: the training diverged.
         """
         defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # see end_step below
+        with np.errstate(over="ignore", invalid="ignore"):  # see _end_step
             self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
             self.items += np.float32(defense.learning_rate) * sums
+            self._end_step(self.items)
             self.move(self.rows.sets, self.users, self._triples)
         self.done += 1
-        end_step(
-            defense.variant, defense.name, self.done, "round", _DIVERGED, self.users, self.items
-        )
+
+    def _end_step(self, factors: Floats) -> None:
+        defense = self.defense
+        end_step(defense.variant, defense.name, self.done + 1, "round", _DIVERGED, factors)
 
     def move(self, sets: PreferenceSets, users: Floats, triples: tuple[Indices, Indices]) -> None:
-        """Update the users' factors in place from the current V."""
+        """Update the users' factors in place from the current V.
+
+        Raises:
+            NoModelError: the training diverged.
+        """
         slopes, defense = aligned(*users.shape), self.defense
         preferences.learn(
             *triples, *sets.columns, users.reshape(-1), self.items.reshape(-1), users.shape[1],
@@ -230,6 +236,7 @@ class RankingTraining:
         users += np.float32(defense.learning_rate) * (
             slopes - np.float32(2 * defense.decay) * users
         )
+        self._end_step(users)
 
     def run_round(self) -> None:
         """Run one round."""

@@ -212,24 +212,31 @@ class SocialTraining:
             NoModelError: the training diverged.
         """
         defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # see end_step below
+        with np.errstate(over="ignore", invalid="ignore"):  # see _end_step
             self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
             self.items -= np.float32(defense.learning_rate) * sums
+            self._end_step(self.items)
             slopes = self.slopes(self.rows, self.users)
             if defense.social:
                 slopes += np.float32(defense.social) * self._pull()
             self.move(self.users, slopes)
         self.done += 1
-        end_step(
-            defense.variant, defense.name, self.done, "round", _DIVERGED, self.users, self.items
-        )
+
+    def _end_step(self, factors: Floats) -> None:
+        defense = self.defense
+        end_step(defense.variant, defense.name, self.done + 1, "round", _DIVERGED, factors)
 
     def move(self, users: Floats, slopes: Floats) -> None:
-        """Update the users' factors in place with the gradients `slopes`, and project them."""
+        """Update the users' factors in place with the gradients `slopes`, and project them.
+
+        Raises:
+            NoModelError: the training diverged.
+        """
         defense = self.defense
         users -= np.float32(defense.learning_rate) * (
             slopes + np.float32(2 * defense.decay) * users
         )
+        self._end_step(users)
         defense.project(users)
 
     def slopes(self, rows: SocialRows, users: Floats) -> Floats:

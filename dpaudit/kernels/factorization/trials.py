@@ -175,11 +175,13 @@ def sum_clipped(
 
         u ← (u + η e v/(1 + η (‖v‖² + 1)))/(1 + η λ)
 
-    an implicit step (Bertsekas 2011, doi:10.1007/s10107-011-0472-0), which never overshoots: two
-    users' factors with the same rows do not move apart, whatever η and v are, so that u stays
-    within `η^½ Σ|r|/2` of its start, and finite. Then the gradient of
-    `½ Σ_i e_i²` by the items' factors and biases has the entries `−e_i (u, 1)`; as one vector its
-    norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is clipped to the norm `clip`.
+    an implicit step (Bertsekas 2011, doi:10.1007/s10107-011-0472-0), which never overshoots: it
+    does not move the factors of two users with the same rows apart. So, whatever η and v are, u
+    grows by at most `½ √η |r|` at a row, r less b_0 and the item's bias, and stays finite.
+
+    Then the gradient of `½ Σ_i e_i²` by the items' factors and biases has the entries
+    `−e_i (u, 1)`; as one vector its norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is clipped to the
+    norm `clip`.
 
     Args:
         start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
