@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.model_based.gdp import gaussian_epsilon
 from dpaudit.bounds.outcomes import check_delta
+from dpaudit.bounds.renyi import renyi_gaussian_epsilon, renyi_laplace_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -63,7 +64,8 @@ def laplace_vector_epsilon(shifts: ArrayLike, scale: float, *, delta: float = 0.
     doi:10.1007/11681878_14). If only one coordinate changes, it is exact at every δ
     (`laplace_epsilon`). Otherwise dp-accounting composes the law of the privacy loss on a grid:
     `value` and `upper` round it up (Doroshenko et al. 2022, arXiv:2207.04380), `lower` rounds it
-    down (Meiser & Mohammadi 2018, doi:10.1145/3243734.3243765).
+    down (Meiser & Mohammadi 2018, doi:10.1145/3243734.3243765). Below a δ of about 1e-12 the
+    composition resolves nothing, and `upper` is that of Rényi divergences (`renyi`), or the sum.
 
     Args:
         shifts: the change of each coordinate between the two data sets `(k,)`.
@@ -102,9 +104,9 @@ def laplace_vector_epsilon(shifts: ArrayLike, scale: float, *, delta: float = 0.
         many = (part.self_compose(int(count)) for part, count in zip(parts, counts, strict=True))
         return reduce(lambda a, b: a.compose(b, 0.0), many)
 
-    lower, upper = _enclose(loss_law, delta, len(losses), total)
+    most = min(total, renyi_laplace_epsilon(losses, delta=delta))
     # The release of one coordinate is post-processing of the whole.
-    return _between(max(lower, at_least), upper, f"laplace, {_pld(step)}")
+    return _enclose("laplace", loss_law, step, delta, len(losses), at_least, most)
 
 
 def gaussian_mechanism_epsilon(
@@ -126,7 +128,9 @@ def gaussian_mechanism_epsilon(
     composes the privacy loss of N(0, σ²) against (1 − q) N(0, σ²) + q N(1, σ²), in either order, on
     a grid: `value` and `upper` are rounded up, `lower` is rounded down, as in
     `laplace_vector_epsilon`. Pairs that dominate one round compose (Zhu, Dong, Wang 2022,
-    arXiv:2106.08567); their Poisson sampling is for records that are added or removed.
+    arXiv:2106.08567); their Poisson sampling is for records that are added or removed. `upper` is
+    never above the ε of Rényi divergences (`renyi`), which is the only one of use at a δ below
+    about 1e-12, nor above that without sampling. `lower` is never below the ε of one round.
 
     For a replaced record the pair is (1 − q) N(0, σ²) + q N(1, σ²) against
     (1 − q) N(0, σ²) + q N(−1, σ²), and it dominates too. Proof: let x and x' be the record's two
@@ -161,12 +165,11 @@ def gaussian_mechanism_epsilon(
         raise InputError(f"noise_multiplier = {noise_multiplier} is not a finite number above 0")
     check_delta(delta)
     _check_rounds(compositions, sampling, neighbors)
-    whole, step, loss_law = _rounds(noise_multiplier, delta, compositions, sampling, neighbors)
+    most, step, loss_law = _rounds(noise_multiplier, delta, compositions, sampling, neighbors)
     if sampling == 1 or delta == 0:
-        return Estimate.exact(whole, "gaussian, closed form")
-    # Sampling never increases ε, since the hockey-stick divergence is jointly convex.
-    lower, upper = _enclose(loss_law, delta, compositions, most=whole)
-    return _between(lower, upper, f"subsampled gaussian, {_pld(step)}")
+        return Estimate.exact(most, "gaussian, closed form")
+    least = _one_round(noise_multiplier, delta, sampling)
+    return _enclose("subsampled gaussian", loss_law, step, delta, compositions, least, most)
 
 
 @cache
@@ -201,12 +204,13 @@ def noise_multiplier(
     _check_rounds(compositions, sampling, neighbors)
 
     def keeps(sigma: float, coarser: float = 1.0) -> bool:
-        whole, _, loss_law = _rounds(sigma, delta, compositions, sampling, neighbors, coarser)
-        if sampling == 1 or whole <= epsilon:
-            return whole <= epsilon
+        most, _, loss_law = _rounds(sigma, delta, compositions, sampling, neighbors, coarser)
+        left = delta - _slack(compositions)
+        if sampling == 1 or most <= epsilon or left <= 0:
+            return most <= epsilon
         # Subtract the largest error of the ε that `_crossing` finds.
-        at = max(0.0, epsilon - whole / 2**_HALVINGS)
-        return loss_law(True).get_delta_for_epsilon(at) <= delta - _slack(compositions)
+        at = max(0.0, epsilon - most / 2**_HALVINGS)
+        return loss_law(True).get_delta_for_epsilon(at) <= left
 
     if sampling == 1:
         high = 1.0
@@ -285,7 +289,10 @@ def _rounds(
     neighbors: Neighbors,
     coarser: float = 1.0,
 ) -> tuple[float, float, Callable[[bool], PrivacyLossDistribution]]:
-    """Return the ε without sampling, the grid step, and the law of the sampled loss on this grid.
+    """Return the ε by formulas, the grid step, and the law of the sampled loss on this grid.
+
+    The formulas are that without sampling, which never increases ε, since the hockey-stick
+    divergence is jointly convex, and with sampling Rényi divergences.
 
     Raises:
         InputError: the mean shift of all rounds is above 1e6.
@@ -299,13 +306,14 @@ def _rounds(
         )
     # Standard deviation of the loss: μ without sampling, at most q √(T (e^{μ₁²} − 1)) with it.
     spread = min(mu, sampling * math.sqrt(compositions * math.expm1(min(single**2, 50.0))))
-    step = coarser * max(_width(single), _width(spread) / 10) / _STEPS
+    one = _sampled(_width(single), sampling)
+    step = coarser * max(one, _width(spread) / 10) / _STEPS
 
     def loss_law(pessimistic: bool) -> PrivacyLossDistribution:
         from dp_accounting import NeighboringRelation
         from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-        one = from_gaussian_mechanism(
+        law = from_gaussian_mechanism(
             sigma,
             pessimistic_estimate=pessimistic,
             value_discretization_interval=step,
@@ -315,9 +323,35 @@ def _rounds(
             if neighbors == "replace"
             else NeighboringRelation.ADD_OR_REMOVE_ONE,
         )
-        return one.self_compose(compositions)
+        return law.self_compose(compositions)
 
-    return gaussian_epsilon(mu, delta), step, loss_law
+    most = gaussian_epsilon(mu, delta)
+    if sampling < 1 and delta > 0:
+        replaced = neighbors == "replace"
+        most = min(
+            most,
+            renyi_gaussian_epsilon(
+                sigma, delta=delta, compositions=compositions, sampling=sampling, replaced=replaced
+            ),
+        )
+    return most, step, loss_law
+
+
+def _sampled(loss: float, sampling: float) -> float:
+    """Return `ln(1 + q (e^loss − 1))`, the loss of a mixture where one part has the loss `loss`."""
+    if sampling == 1:
+        return loss
+    return float(np.logaddexp(math.log1p(-sampling), math.log(sampling) + loss))
+
+
+def _one_round(sigma: float, delta: float, sampling: float) -> float:
+    """Return the ε of one round for a record that is added, or replaced by a contribution of 0.
+
+    (1 − q) N_0 + q N_1 exceeds e^ε N_0 by q (N_1 − e^{ε'} N_0), with e^ε = 1 + q (e^{ε'} − 1).
+    """
+    if delta >= sampling:
+        return 0.0
+    return max(0.0, _sampled(gaussian_epsilon(1 / sigma, delta / sampling), sampling))
 
 
 def _least(keeps: Callable[[float], bool], high: float, within: float) -> tuple[float, float]:
@@ -342,18 +376,35 @@ def _least(keeps: Callable[[float], bool], high: float, within: float) -> tuple[
 
 
 def _enclose(
+    mechanism: str,
     loss_law: Callable[[bool], PrivacyLossDistribution],
+    step: float,
     delta: float,
     compositions: int,
+    least: float,
     most: float,
-) -> tuple[float, float]:
-    """Return ε(δ) of the discretised losses, rounded down and up, each at most `most`.
+) -> Estimate:
+    """Return the ε(δ) of the discretised losses, rounded down and up, within [least, most].
 
     Both sides move δ by `_slack` to cover numerical errors.
     """
     slack = _slack(compositions)
     lower = _crossing(loss_law(False).get_delta_for_epsilon, delta + slack, most)[0]
-    return lower, _crossing(loss_law(True).get_delta_for_epsilon, delta - slack, most)[1]
+    upper = most
+    if delta > slack:
+        upper = _crossing(loss_law(True).get_delta_for_epsilon, delta - slack, most)[1]
+    law = f"privacy loss distribution in steps of {step:.1g}, rounded"
+    by = f"{law} up and down" if upper < most else f"formulas; lower end by {law} down"
+    return Estimate(
+        value=upper,
+        lower=min(max(lower, least), upper),
+        upper=upper,
+        confidence=1.0,
+        alpha=0.0,
+        n=0,
+        method=f"{mechanism}, {by}",
+        kind="assumes-law",
+    )
 
 
 def _slack(compositions: int) -> float:
@@ -385,20 +436,3 @@ def _crossing(profile: Callable[[float], float], delta: float, most: float) -> t
 def _width(mu: float) -> float:
     """Return the largest privacy loss of a Gaussian mean shift μ within 10 standard deviations."""
     return mu**2 / 2 + 10 * mu
-
-
-def _pld(step: float) -> str:
-    return f"privacy loss distribution rounded up to steps of {step:.1g}; lower end rounded down"
-
-
-def _between(lower: float, upper: float, method: str) -> Estimate:
-    return Estimate(
-        value=upper,
-        lower=min(lower, upper),
-        upper=upper,
-        confidence=1.0,
-        alpha=0.0,
-        n=0,
-        method=method,
-        kind="assumes-law",
-    )

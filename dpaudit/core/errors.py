@@ -29,6 +29,13 @@ class RunError(DpauditError):
     """An audit that started and could not be finished."""
 
 
+class NoModelError(RunError):
+    """A training that ends without a model: it diverged, or each of its draws was rejected.
+
+    In a game this is an outcome like any other. Elsewhere it ends the audit.
+    """
+
+
 class InputError(DpauditError, ValueError):
     """Arguments outside the domain of a statistic; exit code 2."""
 

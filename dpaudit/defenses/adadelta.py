@@ -36,9 +36,10 @@ class AdaDelta:
         return cls(np.float32(memory), np.float32(floor), np.float32(rate), zeros, zeros.copy())
 
     def step(self, factors: Floats, slope: Floats) -> None:
-        """Update `factors` in place, g being `slope`."""
+        """Update `factors` in place, g being `slope`; overflows stay in the numbers."""
         rest = np.float32(1) - self.memory
-        self.squares[:] = self.memory * self.squares + rest * slope**2
-        delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
-        self.steps[:] = self.memory * self.steps + rest * delta**2
-        factors -= self.rate * delta
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.squares[:] = self.memory * self.squares + rest * slope**2
+            delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
+            self.steps[:] = self.memory * self.steps + rest * delta**2
+            factors -= self.rate * delta

@@ -325,7 +325,7 @@ class TrainedDefense(Defense, Generic[P]):
         """Train the models of these trials (a `Trained`), each from its own stream alone.
 
         Raises:
-            RunError: a training diverged to infinite numbers or NaN.
+            NoModelError: a training diverged to infinite numbers or NaN.
         """
 
     def trains_subsets(self) -> bool:

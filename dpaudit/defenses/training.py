@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.claim import Variant
-from dpaudit.core.errors import ConfigError, DataError, RunError
+from dpaudit.core.errors import ConfigError, DataError, NoModelError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
@@ -16,6 +16,10 @@ from dpaudit.kernels.lanes import LANES
 
 # The assumption of claims of posterior sampling.
 CHAIN = "an exact draw from the posterior, whose distance from what the chain draws is not known"
+
+# The largest number in a corrected form's model, a public constant. Products of three such numbers
+# and thousands of ratings stay finite in single precision.
+_LARGEST = np.float32(2**20)
 
 
 def check_rated(name: str, ratings: Ratings) -> None:
@@ -77,12 +81,16 @@ def check_predictions(trials: int, pairs: int) -> None:
     )
 
 
-def check_finite(
-    what: str, step: int, steps: str, cause: str, *arrays: NDArray[np.float32]
+def end_step(
+    variant: Variant, what: str, step: int, steps: str, cause: str, *arrays: NDArray[np.float32]
 ) -> None:
-    """Check that a training has not diverged.
+    """Check that a training has not diverged; keep the numbers of a corrected form finite.
+
+    Whether a training ends in an error depends on the data, users' own factors included, and no
+    claim covers that. So a corrected form never does; see `keep_finite`.
 
     Args:
+        variant: the defense's variant.
         what: the model, for the message.
         step: the number of finished steps.
         steps: what a step is called, such as 'epoch' or 'round'.
@@ -90,8 +98,20 @@ def check_finite(
         arrays: the numbers that must be finite.
 
     Raises:
-        RunError: a number is infinite or NaN.
+        NoModelError: a number is infinite or NaN, and the form is not corrected.
+    """
+    if variant == "corrected":
+        keep_finite(*arrays)
+    elif not all(np.isfinite(array).all() for array in arrays):
+        raise NoModelError(f"{what}: no finite numbers after {steps} {step}: {cause}")
+
+
+def keep_finite(*arrays: NDArray[np.float32]) -> None:
+    """Clip numbers to ±2^20, and replace NaN by 0, in place.
+
+    For released numbers this is post-processing. For a user's own it is a function of their data
+    and of released numbers, like all that they submit.
     """
     for array in arrays:
-        if not np.isfinite(array).all():
-            raise RunError(f"{what}: no finite numbers after {steps} {step}: {cause}")
+        np.nan_to_num(array, copy=False)
+        np.clip(array, -_LARGEST, _LARGEST, out=array)

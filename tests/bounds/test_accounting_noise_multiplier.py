@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -67,6 +68,23 @@ def test_a_coarse_grid_that_misleads_changes_nothing(monkeypatch: pytest.MonkeyP
     assert found[0] == found[1]
     monkeypatch.setattr(accounting, "_STEPS", 1000 / coarser[1])
     assert search(2.0, **case) > 1.02 * found[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("neighbors", ["add-remove", "replace"])
+def test_noise_grows_slowly_as_delta_becomes_tiny(
+    neighbors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounting, "_STEPS", 5e3)
+    # 10 times fewer failures need a few percent more noise; without sampling it would be 20 times.
+    rest: dict[str, Any] = {"compositions": 30, "sampling": 0.05, "neighbors": neighbors}
+    search = noise_multiplier.__wrapped__
+    found = [search(4.0, delta=delta, **rest) for delta in (1e-10, 1e-11, 1e-12, 1e-13)]
+    steps = [after / before for before, after in pairwise(found)]
+    assert all(1 < step < 1.15 for step in steps), steps
+    for delta in (1e-12, 1e-60):
+        sigma = search(4.0, delta=delta, **rest)
+        assert spent(sigma, delta=delta, **rest) <= 4 < spent(sigma * 0.985, delta=delta, **rest)
 
 
 def test_a_budget_that_needs_almost_no_noise_is_kept() -> None:

@@ -111,6 +111,32 @@ def neighbours(ratings: Ratings, adjacency: Adjacency) -> DataPair:
     return DataPair(ratings, apply(ratings, change), ratings, "user 1 changes")
 
 
+# The largest steps, and the least noise or the most, so that plain descent leaves all ranges.
+WILD: dict[str, dict[str, Any]] = {
+    "dpsgd-mf": {"learning_rate": 1.0, "item_learning_rate": 10.0, "clip_norm": 1e6, "decay": 10.0},
+    "dpps-mf": {"learning_rate": 1e6, "exponent": 0.0},
+    "dpsgd-pnbm": {"learning_rate": 1e3, "decay": 1.0},
+    "dpps-pnbm": {"learning_rate": 1e6, "decay": 1e6, "exponent": 0.0},
+    "fake-gradients": {"learning_rate": 100.0, "clip_norm": 1e6},
+    "privsr": {"learning_rate": 1.0, "decay": 10.0, "clip_norm": 1e6},
+    "privsr-ranking": {"learning_rate": 1.0, "decay": 10.0, "clip_norm": 1e6},
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", sorted(name for name, kind in KINDS if kind == "corrected"))
+@pytest.mark.parametrize("epsilon", [0.1, 100.0])
+def test_no_corrected_training_ends_in_an_error_or_a_warning(name: str, epsilon: float) -> None:
+    """Whether it does would depend on the data, and no claim covers that."""
+    last = "epochs" if "mf" in name else "steps" if "pnbm" in name else "rounds"
+    defense = create(name, "corrected", **WILD[name], **{last: 60}, epsilon=epsilon)
+    whole = data(name)
+    for ratings in (whole, neighbours(whole, defense.claim().adjacency).after):
+        models = defense.train(defense.prepare(ratings), Streams.first(2, "test", 2))
+        assert np.isfinite(numbers(models)).all()
+        assert np.isfinite(models.predict(np.array([1, 3], np.int32), ITEMS)).all()
+
+
 def numbers(models: Any) -> Any:
     """What is published of two items, or where nothing is, two predictions `(W, …)`."""
     if not hasattr(models, "public"):

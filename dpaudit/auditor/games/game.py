@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.observation import Observer, PreparedPair
 from dpaudit.core.streams import Streams
 from dpaudit.execution.executor import INLINE, Executor
@@ -21,6 +22,11 @@ P = TypeVar("P")
 
 # The score of an output that only one of the data sets can produce.
 CERTAIN = 1e300
+# The score of a trial whose training ends without a model, which the attacker sees. No other trial
+# has it, and the test finds out in which data set it is likelier.
+NO_MODEL = 2 * CERTAIN
+# The fewest trials with a model, on each data set, that a learned attack is fitted on.
+_FITTED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +60,9 @@ class Game(Generic[P]):
         """Run the mechanism in `trials` trials on D and as many on D', and score each.
 
         Every trial draws its own noise; D and D' share no stream. A learned attack is fitted on
-        separate trials, which share no stream with those that are scored.
+        separate trials, which share no stream with those that are scored. A trial whose training
+        ends without a model has the score `NO_MODEL`: whether it does may depend on the data, so
+        this is part of what the mechanism shows.
 
         Args:
             trials: number of trials on each data set.
@@ -63,7 +71,6 @@ class Game(Generic[P]):
 
         Raises:
             ConfigError: the observer sees nothing of this pair, or always the same.
-            RunError: a training diverged.
         """
 
         def reads(of: Callable[[P, Streams], NDArray[Any]], purpose: str, count: int) -> list[Read]:
@@ -80,8 +87,8 @@ class Game(Generic[P]):
             fitted = reads(self._features, "fit/", attack.fitted_on)
             scored = reads(self._features, "play/", trials)
             *seen, absent, present = in_blocks([*fitted, *scored], size, executor)
-            ratio = attack.fit(*seen)
-            return Scores(ratio.score(absent), ratio.score(present))
+            score = _fitted(attack, *(each[each[:, 0] == 0, 1:] for each in seen))
+            return Scores(score(absent), score(present))
         absent, present = in_blocks(reads(self._score, "", trials), size, executor)
         return Scores(absent, present)
 
@@ -90,18 +97,76 @@ class Game(Generic[P]):
 
         Bounds also need finite scores.
         """
-        if isinstance(self.attack, LearnedDistinguisher):
-            raise TypeError(f"{self.attack.name} learns its score")
-        total = np.zeros(len(streams))
-        for release, knowledge in self.observer.views(self.pair, shown, streams):
-            total += np.clip(self.attack.score(release, knowledge), -CERTAIN, CERTAIN)
-        return np.clip(total, -CERTAIN, CERTAIN)
+        attack = self.attack
+        if isinstance(attack, LearnedDistinguisher):
+            raise TypeError(f"{attack.name} learns its score")
+
+        def summed(part: Streams) -> NDArray[np.float64]:
+            total = np.zeros(len(part))
+            for release, knowledge in self.observer.views(self.pair, shown, part):
+                total += np.clip(attack.score(release, knowledge), -CERTAIN, CERTAIN)
+            return np.clip(total, -CERTAIN, CERTAIN)
+
+        return outcomes(summed, streams, np.array([NO_MODEL]))
 
     def _features(self, shown: P, streams: Streams) -> NDArray[Any]:
-        if not isinstance(self.attack, LearnedDistinguisher):
-            raise TypeError(f"{self.attack.name} reads no features")
-        views = self.observer.views(self.pair, shown, streams)
-        return np.concatenate([self.attack.features(*view) for view in views], axis=1)
+        """Return 0 and the features of each trial, or 1 for one without a model `(W, 1 + F)`."""
+        attack = self.attack
+        if not isinstance(attack, LearnedDistinguisher):
+            raise TypeError(f"{attack.name} reads no features")
+
+        def read(part: Streams) -> NDArray[Any]:
+            views = self.observer.views(self.pair, shown, part)
+            found = np.concatenate([attack.features(*view) for view in views], axis=1)
+            return np.column_stack([np.zeros(len(found), np.int8), found])
+
+        return outcomes(read, streams, np.ones((1, 1), np.int8))
+
+
+def outcomes(
+    work: Callable[[Streams], NDArray[Any]], streams: Streams, without: NDArray[Any]
+) -> NDArray[Any]:
+    """Return what `work` returns for some trials, one entry each.
+
+    Args:
+        work: trains a model for each trial, and returns an array whose numbers for a trial do not
+            depend on the other trials.
+        streams: the trials.
+        without: the array for one trial whose training ends without a model; it may have fewer
+            columns, and the missing ones are 0.
+    """
+    try:
+        return work(streams)
+    except NoModelError:
+        if len(streams) == 1:
+            return without
+    return _joined([outcomes(work, trial, without) for trial in streams.blocks(1)])
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays along the trials; rows with fewer columns end with zeros."""
+    if parts[0].ndim == 1:
+        return np.concatenate(parts)
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
+
+
+def _fitted(
+    attack: LearnedDistinguisher, absent: NDArray[Any], present: NDArray[Any]
+) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+    """Fit the attack on trials with a model, and return the score of outcomes `(T, 1 + F)`.
+
+    With too few such trials to fit on, all trials with a model have the score 0.
+    """
+    enough = min(len(absent), len(present)) >= min(_FITTED, attack.fitted_on)
+    ratio = attack.fit(absent, present) if enough else None
+
+    def score(found: NDArray[Any]) -> NDArray[np.float64]:
+        scores, model = np.full(len(found), NO_MODEL), found[:, 0] == 0
+        scores[model] = ratio.score(found[model, 1:]) if ratio and model.any() else 0.0
+        return scores
+
+    return score
 
 
 # A function that returns an array with one entry per trial, and all trials to apply it to.
@@ -121,4 +186,4 @@ def in_blocks(reads: Sequence[Read], size: int, executor: Executor) -> list[NDAr
         Task(read, block, len(block)) for read, streams in reads for block in streams.blocks(size)
     )
     ends = np.cumsum([0, *counts])
-    return [np.concatenate(found[start:end]) for start, end in pairwise(ends)]
+    return [_joined(found[start:end]) for start, end in pairwise(ends)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.games.game import CERTAIN
-from dpaudit.core.errors import DataError
+from dpaudit.core.errors import DataError, NoModelError
 from dpaudit.core.observation import PreparedPair
 from dpaudit.core.releases import NoisedSteps, StepsPair
 from dpaudit.core.streams import Streams, generator
@@ -70,6 +70,8 @@ def run_coins_game(
 ) -> CoinScores:
     """Train `trainings` models with fresh coins, and score every canary by its training steps.
 
+    A training that ends without a model tells nothing about single canaries, and all score 0.
+
     Args:
         defense: a defense whose steps show each rating separately.
         observer: the observer of these steps.
@@ -82,7 +84,6 @@ def run_coins_game(
 
     Raises:
         ConfigError: the defense's steps do not show each rating separately.
-        RunError: a training diverged.
     """
     scale = ratings.scale
     low, high = (
@@ -99,7 +100,10 @@ def run_coins_game(
         values = np.where(tossed, scale.maximum, scale.minimum)
         trained = defense.prepare(_set(ratings, rows, values), ratings)
         parts = views(PreparedPair(low, high), trained, trial)
-        return np.concatenate([_apart(attack, *part, len(rows)) for part in parts])
+        try:
+            return np.concatenate([_apart(attack, *part, len(rows)) for part in parts])
+        except NoModelError:
+            return np.zeros(len(rows))
 
     parts = zip(coins, streams.blocks(1), strict=True)
     found = executor.map("coins", scores, parts, lambda part: len(part[1]))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.game import Game, Scores, in_blocks
+from dpaudit.auditor.games.game import CERTAIN, Game, Scores, in_blocks
 from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.errors import InputError
@@ -63,6 +63,9 @@ def steps_epsilon(
         seed: seed of the trainings.
         trainings: number of trainings on each data set.
         executor: runs the trainings; the result does not depend on it.
+
+    Raises:
+        NoModelError: a training diverged: no law says how likely that is.
     """
     reads = [
         (partial(_apart, game, trained), Streams.first(seed, f"law/{name}", trainings))
@@ -129,8 +132,11 @@ def score_divergences(scores: Scores, *, seed: int, alpha: float) -> dict[str, E
         alpha: the level of each interval separately.
 
     Returns:
-        The estimates by the name of the estimator; one that cannot be computed is left out.
+        The estimates by the name of the estimator; one that cannot be computed is left out, as all
+        are if an output is possible in only one data set, or a training ended without a model.
     """
+    if max(abs(each).max() for each in (scores.absent, scores.present)) >= CERTAIN:
+        return {}
     rng = generator(seed, "divergence")
     present, absent = (
         each + rng.uniform(-_GRID / 2, _GRID / 2, len(each))

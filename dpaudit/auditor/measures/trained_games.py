@@ -29,6 +29,7 @@ from dpaudit.bounds.frequentist.advantage import best_advantage
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.config import schema as configs
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.estimate import Estimate
 from dpaudit.execution.executor import Executor
 from dpaudit.record import result as records
@@ -192,12 +193,15 @@ class TrainedGames(Measure[TrainedModel]):
         if sees_steps(defense, observe) and "recommender" in defense.observers():
             running = trained_game(defense, pair, attack, observe, target)
             self.context.progress.expect(2 * TRAININGS)
-            theory = steps_epsilon(
-                running,
-                delta=delta,
-                seed=self.context.seed,
-                executor=executor(defense),
-            )
+            try:
+                theory = steps_epsilon(
+                    running,
+                    delta=delta,
+                    seed=self.context.seed,
+                    executor=executor(defense),
+                )
+            except NoModelError:
+                theory = None
             kl = score_divergences(
                 scores, seed=self.context.seed, alpha=1 - self.context.family.confidence
             )

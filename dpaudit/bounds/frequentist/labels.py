@@ -300,7 +300,12 @@ def _some(scores: Scores, count: int, rng: np.random.Generator) -> Scores:
 
 
 def _shown(score: float) -> str:
-    """Format a score; ±1e300 stands for an output that is possible on one data set only."""
+    """Format a score; ±1e300 stands for an output that is possible on one data set only.
+
+    2e300 stands for a training without a model.
+    """
+    if score > 1e300:
+        return "that of no model (the training diverges)"
     return f"{score:g}" if abs(score) < 1e300 else "∞" if score > 0 else "−∞"
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.kernels import noise
@@ -67,7 +67,7 @@ class ExactFactors:
         """Draw V of each trial, its biases last, `(W, M, d + 1)`.
 
         Raises:
-            RunError: a trial's attempts were all rejected.
+            NoModelError: a trial's attempts were all rejected.
         """
         return self.draw_both(streams)[1]
 
@@ -75,7 +75,7 @@ class ExactFactors:
         """Draw U `(W, N, d + 1)` and V `(W, M, d + 1)` of each trial.
 
         Raises:
-            RunError: a trial's attempts were all rejected.
+            NoModelError: a trial's attempts were all rejected.
         """
         sides = np.zeros((len(streams), self.rows.n_users + self.rows.n_items, self.dimensions + 1))
         for start, part in enumerate(streams.blocks(_BLOCK)):
@@ -114,7 +114,7 @@ class ExactFactors:
         raise AssertionError("the loop ends by itself")
 
     def _refuse(self, short: int, trials: int, tried: int) -> NoReturn:
-        raise RunError(
+        raise NoModelError(
             f"{self.name}: {short} of {trials} trials had no draw accepted in {tried} attempts: "
             "lower epsilon, raise params.margin, or use less data"
         )

@@ -262,7 +262,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
         """Train the models of these trials, and fit each user's own side.
 
         Raises:
-            RunError: a training diverged, or no draw of a trial was accepted.
+            NoModelError: a training diverged, or no draw of a trial was accepted.
         """
         if self._large:
             check_models(prepared.rows, self.dimensions, 2 * len(streams))
@@ -309,6 +309,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
             sizes=step_sizes(self.learning_rate, self.exponent, self.schedule, self.epochs),
             bounds=self._range(scale) if self.variant == "corrected" else (-math.inf, math.inf),
             biases=self.biases,
+            variant=self.variant,
             name=self.name,
         )
         return (draw_single if self._large else FactorChain.draw)(chain, streams, attempt)

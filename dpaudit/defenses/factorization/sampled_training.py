@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.claim import Variant
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
-from dpaudit.defenses.training import check_finite
+from dpaudit.defenses.training import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import trials as kernels
 from dpaudit.kernels.lanes import LANES
@@ -121,6 +122,7 @@ class FactorChain:
         sizes: the step size of each epoch.
         bounds: the range of r̂ outside which the likelihood is flat.
         biases: whether the model has biases.
+        variant: the defense's variant.
         name: the defense's name, for messages.
     """
 
@@ -134,6 +136,7 @@ class FactorChain:
     sizes: Sequence[float]
     bounds: tuple[float, float]
     biases: bool
+    variant: Variant
     name: str
 
     def draw(self, streams: Streams, attempt: int = 0) -> FactorDraw:
@@ -141,7 +144,7 @@ class FactorChain:
 
         Raises:
             ConfigError: an epoch needs more noise than a step of the noise source has.
-            RunError: the chain diverged.
+            NoModelError: the chain diverged.
         """
         rows, start = self.data.rows, attempt * STEPS
         first = FIRST + start
@@ -155,7 +158,7 @@ class FactorChain:
                 self._settle(block, due, step, streams)
                 precisions = self._precisions(block, self.gamma, step + 2, streams)
             self._pass(block, due, size, precisions, first + t, streams)
-            check_finite(self.name, t + 1, "epoch", DIVERGED, block.users, block.items)
+            end_step(self.variant, self.name, t + 1, "epoch", DIVERGED, block.users, block.items)
         self._settle_rest(block, due, precisions, settling, streams)
         return FactorDraw(block.users, block.items, precisions, block.count)
 
@@ -305,7 +308,7 @@ def accepted(
         name: the defense's name, for messages.
 
     Raises:
-        RunError: no draw of a trial was accepted.
+        NoModelError: no draw of a trial was accepted.
     """
     found = draw(0)
     done = found.in_range(rows, bounds, rated)
@@ -319,7 +322,7 @@ def accepted(
         found.take(again, np.flatnonzero(good))
         done |= good
     if not done.all():
-        raise RunError(
+        raise NoModelError(
             f"{name}: {passed} of {tried} draws kept every prediction in range, fewer than one for "
             f"each trial with params.retries = {retries}: raise it or params.margin, lower "
             "params.dimensions, or set params.accept = 'any' or the variant 'corrected'"

@@ -30,7 +30,7 @@ from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorModel
 from dpaudit.defenses.precision import grid
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
-from dpaudit.defenses.training import check_finite, lane_blocks
+from dpaudit.defenses.training import end_step, lane_blocks
 from dpaudit.kernels.factorization import model as factor_model
 
 _NOBODY = np.empty(0, np.int32)
@@ -67,6 +67,13 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     slightly below c to allow for rounding, sums are in double precision, and the noised sum is
     rounded to a public grid before anything is computed from it (`precision`).
 
+    Whether a training diverges depends on users' own factors, and an error would tell it. So it
+    never ends in one. Numbers beyond ±2^20 are clipped (`end_step`), and a user's own step,
+
+        u ← (u + η e v/(1 + η (‖v‖² + 1)))/(1 + η λ),
+
+    is implicit: it does not overshoot however large η and the noise in v are.
+
     Attributes:
         epsilon: ε, 1e-3 to 1e6; `inf` only for `nonprivate`.
         variant: `nonprivate` is plain descent.
@@ -78,7 +85,8 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         spread: the standard deviation of the initial factors.
         error_bound: e_max, the largest error; `nonprivate` has none.
         clip_norm: c, the largest norm of a user's gradient in a round.
-        item_learning_rate: η_v, the step size of a round.
+        item_learning_rate: η_v, the step size of a round. An item's step is the sum over its
+            raters; it overshoots if there are more than about 2/η_v of them.
         sampling_rate: q, the probability with which each user takes part in a round.
         delta: δ of the corrected claim; at least 1e-60, since normal draws end at 21 deviations.
         adjacency: the adjacency relation of the corrected claim.
@@ -88,7 +96,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         """Train the models of these trials.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         if self.dimensions > TOGETHER:
             check_models(rows, self.dimensions, len(streams))
@@ -122,7 +130,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
                 int(streams.trials[0]),
                 streams.key,
             )
-            check_finite(self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
+            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *model.parts())
         return model
 
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
@@ -149,7 +157,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
         Raises:
             ConfigError: a subset is empty, or the models are large.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         check_small(self.dimensions, "trainings on subsets allow")
         rows = self.prepare(ratings, public)
@@ -190,7 +198,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
         Raises:
             ConfigError: the data sets are not neighbours under the claim, or the model is large.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         check_small(self.dimensions, "observers of every iterate allow")
         if self.variant == "corrected":

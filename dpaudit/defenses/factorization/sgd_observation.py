@@ -42,7 +42,7 @@ def observed_errors(
 
     Raises:
         ConfigError: the data sets differ in more than the values of ratings.
-        RunError: a training diverged.
+        NoModelError: a training diverged.
     """
     same = np.array_equal(before.start, after.start) and np.array_equal(before.items, after.items)
     if not same:
@@ -95,7 +95,7 @@ def observed_rounds(
 
     Raises:
         ConfigError: the data sets differ in more than one user.
-        RunError: a training diverged.
+        NoModelError: a training diverged.
     """
     training = _ClippedRounds(defense, before, after, trained, streams)
     return observed_steps([training], defense.epochs, gaussian=True)

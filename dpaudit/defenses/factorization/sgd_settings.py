@@ -21,7 +21,7 @@ from dpaudit.defenses.factorization.single_model import (
 )
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, kept_budget
-from dpaudit.defenses.training import check_epsilon, check_finite, check_rated
+from dpaudit.defenses.training import check_epsilon, check_rated, end_step
 from dpaudit.kernels.factorization import trials as kernels
 
 
@@ -38,7 +38,7 @@ class SgdSettings(Plugin):
     spread: Annotated[float, Field(ge=0, le=10)] = 0.1
     error_bound: Annotated[float, Field(ge=1e-12, le=1e6)] = 2.0
     clip_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 4.0
-    item_learning_rate: Annotated[float, Field(ge=1e-12, le=10)] = 0.02
+    item_learning_rate: Annotated[float, Field(ge=1e-12, le=10)] = 0.002
     sampling_rate: Annotated[float, Field(ge=1e-4, le=1)] = 1.0
     delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
     adjacency: Literal["rating-replace", "user-replace", "user-add-remove"] | None = None
@@ -163,7 +163,7 @@ class SgdSettings(Plugin):
             seen: receives their errors before and after the noise `(C, 2, 16)`, flat.
 
         Raises:
-            RunError: the training diverged.
+            NoModelError: the training diverged.
         """
         kernels.descend(
             rows.users,
@@ -185,4 +185,4 @@ class SgdSettings(Plugin):
             seen,
             rows.subsets,
         )
-        check_finite(self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)
+        end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)

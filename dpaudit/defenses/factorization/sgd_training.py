@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
 from dpaudit.defenses.precision import grid, hair
-from dpaudit.defenses.training import check_finite
+from dpaudit.defenses.training import end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import trials as kernels
 from dpaudit.kernels.lanes import LANES, aligned
@@ -31,7 +31,7 @@ def run_rounds(
         streams: their trials.
 
     Raises:
-        RunError: the training diverged.
+        NoModelError: the training diverged.
     """
     total = np.zeros(block.items.size)
     for t in range(defense.epochs):
@@ -57,7 +57,7 @@ def run_round(
         total: receives the sum of the users' gradients without noise, of the size of `block.items`.
 
     Raises:
-        RunError: the training diverged.
+        NoModelError: the training diverged.
     """
     deviation = defense.noise_deviation(rows.n_items)
     total[:] = 0
@@ -73,7 +73,7 @@ def run_round(
         block.trials,
         streams.key,
     )
-    check_finite(defense.name, t + 1, "round", STEPS_GROW, block.users, block.items)
+    end_step(defense.variant, defense.name, t + 1, "round", STEPS_GROW, block.users, block.items)
 
 
 def sum_clipped(

@@ -14,7 +14,7 @@ from dpaudit.defenses.factorization.sampled_training import (
 )
 from dpaudit.defenses.factorization.single_model import SingleModel, visits
 from dpaudit.defenses.factors import FIRST
-from dpaudit.defenses.training import check_finite
+from dpaudit.defenses.training import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import model as factor_model
 
@@ -29,7 +29,7 @@ def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> Facto
 
     Raises:
         ConfigError: an epoch needs more noise than a step of the noise source has.
-        RunError: the chain diverged.
+        NoModelError: the chain diverged.
     """
     rows, size = chain.data.rows, chain.dimensions
     start = attempt * STEPS
@@ -53,7 +53,7 @@ def draw_single(chain: FactorChain, streams: Streams, attempt: int = 0) -> Facto
             streams.key,
             chain.biases,
         )
-        check_finite(chain.name, t + 1, "epoch", DIVERGED, *model.parts())
+        end_step(chain.variant, chain.name, t + 1, "epoch", DIVERGED, *model.parts())
     return _settled(chain, model, due, FIRST + start + len(chain.sizes), streams)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
+from dpaudit.defenses.training import keep_finite
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
@@ -66,6 +67,8 @@ class Clients:
             self._slopes.reshape(-1),
         )
         self._adapt.step(self.factors, self._slopes + np.float32(self.defense.decay) * self.factors)
+        if self.defense.variant == "corrected":
+            keep_finite(self.factors)
 
     def weights(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
         """The factor on `g − F` in each candidate's submission: 0 for a fake, `(P,)`."""

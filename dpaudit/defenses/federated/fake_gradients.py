@@ -99,7 +99,7 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
         """Return the models of these trials, without recording any submission.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         found = []
         for trial in streams.blocks(1):
@@ -130,7 +130,7 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
         Raises:
             ConfigError: submissions are not normal around known means, or the two data sets have
                 different candidates.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         self.check_observed("recommender")
         return observed_rounds(self, before, after, trained, streams)

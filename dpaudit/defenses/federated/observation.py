@@ -46,7 +46,7 @@ def observed_rounds(
 
     Raises:
         ConfigError: the two data sets have different candidates, or no user differs.
-        RunError: a training diverged before the last round.
+        NoModelError: a training diverged before the last round.
     """
     targets = _TargetUsers.between(before, after)
     trials = [_Submitting(defense, trained, targets, trial) for trial in streams.blocks(1)]

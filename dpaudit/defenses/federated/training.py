@@ -16,7 +16,7 @@ from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, check_factors, 
 from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
 from dpaudit.defenses.federated.clients import Clients, Server
 from dpaudit.defenses.precision import grid
-from dpaudit.defenses.training import check_finite
+from dpaudit.defenses.training import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -249,13 +249,14 @@ class FederatedTraining:
         """Update the server with the submissions of a round, then the users.
 
         Raises:
-            RunError: the training diverged.
+            NoModelError: the training diverged.
         """
         self._received.append((submitted.sums, submitted.counts, self.server.fakes.copy()))
         if len(self._received) > self.defense.delay:
             self.server.receive(*self._received.popleft())
-        check_finite("fake-gradients", self.done + 1, "round", _DIVERGED, self.server.factors)
-        self.clients.learn(self.server.factors)
+        factors, variant = self.server.factors, self.defense.variant
+        end_step(variant, "fake-gradients", self.done + 1, "round", _DIVERGED, factors)
+        self.clients.learn(factors)
         self.done += 1
 
     def run_round(self) -> None:

@@ -89,7 +89,7 @@ class Transcript:
         some of their candidates.
 
         Raises:
-            RunError: the training diverged.
+            NoModelError: the training diverged.
         """
         training, server = self._training, self._training.server
         d = training.defense.dimensions

@@ -111,7 +111,7 @@ def shortfalls(
         items: the rows to check, at least one; all unless given.
 
     Raises:
-        RunError: a training diverged.
+        NoModelError: a training diverged.
     """
     rows = range(prepared.n_items) if items is None else items
     parts = []
@@ -136,7 +136,7 @@ def denominator_assumptions(
         seed: the seed of the streams.
 
     Raises:
-        RunError: a training diverged.
+        NoModelError: a training diverged.
     """
     items = np.unique(np.linspace(0, prepared.n_items - 1, _ROWS).astype(np.int32))
     streams = Streams.first(seed, "assumptions", _TRAININGS)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Key, Streams
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope
 from dpaudit.kernels import exact_noise
@@ -178,7 +178,7 @@ class ExactSimilarity:
         """Draw the similarities of each trial `(W, M, M)`, from the trial's index alone.
 
         Raises:
-            RunError: 20 000 proposals of a row were rejected.
+            NoModelError: 20 000 proposals of a row were rejected.
         """
         items = len(self.losses)
         draws = np.empty((len(streams), items, items))
@@ -219,7 +219,7 @@ class ExactSimilarity:
             if not len(left):
                 return
         share = (len(streams) - len(left)) / proposals
-        raise RunError(
+        raise NoModelError(
             f"row {item} of the exact law: only {share:.1e} of {proposals} proposals were "
             "accepted: use fewer ratings, a smaller epsilon or rows with at most two neighbours"
         )

@@ -30,7 +30,7 @@ from dpaudit.defenses.neighborhood.similarity import (
 )
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.schedule import Schedule, step_sizes
-from dpaudit.defenses.training import CHAIN, check_epsilon, check_finite, check_rated
+from dpaudit.defenses.training import CHAIN, check_epsilon, check_rated, end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
@@ -215,7 +215,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
             batches: the trials' mini-batches, if already drawn for other rows.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         row = np.full((data.n_items, LANES), self.start, np.float32)
         trials = trial_words(streams.trials)
@@ -241,7 +241,7 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
                 trials,
                 streams.key,
             )
-            check_finite(self.name, t, "step", "lower params.learning_rate", row)
+            end_step(self.variant, self.name, t, "step", "lower params.learning_rate", row)
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:

@@ -37,7 +37,7 @@ from dpaudit.defenses.neighborhood.similarity import (
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
 from dpaudit.defenses.release_observation import release_observers
 from dpaudit.defenses.step_observation import step_observer
-from dpaudit.defenses.training import check_epsilon, check_finite, check_rated
+from dpaudit.defenses.training import check_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
@@ -227,7 +227,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
             batches: the trials' mini-batches, if already drawn for other rows.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         row = np.full((data.n_items, LANES), self.rescale * self.start, np.float32)
         if data.initial is not None:
@@ -252,7 +252,14 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
                 trials,
                 streams.key,
             )
-            check_finite(self.name, t, "step", "lower params.learning_rate or params.rescale", row)
+            end_step(
+                self.variant,
+                self.name,
+                t,
+                "step",
+                "lower params.learning_rate or params.rescale",
+                row,
+            )
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
@@ -338,7 +345,7 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
 
         Raises:
             ConfigError: the steps do not fit the memory.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         numbers = before.n_items * LANES
         check_memory(

@@ -41,7 +41,7 @@ def observed_messages(
     Raises:
         ConfigError: D and D' differ in more than values of ratings, or not at all, the user has
             friends of their own, or the user is nobody's friend.
-        RunError: a training diverged.
+        NoModelError: a training diverged.
     """
     targets = TargetUsers.between(defense, before, after)
     observed_link = _receiver(before, np.flatnonzero(targets.users))

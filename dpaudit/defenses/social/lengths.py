@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.assumption import LONGER, LONGEST, Assumption
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
@@ -40,7 +40,7 @@ def length_assumptions(
     method = f"counted among {int(rated.sum())} users in one training"
     try:
         models = defense.train(defense.prepare(ratings), Streams.first(seed, "assumptions", 1))
-    except RunError:
+    except NoModelError:
         values, method = {LONGEST: np.inf}, f"{method}, which diverged"
     else:
         lengths = user_lengths(models)[rated]

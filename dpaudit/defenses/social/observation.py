@@ -47,7 +47,7 @@ def observed_rounds(
     Raises:
         ConfigError: D and D' differ in more than values of ratings, or not at all, or a user in
             whom they differ has friends.
-        RunError: a training diverged before the last round.
+        NoModelError: a training diverged before the last round.
     """
     targets = TargetUsers.between(defense, before, after)
     trials = [_Submitting(defense, targets, trained, trial) for trial in streams.blocks(1)]

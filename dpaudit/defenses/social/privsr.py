@@ -120,7 +120,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         """Return the models of these trials.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         found = []
         for trial in streams.blocks(1):
@@ -158,7 +158,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         Raises:
             ConfigError: there is no noise, the two data sets differ in more than values of
                 ratings or not at all, or messages of friends hide the law of the submissions.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         self.check_observed("recommender")
         seen = observed_sums if self.summed else observed_rounds
@@ -184,7 +184,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         """Train once, and return all submissions of the users in the mask `(N,)`, and the model.
 
         Raises:
-            RunError: the training diverged.
+            NoModelError: the training diverged.
         """
         return submitted(self, rows, trial, users)
 

@@ -124,7 +124,7 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         """Return the models of these trials.
 
         Raises:
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         found, noise = [], self.noise(rows)
         for trial in streams.blocks(1):
@@ -164,7 +164,7 @@ class PrivSRRanking(RankingSettings, TrainedDefense[RankingRows]):
         Raises:
             ConfigError: there is no noise, the noise differs between D and D', triples are drawn,
                 or no user differs.
-            RunError: a training diverged.
+            NoModelError: a training diverged.
         """
         self.check_observed("recommender")
         sums = self.variant == "corrected" and self.summation == "secure"

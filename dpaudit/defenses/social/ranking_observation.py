@@ -48,7 +48,7 @@ def observed_rounds(
     Raises:
         ConfigError: there is no noise, the noise differs between D and D', triples are drawn, or
             no user differs.
-        RunError: a training diverged.
+        NoModelError: a training diverged.
     """
     targets = _TargetUsers.between(defense, before, after)
     targets.check(lambda noise, rows: noise.of_users(rows, targets.users))

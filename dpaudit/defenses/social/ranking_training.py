@@ -16,7 +16,7 @@ from dpaudit.defenses.social.noise import RankingNoise
 from dpaudit.defenses.social.ranking_models import RankingModels
 from dpaudit.defenses.social.ranking_rows import PreferenceSets, RankingRows
 from dpaudit.defenses.social.shared_noise import SharedNoise
-from dpaudit.defenses.training import check_finite
+from dpaudit.defenses.training import end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
@@ -208,18 +208,26 @@ class RankingTraining:
             u_i ← u_i + γ (Σ_j a_ij v_j − 2λ u_i)
 
         Raises:
-            RunError: the training diverged.
+            NoModelError: the training diverged.
         """
         defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # see _end_step
             self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
             self.items += np.float32(defense.learning_rate) * sums
+            self._end_step(self.items)
             self.move(self.rows.sets, self.users, self._triples)
         self.done += 1
-        check_finite(defense.name, self.done, "round", _DIVERGED, self.users, self.items)
+
+    def _end_step(self, factors: Floats) -> None:
+        defense = self.defense
+        end_step(defense.variant, defense.name, self.done + 1, "round", _DIVERGED, factors)
 
     def move(self, sets: PreferenceSets, users: Floats, triples: tuple[Indices, Indices]) -> None:
-        """Update the users' factors in place from the current V."""
+        """Update the users' factors in place from the current V.
+
+        Raises:
+            NoModelError: the training diverged.
+        """
         slopes, defense = aligned(*users.shape), self.defense
         preferences.learn(
             *triples, *sets.columns, users.reshape(-1), self.items.reshape(-1), users.shape[1],
@@ -228,6 +236,7 @@ class RankingTraining:
         users += np.float32(defense.learning_rate) * (
             slopes - np.float32(2 * defense.decay) * users
         )
+        self._end_step(users)
 
     def run_round(self) -> None:
         """Run one round."""

@@ -32,7 +32,7 @@ def submitted(
 
     Raises:
         ConfigError: the submissions do not fit the memory.
-        RunError: the training diverged.
+        NoModelError: the training diverged.
     """
     d, followed = defense.dimensions, int(users[rows.users].sum())
     check_memory(

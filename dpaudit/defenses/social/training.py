@@ -14,7 +14,7 @@ from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, Floats, Indices
 from dpaudit.defenses.precision import grids, rounded
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.shared_noise import SharedNoise
-from dpaudit.defenses.training import check_finite
+from dpaudit.defenses.training import end_step
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -209,25 +209,34 @@ class SocialTraining:
             u_i ← u_i − γ (2 Σ_j (u_i · v_j − r_ij) v_j + 2α Σ_f S_if (u_i − u_f) + α q_i + 2λ u_i)
 
         Raises:
-            RunError: the training diverged.
+            NoModelError: the training diverged.
         """
         defense = self.defense
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # see _end_step
             self.items *= np.float32(1 - 2 * defense.learning_rate * defense.decay)
             self.items -= np.float32(defense.learning_rate) * sums
+            self._end_step(self.items)
             slopes = self.slopes(self.rows, self.users)
             if defense.social:
                 slopes += np.float32(defense.social) * self._pull()
             self.move(self.users, slopes)
         self.done += 1
-        check_finite(defense.name, self.done, "round", _DIVERGED, self.users, self.items)
+
+    def _end_step(self, factors: Floats) -> None:
+        defense = self.defense
+        end_step(defense.variant, defense.name, self.done + 1, "round", _DIVERGED, factors)
 
     def move(self, users: Floats, slopes: Floats) -> None:
-        """Update the users' factors in place with the gradients `slopes`, and project them."""
+        """Update the users' factors in place with the gradients `slopes`, and project them.
+
+        Raises:
+            NoModelError: the training diverged.
+        """
         defense = self.defense
         users -= np.float32(defense.learning_rate) * (
             slopes + np.float32(2 * defense.decay) * users
         )
+        self._end_step(users)
         defense.project(users)
 
     def slopes(self, rows: SocialRows, users: Floats) -> Floats:

@@ -397,10 +397,11 @@ class TopK(ListDefense):
 
     def _log_weights(self, exact: ExactScores) -> NDArray[np.float64]:
         scores = exact.scores[exact.candidates].astype(np.float64)
-        logs = self.weight_rate(exact.sensitivity, len(scores)) * (scores - scores.max())
-        if self.form == "peeling" and logs.min() < -SPREAD:
+        rate = self.weight_rate(exact.sensitivity, len(scores))
+        # By the width of the scale: whether a user is refused must not depend on their scores.
+        if self.form == "peeling" and (widest := rate * exact.sensitivity) > SPREAD:
             raise ConfigError(
-                f"epsilon = {self.epsilon:g} makes weights differ by a factor e^{-logs.min():.0f}, "
+                f"epsilon = {self.epsilon:g} lets weights differ by a factor e^{widest:.0f}, "
                 f"and 'peeling' supports up to e^{SPREAD:.0f}: lower epsilon or use 'joint'"
             )
-        return logs
+        return rate * (scores - scores.max())

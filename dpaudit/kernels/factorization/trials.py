@@ -170,10 +170,18 @@ def sum_clipped(
 ) -> None:
     """Update every user's factors from the items', then sum the users' clipped gradients.
 
-    First, on each user's own rows, `u ← (1 − η λ) u + η e v` with the items' factors fixed, so that
-    a user's factors depend only on their ratings and on released factors. Then the gradient of
-    `½ Σ_i e_i²` by the items' factors and biases has the entries `−e_i (u, 1)`; as one vector its
-    norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is clipped to the norm `clip`.
+    First, on each user's own rows, with the items' factors fixed, so that a user's factors depend
+    only on their ratings and on released factors,
+
+        u ← (u + η e v/(1 + η (‖v‖² + 1)))/(1 + η λ)
+
+    an implicit step (Bertsekas 2011, doi:10.1007/s10107-011-0472-0), which never overshoots: it
+    does not move the factors of two users with the same rows apart. So, whatever η and v are, u
+    grows by at most `½ √η |r|` at a row, r less b_0 and the item's bias, and stays finite.
+
+    Then the gradient of `½ Σ_i e_i²` by the items' factors and biases has the entries
+    `−e_i (u, 1)`; as one vector its norm is `√(Σ_i e_i²) · √(‖u‖² + 1)`, and it is clipped to the
+    norm `clip`.
 
     Args:
         start: the rows of user u are `start[u] … start[u + 1]`, `(N + 1,)`.
@@ -193,8 +201,12 @@ def sum_clipped(
         subsets: the rows of each model; all have all rows if None. Their means are not read.
     """
     full = size + 1
-    keep, gain = every(F32(F32(1) - rate * decay)), every(rate)
-    bias, most = size * LANES, every(clip)
+    bias, most, one = size * LANES, every(clip), every(F32(1))
+    keep, gain = one / every(F32(F32(1) + rate * decay)), every(rate)
+    gains = np.empty(len(right) // full, np.float32)
+    for i in range(0, len(gains), LANES):
+        length = dot(right, i * full, right, i * full, size) + one
+        store(gains, i, gain * keep / (one + gain * length))
     before, next_partial, partial = np.empty(full * LANES, np.float32), 0, False
     for n in range(len(start) - 1):
         u, first, last = n * full * LANES, start[n], start[n + 1]
@@ -207,7 +219,8 @@ def sum_clipped(
                     save(before, left, u)
             a = load(left, u + bias)
             product = dot(left, u, right, v, size)
-            g = gain * (every(F32(values[k] - mean)) - a - load(right, v + bias) - product)
+            error = every(F32(values[k] - mean)) - a - load(right, v + bias) - product
+            g = load(gains, items[k] * LANES) * error
             store(left, u + bias, fma(a, keep, g))
             for f in range(0, bias, LANES):
                 store(left, u + f, fma(g, load(right, v + f), load(left, u + f) * keep))
@@ -227,12 +240,12 @@ def sum_clipped(
                     next_partial += 1
             square = fma(error, error, square)
             store(errors, (k - first) * LANES, error)
-        own = dot(left, u, left, u, size) + every(F32(1))
+        own = dot(left, u, left, u, size) + one
         part = load(taken, n * LANES) * most / greatest(root(square * own), most)
         for k in range(first, last):
             v = items[k] * full * LANES
             g = part * load(errors, (k - first) * LANES)
-            add_product(gradient, v + bias, g, every(F32(1)))
+            add_product(gradient, v + bias, g, one)
             for f in range(0, bias, LANES):
                 add_product(gradient, v + f, g, load(left, u + f))
 

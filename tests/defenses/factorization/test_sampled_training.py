@@ -53,7 +53,7 @@ def test_precisions_have_their_law_given_the_factors() -> None:
     data = SampledRows(FactorRows.of(RATINGS, 3.0), np.ones(4))
     chain = FactorChain(
         data, factor=0.8, temperature=0.4, decay=1.0, gamma=(1.3, 2.5), dimensions=2, spread=1.0,
-        sizes=[], bounds=(-math.inf, math.inf), biases=True, name="test",
+        sizes=[], bounds=(-math.inf, math.inf), biases=True, variant="published", name="test",
     )  # fmt: skip
     found = []
     for streams in Streams.first(3, "test", 4096).blocks(LANES):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.stats import chi2
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import SyntheticParams
@@ -149,7 +149,7 @@ def test_a_large_draw_learns_is_repeated_and_fits_each_user() -> None:
 
 def test_draws_of_a_large_model_leave_the_range_or_are_drawn_again() -> None:
     defense = drawn(epsilon=1.0, accept="all", epochs=2, retries=1, learning_rate=10.0, cap=500)
-    with pytest.raises(RunError, match=r"0 of 2 draws kept every prediction in range"):
+    with pytest.raises(NoModelError, match=r"0 of 2 draws kept every prediction in range"):
         defense.train(defense.prepare(RATINGS), Streams.first(1, "test", 1))
     flat = drawn(variant="nonprivate", accept=None, biases=False, learning_rate=0.01, epochs=5)
     trained = flat.train(flat.prepare(RATINGS), Streams.first(1, "test", 1))
@@ -179,7 +179,7 @@ def test_large_models_draw_no_precisions() -> None:
 def test_a_large_model_that_diverges_stops_and_its_steps_are_not_observed() -> None:
     rows = large().prepare(RATINGS)
     with pytest.raises(
-        RunError, match=r"no finite numbers after epoch .*lower params.learning_rate"
+        NoModelError, match=r"no finite numbers after epoch .*lower params.learning_rate"
     ):
         large(variant="nonprivate", learning_rate=1.0, spread=1.0).train(
             rows, Streams.first(1, "t", 1)

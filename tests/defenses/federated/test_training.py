@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import RunError
+from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.adadelta import AdaDelta
@@ -616,5 +616,5 @@ def test_a_training_that_leaves_the_range_of_numbers_names_the_round() -> None:
     training = FederatedTraining(defense, defense.prepare(drawn()), trial())
     training.run_round()
     training.sigma = 1e39
-    with pytest.raises(RunError, match=r"fake-gradients: .* after round 2: .*raise epsilon"):
+    with pytest.raises(NoModelError, match=r"fake-gradients: .* after round 2: .*raise epsilon"):
         training.run_round()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.stats import binom, chi2, kstest, norm
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
@@ -239,7 +239,7 @@ def test_a_trial_is_drawn_by_its_index_alone(monkeypatch: pytest.MonkeyPatch) ->
 def test_too_few_acceptances_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_ATTEMPTS", 3)
     law = model(epsilon=5000.0).law(model(epsilon=5000.0).prepare(FOUR))
-    with pytest.raises(RunError, match=r"row 0 .* of 3000 proposals were accepted.*: use fewer"):
+    with pytest.raises(NoModelError, match=r"row 0 .* of 3000 proposals were accepted.*: use few"):
         law.draw(streams(1000))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
 from dpaudit.data.instances import from_profiles
@@ -547,7 +547,7 @@ def test_data_that_do_not_fit_are_refused() -> None:
 )
 def test_a_training_that_diverges_names_the_step_and_the_remedy(model: Model) -> None:
     with pytest.raises(
-        RunError, match=rf"{model.name}: no finite .* step \d+: lower params\.learning_rate"
+        NoModelError, match=rf"{model.name}: no finite .* step \d+: lower params\.learning_rate"
     ):
         model.train(model.prepare(drawn()), streams(2)).row(0, streams(2))
 

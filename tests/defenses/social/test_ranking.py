@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.bounds.model_based.gdp import gaussian_mu
-from dpaudit.core.errors import ConfigError, DataError, DpauditError, RunError
+from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
@@ -441,7 +441,7 @@ def test_claims_name_what_counts_as_public() -> None:
 def test_a_training_that_diverges_is_stopped() -> None:
     defense = made(variant="nonprivate", triples="all", learning_rate=10.0, decay=10.0, rounds=100)
     with pytest.raises(
-        RunError, match=r"no finite numbers after round \d+: .*params\.learning_rate"
+        NoModelError, match=r"no finite numbers after round \d+: .*params\.learning_rate"
     ):
         defense.train(defense.prepare(drawn()), Streams.first(0, "x", 1))
     none = np.empty(0, np.int32)

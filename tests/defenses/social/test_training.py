@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 from dpaudit.bounds.model_based.gdp import gaussian_mu
-from dpaudit.core.errors import ConfigError, DataError, RunError
+from dpaudit.core.errors import ConfigError, DataError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data.instances import from_profiles
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply
@@ -124,7 +124,7 @@ def test_without_friends_nobody_is_drawn() -> None:
 
 def test_a_rate_that_is_too_large_is_refused_with_the_round() -> None:
     part = exact(learning_rate=10.0, rounds=200)
-    with pytest.raises(RunError, match=r"after round \d+: .*lower params\.learning_rate or social"):
+    with pytest.raises(NoModelError, match=r"after round \d+: .*params\.learning_rate or social"):
         part.train(part.prepare(drawn()), Streams.first(1, "x", 1))
 
 

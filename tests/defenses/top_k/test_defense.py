@@ -437,6 +437,18 @@ def test_a_list_needs_enough_candidates(defense: TopK) -> None:
     assert (np.sort(shown, axis=1) == [0, 1, 2]).all()
 
 
+def test_peeling_refuses_an_epsilon_whatever_the_scores_are() -> None:
+    # A refusal that depends on the scores tells one row from the other.
+    for epsilon, refused in ((1e5, True), (100.0, False)):
+        defense = corrected("peeling", epsilon=epsilon)
+        for scores in (np.full(12, 3.0), np.linspace(1, 5, 12)):
+            if refused:
+                with pytest.raises(ConfigError, match="lower epsilon or use 'joint'"):
+                    defense.law(row(scores, defense))
+            else:
+                defense.law(row(scores, defense))
+
+
 def test_peeling_refuses_weights_beyond_double_precision() -> None:
     defense = corrected("peeling", epsilon=1e5)
     with pytest.raises(ConfigError, match=r"epsilon = 100000 .*'joint'"):

@@ -5,6 +5,7 @@ The sampler's distribution is tested in `test_sampler`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -235,8 +236,9 @@ def parts_exactly(data: Data, left: Exact, right: Exact, clip: float) -> Exact:
         for k in rows:
             v = right[data.items[k]]
             e = float(data.values[k]) - shown(left[n], v)
-            left[n, :-1] = (1 - rate * decay) * left[n, :-1] + rate * e * v[:-1]
-            left[n, -1] = (1 - rate * decay) * left[n, -1] + rate * e
+            step = rate * e / (1 + rate * (1 + (v[:-1] ** 2).sum(axis=0)))
+            left[n, :-1] = (left[n, :-1] + step * v[:-1]) / (1 + rate * decay)
+            left[n, -1] = (left[n, -1] + step) / (1 + rate * decay)
         for k in rows:
             e = float(data.values[k]) - shown(left[n], right[data.items[k]])
             parts[n, data.items[k], :-1] += e * left[n, :-1]
@@ -321,6 +323,26 @@ def test_a_users_part_is_clipped_to_the_norm(size: int) -> None:
         # Gradients below the clipping norm are unchanged.
         short = long < clip * 0.999
         np.testing.assert_array_equal(part[..., short], whole[..., short])
+
+
+def test_a_users_own_factors_stay_finite_however_large_items_are() -> None:
+    # A plain step would multiply the error by 1 − 0.5 · 4e12 for each of the user's 300 ratings.
+    size, source = 4, np.random.default_rng(2)
+    items = np.arange(300, dtype=np.int32)
+    right = (2.0**20 * source.choice([-1, 1], (300, size + 1, LANES))).astype(np.float32)
+    left = np.zeros((1, size + 1, LANES), np.float32)
+    values = source.integers(1, 6, 300).astype(np.float32)
+    for _ in range(5):
+        gradient = np.zeros(right.size)
+        factor_trials.sum_clipped(
+            np.array([0, 300]), items, values, left.ravel(), right.ravel(), gradient,
+            np.ones(LANES, np.float32), size, MEAN, F32(0.5), F32(0), F32(2),
+            np.empty(300 * LANES, np.float32),
+        )  # fmt: skip
+        # Each step moves u by at most η^½ |r|/2.
+        assert abs(left).max() < 300 * 5 * math.sqrt(0.5)
+        norms = np.sqrt((gradient.reshape(-1, LANES) ** 2).sum(axis=0))
+        assert (norms <= 2 * (1 + 1e-6)).all()
 
 
 def test_who_is_left_out_changes_nothing_but_her_own_factors() -> None:
