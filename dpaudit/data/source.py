@@ -43,6 +43,7 @@ Format = Literal[
 ]
 OnDuplicate = Literal["error", "last", "mean"]
 OutsideScale = Literal["error", "drop"]
+MissingIds = Literal["error", "drop", "keep"]
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ NAMED: dict[Format, Named] = {
 
 # The options of each format; all formats have `format` and `sensitive`.
 _ANY_FILE = {
-    "path", "scale", "on_duplicate", "outside_scale", "least_raters", "binarize", "trust",
+    "path", "scale", "on_duplicate", "missing_ids", "outside_scale", "least_raters", "binarize",
+    "trust",
 }  # fmt: skip
 _OPTIONS: dict[Format, set[str]] = {
     **dict.fromkeys(NAMED, _ANY_FILE),
@@ -160,6 +162,9 @@ class DataSource(BaseModel):
             formats that are read from a folder keep the last.
         outside_scale: what to do with a rating outside the scale: refuse, or drop its row; its
             user and its item stay. `ciao` drops.
+        missing_ids: what to do with a row whose user or item is empty or a marker of a missing
+            value, such as `NaN`, `null`, `?` or `-1`: refuse, drop the row, or keep the marker as
+            an id; an empty id is always refused or dropped.
         least_raters: items with fewer raters are left out with their ratings, and so are users who
             rated nothing else; counted before `binarize`.
         binarize: ratings of at least this become purchases and the others are dropped; users and
@@ -180,6 +185,7 @@ class DataSource(BaseModel):
     scale: RatingScale | None = None
     on_duplicate: OnDuplicate = "error"
     outside_scale: OutsideScale = "error"
+    missing_ids: MissingIds = "error"
     least_raters: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     binarize: Number | None = None
     synthetic: SyntheticParams = SyntheticParams()

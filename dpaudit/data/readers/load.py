@@ -56,7 +56,13 @@ def _read(source: DataSource) -> Ratings:
     if plain.trust is None or ratings.user_ids is None:
         return ratings
     links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
-    friends, left_out = friends_of(links, ratings.user_ids, path, mutual=plain.trust.mutual)
+    friends, left_out = friends_of(
+        links,
+        ratings.user_ids,
+        path,
+        mutual=plain.trust.mutual,
+        missing_ids=plain.missing_ids,
+    )
     return replace(ratings, friends=friends, repairs=(*ratings.repairs, *_counted(left_out)))
 
 

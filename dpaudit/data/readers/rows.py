@@ -28,6 +28,9 @@ from dpaudit.data.source import DataSource, OnDuplicate
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
 
+_KEEP = (
+    ", or set data.missing_ids = 'drop' to leave out such rows, or 'keep' where a marker is an id"
+)
 # Ratings are stored in single precision, in which larger values are infinite.
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -82,9 +85,11 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     Raises:
         DataError: a row is invalid; the message names the first one.
     """
-    user, user_ids = ids(table, "user")
-    item, item_ids = ids(table, "item")
-    faults = missing(user, "user", "user") + missing(item, "item", "item")
+    keep, drop = source.missing_ids == "keep", source.missing_ids == "drop"
+    user, user_ids = ids(table, "user", markers=keep)
+    item, item_ids = ids(table, "item", markers=keep)
+    faults = [] if drop else missing(table, user, "user", _KEEP)
+    faults += [] if drop else missing(table, item, "item", _KEEP)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
     sensitive, repairs = None, list[Repair]()
     if "rating" in table.cells:
@@ -98,12 +103,28 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
         repairs.append(without)
     if faults:
         table.refuse(faults)
+    dropped = [("rows with a rating outside the scale", outside)]
+    if drop and min(user.min(initial=0), item.min(initial=0)) < 0:
+        dropped.insert(0, ("rows without a user or an item", (user < 0) | (item < 0)))
     rows = Rows(user, item, level, levels, sensitive, user_ids, item_ids)
-    table = table.without_cells()
-    if outside is None:
-        return table, rows, repairs
-    dropped = Repair("rows with a rating outside the scale", int(outside.sum()))
-    return table.changed(~outside), rows.take(~outside), [dropped, *repairs]
+    return _without(table.without_cells(), rows, dropped, repairs)
+
+
+def _without(
+    table: Table,
+    rows: Rows,
+    dropped: list[tuple[str, Mask | None]],
+    repairs: list[Repair],
+) -> tuple[Table, Rows, list[Repair]]:
+    """Return the rows that no mask drops; a row counts for the first mask that drops it."""
+    kept, counts = np.ones(len(rows), np.bool_), list[Repair]()
+    for what, mask in dropped:
+        if mask is not None:
+            counts.append(Repair(what, int((kept & mask).sum())))
+            kept &= ~mask
+    if counts:
+        table, rows = table.changed(kept), rows.take(kept)
+    return table, rows, [*counts, *repairs]
 
 
 def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:

@@ -131,6 +131,36 @@ def test_only_three_duplicates_are_shown(tmp_path: Path) -> None:
     assert str(caught.value).count("user '") == 3
 
 
+MARKED = "1,2,3\nNA,2,3\n1,3,4\n,3,4\n2,\\N,5\n2,2,5\nNA,4,5\n"
+
+
+def test_rows_of_missing_ids_are_refused_dropped_with_a_count_or_kept(tmp_path: Path) -> None:
+    marked = (
+        "line 2, column 0 .*: the user id 'NA' marks a missing value, as in 2 more rows: .*drop"
+    )
+    with pytest.raises(DataError, match=marked):
+        read(tmp_path, MARKED)
+    dropped = read(tmp_path, MARKED, missing_ids="drop")
+    assert triples(dropped) == {("1", "2", 3), ("1", "3", 4), ("2", "2", 5)}
+    assert [(each.what, each.count) for each in dropped.repairs] == [
+        ("rows without a user or an item", 4)
+    ]
+    with pytest.raises(DataError, match=r"line 4, column 0 .*: the user id is missing: complete"):
+        read(tmp_path, MARKED, missing_ids="keep")
+    kept = read(tmp_path, MARKED.replace("\n,", "\nb,"), missing_ids="keep")
+    assert kept.user_ids is not None
+    assert kept.user_ids.tolist() == ["1", "2", "NA", "b"]
+
+
+def test_a_dropped_row_counts_once(tmp_path: Path) -> None:
+    options = {"missing_ids": "drop", "outside_scale": "drop"}
+    ratings = read(tmp_path, "1,2,3\nnull,2,9\n1,3,9\n", **options)
+    assert {each.what: each.count for each in ratings.repairs} == {
+        "rows without a user or an item": 1,
+        "rows with a rating outside the scale": 1,
+    }
+
+
 # --- what is refused, and where
 
 NOT_A_NUMBER = "is not a finite number: correct it"
