@@ -177,7 +177,7 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
     lines = []
     for name in (name for name in type(source).model_fields if name in source.model_fields_set):
         value = getattr(source, name)
-        value = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+        value = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
         lines.append(_commented(f"{name} = {inline(value)}", said.get(name, "")))
     if source.scale:
         values = source.scale.to_scale().values

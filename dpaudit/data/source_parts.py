@@ -54,6 +54,7 @@ class RatingScale(BaseModel):
         minimum: the lowest rating.
         maximum: the highest rating.
         step: the difference of two neighbouring ratings.
+        round: whether a rating between two of these is rounded to the nearer one, else refused.
     """
 
     model_config = FROZEN
@@ -61,6 +62,7 @@ class RatingScale(BaseModel):
     minimum: Number = 1.0
     maximum: Number = 5.0
     step: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+    round: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -82,7 +84,8 @@ class RatingScale(BaseModel):
         steps = (self.maximum - self.minimum) / self.step
         if steps > 10_000:
             raise ValueError(
-                f"step {self.step:g} makes more than 10000 ratings: give a larger step"
+                f"step {self.step:g} makes more than 10000 ratings: give a larger step, and "
+                "round = true to round the ratings to it"
             )
         if abs(steps - round(steps)) > 1e-6:
             raise ValueError(

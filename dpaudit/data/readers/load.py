@@ -20,6 +20,7 @@ from dpaudit.data.readers.cells import Table
 from dpaudit.data.readers.delimited import read_text
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import checked, distinct, rated_by
+from dpaudit.data.readers.scales import possible_scale
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import TrustSource
@@ -173,11 +174,18 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
 
 def _scale_missing(path: str, values: NDArray[np.float64]) -> str:
     levels = np.unique(values)
-    step = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
+    begin = f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
+    scale = possible_scale(levels)
+    if scale is None:
+        return (
+            f"{begin}set scale to the range that the raters could use, set binarize to the least "
+            "rating of a purchase, or remove columns.rating to take every row as a purchase"
+        )
+    keys = (f"{name} = {value:.10g}" for name, value in scale if name != "round")
+    rounded = ", round = true" if scale.round else ""
     return (
-        f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
-        f"set scale = {{ minimum = {levels[0]:g}, maximum = {levels[-1]:g}, step = {step:g} }} or "
-        "the range that the raters could use"
+        f"{begin}set scale = {{ {', '.join(keys)}{rounded} }} or the range that the raters could "
+        "use"
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
-from dpaudit.data.ratings import Repair, Scale
+from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import settings
 from dpaudit.data.readers.cells import (
     Codes,
@@ -24,6 +24,7 @@ from dpaudit.data.readers.cells import (
     number,
 )
 from dpaudit.data.source import DataSource, OnDuplicate
+from dpaudit.data.source_parts import RatingScale
 
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
@@ -95,6 +96,12 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     if "rating" in table.cells:
         level, levels, outside, fault = _convert(table, source)
         faults += fault
+        scale = source.plain.scale
+        if scale is not None and scale.round:
+            levels, between = _rounded(levels, scale)
+            repairs.append(
+                Repair("ratings rounded to a step of the scale", int(between[level].sum()))
+            )
     if "sensitive" in table.cells:
         sensitive, fault = settings.stated(table)
         faults += fault
@@ -132,7 +139,7 @@ def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | No
 
     The mask is None if no row is dropped. The level of a dropped row is NaN.
     """
-    scale, drop = source.rating_scale, source.outside_scale == "drop"
+    scale, drop = source.plain.scale, source.outside_scale == "drop"
     codes, distinct = factorize(table, "rating")
     numbers = [number(value) for value in distinct]
     outside = [drop and _outside(found, scale) for found in numbers]
@@ -153,13 +160,20 @@ def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | No
     return codes, levels, dropped, [(row, "rating", f"{faults[codes[row]]}{hint}")]
 
 
-def _outside(found: float, scale: Scale | None) -> bool:
+def _rounded(levels: Values, scale: RatingScale) -> tuple[Values, Mask]:
+    """Return the nearest step of the scale to each level, and which levels are on none."""
+    steps = (levels - scale.minimum) / scale.step
+    nearest = np.round(steps)
+    return scale.minimum + scale.step * nearest, np.abs(steps - nearest) > 1e-4
+
+
+def _outside(found: float, scale: RatingScale | None) -> bool:
     if scale is None or not np.isfinite(found):
         return False
     return not scale.minimum <= found <= scale.maximum
 
 
-def _fault(value: object, found: float, scale: Scale | None) -> str | None:
+def _fault(value: object, found: float, scale: RatingScale | None) -> str | None:
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
@@ -174,10 +188,10 @@ def _fault(value: object, found: float, scale: Scale | None) -> str | None:
             "set data.outside_scale = 'drop'"
         )
     steps = (found - scale.minimum) / scale.step
-    if abs(steps - round(steps)) > 1e-4:
+    if not scale.round and abs(steps - round(steps)) > 1e-4:
         return (
             f"the rating {shown} is not a step of the scale {extent} with step {scale.step:g}: "
-            "correct it or set data.scale"
+            "correct it or set data.scale, with round = true to round such ratings"
         )
     return None
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,34 @@ def test_binarize(tmp_path: Path, scale: dict[str, float] | None) -> None:
     assert ratings.scale == Scale(1, 1, 1)
     with pytest.raises(DataError, match=r"data.binarize = 6 lies above .* highest is 5"):
         read(tmp_path, "1,2,3\n1,3,5\n", binarize=6, scale=scale)
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        [-9.998, 0.123, 4.5671, 10],
+        [2.8978, 3.1, 3.00001],
+        [1, 2, 5000],
+        [0.1 + 0.2, 1 / 3, 2.5],
+        [-3, 4000],
+        [1, 2, 4],
+    ],
+)
+def test_the_advised_scale_is_accepted(tmp_path: Path, ratings: list[float]) -> None:
+    content = "".join(f"{user},2,{rating}\n" for user, rating in enumerate(ratings))
+    with pytest.raises(DataError, match=r"data\.scale is missing") as caught:
+        read(tmp_path, content, scale=None)
+    advice = str(caught.value).partition("set scale = ")[2].partition(" or the range")[0]
+    loaded = read(tmp_path, content, **tomllib.loads(f"scale = {advice}"))
+    assert loaded.value == pytest.approx(ratings, abs=loaded.scale.step / 2 + 1e-6)
+    assert sum(each.count for each in loaded.repairs) in {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("ratings", [[3, 3], [0.5, 1e9], [1, 1 + 1e-9, 5000]])
+def test_ratings_on_no_scale_have_other_remedies(tmp_path: Path, ratings: list[float]) -> None:
+    content = "".join(f"{user},2,{rating!r}\n" for user, rating in enumerate(ratings))
+    with pytest.raises(DataError, match=r"set binarize to .* or remove columns.rating"):
+        read(tmp_path, content, scale=None)
 
 
 def test_duplicates(tmp_path: Path) -> None:
