@@ -60,8 +60,6 @@ _BINARY = {
     b"BZh": "is packed by bzip2: unpack it",
     b"\xfd7zXZ": "is packed by xz: unpack it",
     b"\x28\xb5\x2f\xfd": "is packed by zstd: unpack it",
-    b"\xff\xfe": "is UTF-16 text: save it as UTF-8",
-    b"\xfe\xff": "is UTF-16 text: save it as UTF-8",
     b"{": "holds JSON: write it as csv with a header such as user_id,item_id,rating",
     b"[": "holds JSON: write it as csv with a header such as user_id,item_id,rating",
 }

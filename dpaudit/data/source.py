@@ -17,6 +17,7 @@ from dpaudit.data.source_parts import (
     Column,
     Columns,
     Delimiter,
+    Encoding,
     Name,
     Number,
     RatingScale,
@@ -38,6 +39,7 @@ Format = Literal[
     "ciaodvd",
     "epinions",
     "delimited",
+    "jsonl",
     "parquet",
     "matlab",
 ]
@@ -122,7 +124,8 @@ _ANY_FILE = {
 _OPTIONS: dict[Format, set[str]] = {
     **dict.fromkeys(NAMED, _ANY_FILE),
     "synthetic": {"synthetic", "binarize"},
-    "delimited": _ANY_FILE | {"columns", "delimiter", "header"},
+    "delimited": _ANY_FILE | {"columns", "delimiter", "header", "skip", "encoding"},
+    "jsonl": _ANY_FILE | {"columns", "encoding"},
     "parquet": _ANY_FILE | {"columns"},
     "matlab": _ANY_FILE | {"columns", "variable"},
 }
@@ -137,12 +140,16 @@ class Layout:
         header: whether the first line contains the names of the columns.
         columns: the needed columns, by their meaning.
         table: the config table that describes the file, for messages.
+        encoding: the encoding of the text; None for UTF-8, and for a mark at its beginning.
+        skip: the number of first lines to leave out.
     """
 
     delimiter: str
     header: bool
     columns: dict[str, Column]
     table: str = "data"
+    encoding: str | None = None
+    skip: int = 0
 
 
 class DataSource(BaseModel):
@@ -153,8 +160,12 @@ class DataSource(BaseModel):
         path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`; `${NAME}`
             stands for an environment variable whose name begins with `DPAUDIT_` or is listed in
             `DPAUDIT_ALLOW_ENV`, and is replaced on loading.
-        delimiter: the separator of fields in a delimited file; a comma if absent.
+        delimiter: the separator of fields in a delimited file, or `blanks` for any number of spaces
+            and tabs; a comma if absent.
         header: whether the first line of a delimited file contains the names of the columns.
+        skip: the number of lines above the header or the first row, such as comments.
+        encoding: the encoding of a text file, such as `cp1252`; if absent, UTF-8, or UTF-16 if a
+            mark at the beginning of the file says so.
         columns: the columns of the user, the item and the rating.
         variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
         scale: the rating scale; the named formats have their own.
@@ -180,6 +191,8 @@ class DataSource(BaseModel):
     path: Name | None = None
     delimiter: Delimiter | None = None
     header: bool = False
+    skip: Annotated[int, Field(ge=0, le=10_000)] = 0
+    encoding: Encoding | None = None
     columns: Columns | None = None
     variable: Name | None = None
     scale: RatingScale | None = None
@@ -288,7 +301,13 @@ class DataSource(BaseModel):
         plain = self.plain
         if plain.format != "delimited" or plain.columns is None:
             raise ValueError(f"format {self.format!r} is not a text format")
-        return Layout(plain.delimiter or ",", plain.header, plain.columns.used)
+        return Layout(
+            plain.delimiter or ",",
+            plain.header,
+            plain.columns.used,
+            encoding=plain.encoding,
+            skip=plain.skip,
+        )
 
     @property
     def rating_scale(self) -> Scale | None:

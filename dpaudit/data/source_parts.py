@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from pathlib import Path
@@ -38,9 +39,20 @@ def _separating(text: str) -> str:
     return text
 
 
+def _text_encoding(name: str) -> str:
+    try:
+        known = codecs.lookup(name)._is_text_encoding
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        raise ValueError(f"{show(name)} is no encoding of text: give one such as 'cp1252'")
+    return name
+
+
 Position = Annotated[StrictInt, Field(ge=0, lt=limits.COLUMNS)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=4096), AfterValidator(_without_nul)]
 Delimiter = Annotated[Name, AfterValidator(_separating)]
+Encoding = Annotated[Name, AfterValidator(_text_encoding)]
 Column = Position | Name
 
 FROZEN = ConfigDict(frozen=True, extra="forbid")
@@ -206,6 +218,9 @@ def position_needed(columns: _Columns, format_: str, header: bool) -> str | None
     named = [column for column in columns.used.values() if isinstance(column, str)]
     if named and format_ == "matlab":
         return f"column {show(named[0])} is a name: give its position, counted from 0"
+    placed = [column for column in columns.used.values() if isinstance(column, int)]
+    if placed and format_ == "jsonl":
+        return f"column {placed[0]} is a position, and a record has none: give its key"
     if named and format_ == "delimited" and not header:
         return (
             f"column {show(named[0])} is a name but header is false: set header = true, or give "

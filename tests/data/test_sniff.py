@@ -223,7 +223,6 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         ("user,item,rating\n1,2,good\n", r"line 2, column 'rating': the rating 'good' is not a"),
         ("user;item;rating\n1;2;4,5\n", "'4,5' is not a number: write decimals with a point"),
         (CSV + "1,13,4,9\n", "line 7: the line does not have the 3 fields"),
-        (CSV.encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
         (CSV.encode("utf-16-le"), "holds NUL bytes"),
         (b"PK\x03\x04..", "is a zip archive or a spreadsheet"),
         ('{"user": 1, "item": 2}\n', "holds JSON"),

@@ -18,6 +18,7 @@ from dpaudit.data.readers import editions, settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.cells import Table
 from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import checked, distinct, rated_by
 from dpaudit.data.readers.scales import possible_scale
@@ -72,14 +73,20 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
     return tuple(repair for repair in repairs if repair.count)
 
 
-def _table(path: Path, source: DataSource) -> Table:
-    """Read the file of ratings."""
+def read_table(path: Path, source: DataSource) -> Table:
+    """Read the columns of a file of ratings, as they are.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
     try:
         check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
             return read_parquet(path, source.columns.used)
         if source.format == "matlab" and source.columns is not None:
             return read_matlab(path, source.columns.used, source.variable)
+        if source.format == "jsonl" and source.columns is not None:
+            return read_json_lines(path, source.columns.used, source.encoding)
         return read_text(path, source.layout)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -137,7 +144,7 @@ def check_file(path: Path, field: str, content: str) -> None:
 
 
 def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
-    table, repairs = _table(path, source), list[Repair]()
+    table, repairs = read_table(path, source), list[Repair]()
     if repaired:
         table, repairs = editions.epinions(table)
     rated = "rating" in table.cells

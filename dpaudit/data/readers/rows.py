@@ -23,6 +23,7 @@ from dpaudit.data.readers.cells import (
     missing,
     number,
 )
+from dpaudit.data.readers.pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
 from dpaudit.data.source_parts import RatingScale
 
@@ -89,8 +90,9 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     keep, drop = source.missing_ids == "keep", source.missing_ids == "drop"
     user, user_ids = ids(table, "user", markers=keep)
     item, item_ids = ids(table, "item", markers=keep)
-    faults = [] if drop else missing(table, user, "user", _KEEP)
-    faults += [] if drop else missing(table, item, "item", _KEEP)
+    hint = blanks_repeat("data") if source.plain.delimiter in {" ", "\t"} else _KEEP
+    faults = [] if drop else missing(table, user, "user", hint)
+    faults += [] if drop else missing(table, item, "item", hint)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
     sensitive, repairs = None, list[Repair]()
     if "rating" in table.cells:
