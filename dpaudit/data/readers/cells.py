@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers.missing import is_missing
+from dpaudit.data.readers.missing import missing_among
 from dpaudit.data.source_parts import Column
 
 Codes = NDArray[np.int32]
@@ -121,7 +121,8 @@ def named(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, lis
     """
     codes, distinct = factorize(table, what)
     names = [identifier(value) for value in distinct]
-    known = [name for name in dict.fromkeys(names) if name and (markers or not is_missing(name))]
+    absent = {""} if markers else missing_among(names)
+    known = [name for name in dict.fromkeys(names) if name not in absent]
     return _numbered(codes, names, known), known
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+
 # In lower case: pandas, R, SQL, spreadsheets, C, JavaScript, MySQL dumps, and signs set by hand.
 MARKERS = frozenset(
     {
@@ -12,6 +15,7 @@ MARKERS = frozenset(
         *("-", "--", "?", ".", "-1", "-1.0"),
     }
 )
+_NEGATIVE = re.compile(r"-[0-9]{1,18}", re.ASCII)
 
 
 def is_missing(name: str) -> bool:
@@ -21,3 +25,11 @@ def is_missing(name: str) -> bool:
         name: the id as text; blanks around it and capitals make no difference.
     """
     return name.strip().lower() in MARKERS
+
+
+def missing_among(names: Collection[str]) -> set[str]:
+    """Return the missing ones of a column's ids; −1 beside other negative numbers is an id."""
+    markers = {name for name in names if is_missing(name)}
+    if "-1" in markers and any(_NEGATIVE.fullmatch(name) and name != "-1" for name in names):
+        markers.remove("-1")
+    return markers
