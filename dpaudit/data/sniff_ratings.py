@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.messages import show
-from dpaudit.data.readers.binary import read_parquet
 from dpaudit.data.readers.cells import Table, factorize, identifier, number
-from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.load import read_table
 from dpaudit.data.readers.scales import usual_scale
-from dpaudit.data.source import DataSource, Layout
+from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 
 # A column of an unknown name with more values than this holds counts or weights.
@@ -36,23 +35,19 @@ class Meaning:
     said: str = "No column holds ratings, so every row is an interaction."
 
 
-def meaning_of(path: Path, source: DataSource, column: Column, kind: str) -> Meaning:
+def meaning_of(path: Path, source: DataSource, kind: str) -> Meaning:
     """Read a column of ratings and guess what it means.
 
     Args:
         path: the file.
-        source: its layout, without the ratings.
-        column: the column.
+        source: its layout, with the column of the ratings.
         kind: `rating` or `count` if its name says so, else `value`.
 
     Raises:
         DataError: a rating is missing or no number, while others are.
     """
-    columns = {"rating": column}
-    if source.format == "parquet":
-        table = read_parquet(path, columns)
-    else:
-        table = read_text(path, Layout(source.delimiter or ",", source.header, columns))
+    table = read_table(path, source)
+    column = table.columns["rating"]
     codes, distinct = factorize(table, "rating")
     numbers = np.array([*map(number, distinct), np.nan])
     blank = np.array([*(not identifier(value) for value in distinct), True])

@@ -5,13 +5,14 @@ The models only describe the source; `dpaudit.data.load` reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from dpaudit.data.ratings import Scale
+from dpaudit.data.source_named import NAMED, Format
 from dpaudit.data.source_parts import (
     FROZEN,
     Column,
@@ -29,92 +30,10 @@ from dpaudit.data.source_social import SensitiveSource, TrustSource
 
 __all__ = ["Columns", "DataSource", "RatingScale", "SyntheticParams"]
 
-Format = Literal[
-    "synthetic",
-    "movielens-100k",
-    "movielens-1m",
-    "movielens-csv",
-    "filmtrust",
-    "ciao",
-    "ciaodvd",
-    "epinions",
-    "delimited",
-    "jsonl",
-    "parquet",
-    "matlab",
-]
 OnDuplicate = Literal["error", "last", "mean"]
 OutsideScale = Literal["error", "drop"]
 MissingIds = Literal["error", "drop", "keep"]
 
-
-@dataclass(frozen=True)
-class Named:
-    """The layout of a published data set, and the files of its folder if it has one.
-
-    Attributes:
-        format: how its files are laid out.
-        columns: the columns of its ratings.
-        scale: its rating scale.
-        delimiter: the separator of fields.
-        header: whether the first line of the ratings contains the names of the columns.
-        ratings: the file of ratings in the folder; None if the path is that of a file.
-        trust: the file of links in the folder.
-        defaults: default values of options.
-    """
-
-    format: Literal["delimited", "matlab"]
-    columns: Columns
-    scale: RatingScale = field(default_factory=RatingScale)
-    delimiter: str | None = None
-    header: bool = False
-    ratings: str | None = None
-    trust: str | None = None
-    defaults: dict[str, Any] = field(default_factory=dict)
-
-
-_TRIPLE = Columns(user=0, item=1, rating=2)
-_LAST = {"on_duplicate": "last"}
-NAMED: dict[Format, Named] = {
-    "movielens-100k": Named("delimited", _TRIPLE, delimiter="\t"),
-    "movielens-1m": Named("delimited", _TRIPLE, delimiter="::"),
-    "movielens-csv": Named(
-        "delimited",
-        Columns(user="userId", item="movieId", rating="rating"),
-        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
-        header=True,
-    ),
-    "filmtrust": Named(
-        "delimited",
-        _TRIPLE,
-        RatingScale(minimum=0.5, maximum=4.0, step=0.5),
-        " ",
-        ratings="ratings.txt",
-        trust="trust.txt",
-        defaults=_LAST,
-    ),
-    "ciao": Named(
-        "matlab",
-        Columns(user=0, item=1, category=2, rating=3),
-        ratings="rating.mat",
-        trust="trustnetwork.mat",
-        defaults=_LAST | {"outside_scale": "drop"},
-    ),
-    "ciaodvd": Named(
-        "delimited",
-        Columns(user=0, item=1, category=2, rating=4),
-        ratings="movie-ratings.txt",
-        trust="trusts.txt",
-        defaults=_LAST,
-    ),
-    "epinions": Named(
-        "matlab",
-        Columns(user=0, item=1, category=2, rating=3),
-        ratings="rating.mat",
-        trust="trustnetwork.mat",
-        defaults=_LAST,
-    ),
-}
 
 # The options of each format; all formats have `format` and `sensitive`.
 _ANY_FILE = {

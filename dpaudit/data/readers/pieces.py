@@ -46,7 +46,7 @@ def blanks_repeat(table: str) -> str:
 
 def not_utf8(path: Path, line: int, byte: int, *, option: bool = True) -> DataError:
     """Return the error for a byte that is not UTF-8; `option` is whether an encoding can be set."""
-    remedy = ", or set data.encoding, such as 'cp1252'" if option else ""
+    remedy = ", or set data.encoding (dpaudit init --encoding), such as 'cp1252'" if option else ""
     return DataError(
         f"{place(path)}, line {line}: the byte 0x{byte:02x} is not UTF-8: save the file as UTF-8"
         f"{remedy}"

@@ -31,7 +31,8 @@ Values = NDArray[np.float64]
 Names = NDArray[np.object_]
 
 _KEEP = (
-    ", or set data.missing_ids = 'drop' to leave out such rows, or 'keep' where a marker is an id"
+    ", or set data.missing_ids (dpaudit init --missing-ids) to 'drop' to leave such rows out, or "
+    "to 'keep' where a marker is an id"
 )
 # Ratings are stored in single precision, in which larger values are infinite.
 _LARGEST = float(np.finfo(np.float32).max)

@@ -266,7 +266,7 @@ CSV = ("userId,movieId,rating\n", {"format": "movielens-csv"})
         ("1,2,3\n1,3,3\n", {"scale": None}, "data.scale is missing.*from 3 to 3"),
         ("1  2  3\n1  3  3\n", {"delimiter": " "}, "item id is missing.*delimiter = 'blanks'"),
         ("1 2 3\n1  3 3\n", {"delimiter": " "}, "line 2.*the 3 fields.*delimiter = 'blanks'"),
-        ("1,2,3\n1,\udcff,3\n", {}, "is not UTF-8.*, or set data.encoding, such as 'cp1252'"),
+        ("1,2,3\n1,\udcff,3\n", {}, "is not UTF-8.*, or set data.encoding .*such as 'cp1252'"),
         ("1,2,3\n1,\udcff,3\n", {"encoding": "ascii"}, "line 2: the byte 0xff is not ascii"),
         ("# a\n1,2,3\n1,3,x\n", {"skip": 1}, "line 3, column 2 .*: the rating 'x' is not a"),
         ("# a\n1,2,3\n\n1,3\n", {"skip": 1}, "line 4: the line does not have the 3 fields"),
