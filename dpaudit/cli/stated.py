@@ -43,11 +43,16 @@ def sniffed(path: Path, stated: Stated) -> Sniffed:
     try:
         return sniff(path, stated)
     except UnknownColumnsError as error:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not _asks():
             raise
         click.echo(f"{error}.")
         answer = click.prompt("Columns", default=error.guess)
         return sniff(path, replace(stated, columns=_columns(answer)))
+
+
+def _asks() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _columns(text: str) -> Columns:

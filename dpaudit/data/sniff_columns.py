@@ -16,7 +16,8 @@ _DATE = re.compile(
     r"\d{4}([-/.])\d\d?\1\d\d?([T ].*)?"  # 2020-01-31T12:00:00Z
     r"|\d\d?([-/.])\d\d?\3(\d\d){1,2}([T ,].*)?"  # 1/31/2020 12:00:00 PM, 31.01.20
     r"|(\w{3,9},? )?\d\d? \w{3,9},? \d{4}.*"  # Fri, 31 Jan 2020 12:00:00
-    r"|(\w{3,9},? )?\w{3,9} \d\d?,? (\d{4}|\d\d:\d\d).*"  # Fri Jan 31 12:00:00 +0000 2020
+    r"|(\w{3,9},? )?\w{2,9} \d\d?,? (\d{4}|\d\d:\d\d).*"  # Fri Jan 31 12:00:00 +0000 2020
+    r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?"  # 20200131
     r"|\d\d:\d\d(:\d\d(\.\d+)?)?"
 )
 # Seconds since 1970, from 1990 to 2040, and what their thousandths and so on are multiplied with.
@@ -93,9 +94,9 @@ class _Cells:
 
 def is_time(cell: str) -> bool:
     """Whether a cell looks like a date, a time of day, or a recent time since 1970."""
+    if _DATE.fullmatch(cell):
+        return True
     value = number(cell)
-    if math.isnan(value):
-        return _DATE.fullmatch(cell) is not None
     return any(_FROM * unit <= value < _TO * unit for unit in _UNITS)
 
 
