@@ -101,7 +101,8 @@ def _delimiter(where: str, text: str) -> str:
         filled = sum(any(cells) for cells in zip(*rows, strict=False))
         if delimiter == " " and not all(map(all, rows)):
             continue  # several spaces separate two fields
-        rank = (delimiter not in _SPACES and alike >= _ALIKE, alike, filled)
+        clear = delimiter not in _SPACES or (delimiter == BLANKS and _numeric(rows))
+        rank = (clear and alike >= _ALIKE, alike, filled)
         if width > 1 and (best is None or rank > best[0]):
             best = rank, delimiter
     if best is None:
@@ -110,6 +111,11 @@ def _delimiter(where: str, text: str) -> str:
             "in two columns, as in user_id,item_id,rating"
         )
     return best[1]
+
+
+def _numeric(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether every field is a number, so that none holds a space."""
+    return not any(math.isnan(number(cell)) for row in rows for cell in row)
 
 
 def _fields(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -37,6 +37,7 @@ def lines(form: str) -> str:
         (lines("{0} , {1} , {2}"), {"skip": 0}),
         ("% bip weighted\n% 180 12 20\n" + lines("{0} {1} {2} 978824268"), {"skip": 2}),
         ("% bip weighted\n" + lines("{0} {1} {2}"), {"skip": 1, "delimiter": " "}),
+        ("% bip\n" + lines("{0} {1}\t{2}\t978824268"), {"skip": 1, "delimiter": "blanks"}),
         ("# made by hand\n\n# 2, 3 and 4\n" + lines("{0},{1},{2}"), {"skip": 3}),
         ("// export\nuser,item,rating\n" + lines("{0},{1},{2}"), {"skip": 1, "header": True}),
         ("#user,item,rating\n" + lines("{0},{1},{2}"), {"skip": 0, "header": True}),
