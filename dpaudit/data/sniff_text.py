@@ -101,7 +101,7 @@ def _delimiter(where: str, text: str) -> str:
         filled = sum(any(cells) for cells in zip(*rows, strict=False))
         if delimiter == " " and not all(map(all, rows)):
             continue  # several spaces separate two fields
-        clear = delimiter not in _SPACES or (delimiter == BLANKS and _numeric(rows))
+        clear = delimiter not in _SPACES or _numeric(rows)
         rank = (clear and alike >= _ALIKE, alike, filled)
         if width > 1 and (best is None or rank > best[0]):
             best = rank, delimiter
