@@ -18,7 +18,8 @@ from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
     from dpaudit.data.ratings import Ratings
-    from dpaudit.data.source import DataSource
+    from dpaudit.data.sniff import Stated
+    from dpaudit.data.source import DataSource, MissingIds
 
 _SYNTHETIC = """\
 format = "synthetic"             # embedded generator, MovieLens-like
@@ -46,14 +47,40 @@ _MANY = 200_000
     help="A file of ratings or interactions (text or Parquet), whose layout is guessed.  "
     "[default: synthetic]",
 )
-def init(path: Path, recommender: str | None, data: Path | None) -> None:
+@click.option(
+    "--columns",
+    metavar="user=A,item=B[,rating=C]",
+    help="The columns of --data, by name or by position from 0; guessed by default.",
+)
+@click.option("--encoding", metavar="NAME", help="The encoding of --data.  [default: UTF-8]")
+@click.option(
+    "--missing-ids",
+    type=click.Choice(["error", "drop", "keep"]),
+    default="error",
+    show_default=True,
+    help="What to do with rows of --data whose user or item is NaN, null, -1 and the like.",
+)
+def init(
+    path: Path,
+    recommender: str | None,
+    data: Path | None,
+    columns: str | None,
+    encoding: str | None,
+    missing_ids: MissingIds,
+) -> None:
     """Write a commented config that can be run, for your data and your recommender."""
+    from dpaudit.cli.stated import stated_by
+    from dpaudit.data.sniff import Stated
+
     if path.exists():
         raise ConfigError(f"{path} already exists: name another file or remove it")
-    if data is None:
+    stated = stated_by(columns, encoding, missing_ids)
+    if data is not None:
+        text, said = _of_file(data, recommender, stated)
+    elif stated == Stated():
         text, said = _of_synthetic(recommender), ""
     else:
-        text, said = _of_file(data, recommender)
+        raise ConfigError("--columns, --encoding and --missing-ids describe a file: give --data")
     write_text(path, text)
     name = place(path)
     click.echo(f"{said}{name} is written; run it with: dpaudit run {quote(name)}")
@@ -71,19 +98,19 @@ def _of_synthetic(library: str | None) -> str:
     return _own(library, _SYNTHETIC, generate(SyntheticParams()), "")
 
 
-def _of_file(path: Path, library: str | None) -> tuple[str, str]:
+def _of_file(path: Path, library: str | None, stated: Stated) -> tuple[str, str]:
     """Return the config for a file, and sentences on what was found and what is audited."""
     from dpaudit.cli.sizing import least_raters, sizes_for
+    from dpaudit.cli.stated import sniffed
     from dpaudit.data.readers.load import load
-    from dpaudit.data.sniff import sniff
 
-    found = sniff(path)
+    found = sniffed(path, stated)
     ratings = load(found.source)
     rated = ratings.scale.width > 0
     kind = "ratings" if rated else "interactions"
     said = (
         f"{place(path)}: {len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} "
-        f"items; {found.layout}. {found.ratings}\n"
+        f"items; {found.layout}. {found.ratings}{_repairs(ratings)}\n"
     )
     lines = [*_comments(f"Found: {found.layout}. {found.ratings}"), *_data(found.source, ratings)]
     if library is None and not rated:
@@ -100,6 +127,12 @@ def _of_file(path: Path, library: str | None) -> tuple[str, str]:
         ratings = fewer
     sizes = sizes_for(ratings, f"{place(path)}: ")
     return _filled("template.toml", "\n".join(lines), sizes._asdict()), said
+
+
+def _repairs(ratings: Ratings) -> str:
+    """Return a sentence on what loading dropped, merged or changed, if anything."""
+    counts = ", ".join(f"{repair.what}: {repair.count}" for repair in ratings.repairs)
+    return f" Repairs: {counts}." if counts else ""
 
 
 def _library() -> str:
@@ -169,7 +202,7 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
 
     from dpaudit.reports.render.toml import inline
 
-    repeats = sum(repair.count for repair in ratings.repairs)
+    repeats = sum(each.count for each in ratings.repairs if each.what.startswith("rows that rep"))
     said = {
         "scale": "# as found; the range that the raters could use may be wider",
         "on_duplicate": f'# repeated (user, item): {repeats}; "error" would refuse them',
@@ -177,7 +210,7 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
     lines = []
     for name in (name for name in type(source).model_fields if name in source.model_fields_set):
         value = getattr(source, name)
-        value = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+        value = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
         lines.append(_commented(f"{name} = {inline(value)}", said.get(name, "")))
     if source.scale:
         values = source.scale.to_scale().values

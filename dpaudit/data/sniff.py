@@ -2,71 +2,57 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers.cells import number
+from dpaudit.data.readers.json_lines import lines, parsed
 from dpaudit.data.readers.load import check_file, unreadable
 from dpaudit.data.readers.pieces import pieces
+from dpaudit.data.sniff_columns import positions_of
+from dpaudit.data.sniff_names import meanings_of
 from dpaudit.data.sniff_ratings import Meaning, meaning_of
-from dpaudit.data.source import DataSource
-from dpaudit.data.source_parts import Column
+from dpaudit.data.sniff_text import divided
+from dpaudit.data.source import DataSource, MissingIds
+from dpaudit.data.source_parts import Column, Columns
 
-# Names of columns, in lower case, letters and digits alone; the first that a file has is used.
-_NAMES = {
-    "user": (
-        *("userid", "user", "uid", "u", "useridx", "username", "customerid", "customer"),
-        *("visitorid", "sessionid", "reviewerid", "memberid", "accountid", "profileid"),
-    ),
-    "item": (
-        *("itemid", "item", "iid", "i", "itemidx", "movieid", "movie", "productid", "product"),
-        *("artistid", "songid", "trackid", "bookid", "isbn", "gameid", "asin", "articleid"),
-        *("newsid", "videoid", "businessid", "animeid", "beerid", "recipeid", "jokeid", "sku"),
-    ),
-    "rating": (
-        *("rating", "ratings", "stars", "score", "overall", "r", "bookrating", "userrating"),
-        "starrating",
-    ),
-    "value": (*("value", "label", "like", "liked", "click", "clicked", "bought", "purchased"),),
-    "count": (
-        *("plays", "playcount", "count", "counts", "listens", "clicks", "views", "purchases"),
-        *("quantity", "weight", "hours", "playtime"),
-    ),
-    "time": (
-        *("timestamp", "time", "date", "datetime", "ts", "t", "ratedat", "createdat"),
-        "unixreviewtime",
-    ),
-}
-# In this order if several separate the lines equally well.
-_DELIMITERS = ("\t", "::", ";", "|", ",", " ")
-_WORDS = {"\t": "tab", " ": "space"}
-# The share of lines that a separator splits alike.
-_ALIKE = 0.9
-# The most characters and lines that the layout is guessed from.
-_SAMPLE, _LINES = 2**18, 500
+_WORDS = {"\t": "tab", " ": "space", "blanks": "blanks"}
+# The most records that the keys are taken from.
+_RECORDS = 500
 # Without a header, more columns than this are a matrix.
 _MOST = 12
-_TIME = re.compile(r"\d{9,10}(\.\d+)?|\d{12,13}|\d{4}-\d\d-\d\d.*|\d{4}/\d\d/\d\d.*")
 _BINARY = {
     b"PK\x03\x04": "is a zip archive or a spreadsheet: unpack it, or save it as csv",
     b"BZh": "is packed by bzip2: unpack it",
     b"\xfd7zXZ": "is packed by xz: unpack it",
     b"\x28\xb5\x2f\xfd": "is packed by zstd: unpack it",
-    b"\xff\xfe": "is UTF-16 text: save it as UTF-8",
-    b"\xfe\xff": "is UTF-16 text: save it as UTF-8",
-    b"{": "holds JSON: write it as csv with a header such as user_id,item_id,rating",
-    b"[": "holds JSON: write it as csv with a header such as user_id,item_id,rating",
+    b"[": "holds JSON: write one record a line (jq -c '.[]' does so)",
 }
 
-Cells = list[list[str]]
+
+@dataclass(frozen=True)
+class Stated:
+    """What is known of a file, and is not guessed.
+
+    Attributes:
+        columns: the columns.
+        encoding: the encoding of its text.
+        missing_ids: what to do with a row without a user or an item, as in `DataSource`.
+    """
+
+    columns: Columns | None = None
+    encoding: str | None = None
+    missing_ids: MissingIds = "error"
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys of `[data]` beside the columns."""
+        missing = {} if self.missing_ids == "error" else {"missing_ids": self.missing_ids}
+        return missing if self.encoding is None else {"encoding": self.encoding, **missing}
 
 
 @dataclass(frozen=True)
@@ -84,31 +70,38 @@ class Sniffed:
     ratings: str
 
 
-def sniff(path: Path) -> Sniffed:
+def sniff(path: Path, stated: Stated | None = None) -> Sniffed:
     """Guess the layout of a file from its first lines, and its scale from all its ratings.
 
     Args:
         path: a text file with a row for each interaction, perhaps packed by gzip, or a Parquet
             file.
+        stated: what is known of it.
 
     Raises:
-        DataError: the file cannot be read, its columns cannot be guessed, or a rating is missing.
+        UnknownColumnsError: several columns could be the user or the item, or none is known to be.
+        DataError: the file cannot be read, or a rating is missing.
     """
+    stated = stated or Stated()
     try:
         check_file(path, "the path", "interactions")
-        head = next(pieces(path), b"")
+        head = next(pieces(path, stated.encoding), b"")
     except OSError as error:
         raise unreadable(path, error) from error
     if head.startswith(b"PAR1"):
-        return _parquet(path)
+        return _parquet(path, stated)
     for start, said in _BINARY.items():
         if head.lstrip().startswith(start):
             raise DataError(f"{place(path)} {said}")
     if b"\0" in head:
         raise DataError(
-            f"{place(path)} holds NUL bytes, as UTF-16 text and binary files do: save it as UTF-8"
+            f"{place(path)} holds NUL bytes, as UTF-16 text and binary files do: save it as UTF-8, "
+            "or state the encoding, such as 'utf-16-le' (dpaudit init --encoding, or encoding of "
+            "[data])"
         )
-    return _text(path, head)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _records(path, head, stated)
+    return _text(path, head, stated)
 
 
 def source_of(path: Path) -> DataSource:
@@ -120,49 +113,19 @@ def source_of(path: Path) -> DataSource:
     return sniff(path).source
 
 
-def columns_of(where: str, names: Sequence[str]) -> dict[str, str]:
+def columns_of(where: str, names: Sequence[str]) -> dict[str, Column]:
     """Return which of the named columns hold the user, the item and perhaps the rating.
 
     Raises:
-        DataError: none is known to hold the user, or the item.
+        UnknownColumnsError: none is known to hold the user, or the item, or several are.
     """
-    found = _named(where, names)
+    found = meanings_of(where, names)
     columns = {"user": found["user"], "item": found["item"]}
     rating = found.get("rating", found.get("value"))
     return columns if rating is None else {**columns, "rating": rating}
 
 
-def _named(where: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the columns with a known meaning.
-
-    Raises:
-        DataError: none is known to hold the user, or the item.
-    """
-    found = _known(names)
-    missing = [what for what in ("user", "item") if what not in found]
-    if missing:
-        shown = ", ".join(map(show, names[:_MOST]))
-        more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-        raise DataError(
-            f"{where} has the columns {shown}{more}, and none is known to hold the "
-            f"{' or the '.join(missing)}: rename {'one' if len(missing) == 1 else 'two'} to "
-            f"{' and '.join(f'{what}_id' for what in missing)}, or name them in columns of [data]"
-        )
-    return found
-
-
-def _known(names: Sequence[str]) -> dict[str, str]:
-    plain: dict[str, str] = {}
-    for name in names:
-        plain.setdefault("".join(c for c in name.lower() if c.isalnum()), name)
-    found = {
-        what: next((plain[each] for each in known if each in plain), None)
-        for what, known in _NAMES.items()
-    }
-    return {what: name for what, name in found.items() if name is not None}
-
-
-def _parquet(path: Path) -> Sniffed:
+def _parquet(path: Path, stated: Stated) -> Sniffed:
     try:
         from pyarrow.parquet import read_schema
     except ImportError as error:
@@ -173,105 +136,77 @@ def _parquet(path: Path) -> Sniffed:
         names = read_schema(path).names
     except (OSError, ValueError) as error:
         raise DataError(f"{place(path)} cannot be read as Parquet: {error}") from error
-    return _found(path, {"format": "parquet"}, "Parquet", _named(place(path), names), names)
+    return _found(path, {"format": "parquet"}, "Parquet", names, stated)
 
 
-def _text(path: Path, head: bytes) -> Sniffed:
-    text = head[:_SAMPLE].decode("utf-8-sig", errors="replace")
-    if len(head) > _SAMPLE:
+def _records(path: Path, head: bytes, stated: Stated) -> Sniffed:
+    keys: dict[str, None] = {}
+    whole = head[: head.rfind(b"\n") + 1] or head
+    for count, line in enumerate(islice(lines(iter([whole])), _RECORDS), 1):
+        if line.strip():
+            keys.update(dict.fromkeys(parsed(path, count, line)))
+    return _found(path, {"format": "jsonl"}, "JSON lines", list(keys), stated)
+
+
+def _text(path: Path, head: bytes, stated: Stated) -> Sniffed:
+    text = head.decode("utf-8-sig", errors="replace")
+    if len(text) > 2**16:
         text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1] or text
-    delimiter, cells = _split(path, text)
-    first, rest = cells[0], cells[1:]
-    header = _is_header(first, rest)
-    if header and not rest:
-        raise DataError(f"{place(path)} has a header and no rows: give a file with interactions")
-    meanings = _named(place(path), first) if header else _positions(path, cells)
-    layout: dict[str, Any] = {"format": "delimited", "header": header}
-    if delimiter != ",":
-        layout["delimiter"] = delimiter
-    words = f"separator {_WORDS.get(delimiter, repr(delimiter))}, {'' if header else 'no '}header"
-    return _found(path, layout, words, meanings, first if header else range(len(first)))
-
-
-def _split(path: Path, text: str) -> tuple[str, Cells]:
-    """Return the separator that splits the lines into the same number of fields, and the fields."""
-    best: tuple[tuple[bool, float, int], str, Cells] | None = None
-    for delimiter in _DELIMITERS:
-        cells = [row for row in _rows(text, delimiter) if any(row)][:_LINES]
-        if not cells:
-            raise DataError(f"{place(path)} is empty: give a file with interactions")
-        width = len(cells[0])
-        alike = sum(len(row) == width for row in cells) / len(cells)
-        # Words may hold spaces, so a space separates only where nothing else does.
-        rank = (delimiter != " " and alike >= _ALIKE, alike, width)
-        if width > 1 and (best is None or rank > best[0]):
-            best = rank, delimiter, cells
-    if best is None:
+    columns = () if stated.columns is None else stated.columns.used.values()
+    named = any(isinstance(column, str) for column in columns)
+    split = divided(place(path), text, header=named or None)
+    layout: dict[str, Any] = {"format": "delimited", "header": split.header}
+    if split.delimiter != ",":
+        layout["delimiter"] = split.delimiter
+    if split.skip:
+        layout["skip"] = split.skip
+    words = f"separator {_WORDS.get(split.delimiter, repr(split.delimiter))}, "
+    words += f"{'' if split.header else 'no '}header"
+    if split.skip:
+        words += f" below {split.skip} line{'s' if split.skip > 1 else ''} of comment"
+    if split.header:
+        return _found(path, layout, words, split.names, stated)
+    width = len(split.rows[0])
+    if stated.columns is None and width > _MOST:
         raise DataError(
-            f"{place(path)} has one column, or a separator that is not known: give the user and "
-            "the item in two columns, as in user_id,item_id,rating"
+            f"{place(path)} has {width} columns and no header: give a row for each interaction, "
+            "and a header such as user_id,item_id,rating"
         )
-    _, delimiter, cells = best
-    return delimiter, [row for row in cells if len(row) == len(cells[0])]
-
-
-def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Yield the fields of each line; quotes enclose fields as for the reader of the file."""
-    lines = io.StringIO(text, newline=None)
-    if delimiter not in {",", ";"}:
-        yield from ([cell.strip() for cell in line.rstrip("\n").split(delimiter)] for line in lines)
-        return
-    try:
-        yield from (
-            [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)
-        )
-    except csv.Error:  # the reader names the line
-        return
-
-
-def _is_header(first: list[str], rest: Cells) -> bool:
-    """Whether the first line holds names: known ones, or words above numbers."""
-    if {"user", "item"} <= _known(first).keys():
-        return True
-    if any(map(_number, first)):
-        return False
-    columns = list(zip(*rest, strict=True))
-    # A word that occurs again below is an id.
-    return not any(name in column for name, column in zip(first, columns, strict=False))
-
-
-def _positions(path: Path, cells: Cells) -> dict[str, Column]:
-    """Return the columns of a file without a header: the user, the item, and what looks like it."""
-    columns = list(zip(*cells, strict=True))
-    if len(columns) > _MOST:
-        raise DataError(
-            f"{place(path)} has {len(columns)} columns and no header: give a row for each "
-            "interaction, and a header such as user_id,item_id,rating"
-        )
-    found: dict[str, Column] = {"user": 0, "item": 1}
-    for index, column in enumerate(columns[2:], 2):
-        filled = [cell for cell in column if cell]
-        if filled and all(_TIME.fullmatch(cell) for cell in filled):
-            found.setdefault("time", index)
-        elif sum(map(_number, filled)) > len(filled) / 2:  # others are reported as wrong
-            found.setdefault("value", index)
-    return found
+    return _found(path, layout, words, range(width), stated, split.rows)
 
 
 def _found(
     path: Path,
     layout: dict[str, Any],
     words: str,
-    meanings: Mapping[str, Column],
     names: Sequence[Column],
+    stated: Stated,
+    rows: Sequence[Sequence[str]] = (),
 ) -> Sniffed:
-    """Add the columns, with the scale if one holds ratings."""
+    """Add the columns, with the scale if one holds ratings.
+
+    Args:
+        path: the file.
+        layout: the keys of `[data]` that say how it is laid out.
+        words: the same in words.
+        names: the names of all columns, or their positions.
+        stated: what is known of the file.
+        rows: fields of rows, if the columns have no names.
+    """
+    meanings: Mapping[str, Column]
+    if stated.columns is not None:
+        meanings = stated.columns.used
+    elif rows:
+        meanings = positions_of(place(path), rows)
+    else:
+        meanings = meanings_of(place(path), [str(name) for name in names])
+    layout = {**layout, "path": str(path), **stated.keys}
     columns = {what: meanings[what] for what in ("user", "item")}
     kind = next((what for what in ("rating", "value", "count") if what in meanings), None)
     rated = Meaning()
     if kind is not None:
-        bare = DataSource(**layout, path=str(path), columns=columns)
-        rated = meaning_of(path, bare, meanings[kind], kind)
+        bare = DataSource(**layout, columns={**columns, "rating": meanings[kind]})
+        rated = meaning_of(path, bare, kind)
     if rated.column is not None:
         columns["rating"] = rated.column
     said = [words, *(f"{what} = {_label(column)}" for what, column in columns.items())]
@@ -280,16 +215,9 @@ def _found(
     other = [_label(name) for name in names if name not in {*meanings.values()}]
     if other:
         said.append(f"not used: {', '.join(other[:3])}{', …' if other[3:] else ''}")
-    source = DataSource(
-        **layout, path=str(path), columns=columns, on_duplicate="last", **rated.keys
-    )
+    source = DataSource(**layout, columns=columns, on_duplicate="last", **rated.keys)
     return Sniffed(source, ", ".join(said), rated.said)
 
 
 def _label(column: Column) -> str:
     return f"column {column}" if isinstance(column, int) else show(column)
-
-
-def _number(text: str) -> bool:
-    """Whether the reader takes a cell for a number."""
-    return not math.isnan(number(text))

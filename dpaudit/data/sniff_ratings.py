@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.messages import show
-from dpaudit.data.readers.binary import read_parquet
 from dpaudit.data.readers.cells import Table, factorize, identifier, number
-from dpaudit.data.readers.delimited import read_text
-from dpaudit.data.source import DataSource, Layout
-from dpaudit.data.source_parts import Column
+from dpaudit.data.readers.load import read_table
+from dpaudit.data.readers.scales import usual_scale
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import Column, RatingScale
 
 # A column of an unknown name with more values than this holds counts or weights.
 _MOST_VALUES = 21
-# The usual steps of scales, the most steps of one, and the largest rating.
-_STEPS, _MOST_STEPS, _LARGEST = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.01), 2000, 1000
 
 
 @dataclass(frozen=True)
@@ -37,23 +35,19 @@ class Meaning:
     said: str = "No column holds ratings, so every row is an interaction."
 
 
-def meaning_of(path: Path, source: DataSource, column: Column, kind: str) -> Meaning:
+def meaning_of(path: Path, source: DataSource, kind: str) -> Meaning:
     """Read a column of ratings and guess what it means.
 
     Args:
         path: the file.
-        source: its layout, without the ratings.
-        column: the column.
+        source: its layout, with the column of the ratings.
         kind: `rating` or `count` if its name says so, else `value`.
 
     Raises:
         DataError: a rating is missing or no number, while others are.
     """
-    columns = {"rating": column}
-    if source.format == "parquet":
-        table = read_parquet(path, columns)
-    else:
-        table = read_text(path, Layout(source.delimiter or ",", source.header, columns))
+    table = read_table(path, source)
+    column = table.columns["rating"]
     codes, distinct = factorize(table, "rating")
     numbers = np.array([*map(number, distinct), np.nan])
     blank = np.array([*(not identifier(value) for value in distinct), True])
@@ -72,36 +66,37 @@ def meaning_of(path: Path, source: DataSource, column: Column, kind: str) -> Mea
 def _meaning(values: NDArray[np.float64], column: Column, kind: str, label: str) -> Meaning:
     low, high = float(values[0]), float(values[-1])
     every = "so every row is an interaction"
-    if kind == "count":
-        return Meaning(said=f"{label} holds counts or weights, {every}.")
     if len(values) == 1:
         return Meaning(said=f"{label} holds {low:g} alone, {every}.")
-    if len(values) == 2 and low <= 0:
-        said = f"{label} holds {low:g} and {high:g}: a row with {high:g} is an interaction."
-        return Meaning(column, {"binarize": high}, said)
-    if len(values) == 2:
+    if kind == "count" and low > 0:
+        return Meaning(said=f"{label} holds counts or weights, {every}.")
+    if len(values) == 2 and low > 0:
         return Meaning(said=f"{label} holds {low:g} and {high:g} alone, {every}.")
-    step = _step(values)
-    # A scale from 0 to 100 has many values.
-    known = kind == "rating" or len(values) <= _MOST_VALUES or (low >= 0 and high == 100)
-    if step is None or not known:
-        return Meaning(
-            said=f"{label} holds {len(values)} values from {low:g} to {high:g}, which are taken as "
-            f"counts or weights, {every}."
-        )
-    scale = {"minimum": low, "maximum": high, "step": step}
-    return Meaning(column, {"scale": scale}, f"The ratings are {low:g} to {high:g} by {step:g}.")
+    scale = _scale(values, kind) if len(values) > 2 else None
+    if scale is not None:
+        steps = f", rounded to steps of {scale.step:g}" if scale.round else f" by {scale.step:g}"
+        said = f"The ratings are {low:g} to {high:g}{steps}."
+        return Meaning(column, {"scale": scale.model_dump(exclude_unset=True)}, said)
+    if high > 0 and (len(values) == 2 or low < 0 or kind == "count"):
+        least = float(values[values > 0][0])
+        between = f"and {high:g}: a row with {high:g}"
+        if len(values) > 2:
+            between = f"to {high:g}: a row with {least:g} or more"
+        said = f"{label} holds {low:g} {between} is an interaction."
+        return Meaning(column, {"binarize": least}, said)
+    return Meaning(
+        said=f"{label} holds {len(values)} values from {low:g} to {high:g}, which are taken as "
+        f"counts or weights, {every}."
+    )
 
 
-def _step(values: NDArray[np.float64]) -> float | None:
-    """Return the largest usual step of these values, None for other numbers."""
-    if np.abs(values).max() > _LARGEST:
-        return None
-    for step in _STEPS:
-        steps = (values - values[0]) / step
-        if steps[-1] <= _MOST_STEPS and np.allclose(steps, np.round(steps), rtol=0, atol=1e-4):
-            return step
-    return None
+def _scale(values: NDArray[np.float64], kind: str) -> RatingScale | None:
+    """Return the scale of three values or more; None if they are counts or weights."""
+    low, high = values[0], values[-1]
+    # A scale from 0 to 100 has many values, and counts are not below 0.
+    known = len(values) <= _MOST_VALUES or (low >= 0 and high == 100) or low < 0
+    scale = usual_scale(values) if kind == "rating" or (kind == "value" and known) else None
+    return None if scale and scale.round and kind != "rating" and low >= 0 else scale
 
 
 def _refuse(

@@ -5,18 +5,20 @@ The models only describe the source; `dpaudit.data.load` reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from dpaudit.data.ratings import Scale
+from dpaudit.data.source_named import NAMED, Format
 from dpaudit.data.source_parts import (
     FROZEN,
     Column,
     Columns,
     Delimiter,
+    Encoding,
     Name,
     Number,
     RatingScale,
@@ -28,99 +30,21 @@ from dpaudit.data.source_social import SensitiveSource, TrustSource
 
 __all__ = ["Columns", "DataSource", "RatingScale", "SyntheticParams"]
 
-Format = Literal[
-    "synthetic",
-    "movielens-100k",
-    "movielens-1m",
-    "movielens-csv",
-    "filmtrust",
-    "ciao",
-    "ciaodvd",
-    "epinions",
-    "delimited",
-    "parquet",
-    "matlab",
-]
 OnDuplicate = Literal["error", "last", "mean"]
 OutsideScale = Literal["error", "drop"]
+MissingIds = Literal["error", "drop", "keep"]
 
-
-@dataclass(frozen=True)
-class Named:
-    """The layout of a published data set, and the files of its folder if it has one.
-
-    Attributes:
-        format: how its files are laid out.
-        columns: the columns of its ratings.
-        scale: its rating scale.
-        delimiter: the separator of fields.
-        header: whether the first line of the ratings contains the names of the columns.
-        ratings: the file of ratings in the folder; None if the path is that of a file.
-        trust: the file of links in the folder.
-        defaults: default values of options.
-    """
-
-    format: Literal["delimited", "matlab"]
-    columns: Columns
-    scale: RatingScale = field(default_factory=RatingScale)
-    delimiter: str | None = None
-    header: bool = False
-    ratings: str | None = None
-    trust: str | None = None
-    defaults: dict[str, Any] = field(default_factory=dict)
-
-
-_TRIPLE = Columns(user=0, item=1, rating=2)
-_LAST = {"on_duplicate": "last"}
-NAMED: dict[Format, Named] = {
-    "movielens-100k": Named("delimited", _TRIPLE, delimiter="\t"),
-    "movielens-1m": Named("delimited", _TRIPLE, delimiter="::"),
-    "movielens-csv": Named(
-        "delimited",
-        Columns(user="userId", item="movieId", rating="rating"),
-        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
-        header=True,
-    ),
-    "filmtrust": Named(
-        "delimited",
-        _TRIPLE,
-        RatingScale(minimum=0.5, maximum=4.0, step=0.5),
-        " ",
-        ratings="ratings.txt",
-        trust="trust.txt",
-        defaults=_LAST,
-    ),
-    "ciao": Named(
-        "matlab",
-        Columns(user=0, item=1, category=2, rating=3),
-        ratings="rating.mat",
-        trust="trustnetwork.mat",
-        defaults=_LAST | {"outside_scale": "drop"},
-    ),
-    "ciaodvd": Named(
-        "delimited",
-        Columns(user=0, item=1, category=2, rating=4),
-        ratings="movie-ratings.txt",
-        trust="trusts.txt",
-        defaults=_LAST,
-    ),
-    "epinions": Named(
-        "matlab",
-        Columns(user=0, item=1, category=2, rating=3),
-        ratings="rating.mat",
-        trust="trustnetwork.mat",
-        defaults=_LAST,
-    ),
-}
 
 # The options of each format; all formats have `format` and `sensitive`.
 _ANY_FILE = {
-    "path", "scale", "on_duplicate", "outside_scale", "least_raters", "binarize", "trust",
+    "path", "scale", "on_duplicate", "missing_ids", "outside_scale", "least_raters", "binarize",
+    "trust",
 }  # fmt: skip
 _OPTIONS: dict[Format, set[str]] = {
     **dict.fromkeys(NAMED, _ANY_FILE),
     "synthetic": {"synthetic", "binarize"},
-    "delimited": _ANY_FILE | {"columns", "delimiter", "header"},
+    "delimited": _ANY_FILE | {"columns", "delimiter", "header", "skip", "encoding"},
+    "jsonl": _ANY_FILE | {"columns", "encoding"},
     "parquet": _ANY_FILE | {"columns"},
     "matlab": _ANY_FILE | {"columns", "variable"},
 }
@@ -135,12 +59,16 @@ class Layout:
         header: whether the first line contains the names of the columns.
         columns: the needed columns, by their meaning.
         table: the config table that describes the file, for messages.
+        encoding: the encoding of the text; None for UTF-8, and for a mark at its beginning.
+        skip: the number of first lines to leave out.
     """
 
     delimiter: str
     header: bool
     columns: dict[str, Column]
     table: str = "data"
+    encoding: str | None = None
+    skip: int = 0
 
 
 class DataSource(BaseModel):
@@ -151,8 +79,12 @@ class DataSource(BaseModel):
         path: the file, or the folder of `filmtrust`, `ciao`, `ciaodvd` and `epinions`; `${NAME}`
             stands for an environment variable whose name begins with `DPAUDIT_` or is listed in
             `DPAUDIT_ALLOW_ENV`, and is replaced on loading.
-        delimiter: the separator of fields in a delimited file; a comma if absent.
+        delimiter: the separator of fields in a delimited file, or `blanks` for any number of spaces
+            and tabs; a comma if absent.
         header: whether the first line of a delimited file contains the names of the columns.
+        skip: the number of lines above the header or the first row, such as comments.
+        encoding: the encoding of a text file, such as `cp1252`; if absent, UTF-8, or UTF-16 if a
+            mark at the beginning of the file says so.
         columns: the columns of the user, the item and the rating.
         variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
         scale: the rating scale; the named formats have their own.
@@ -160,6 +92,9 @@ class DataSource(BaseModel):
             formats that are read from a folder keep the last.
         outside_scale: what to do with a rating outside the scale: refuse, or drop its row; its
             user and its item stay. `ciao` drops.
+        missing_ids: what to do with a row whose user or item is empty or a marker of a missing
+            value, such as `NaN`, `null`, `?` or `-1`: refuse, drop the row, or keep the marker as
+            an id; an empty id is always refused or dropped.
         least_raters: items with fewer raters are left out with their ratings, and so are users who
             rated nothing else; counted before `binarize`.
         binarize: ratings of at least this become purchases and the others are dropped; users and
@@ -175,11 +110,14 @@ class DataSource(BaseModel):
     path: Name | None = None
     delimiter: Delimiter | None = None
     header: bool = False
+    skip: Annotated[int, Field(ge=0, le=10_000)] = 0
+    encoding: Encoding | None = None
     columns: Columns | None = None
     variable: Name | None = None
     scale: RatingScale | None = None
     on_duplicate: OnDuplicate = "error"
     outside_scale: OutsideScale = "error"
+    missing_ids: MissingIds = "error"
     least_raters: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     binarize: Number | None = None
     synthetic: SyntheticParams = SyntheticParams()
@@ -282,7 +220,13 @@ class DataSource(BaseModel):
         plain = self.plain
         if plain.format != "delimited" or plain.columns is None:
             raise ValueError(f"format {self.format!r} is not a text format")
-        return Layout(plain.delimiter or ",", plain.header, plain.columns.used)
+        return Layout(
+            plain.delimiter or ",",
+            plain.header,
+            plain.columns.used,
+            encoding=plain.encoding,
+            skip=plain.skip,
+        )
 
     @property
     def rating_scale(self) -> Scale | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from pathlib import Path
@@ -38,9 +39,20 @@ def _separating(text: str) -> str:
     return text
 
 
+def _text_encoding(name: str) -> str:
+    try:
+        known = codecs.lookup(name)._is_text_encoding
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        raise ValueError(f"{show(name)} is no encoding of text: give one such as 'cp1252'")
+    return name
+
+
 Position = Annotated[StrictInt, Field(ge=0, lt=limits.COLUMNS)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=4096), AfterValidator(_without_nul)]
 Delimiter = Annotated[Name, AfterValidator(_separating)]
+Encoding = Annotated[Name, AfterValidator(_text_encoding)]
 Column = Position | Name
 
 FROZEN = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +66,7 @@ class RatingScale(BaseModel):
         minimum: the lowest rating.
         maximum: the highest rating.
         step: the difference of two neighbouring ratings.
+        round: whether a rating between two of these is rounded to the nearer one, else refused.
     """
 
     model_config = FROZEN
@@ -61,6 +74,7 @@ class RatingScale(BaseModel):
     minimum: Number = 1.0
     maximum: Number = 5.0
     step: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+    round: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -82,7 +96,8 @@ class RatingScale(BaseModel):
         steps = (self.maximum - self.minimum) / self.step
         if steps > 10_000:
             raise ValueError(
-                f"step {self.step:g} makes more than 10000 ratings: give a larger step"
+                f"step {self.step:g} makes more than 10000 ratings: give a larger step, and "
+                "round = true to round the ratings to it"
             )
         if abs(steps - round(steps)) > 1e-6:
             raise ValueError(
@@ -203,6 +218,9 @@ def position_needed(columns: _Columns, format_: str, header: bool) -> str | None
     named = [column for column in columns.used.values() if isinstance(column, str)]
     if named and format_ == "matlab":
         return f"column {show(named[0])} is a name: give its position, counted from 0"
+    placed = [column for column in columns.used.values() if isinstance(column, int)]
+    if placed and format_ == "jsonl":
+        return f"column {placed[0]} is a position, and a record has none: give its key"
     if named and format_ == "delimited" and not header:
         return (
             f"column {show(named[0])} is a name but header is false: set header = true, or give "

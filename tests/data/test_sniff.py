@@ -125,7 +125,7 @@ def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
     ("name", "ratings", "said"),
     [
         ("value", [n * n for n in range(60)], "holds 60 values from 0 to 3481"),
-        ("rating", [1 / (n + 3) for n in range(60)], "holds 60 values from"),
+        ("value", [1 / (n + 3) for n in range(60)], "holds 60 values from"),
         ("rating", [10**9, 10**9 + 1, 10**9 + 5], "holds 3 values from 1e+09"),
         ("plays", [1, 2, 3], "Column 'plays' holds counts or weights"),
         ("rating", [5, 5, 5], "Column 'rating' holds 5 alone"),
@@ -143,6 +143,39 @@ def test_counts_and_single_values_are_interactions(
     assert found.ratings.endswith("so every row is an interaction.")
     assert load(found.source).scale.width == 0
     assert len(load(found.source)) == len(ratings)
+
+
+@pytest.mark.parametrize(
+    ("name", "ratings", "scale"),
+    [
+        ("rating", [n / 1000 for n in range(-9998, 10001, 7)], (-10, 10, 0.01)),
+        ("", [n / 1000 for n in range(-9998, 10001, 7)], (-10, 10, 0.01)),
+        ("rating", [1 / (n + 3) for n in range(60)], (0.016, 0.334, 0.001)),
+        ("stars", [1 + 4 * n / 997 for n in range(998)], (1, 5, 0.01)),
+    ],
+)
+def test_continuous_ratings_are_rounded_to_a_step(
+    tmp_path: Path, name: str, ratings: list[float], scale: tuple[float, float, float]
+) -> None:
+    found = sniff(values(tmp_path, name, ratings))
+    assert "rounded to steps of" in found.ratings
+    assert found.source.scale is not None
+    assert found.source.scale.round
+    rounded = load(found.source)
+    assert (rounded.scale.minimum, rounded.scale.maximum, rounded.scale.step) == scale
+    assert sorted(rounded.value) == pytest.approx(sorted(ratings), abs=scale[2] / 2 + 1e-6)
+    steps = (rounded.value - scale[0]) / scale[2]
+    assert steps == pytest.approx(steps.round(), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("plays", 1.0), ("quantity", 1.0), ("score", 2.0), ("", 2.0)]
+)
+def test_what_is_below_0_is_no_count(tmp_path: Path, name: str, least: float) -> None:
+    numbers = [-5, 0, *([1] if least == 1 else []), *range(2, 3000)]
+    found = sniff(values(tmp_path, name, numbers))
+    assert f"holds -5 to 2999: a row with {least:g} or more is an interaction." in found.ratings
+    assert len(load(found.source)) == len(numbers) - 2
 
 
 @pytest.mark.parametrize(("name", "low"), [("rating", 0), ("clicked", 0), ("rating", -1)])
@@ -190,10 +223,15 @@ def test_a_missing_rating_of_parquet_is_named_by_its_row(tmp_path: Path) -> None
         ("user,item,rating\n1,2,good\n", r"line 2, column 'rating': the rating 'good' is not a"),
         ("user;item;rating\n1;2;4,5\n", "'4,5' is not a number: write decimals with a point"),
         (CSV + "1,13,4,9\n", "line 7: the line does not have the 3 fields"),
-        (CSV.encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
         (CSV.encode("utf-16-le"), "holds NUL bytes"),
         (b"PK\x03\x04..", "is a zip archive or a spreadsheet"),
-        ('{"user": 1, "item": 2}\n', "holds JSON"),
+        ('[{"user": 1, "item": 2}]\n', "holds JSON: write one record a line"),
+        ('{\n"user": 1, "item": 2}\n', "line 1: the line is no JSON record"),
+        ("{'user': 1, 'item': 2}\n", "line 1: the line is no JSON record"),
+        ('{"user": {"id": 1}, "item": 2}\n', "line 1, column 'user': the value is a record"),
+        ('{"user": 1, "movie": "a", "song": "b"}\n', "columns 'movie' and 'song', and each may"),
+        ("a,movie_id,song\n1,2,3\n", "none is known to hold the user: rename one to user_id"),
+        ("customer,visitor_id,item\n1,2,3\n", "'customer' and 'visitor_id', and each may hold"),
         (b"user,item,rating\nus\xe9,1,2\nbob,1,3\n", "line 2: the byte 0xe9 is not UTF-8"),
         (gzip.compress(CSV.encode(), mtime=0)[:-9], "is not a complete gzip file"),
         (" ".join("12345" * 4) + "\n" + " ".join("54321" * 4), "has 20 columns and no header"),

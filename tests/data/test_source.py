@@ -63,6 +63,19 @@ def test_survives_a_dump(source: DataSource) -> None:
     ("options", "message"),
     [
         ({"format": "movielens-1m"}, "path is missing"),
+        (
+            {"format": "delimited", "path": "r", "columns": PAIR, "encoding": "base64"},
+            "'base64' is no encoding of text: give one such as 'cp1252'",
+        ),
+        (
+            {"format": "delimited", "path": "r", "columns": PAIR, "encoding": "utf-9"},
+            "'utf-9' is no encoding of text",
+        ),
+        ({"format": "parquet", "path": "r", "columns": PAIR, "skip": 1}, "skip does not belong"),
+        (
+            {"format": "jsonl", "path": "r", "columns": PAIR},
+            "column 0 is a position, and a record has none: give its key",
+        ),
         ({"path": "r.csv"}, "format is missing: name the layout of 'r.csv'"),
         ({"on_duplicate": "last"}, "on_duplicate does not belong"),
         ({"format": "movielens-100k", "path": "r", "delimiter": ","}, "delimiter does not belong"),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
+from dpaudit.data.readers.missing import missing_among
 from dpaudit.data.source_parts import Column
 
 Codes = NDArray[np.int32]
@@ -110,25 +111,31 @@ def factorize(table: Table, what: str) -> tuple[Codes, list[Any]]:
     return codes.astype(np.int32), np.asarray(distinct).tolist()
 
 
-def named(table: Table, what: str) -> tuple[Codes, list[str]]:
-    """Return the code of each row, −1 if its name is missing, and the distinct names."""
-    codes, distinct = factorize(table, what)
-    names = [identifier(value) for value in distinct]
-    known = list(dict.fromkeys(filter(None, names)))
-    return _numbered(codes, names, known), known
+def named(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, list[str]]:
+    """Return the code of each row, −1 if its id is missing, and the distinct ids.
 
-
-def ids(table: Table, what: str) -> tuple[Codes, NDArray[np.object_]]:
-    """Return the code of each row, −1 if its id is missing, and the sorted ids.
-
-    Ids are sorted as numbers if all are integers, else as text.
+    Args:
+        table: the table.
+        what: the meaning of the column.
+        markers: whether markers of missing values, such as `NaN`, are ids like others.
     """
     codes, distinct = factorize(table, what)
     names = [identifier(value) for value in distinct]
-    order = sorted(set(names) - {""})
+    absent = {""} if markers else missing_among(names)
+    known = [name for name in dict.fromkeys(names) if name not in absent]
+    return _numbered(codes, names, known), known
+
+
+def ids(table: Table, what: str, *, markers: bool = False) -> tuple[Codes, NDArray[np.object_]]:
+    """Return the code of each row, −1 if its id is missing, and the sorted ids.
+
+    Ids are sorted as numbers if all are integers, else as text. The arguments are those of `named`.
+    """
+    codes, known = named(table, what, markers=markers)
+    order = sorted(known)
     if all(_INTEGER.fullmatch(name) for name in order):
         order.sort(key=int)
-    return _numbered(codes, names, order), np.array(order, dtype=object)
+    return _numbered(codes, known, order), np.array(order, dtype=object)
 
 
 def _numbered(codes: Codes, names: Sequence[str], order: Sequence[str]) -> Codes:
@@ -146,11 +153,27 @@ def looked_up(table: Codes, index: Codes) -> Codes:
     return found
 
 
-def missing(codes: Codes, what: str, name: str) -> list[Fault]:
-    """Return the fault of the first row whose id is missing, if any."""
+def missing(table: Table, codes: Codes, what: str, option: str = "") -> list[Fault]:
+    """Return the fault of the first row whose id is missing, if any.
+
+    Args:
+        table: the table.
+        codes: the code of each row, −1 if its id is missing `(n,)`.
+        what: the meaning of the column.
+        option: a remedy beside that of the file, if there is one.
+    """
     if codes.min(initial=0) >= 0:
         return []
-    return [(int(np.argmax(codes < 0)), what, f"the {name} id is missing: complete or remove it")]
+    absent = codes < 0
+    row, more = int(np.argmax(absent)), int(absent.sum()) - 1
+    read, distinct = factorize(table, what)
+    value = distinct[read[row]] if read[row] >= 0 else ""
+    fault = f"the {what} id is missing"
+    if identifier(value):
+        fault = f"the {what} id {show(value)} marks a missing value"
+    if more:
+        fault = f"{fault}, as in {more:,} more row{'s' if more > 1 else ''}"
+    return [(row, what, f"{fault}: complete or remove {'these rows' if more else 'it'}{option}")]
 
 
 def identifier(value: object) -> str:

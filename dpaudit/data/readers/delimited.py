@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -15,7 +16,13 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Table, position
-from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces
+from dpaudit.data.readers.pieces import (
+    UNIT_SEPARATOR,
+    blanks_repeat,
+    not_utf8,
+    pieces,
+    separated,
+)
 from dpaudit.data.readers.usual import read_usual
 from dpaudit.data.source import Layout
 
@@ -80,13 +87,13 @@ class _Text:
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.name, self.table = place(path), layout.table
-        self.data = _bytes(path)
+        self.data = _bytes(path, layout)
         self.stated = self.delimiter = delimiter = layout.delimiter
         self.quoting: Literal[0, 3] = (
             csv.QUOTE_MINIMAL if delimiter in (",", ";") else csv.QUOTE_NONE
         )
+        self.data = separated(self.data, delimiter)
         if len(delimiter.encode()) > 1:
-            self.data = self.data.replace(delimiter.encode(), UNIT_SEPARATOR.encode())
             self.delimiter = UNIT_SEPARATOR
         self.first = self._first()
         self.width = len(self.first)
@@ -161,9 +168,10 @@ class _Text:
 
     def refuse_line(self, line: int) -> NoReturn:
         quote = ", or opens a quote that is never closed" if self.has_quotes else ""
+        blanks = blanks_repeat(self.table) if self.stated in {" ", "\t"} else ""
         raise DataError(
             f"{self.name}, line {line}: the line does not have the {self.width} fields of the "
-            f"first one{quote}: complete or remove it"
+            f"first one{quote}: complete or remove it{blanks}"
         )
 
     def refuse_quote(self, line: int) -> NoReturn:
@@ -189,22 +197,23 @@ def _filled(record: Sequence[str]) -> bool:
     return any(field.strip() for field in record)
 
 
-def _bytes(path: Path) -> bytes:
-    """Return the text as UTF-8 bytes, unpacked if needed.
+def _bytes(path: Path, layout: Layout) -> bytes:
+    """Return the text as UTF-8 bytes, unpacked if needed, with blank lines for what is skipped.
 
     Raises:
-        DataError: the file is damaged, not UTF-8, or exceeds the limits.
+        DataError: the file is damaged, not of its encoding, or exceeds the limits.
     """
     content = io.BytesIO()
-    for piece in pieces(path):
+    for piece in pieces(path, layout.encoding):
         content.write(piece)
     data = content.getvalue()
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = io.TextIOWrapper(io.BytesIO(data[: error.start] + b"."), encoding="utf-8")
-        raise DataError(
-            f"{place(path)}, line {sum(1 for _ in before)}: the byte 0x{data[error.start]:02x} is "
-            "not UTF-8: save the file as UTF-8"
-        ) from None
+        line = sum(1 for _ in before)
+        raise not_utf8(path, line, data[error.start], option=layout.table == "data") from None
+    if layout.skip:
+        first = re.match(rb"(?:[^\r\n]*(?:\r\n|\r|\n)){%d}" % layout.skip, data)
+        data = b"" if first is None else b"\n" * layout.skip + data[first.end() :]
     return data

@@ -11,6 +11,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.ratings import Friends, Repair
 from dpaudit.data.readers.cells import Mask, Table, identifier, missing, named
+from dpaudit.data.source import MissingIds
 
 Numbers = NDArray[np.int64]
 
@@ -18,26 +19,33 @@ _SHOWN = 3
 
 
 def friends_of(
-    table: Table, user_ids: NDArray[np.object_], ratings: Path, *, mutual: bool
+    table: Table,
+    user_ids: NDArray[np.object_],
+    ratings: Path,
+    *,
+    mutual: bool,
+    missing_ids: MissingIds = "error",
 ) -> tuple[Friends, list[Repair]]:
     """Return the links between the users of some ratings, and count those left out.
 
-    Left out are, in this order, self-links, repeats, and links with an end that is not among the
-    users.
+    Left out are, in this order, links without an end if `missing_ids` is `drop`, self-links,
+    repeats, and links with an end that is not among the users.
 
     Args:
         table: the links, with the columns `truster` and `trustee`.
         user_ids: the ids of the users, in their order.
         ratings: the file of the ids, for messages.
         mutual: whether every link counts in both directions.
+        missing_ids: what to do with a link without an end, as in `DataSource`.
 
     Raises:
         DataError: an id is missing, or no link is left.
     """
     known = len(user_ids)
     number = {str(name): index for index, name in enumerate(user_ids)}
-    left, right = _ends(table, number)
-    other = left != right
+    left, right = _ends(table, number, missing_ids)
+    whole = (left >= 0) & (right >= 0)
+    other = whole & (left != right)
     # Encode each pair of names as one number; the names of users come first.
     pairs = np.unique(left[other] * len(number) + right[other])
     kept = (pairs // len(number) < known) & (pairs % len(number) < known)
@@ -48,20 +56,22 @@ def friends_of(
         both = np.concatenate((truster * known + trustee, trustee * known + truster))
         truster, trustee = np.divmod(np.unique(both), known)
     repairs = [
-        Repair("links of a user to themselves", int((~other).sum())),
+        Repair("links without an end", int((~whole).sum())),
+        Repair("links of a user to themselves", int((whole & ~other).sum())),
         Repair("repeated links", int(other.sum()) - len(pairs)),
         Repair("links with an end that is not among the raters", int((~kept).sum())),
     ]
     return Friends.build(truster, trustee, known), repairs
 
 
-def _ends(table: Table, number: dict[str, int]) -> tuple[Numbers, Numbers]:
-    """Return the numbers of both ends of each link; unknown names are added to `number`."""
+def _ends(table: Table, number: dict[str, int], missing_ids: MissingIds) -> tuple[Numbers, Numbers]:
+    """Return the numbers of both ends of each link, −1 for none; `number` gets unknown names."""
     ends = []
     faults = []
     for what in ("truster", "trustee"):
-        codes, names = named(table, what)
-        faults += missing(codes, what, what)
+        codes, names = named(table, what, markers=missing_ids == "keep")
+        if missing_ids != "drop":
+            faults += missing(table, codes, what)
         of_name = [number.setdefault(name, len(number)) for name in names]
         ends.append(np.array([*of_name, -1], np.int64)[codes])
     if faults:

@@ -18,8 +18,10 @@ from dpaudit.data.readers import editions, settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.cells import Table
 from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.json_lines import read_json_lines
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import checked, distinct, rated_by
+from dpaudit.data.readers.scales import possible_scale
 from dpaudit.data.source import DataSource, Layout
 from dpaudit.data.source_parts import expanded
 from dpaudit.data.source_social import TrustSource
@@ -56,7 +58,13 @@ def _read(source: DataSource) -> Ratings:
     if plain.trust is None or ratings.user_ids is None:
         return ratings
     links = _links(plain.trust, "data.path" if folder != path else "data.trust.path")
-    friends, left_out = friends_of(links, ratings.user_ids, path, mutual=plain.trust.mutual)
+    friends, left_out = friends_of(
+        links,
+        ratings.user_ids,
+        path,
+        mutual=plain.trust.mutual,
+        missing_ids=plain.missing_ids,
+    )
     return replace(ratings, friends=friends, repairs=(*ratings.repairs, *_counted(left_out)))
 
 
@@ -65,14 +73,20 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
     return tuple(repair for repair in repairs if repair.count)
 
 
-def _table(path: Path, source: DataSource) -> Table:
-    """Read the file of ratings."""
+def read_table(path: Path, source: DataSource) -> Table:
+    """Read the columns of a file of ratings, as they are.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
     try:
         check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
             return read_parquet(path, source.columns.used)
         if source.format == "matlab" and source.columns is not None:
             return read_matlab(path, source.columns.used, source.variable)
+        if source.format == "jsonl" and source.columns is not None:
+            return read_json_lines(path, source.columns.used, source.encoding)
         return read_text(path, source.layout)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -130,7 +144,7 @@ def check_file(path: Path, field: str, content: str) -> None:
 
 
 def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
-    table, repairs = _table(path, source), list[Repair]()
+    table, repairs = read_table(path, source), list[Repair]()
     if repaired:
         table, repairs = editions.epinions(table)
     rated = "rating" in table.cells
@@ -167,11 +181,18 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
 
 def _scale_missing(path: str, values: NDArray[np.float64]) -> str:
     levels = np.unique(values)
-    step = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
+    begin = f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
+    scale = possible_scale(levels)
+    if scale is None:
+        return (
+            f"{begin}set scale to the range that the raters could use, set binarize to the least "
+            "rating of a purchase, or remove columns.rating to take every row as a purchase"
+        )
+    keys = (f"{name} = {value:.10g}" for name, value in scale if name != "round")
+    rounded = ", round = true" if scale.round else ""
     return (
-        f"data.scale is missing and {path} holds ratings from {levels[0]:g} to {levels[-1]:g}: "
-        f"set scale = {{ minimum = {levels[0]:g}, maximum = {levels[-1]:g}, step = {step:g} }} or "
-        "the range that the raters could use"
+        f"{begin}set scale = {{ {', '.join(keys)}{rounded} }} or the range that the raters could "
+        "use"
     )
 
 

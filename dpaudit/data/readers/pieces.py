@@ -1,12 +1,15 @@
-"""Read a text file piece by piece, unpacked if needed, within the limits on hostile files."""
+"""Read a text file piece by piece, unpacked and as UTF-8, within the limits on hostile files."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import os
+import re
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from dpaudit.core.errors import DataError
@@ -15,14 +18,84 @@ from dpaudit.data import limits
 
 # Readers split at one byte, so a longer delimiter is replaced by this control character.
 UNIT_SEPARATOR = "\x1f"
+# The delimiter that stands for a run of spaces and tabs.
+BLANKS = "blanks"
+_AROUND = re.compile(rb"(?<![^\r\n])[ \t]+|[ \t]+(?![^\r\n])")
+_BETWEEN = re.compile(rb"[ \t]+")
+# The mark of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
-def pieces(path: Path) -> Iterator[bytes]:
+def separated(text: bytes, delimiter: str) -> bytes:
+    """Return whole lines with a delimiter of one byte: the given one, or `UNIT_SEPARATOR`."""
+    if delimiter == BLANKS:
+        return _BETWEEN.sub(UNIT_SEPARATOR.encode(), _AROUND.sub(b"", text))
+    between = delimiter.encode()
+    return text if len(between) == 1 else text.replace(between, UNIT_SEPARATOR.encode())
+
+
+def blanks_repeat(table: str) -> str:
+    """Return the remedy for fields that are padded with blanks, in a config table."""
+    return f", or set {table}.delimiter = {BLANKS!r} where several blanks separate two fields"
+
+
+def not_utf8(path: Path, line: int, byte: int, *, option: bool = True) -> DataError:
+    """Return the error for a byte that is not UTF-8; `option` is whether an encoding can be set."""
+    remedy = ", or set data.encoding (dpaudit init --encoding), such as 'cp1252'" if option else ""
+    return DataError(
+        f"{place(path)}, line {line}: the byte 0x{byte:02x} is not UTF-8: save the file as UTF-8"
+        f"{remedy}"
+    )
+
+
+def pieces(path: Path, encoding: str | None = None) -> Iterator[bytes]:
     """Yield the content of a file in pieces, unpacked if it is compressed by gzip.
 
+    Args:
+        path: the file.
+        encoding: the encoding of its text, which becomes UTF-8; if absent, the bytes stay as they
+            are unless they begin with the mark of UTF-16 or UTF-32.
+
     Raises:
-        DataError: the file is damaged, or exceeds the limits.
+        DataError: the file is damaged, has another encoding, or exceeds the limits.
     """
+    parts = _unpacked(path)
+    first = next(parts, b"")
+    known = encoding or next(
+        (name for mark, name in _MARKS.items() if first.startswith(mark)), None
+    )
+    content = chain([first] if first else [], parts)
+    yield from content if known is None else _as_utf8(path, content, known)
+
+
+def _as_utf8(path: Path, parts: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield text of another encoding as UTF-8.
+
+    Raises:
+        DataError: some bytes are not of this encoding; the message names their line.
+    """
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    for part in chain(parts, [b""]):
+        try:
+            text = decoder.decode(part, final=not part)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start].decode(encoding, "ignore")
+            raise DataError(
+                f"{place(path)}, line {line + before.count(chr(10))}: the byte "
+                f"0x{error.object[error.start]:02x} is not {encoding}: correct data.encoding, or "
+                "save the file as UTF-8"
+            ) from None
+        line += text.count("\n")
+        yield text.encode("utf-8", "backslashreplace")
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked if needed."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
-from dpaudit.data.ratings import Repair, Scale
+from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import settings
 from dpaudit.data.readers.cells import (
     Codes,
@@ -23,11 +23,17 @@ from dpaudit.data.readers.cells import (
     missing,
     number,
 )
+from dpaudit.data.readers.pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
+from dpaudit.data.source_parts import RatingScale
 
 Values = NDArray[np.float64]
 Names = NDArray[np.object_]
 
+_KEEP = (
+    ", or set data.missing_ids (dpaudit init --missing-ids) to 'drop' to leave such rows out, or "
+    "to 'keep' where a marker is an id"
+)
 # Ratings are stored in single precision, in which larger values are infinite.
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -82,14 +88,23 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
     Raises:
         DataError: a row is invalid; the message names the first one.
     """
-    user, user_ids = ids(table, "user")
-    item, item_ids = ids(table, "item")
-    faults = missing(user, "user", "user") + missing(item, "item", "item")
+    keep, drop = source.missing_ids == "keep", source.missing_ids == "drop"
+    user, user_ids = ids(table, "user", markers=keep)
+    item, item_ids = ids(table, "item", markers=keep)
+    hint = blanks_repeat("data") if source.plain.delimiter in {" ", "\t"} else _KEEP
+    faults = [] if drop else missing(table, user, "user", hint)
+    faults += [] if drop else missing(table, item, "item", hint)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
     sensitive, repairs = None, list[Repair]()
     if "rating" in table.cells:
         level, levels, outside, fault = _convert(table, source)
         faults += fault
+        scale = source.plain.scale
+        if scale is not None and scale.round:
+            levels, between = _rounded(levels, scale)
+            repairs.append(
+                Repair("ratings rounded to a step of the scale", int(between[level].sum()))
+            )
     if "sensitive" in table.cells:
         sensitive, fault = settings.stated(table)
         faults += fault
@@ -98,12 +113,28 @@ def checked(table: Table, source: DataSource) -> tuple[Table, Rows, list[Repair]
         repairs.append(without)
     if faults:
         table.refuse(faults)
+    dropped = [("rows with a rating outside the scale", outside)]
+    if drop and min(user.min(initial=0), item.min(initial=0)) < 0:
+        dropped.insert(0, ("rows without a user or an item", (user < 0) | (item < 0)))
     rows = Rows(user, item, level, levels, sensitive, user_ids, item_ids)
-    table = table.without_cells()
-    if outside is None:
-        return table, rows, repairs
-    dropped = Repair("rows with a rating outside the scale", int(outside.sum()))
-    return table.changed(~outside), rows.take(~outside), [dropped, *repairs]
+    return _without(table.without_cells(), rows, dropped, repairs)
+
+
+def _without(
+    table: Table,
+    rows: Rows,
+    dropped: list[tuple[str, Mask | None]],
+    repairs: list[Repair],
+) -> tuple[Table, Rows, list[Repair]]:
+    """Return the rows that no mask drops; a row counts for the first mask that drops it."""
+    kept, counts = np.ones(len(rows), np.bool_), list[Repair]()
+    for what, mask in dropped:
+        if mask is not None:
+            counts.append(Repair(what, int((kept & mask).sum())))
+            kept &= ~mask
+    if counts:
+        table, rows = table.changed(kept), rows.take(kept)
+    return table, rows, [*counts, *repairs]
 
 
 def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
@@ -111,7 +142,7 @@ def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | No
 
     The mask is None if no row is dropped. The level of a dropped row is NaN.
     """
-    scale, drop = source.rating_scale, source.outside_scale == "drop"
+    scale, drop = source.plain.scale, source.outside_scale == "drop"
     codes, distinct = factorize(table, "rating")
     numbers = [number(value) for value in distinct]
     outside = [drop and _outside(found, scale) for found in numbers]
@@ -132,13 +163,20 @@ def _convert(table: Table, source: DataSource) -> tuple[Codes, Values, Mask | No
     return codes, levels, dropped, [(row, "rating", f"{faults[codes[row]]}{hint}")]
 
 
-def _outside(found: float, scale: Scale | None) -> bool:
+def _rounded(levels: Values, scale: RatingScale) -> tuple[Values, Mask]:
+    """Return the nearest step of the scale to each level, and which levels are on none."""
+    steps = (levels - scale.minimum) / scale.step
+    nearest = np.round(steps)
+    return scale.minimum + scale.step * nearest, np.abs(steps - nearest) > 1e-4
+
+
+def _outside(found: float, scale: RatingScale | None) -> bool:
     if scale is None or not np.isfinite(found):
         return False
     return not scale.minimum <= found <= scale.maximum
 
 
-def _fault(value: object, found: float, scale: Scale | None) -> str | None:
+def _fault(value: object, found: float, scale: RatingScale | None) -> str | None:
     if isinstance(value, str) and not value.strip():
         return "the rating is missing: complete or remove it"
     shown = show(value)
@@ -153,10 +191,10 @@ def _fault(value: object, found: float, scale: Scale | None) -> str | None:
             "set data.outside_scale = 'drop'"
         )
     steps = (found - scale.minimum) / scale.step
-    if abs(steps - round(steps)) > 1e-4:
+    if not scale.round and abs(steps - round(steps)) > 1e-4:
         return (
             f"the rating {shown} is not a step of the scale {extent} with step {scale.step:g}: "
-            "correct it or set data.scale"
+            "correct it or set data.scale, with round = true to round such ratings"
         )
     return None
 

@@ -21,7 +21,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Coded, Table, position
-from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces
+from dpaudit.data.readers.pieces import UNIT_SEPARATOR, pieces, separated
 from dpaudit.data.source import Layout
 
 _QUOTED = (",", ";")
@@ -37,7 +37,7 @@ def read_usual(path: Path, layout: Layout) -> Table | None:
 
     columns = {what: _Values() for what in layout.columns}
     form, header = None, int(layout.header)
-    for text in _lines(path, layout.delimiter):
+    for text in _lines(path, layout):
         form = form or (_form(path, layout, text) if text else None)
         if not text or form is None:
             return None
@@ -55,40 +55,42 @@ def read_usual(path: Path, layout: Layout) -> Table | None:
         header = 0
     if form is None:
         return None
-    first = 1 + layout.header
+    first = 1 + layout.skip + layout.header
     cells = {what: column.coded() for what, column in columns.items()}
     return Table(place(path), layout.columns, "line", lambda row: row + first, cells)
 
 
-def _lines(path: Path, delimiter: str) -> Iterator[bytes | None]:
+def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:
     """Yield the text in parts of whole lines, with one byte as delimiter; None if it is unusual."""
-    between, rest, mark = delimiter.encode(), b"", codecs.BOM_UTF8
-    for piece in pieces(path):
+    rest, mark, skip = b"", codecs.BOM_UTF8, layout.skip
+    for piece in pieces(path, layout.encoding):
         whole, end, tail = piece.rpartition(b"\n")
         if end:
-            yield _plain(rest + whole + end, between, mark)
-            rest, mark = tail, b""
+            yield _plain(rest + whole + end, layout.delimiter, mark, skip)
+            rest, mark, skip = tail, b"", 0
         elif b"\r" in piece:
             yield None
         else:
             rest += piece
     if rest:
-        yield _plain(rest + b"\n", between, mark)
+        yield _plain(rest + b"\n", layout.delimiter, mark, skip)
 
 
-def _plain(text: bytes, between: bytes, mark: bytes) -> bytes | None:
-    """Return lines with plain line ends and a delimiter of one byte, without the leading `mark`."""
+def _plain(text: bytes, delimiter: str, mark: bytes, skip: int) -> bytes | None:
+    """Return lines with plain line ends and a delimiter of one byte, without `mark` and `skip`."""
     if not text.isascii():
         try:
             text.decode()
         except UnicodeDecodeError:
             return None
-    if len(between) > 1:
-        text = text.replace(between, UNIT_SEPARATOR.encode())
     text = text.removeprefix(mark)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
-    return None if b"\r" in text or b"\0" in text else text
+    if b"\r" in text or b"\0" in text:
+        return None
+    if skip:
+        text = text.split(b"\n", skip)[-1] if text.count(b"\n") > skip else b""
+    return separated(text, delimiter)
 
 
 class _Form(NamedTuple):

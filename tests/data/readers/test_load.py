@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dpaudit.data import DataSource, Ratings, Scale, load
 
 COLUMNS: dict[str, Any] = {"user": 0, "item": 1, "rating": 2}
 NAMED: dict[str, Any] = {"user": "u", "item": "i", "rating": "r"}
+JSONL: dict[str, Any] = {"format": "jsonl", "columns": NAMED, "scale": {}}
 relaxed = settings(
     deadline=None,
     max_examples=50,
@@ -65,6 +67,19 @@ def triples(ratings: Ratings) -> set[tuple[str, str, float]]:
         ("1\t2\t3\t9\n1\t3\t4\t9\n", {"format": "movielens-100k"}),
         ("1::2::3::9\n1::3::4::9\n", {"format": "movielens-1m"}),
         ("userId,movieId,rating,timestamp\n1,2,3.0,9\n1,3,4.0,9\n", {"format": "movielens-csv"}),
+        ("1   2 3\n  1\t3   4  \n", {"delimiter": "blanks"}),
+        ("u\t\ti\tr \r\n1\t \t2  3\r\n\r\n1 3 4", {"delimiter": "blanks", "header": True}),
+        ("% a\n% b, c, d, e\n1,2,3\n1,3,4\n", {"skip": 2}),
+        ('\ufeff# a "b\n\nr,u,i\n3,1,2\n4,1,3\n', {"skip": 1, "header": True, "columns": NAMED}),
+        ("# a\r1,2,3\r1,3,4\r", {"skip": 1}),
+        ("1,2,3\n1,3,4\n".encode("utf-16"), {}),
+        ("1,2,3\r\n1,3,4\r\n".encode("utf-32"), {}),
+        (gzip.compress("1,2,3\n1,3,4\n".encode("utf-16"), mtime=0), {}),
+        ("1,2,3\n1,3,4\n".encode("utf-16-be"), {"encoding": "utf-16-be"}),
+        ('{"u": 1, "i": "2", "r": 3.0, "t": [1]}\n\n{"u": 1.0, "i": 3, "r": "4"}\n', JSONL),
+        ('\ufeff{"u": 1, "i": 2, "r": 3}\r\n{"i": 3, "r": 4, "u": 1}', JSONL),
+        (gzip.compress(b'{"u":1,"i":2,"r":3}\n{"u":1,"i":3,"r":4}', mtime=0), JSONL),
+        ('{"u":1,"i":2,"r":3}\n{"u":1,"i":3,"r":4}'.encode("utf-16"), JSONL),
         (gzip.compress(b"1,2,3\n1,3,4\n", mtime=0), {"name": "r.csv.gz"}),
         (gzip.compress(b"1::2::3\n1::3::4\n", mtime=0), {"name": "r.gz", "format": "movielens-1m"}),
         (gzip.compress(b"1,2,3\n1,3,4\n", mtime=0), {"name": "not-called-gz.csv"}),
@@ -74,6 +89,26 @@ def test_text_formats(tmp_path: Path, content: str | bytes, options: dict[str, A
     ratings = read(tmp_path, content, **options)
     assert triples(ratings) == {("1", "2", 3), ("1", "3", 4)}
     assert (ratings.n_users, ratings.n_items) == (1, 2)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "cp1251", "shift_jis"])
+def test_text_of_another_encoding(tmp_path: Path, encoding: str) -> None:
+    name = {"cp1251": "Жанна", "shift_jis": "花子"}.get(encoding, "Zoë")
+    content = f'user,item,rating\n{name},"a, b",3\n{name},3,4\n'
+    columns = {"user": "user", "item": "item", "rating": "rating"}
+    options: dict[str, Any] = {"header": True, "columns": columns, "encoding": encoding}
+    assert triples(read(tmp_path, content.encode(encoding), **options)) == {
+        (name, "a, b", 3),
+        (name, "3", 4),
+    }
+
+
+def test_many_lines_of_another_encoding(tmp_path: Path) -> None:
+    content = "".join(f"ü{user},{item},3\n" for user in range(400) for item in range(400))
+    assert len(read(tmp_path, content.encode("utf-16"))) == 160_000
+    damaged = content.encode("cp1252") + b"\x81,2,3\n"
+    with pytest.raises(DataError, match="line 160001: the byte 0x81 is not cp1252: correct data"):
+        read(tmp_path, damaged, encoding="cp1252")
 
 
 def test_scale_is_carried(tmp_path: Path) -> None:
@@ -110,6 +145,34 @@ def test_binarize(tmp_path: Path, scale: dict[str, float] | None) -> None:
         read(tmp_path, "1,2,3\n1,3,5\n", binarize=6, scale=scale)
 
 
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        [-9.998, 0.123, 4.5671, 10],
+        [2.8978, 3.1, 3.00001],
+        [1, 2, 5000],
+        [0.1 + 0.2, 1 / 3, 2.5],
+        [-3, 4000],
+        [1, 2, 4],
+    ],
+)
+def test_the_advised_scale_is_accepted(tmp_path: Path, ratings: list[float]) -> None:
+    content = "".join(f"{user},2,{rating}\n" for user, rating in enumerate(ratings))
+    with pytest.raises(DataError, match=r"data\.scale is missing") as caught:
+        read(tmp_path, content, scale=None)
+    advice = str(caught.value).partition("set scale = ")[2].partition(" or the range")[0]
+    loaded = read(tmp_path, content, **tomllib.loads(f"scale = {advice}"))
+    assert loaded.value == pytest.approx(ratings, abs=loaded.scale.step / 2 + 1e-6)
+    assert sum(each.count for each in loaded.repairs) in {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("ratings", [[3, 3], [0.5, 1e9], [1, 1 + 1e-9, 5000]])
+def test_ratings_on_no_scale_have_other_remedies(tmp_path: Path, ratings: list[float]) -> None:
+    content = "".join(f"{user},2,{rating!r}\n" for user, rating in enumerate(ratings))
+    with pytest.raises(DataError, match=r"set binarize to .* or remove columns.rating"):
+        read(tmp_path, content, scale=None)
+
+
 def test_duplicates(tmp_path: Path) -> None:
     content = "1,2,5\n1,3,4\n1,2,2\n1,2,3\n1,3,4\n2,2,1\n"
     with pytest.raises(DataError) as caught:
@@ -129,6 +192,36 @@ def test_only_three_duplicates_are_shown(tmp_path: Path) -> None:
         read(tmp_path, "".join(f"{user},7,3\n" for user in range(9)) * 2)
     assert "9 (user, item) pairs" in str(caught.value)
     assert str(caught.value).count("user '") == 3
+
+
+MARKED = "1,2,3\nNA,2,3\n1,3,4\n,3,4\n2,\\N,5\n2,2,5\nNA,4,5\n"
+
+
+def test_rows_of_missing_ids_are_refused_dropped_with_a_count_or_kept(tmp_path: Path) -> None:
+    marked = (
+        "line 2, column 0 .*: the user id 'NA' marks a missing value, as in 2 more rows: .*drop"
+    )
+    with pytest.raises(DataError, match=marked):
+        read(tmp_path, MARKED)
+    dropped = read(tmp_path, MARKED, missing_ids="drop")
+    assert triples(dropped) == {("1", "2", 3), ("1", "3", 4), ("2", "2", 5)}
+    assert [(each.what, each.count) for each in dropped.repairs] == [
+        ("rows without a user or an item", 4)
+    ]
+    with pytest.raises(DataError, match=r"line 4, column 0 .*: the user id is missing: complete"):
+        read(tmp_path, MARKED, missing_ids="keep")
+    kept = read(tmp_path, MARKED.replace("\n,", "\nb,"), missing_ids="keep")
+    assert kept.user_ids is not None
+    assert kept.user_ids.tolist() == ["1", "2", "NA", "b"]
+
+
+def test_a_dropped_row_counts_once(tmp_path: Path) -> None:
+    options = {"missing_ids": "drop", "outside_scale": "drop"}
+    ratings = read(tmp_path, "1,2,3\nnull,2,9\n1,3,9\n", **options)
+    assert {each.what: each.count for each in ratings.repairs} == {
+        "rows without a user or an item": 1,
+        "rows with a rating outside the scale": 1,
+    }
 
 
 # --- what is refused, and where
@@ -171,6 +264,26 @@ CSV = ("userId,movieId,rating\n", {"format": "movielens-csv"})
         ("1,2,3\n", {"columns": {**COLUMNS, "rating": 3}}, "no column 3: give a position from 0"),
         ("1,2,3\n1,\udcff,3\n", {}, "line 2: the byte 0xff is not UTF-8: save the file as UTF-8"),
         ("1,2,3\n1,3,3\n", {"scale": None}, "data.scale is missing.*from 3 to 3"),
+        ("1  2  3\n1  3  3\n", {"delimiter": " "}, "item id is missing.*delimiter = 'blanks'"),
+        ("1 2 3\n1  3 3\n", {"delimiter": " "}, "line 2.*the 3 fields.*delimiter = 'blanks'"),
+        ("1,2,3\n1,\udcff,3\n", {}, "is not UTF-8.*, or set data.encoding .*such as 'cp1252'"),
+        ("1,2,3\n1,\udcff,3\n", {"encoding": "ascii"}, "line 2: the byte 0xff is not ascii"),
+        ("# a\n1,2,3\n1,3,x\n", {"skip": 1}, "line 3, column 2 .*: the rating 'x' is not a"),
+        ("# a\n1,2,3\n\n1,3\n", {"skip": 1}, "line 4: the line does not have the 3 fields"),
+        ("# a\n", {"skip": 1}, "is empty"),
+        ("# a\n", {"skip": 9}, "is empty"),
+        ('{"u": 1, "i": 2, "r": 3}\n\n[1]\n', JSONL, "line 3: the line is no JSON record"),
+        ('[{"u": 1, "i": 2, "r": 3},\n', JSONL, "line 1: the line is no JSON record.*jq -c"),
+        ("{'u': 1, 'i': 2, 'r': 3}\n", JSONL, "line 1: the line is no JSON record"),
+        ("[" * 90_000, JSONL, "line 1: the line is no JSON record"),
+        ('{"u": {"id": 1}, "i": 2, "r": 3}\n', JSONL, "line 1, column 'u': the value is a record"),
+        ('{"u": 1, "i": [2], "r": 3}\n', JSONL, "line 1, column 'i': the value is a list: give"),
+        ('{"u": 1, "i": 2}\n', JSONL, "no column 'r': give one of its names"),
+        ('{"u": 1, "i": 2, "r": 3}\n{"u": 1, "r": 3}\n', JSONL, "line 2.*the item id is missing"),
+        ('\n{"u": null, "i": 2, "r": 3}\n', JSONL, "line 2, column 'u': the user id is missing"),
+        ('{"u": 1, "i": 2, "r": 3}\n{"u": "\udcff"}', JSONL, "line 2: the byte 0xff is not UTF-8"),
+        ('\n{"u": NaN, "i": 2, "r": 3}\n', JSONL, "line 2, column 'u': the user id 'nan' marks"),
+        ("\n\n", JSONL, "holds no ratings|is empty|no column 'u'"),
         (
             "1,2,0.5\n1,3,3\n1,4,3.5\n",
             {"scale": None},

@@ -40,6 +40,8 @@ LAYOUTS = [
             Layout(" ", False, COLUMNS),
             Layout("\t", True, {"user": 1, "item": 0, "rating": 2}),
             Layout("\u2028", False, COLUMNS),
+            Layout("blanks", False, COLUMNS),
+            Layout(",", True, {"user": 1, "item": 0, "rating": 2}, skip=2),
         )
     ),
 ]

@@ -1,0 +1,169 @@
+"""Guess the columns of a table of interactions without names by what they hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpaudit.data.readers.cells import number
+from dpaudit.data.sniff_names import UnknownColumnsError
+from dpaudit.data.source_parts import Column
+
+_DATE = re.compile(
+    r"\d{4}([-/.])\d\d?\1\d\d?([T ].*)?"  # 2020-01-31T12:00:00Z
+    r"|\d\d?([-/.])\d\d?\3(\d\d){1,2}([T ,].*)?"  # 1/31/2020 12:00:00 PM, 31.01.20
+    r"|(\w{3,9},? )?\d\d? \w{3,9},? \d{4}.*"  # Fri, 31 Jan 2020 12:00:00
+    r"|(\w{3,9},? )?\w{2,9} \d\d?,? (\d{4}|\d\d:\d\d).*"  # Fri Jan 31 12:00:00 +0000 2020
+    r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?"  # 20200131
+    r"|\d\d:\d\d(:\d\d(\.\d+)?)?"
+)
+# Seconds since 1970, from 1990 to 2040, and what their thousandths and so on are multiplied with.
+_FROM, _TO, _UNITS = 631_152_000, 2_208_988_800, (1, 10**3, 10**6, 10**9)
+# Seconds in a file of longer ago or of made-up data.
+_SECONDS = re.compile(r"\d{9,10}(\.\d+)?")
+# Ratings have at most so many values, and each of them is in so many rows.
+_FEW, _OFTEN = 21, 8
+# The largest rating of usual scales, and the values of one from 0 to 100.
+_HIGHEST, _HUNDRED = 10, 101
+# The rows that show that no user has a second one.
+_ENOUGH = 20
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """One column.
+
+    Attributes:
+        index: its position.
+        filled: the cells that are not empty.
+    """
+
+    index: int
+    filled: Sequence[str]
+
+    @cached_property
+    def distinct(self) -> set[str]:
+        return set(self.filled)
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        found = (number(cell) for cell in self.distinct)
+        return [value for value in found if not math.isnan(value)]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether most cells are numbers; others are reported as wrong when they are read."""
+        return 2 * sum(not math.isnan(number(cell)) for cell in self.filled) > len(self.filled)
+
+    @property
+    def broken(self) -> bool:
+        """Whether it holds numbers that are no integers, as no id does."""
+        return self.numeric and not all(value.is_integer() for value in self.numbers)
+
+    @property
+    def few(self) -> bool:
+        """Whether it holds few numbers, again and again, as a column of ratings does."""
+        count = len(self.distinct)
+        return self.numeric and count <= _FEW and len(self.filled) >= _OFTEN * count
+
+    @property
+    def scale(self) -> bool:
+        """Whether its few numbers lie within a usual scale."""
+        return self.few and min(self.numbers) >= -_HIGHEST and max(self.numbers) <= _HIGHEST
+
+    @property
+    def many(self) -> bool:
+        """Whether it holds words, or more integers than a scale has, as ids do."""
+        whole = not self.broken and min(self.numbers, default=0) >= 0
+        return not self.numeric or (whole and len(self.distinct) > _HUNDRED)
+
+    @property
+    def single(self) -> bool:
+        """Whether each value is in one row alone, so that it numbers the rows."""
+        return len(self.filled) >= _ENOUGH and len(self.distinct) == len(self.filled)
+
+    @property
+    def time(self) -> bool:
+        """Whether every cell looks like a date, a time, or seconds since 1970 or a part of them."""
+        whole = all(map(_SECONDS.fullmatch, self.filled)) and self.index > 1
+        return whole or all(map(is_time, self.filled))
+
+
+def is_time(cell: str) -> bool:
+    """Whether a cell looks like a date, a time of day, or a recent time since 1970."""
+    if _DATE.fullmatch(cell):
+        return True
+    value = number(cell)
+    return any(_FROM * unit <= value < _TO * unit for unit in _UNITS)
+
+
+def positions_of(where: str, rows: Sequence[Sequence[str]]) -> dict[str, Column]:
+    """Return the position of the user, of the item, and of what looks like a value or a time.
+
+    Args:
+        where: the file, for messages.
+        rows: fields of rows, of one width.
+
+    Raises:
+        UnknownColumnsError: several columns could be the user, the item or the value, or none.
+    """
+    columns = [
+        _Cells(index, [cell for cell in cells if cell])
+        for index, cells in enumerate(zip(*rows, strict=True))
+    ]
+    columns = [column for column in columns if column.filled]
+    times = [column.index for column in columns if column.time]
+    # A column of one value says nothing, unless the first rows are of one user.
+    others = [
+        column
+        for column in columns
+        if column.index not in times and (column.index < 2 or len(column.distinct) > 1)
+    ]
+    known = _ordered(others, timed=bool(times))
+    meanings: dict[str, Column] = {what: column.index for what, column in known.items()}
+    if known and not known["user"].single:
+        return meanings | ({"time": times[0]} if times else {})
+    raise _unknown(where, others, times)
+
+
+def _ordered(columns: Sequence[_Cells], *, timed: bool) -> dict[str, _Cells]:
+    """Return two or three columns by their meaning; nothing if another order is as likely."""
+    if len(columns) == 2:
+        user, item = columns
+        rated = timed and item.few
+        return {} if rated or user.broken or item.broken else {"user": user, "item": item}
+    if len(columns) != 3:
+        return {}
+    user, item, value = columns
+    if item.scale and not value.few and not value.broken and not user.broken:
+        return {"user": user, "item": value, "value": item}
+    # The item has more values than the rating; a rating above the user is another order.
+    odd = (item.few and not value.few) or (user.scale and not item.few and value.many)
+    if odd or user.broken or item.broken or not value.numeric:
+        return {}
+    return {"user": user, "item": item, "value": value}
+
+
+def _unknown(where: str, others: Sequence[_Cells], times: Sequence[int]) -> UnknownColumnsError:
+    """Return the error, with the likeliest columns."""
+    scales = [column.index for column in others if column.scale]
+    ids = [column for column in others if column.index not in scales and not column.broken]
+    # What numbers the rows comes last.
+    ids.sort(key=lambda column: column.single)
+    found = sorted(column.index for column in ids[:2])
+    guess: dict[str, Column] = dict(
+        zip(("user", "item"), [*found, "NUMBER", "NUMBER"], strict=False)
+    )
+    if len(scales) == 1:
+        guess["rating"] = scales[0]
+    able = ", ".join(str(column.index) for column in others) or "none"
+    clock = f"; {', '.join(map(str, times))} looks like a time" if times else ""
+    return UnknownColumnsError(
+        f"{where} has no header, and which of its columns are the user, the item and the rating is "
+        f"not clear (counted from 0, it may be {able}{clock})",
+        "state the right ones, ",
+        guess,
+    )

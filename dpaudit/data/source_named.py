@@ -1,0 +1,92 @@
+"""The layouts of published data sets, which need no more than a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dpaudit.data.source_parts import Columns, RatingScale
+
+Format = Literal[
+    "synthetic",
+    "movielens-100k",
+    "movielens-1m",
+    "movielens-csv",
+    "filmtrust",
+    "ciao",
+    "ciaodvd",
+    "epinions",
+    "delimited",
+    "jsonl",
+    "parquet",
+    "matlab",
+]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The layout of a published data set, and the files of its folder if it has one.
+
+    Attributes:
+        format: how its files are laid out.
+        columns: the columns of its ratings.
+        scale: its rating scale.
+        delimiter: the separator of fields.
+        header: whether the first line of the ratings contains the names of the columns.
+        ratings: the file of ratings in the folder; None if the path is that of a file.
+        trust: the file of links in the folder.
+        defaults: default values of options.
+    """
+
+    format: Literal["delimited", "matlab"]
+    columns: Columns
+    scale: RatingScale = field(default_factory=RatingScale)
+    delimiter: str | None = None
+    header: bool = False
+    ratings: str | None = None
+    trust: str | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+_TRIPLE = Columns(user=0, item=1, rating=2)
+_LAST = {"on_duplicate": "last"}
+NAMED: dict[Format, Named] = {
+    "movielens-100k": Named("delimited", _TRIPLE, delimiter="\t"),
+    "movielens-1m": Named("delimited", _TRIPLE, delimiter="::"),
+    "movielens-csv": Named(
+        "delimited",
+        Columns(user="userId", item="movieId", rating="rating"),
+        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
+        header=True,
+    ),
+    "filmtrust": Named(
+        "delimited",
+        _TRIPLE,
+        RatingScale(minimum=0.5, maximum=4.0, step=0.5),
+        " ",
+        ratings="ratings.txt",
+        trust="trust.txt",
+        defaults=_LAST,
+    ),
+    "ciao": Named(
+        "matlab",
+        Columns(user=0, item=1, category=2, rating=3),
+        ratings="rating.mat",
+        trust="trustnetwork.mat",
+        defaults=_LAST | {"outside_scale": "drop"},
+    ),
+    "ciaodvd": Named(
+        "delimited",
+        Columns(user=0, item=1, category=2, rating=4),
+        ratings="movie-ratings.txt",
+        trust="trusts.txt",
+        defaults=_LAST,
+    ),
+    "epinions": Named(
+        "matlab",
+        Columns(user=0, item=1, category=2, rating=3),
+        ratings="rating.mat",
+        trust="trustnetwork.mat",
+        defaults=_LAST,
+    ),
+}

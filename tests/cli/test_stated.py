@@ -1,0 +1,106 @@
+"""What options and a person at the terminal say of a file goes before what is guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main, stated
+from dpaudit.config.load import load
+from dpaudit.data import Columns
+
+ROWS = [(user, item) for user in range(60) for item in range(40) if (user * 7 + item * 3) % 5 < 2]
+
+
+def call(*arguments: object, answer: str = "") -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)], input=answer)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A file whose item stands behind its genre."""
+    lines = [f"{user},{1 + item % 17},{900 + item},{1 + (user + item) % 5}" for user, item in ROWS]
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_choice_is_refused_without_a_terminal(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "dpaudit.toml"
+    found = call("init", config, "--data", data)
+    assert found.exit_code == 2
+    assert "--columns user=0,item=1,rating=3 for dpaudit init" in found.output
+    assert found.output.count("\n") == 1
+    assert not config.exists()
+
+
+def test_columns_are_stated(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "dpaudit.toml"
+    found = call("init", config, "--data", data, "--columns", "user=0, item=2, rating=3")
+    assert found.exit_code == 0, found.output
+    assert load(config).data.columns == Columns(user=0, item=2, rating=3)
+    assert f"{len(ROWS)} ratings of 60 users with 40 items" in found.output
+
+
+@pytest.mark.parametrize(
+    ("answer", "columns"),
+    [("user=0,item=2\n", Columns(user=0, item=2)), ("\n", Columns(user=0, item=1, rating=3))],
+)
+def test_a_terminal_is_asked(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    columns: Columns,
+) -> None:
+    monkeypatch.setattr(stated, "_asks", lambda: True)
+    config = tmp_path / "dpaudit.toml"
+    found = call("init", config, "--data", data, answer=answer)
+    assert found.exit_code == 0, found.output
+    assert load(config).data.columns == columns
+
+
+def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
+    path, config = tmp_path / "r.csv", tmp_path / "dpaudit.toml"
+    lines = [f"{user if item % 9 else 'NA'},{item}" for user, item in ROWS]
+    path.write_text("user,item\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    absent = sum(item % 9 == 0 for _, item in ROWS)
+    found = call("init", config, "--data", path)
+    assert found.exit_code == 2
+    assert f"the user id 'NA' marks a missing value, as in {absent - 1} more rows" in found.output
+    found = call("init", config, "--data", path, "--missing-ids", "drop")
+    assert found.exit_code == 0, found.output
+    assert f"Repairs: rows without a user or an item: {absent}." in found.output
+    assert load(config).data.missing_ids == "drop"
+    config.unlink()
+    assert "of 61 users" in call("init", config, "--data", path, "--missing-ids", "keep").output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--columns", "0,2"), "--columns '0,2' does not name a user and another item: write such"),
+        (("--columns", "user=0,item=0"), "does not name a user and another item"),
+        (("--columns", "user=0,item=2,raiting=3"), "does not name a user and another item"),
+        (("--columns", "user=0,item=9"), "has no column 9: give a position from 0 to 3"),
+        (("--columns", "user=a,item=2"), "has no column 'a': give one of its names"),
+        (("--encoding", "utf-99"), "--encoding 'utf-99' is no encoding of text"),
+        (("--encoding", "base64"), "--encoding 'base64' is no encoding of text"),
+    ],
+)
+def test_wrong_statements_are_one_sentence(
+    data: Path, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    found = call("init", tmp_path / "dpaudit.toml", "--data", data, *options)
+    assert found.exit_code == 2
+    assert said in found.output
+    assert found.output.count("\n") == 1
+    assert not (tmp_path / "dpaudit.toml").exists()
+
+
+def test_statements_need_a_file(tmp_path: Path) -> None:
+    found = call("init", tmp_path / "dpaudit.toml", "--columns", "user=0,item=1")
+    assert found.exit_code == 2
+    assert "describe a file: give --data" in found.output
