@@ -135,7 +135,8 @@ def audit_recommender(
     Args:
         model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class or
             object with `fit(interactions, seed)`, see docs/guides/own-models.md.
-        interactions: a sparse matrix of users × items, a data frame, or the path of a file.
+        interactions: a sparse matrix of users × items; a data frame of pandas, polars, Arrow or
+            another library that narwhals reads; or the path of a file.
         settings: parameters of an adapter that is given by name.
         units: what a target is: an interaction, or a user with the whole history.
         observers: who observes the model; by default everyone who sees a served model: `scores`,
@@ -166,7 +167,7 @@ def audit_recommender(
             "recommender": [own],
             "membership": {
                 "units": list(units),
-                "observers": observers and list(observers),
+                "observers": None if observers is None else list(observers),
                 "trainings": trainings,
                 **sizes._asdict(),
             },

@@ -13,6 +13,7 @@ from scipy.sparse import coo_array, csr_array
 
 import dpaudit
 from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.data.interactions import given_ratings
 from dpaudit.membership import RecommenderAudit
 
 
@@ -112,6 +113,10 @@ def test_finished_trainings_are_kept(tmp_path: Path, found: RecommenderAudit) ->
         ([1, 2], "give a sparse matrix"),
         (coo_array(([np.nan], ([0], [0]))), "NaN or infinite"),
         (coo_array(np.eye(5)), "too few"),
+        (pd.DataFrame({"user_id": [], "item_id": []}), "the data frame holds no ratings"),
+        (csr_array((50, 40)), "the sparse matrix holds no ratings"),
+        (coo_array(np.ones(5)), "has 1 dimension: give users × items"),
+        (given_ratings(matrix()).only(np.zeros(matrix().nnz, np.bool_)), "the data set holds no"),
     ],
 )
 def test_interactions_that_cannot_be_used_are_one_sentence(interactions: Any, said: str) -> None:
@@ -126,3 +131,7 @@ def test_wrong_arguments_are_refused() -> None:
         audited(observers=("factors",))
     with pytest.raises(ConfigError, match=r"membership\.trainings = 3"):
         audited(trainings=3)
+    with pytest.raises(ConfigError, match=r"membership\.users = 0"):
+        audited(users=0)
+    with pytest.raises(ConfigError, match=r"membership\.observers"):
+        audited(observers=())
