@@ -75,7 +75,11 @@ class _Group(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
         with stoppable():
-            return super().main(*args, **options)
+            try:
+                return super().main(*args, **options)
+            except SystemExit as error:  # click's code for an interrupt is that of a failed gate
+                stopped = Stopped.of(error)
+                raise SystemExit(stopped.code if stopped else error.code) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -117,6 +121,8 @@ class _End(NamedTuple):
 
 
 def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
+    if stopped := Stopped.of(error):  # first, as code may make other errors of it
+        return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")
     if isinstance(error, ConfigError | InputError):
@@ -124,8 +130,6 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
     if isinstance(error, DpauditError):
         code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
         return _End(str(error), code, _UNSAID)
-    if stopped := Stopped.of(error):
-        return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, click.Abort):
         said = "the input ended before the question was answered: give the option that answers it"
         return _End(f"{said} (see --help)", USER_ERROR)
