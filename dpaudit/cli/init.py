@@ -42,9 +42,9 @@ _MANY = 200_000
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of ratings or interactions (text or Parquet), whose layout is guessed.  "
-    "[default: synthetic]",
+    type=click.Path(path_type=Path),
+    help="A file of ratings or interactions (text or Parquet, also a folder of Parquet files), "
+    "whose layout is guessed.  [default: synthetic]",
 )
 def init(path: Path, recommender: str | None, data: Path | None) -> None:
     """Write a commented config that can be run, for your data and your recommender."""

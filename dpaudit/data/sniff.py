@@ -13,8 +13,10 @@ from typing import Any
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
+from dpaudit.data.readers.binary import parquet_names
 from dpaudit.data.readers.cells import number
-from dpaudit.data.readers.load import check_file, unreadable
+from dpaudit.data.readers.folder import parquet_files
+from dpaudit.data.readers.load import check_file, check_files, unreadable
 from dpaudit.data.readers.pieces import pieces
 from dpaudit.data.sniff_ratings import Meaning, meaning_of
 from dpaudit.data.source import DataSource
@@ -89,12 +91,15 @@ def sniff(path: Path) -> Sniffed:
 
     Args:
         path: a text file with a row for each interaction, perhaps packed by gzip, or a Parquet
-            file.
+            file or a folder of them.
 
     Raises:
         DataError: the file cannot be read, its columns cannot be guessed, or a rating is missing.
     """
     try:
+        if path.is_dir():
+            check_files(path, "the path")
+            return _parquet(path)
         check_file(path, "the path", "interactions")
         head = next(pieces(path), b"")
     except OSError as error:
@@ -163,17 +168,12 @@ def _known(names: Sequence[str]) -> dict[str, str]:
 
 
 def _parquet(path: Path) -> Sniffed:
-    try:
-        from pyarrow.parquet import read_schema
-    except ImportError as error:
-        raise DataError(
-            f"{place(path)} is a Parquet file: python -m pip install 'dpaudit[parquet]'"
-        ) from error
-    try:
-        names = read_schema(path).names
-    except (OSError, ValueError) as error:
-        raise DataError(f"{place(path)} cannot be read as Parquet: {error}") from error
-    return _found(path, {"format": "parquet"}, "Parquet", _named(place(path), names), names)
+    names = parquet_names(path)
+    words = "Parquet"
+    if path.is_dir():
+        count = len(parquet_files(path))
+        words = f"{count} Parquet file{'s' * (count > 1)}"
+    return _found(path, {"format": "parquet"}, words, _named(place(path), names), names)
 
 
 def _text(path: Path, head: bytes) -> Sniffed:

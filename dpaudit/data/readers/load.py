@@ -18,6 +18,7 @@ from dpaudit.data.readers import editions, settings
 from dpaudit.data.readers.binary import read_matlab, read_parquet
 from dpaudit.data.readers.cells import Table
 from dpaudit.data.readers.delimited import read_text
+from dpaudit.data.readers.folder import parquet_files
 from dpaudit.data.readers.links import friends_of
 from dpaudit.data.readers.rows import checked, distinct, rated_by
 from dpaudit.data.source import DataSource, Layout
@@ -74,9 +75,10 @@ def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
 def _table(path: Path, source: DataSource) -> Table:
     """Read the file of ratings."""
     try:
-        check_file(path, "data.path", "ratings")
         if source.format == "parquet" and source.columns is not None:
+            check_files(path, "data.path")
             return read_parquet(path, source.columns.used)
+        check_file(path, "data.path", "ratings")
         if source.format == "matlab" and source.columns is not None:
             return read_matlab(path, source.columns.used, source.variable)
         return read_text(path, source.layout)
@@ -101,6 +103,17 @@ def _links(source: TrustSource, field: str) -> Table:
 def unreadable(path: Path, error: OSError) -> DataError:
     """Return the error for a file that the system refuses to read."""
     return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
+
+
+def check_files(path: Path, field: str) -> None:
+    """Refuse what is neither a Parquet file nor a folder of them; arguments as in `check_file`.
+
+    Raises:
+        DataError: as `check_file` and `parquet_files`.
+        OSError: the folder cannot be read.
+    """
+    for file in parquet_files(path):
+        check_file(file, field, "ratings")
 
 
 def check_file(path: Path, field: str, content: str) -> None:
