@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -100,7 +101,7 @@ class _Group(click.Group):
             end = _end(ctx, error)
             told = [end.message]
             if end.written is not None:
-                told += write_failure(ctx, end.written or end.message, end.code)
+                told += write_failure(ctx, end.written or end.message, end.code, end.where)
             for line in told:
                 click.echo(f"dpaudit: {_shown(line)}", err=True)
             ctx.exit(end.code)
@@ -113,11 +114,13 @@ class _End(NamedTuple):
         message: why, in one sentence.
         code: the exit code, which no report changes.
         written: what CI reports say instead; None if they are written already.
+        where: the file that is to blame and its line, if they are known.
     """
 
     message: str
     code: int
     written: str | None = ""
+    where: tuple[Path, int] | None = None
 
 
 def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  one kind of error each
@@ -125,7 +128,9 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
         return _End(stopped.told(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")
-    if isinstance(error, ConfigError | InputError):
+    if isinstance(error, ConfigError):
+        return _End(str(error), USER_ERROR, where=error.where)
+    if isinstance(error, InputError):
         return _End(str(error), USER_ERROR)
     if isinstance(error, DpauditError):
         code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR

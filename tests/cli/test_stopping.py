@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
@@ -244,7 +245,7 @@ def closed_finalizer(_: Path) -> None:
 def closed_callback(_: Path) -> None:
     import ctypes
 
-    names = {"__name__": "llvmlite.binding.executionengine"}
+    names: dict[str, Any] = {"__name__": "llvmlite.binding.executionengine"}
     code = "import signal\ndef notify():\n    signal.raise_signal(signal.SIGTERM)"
     exec(code, names)  # noqa: S102
     ctypes.CFUNCTYPE(None)(names["notify"])()
