@@ -133,8 +133,9 @@ def audit_recommender(
     """Train a recommender by coins, and measure whose data an attacker can tell were used.
 
     Args:
-        model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class or
-            object with `fit(interactions, seed)`, see docs/guides/own-models.md.
+        model: the name of an adapter (`dpaudit list recommenders`); an adapter; or a class with
+            `fit(interactions, seed)`, a function that makes such an object, or an object that can
+            be copied, see docs/guides/own-models.md.
         interactions: a sparse matrix of users × items; a data frame of pandas, polars, Arrow or
             another library that narwhals reads; or the path of a file.
         settings: parameters of an adapter that is given by name.
@@ -208,8 +209,7 @@ def _own(
     if settings:
         raise ConfigError("settings belong to an adapter that is given by name: remove them")
     made = model if isinstance(model, Trainable) else GivenModel(model, rated)
-    kind = made.model if isinstance(made, GivenModel) else made
-    kind = kind if isinstance(kind, type) else type(kind)
+    kind = made.definition if isinstance(made, GivenModel) else type(made)
     target = f"{kind.__module__}:{kind.__qualname__}"
     return made, {"label": kind.__name__, "target": target, "claim": claim}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,25 @@ def test_wrong_arguments_are_refused() -> None:
         audited(users=0)
     with pytest.raises(ConfigError, match=r"membership\.observers"):
         audited(observers=())
+
+
+class Locked(Remembers):
+    """A model that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def locked() -> Locked:
+    return Locked()
+
+
+def test_an_object_that_cannot_be_copied_is_refused_and_what_makes_it_is_not(
+    found: RecommenderAudit,
+) -> None:
+    with pytest.raises(ConfigError, match=r"Locked cannot be copied .*: give the class, or a func"):
+        audited(Locked())
+    for maker in (Locked, locked):
+        again = audited(maker)
+        assert again.record.measurements[0].estimate == found.record.measurements[0].estimate
+        assert again.record.points[0].model == maker.__name__
