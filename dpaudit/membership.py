@@ -17,7 +17,7 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.config.membership import OwnRecommender, sizes_for
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, foreign
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
@@ -161,6 +161,8 @@ def audit_recommender(
     """
     ratings = given_ratings(interactions)
     made, own = _own(model, settings or {}, claim, predicts_ratings)
+    if made is not None and folder is not None:
+        own["params"] = {"content": _content(made)}
     sizes = sizes_for(ratings, targets, users)
     config = _checked(
         {
@@ -212,6 +214,19 @@ def _own(
     kind = made.definition if isinstance(made, GivenModel) else type(made)
     target = f"{kind.__module__}:{kind.__qualname__}"
     return made, {"label": kind.__name__, "target": target, "claim": claim}
+
+
+def _content(made: Trainable) -> str:
+    """Return a digest of what is passed, so that no other model's trainings stand for its own."""
+    import joblib
+
+    with foreign(
+        lambda said: ConfigError(
+            "trainings cannot be kept in the folder, as the model has no lasting identity "
+            f"({said}): give a class or a function of a module, or leave folder out"
+        )
+    ):
+        return str(joblib.hash(made))
 
 
 def _html(table: Table) -> str:

@@ -107,6 +107,26 @@ def test_finished_trainings_are_kept(tmp_path: Path, found: RecommenderAudit) ->
     assert (tmp_path / "tasks.sqlite").exists()
 
 
+class Faded(Remembers):
+    """A model whose state decides how much it tells."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def fit(self, interactions: csr_array, seed: int) -> Fitted:
+        return Fitted(interactions * self.weight)
+
+
+def test_trainings_of_another_object_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    values = [
+        audited(model, folder=tmp_path).estimate("attack.auc").value
+        for model in (Faded(0), Faded(1), Faded(0))
+    ]
+    assert values == [0.5, 1, 0.5]
+    with pytest.raises(ConfigError, match="the model has no lasting identity"):
+        audited(lambda: Faded(1), folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("interactions", "said"),
     [
