@@ -15,6 +15,7 @@ from dpaudit.data.readers.cells import Coded, Table, looked_up
 
 # Folders of table formats whose files are not all of the current version.
 _VERSIONS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+_ENDINGS = {".parquet", ".parq", ".pq"}
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -42,14 +43,18 @@ def parquet_files(path: Path) -> list[Path]:
                 "not read: write all rows, with the columns of the partitions, as one file or as "
                 "files of one folder"
             )
-        if entry.suffix not in {".parquet", ".parq", ".pq"}:
+    tables = [entry for entry in files if entry.suffix in _ENDINGS]
+    if not tables:
+        raise DataError(
+            f"{place(path)} is a folder without Parquet files: name the file of ratings inside it"
+        )
+    for entry in files:
+        if entry not in tables:
             raise DataError(
                 f"{place(path)} holds {show(entry.name)} beside its Parquet files: name the file "
                 "of ratings, or keep the files of one table in a folder of their own"
             )
-    if not files:
-        raise DataError(f"{place(path)} holds no Parquet file: name the file of ratings")
-    return files
+    return tables
 
 
 def joined(folder: Path, tables: Sequence[Table]) -> Table:

@@ -64,8 +64,8 @@ def test_every_file_has_the_columns(tmp_path: Path) -> None:
         ("more/part-0.parquet", "holds the folder 'more'"),
         ("_delta_log/0.json", "is a Delta table, which may hold files of earlier versions"),
         (".hoodie/hoodie.properties", "is a Hudi table"),
-        ("readme.txt", "holds 'readme.txt' beside its Parquet files: name the file"),
-        ("_metadata", "holds no Parquet file: name the file of ratings"),
+        ("ratings.csv", "is a folder without Parquet files: name the file of ratings inside it"),
+        ("_metadata", "is a folder without Parquet files"),
     ],
 )
 def test_what_is_no_folder_of_one_table_is_refused(tmp_path: Path, name: str, words: str) -> None:
@@ -76,6 +76,13 @@ def test_what_is_no_folder_of_one_table_is_refused(tmp_path: Path, name: str, wo
         parquet_files(tmp_path)
     with pytest.raises(DataError, match=words):
         sniff(tmp_path)
+
+
+def test_other_files_are_not_left_out_silently(tmp_path: Path) -> None:
+    for name in ("part-0.parquet", "readme.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=r"holds 'readme\.txt' beside its Parquet files: name the"):
+        parquet_files(tmp_path)
 
 
 def test_a_file_stands_for_itself(tmp_path: Path) -> None:
